@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import statistics
 import subprocess
 import sys
 from dataclasses import replace
@@ -106,22 +107,25 @@ def test_time_is_kept_whatever_is_on_its_way(monkeypatch: pytest.MonkeyPatch) ->
     assert any("there was no more time" in note for note in result.notes)
 
 
-def test_evolution_finds_the_optimum() -> None:
+def test_evolution_finds_more_than_chance() -> None:
+    """Over seeds: one alone may be lucky either way."""
     task = SearchTask(matmul, (512, 512, 512), template=matmul_template)
-    found = {}
-    for strategy in ("random", "evolutionary"):
+
+    def found(strategy: str, seed: int) -> float:
         best = tune(
             task,
             trials=64,
             strategy=strategy,
             model=XGBModel(5, start=None, prior=None),
             measurer=Pretend(),
-            seed=5,
+            seed=seed,
             progress=False,
         ).best
         assert best is not None
-        found[strategy] = best.cost
-    assert found["evolutionary"] < found["random"]
+        return best.cost
+
+    evolved, random = ([found(s, seed) for seed in range(7)] for s in ("evolutionary", "random"))
+    assert statistics.median(evolved) < 0.8 * statistics.median(random)
 
 
 def test_a_search_begins_with_what_was_best_at_other_sizes() -> None:
