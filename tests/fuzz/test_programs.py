@@ -4,6 +4,7 @@ tests.fuzz.programs`` runs many."""
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 
 import pytest
@@ -19,6 +20,18 @@ def test_random_programs(chunk: int) -> None:
     for seed in range(10 * chunk, 10 * chunk + 10):
         run(seed, ended)
     assert ended["programs"] >= 8
+
+
+def test_a_plain_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is not taken for a refusal, though users would see an error of ours."""
+    recipe = sys.modules["tensorlang.recipes.default_schedule"]
+    monkeypatch.setattr(recipe, "_inline", recipe._reduction)  # which takes other arguments
+    with pytest.raises(TypeError, match="_reduction"):
+        run(0, Counter())
+    monkeypatch.delenv("TENSORLANG_DEBUG")
+    ended: Counter[str] = Counter()
+    run(0, ended)
+    assert any("not with these arguments" in kind for kind in ended)
 
 
 @pytest.mark.fuzz

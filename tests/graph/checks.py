@@ -22,6 +22,7 @@ import tensorlang as tl
 from tensorlang.errors import TensorLangError
 from tensorlang.graph.passes import PASSES, REGIONS, simplified
 from tests.fuzz import crew
+from tests.plain import let_pass
 
 from .random_graphs import Random, Reference, random_graph
 
@@ -164,6 +165,7 @@ def one(seed: int, check: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
+    let_pass()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("check", choices=CHECKS)
     parser.add_argument("--count", type=int, default=1000)
