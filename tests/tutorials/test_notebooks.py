@@ -1,55 +1,29 @@
 """Every notebook under tutorials/ runs from top to bottom, in a kernel of the running interpreter, and is
-committed without outputs.
+committed with the outputs of such a run: the same kinds as when it is run here.
 
-By default with fewer trials and sizes; ``make fuzz`` runs them as they are.
+By default with fewer trials and sizes; ``make fuzz`` runs them as they are. ``make notebooks`` makes the
+outputs anew.
 """
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 import pytest
 
 nbformat = pytest.importorskip("nbformat")
 pytest.importorskip("ipykernel")
-nbclient = pytest.importorskip("nbclient")
-from jupyter_client.kernelspec import KernelSpec, KernelSpecManager  # noqa: E402
-from jupyter_client.manager import AsyncKernelManager  # noqa: E402
+pytest.importorskip("nbclient")
+from tutorials.notebooks import NOTEBOOKS, execute, kinds  # noqa: E402
 
-ROOT = Path(__file__).parents[2]
-NOTEBOOKS = sorted((ROOT / "tutorials").glob("*.ipynb"))
+COLUMNS = 100  # of code
 
 
-class ThisPython(KernelSpecManager):
-    """Answers every name with the running interpreter, so that no kernel needs to be installed and no other
-    one is found."""
-
-    def get_kernel_spec(self, kernel_name: str) -> KernelSpec:
-        return KernelSpec(
-            argv=[sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
-            display_name="this Python",
-            language="python",
-        )
-
-
-def execute(notebook: nbformat.NotebookNode, workdir: Path) -> nbformat.NotebookNode:
-    """The notebook with its outputs. Raises CellExecutionError at the first cell that fails."""
-    client = nbclient.NotebookClient(
-        notebook,
-        km=AsyncKernelManager(kernel_spec_manager=ThisPython()),
-        timeout=900,
-        resources={"metadata": {"path": str(workdir)}},
-    )
-    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
-    return notebook
-
-
-def text_of(notebook: nbformat.NotebookNode, cell_id: str) -> str:
+def text_of(notebook: Any, cell_id: str) -> str:
     """What the cell of that id printed."""
     (cell,) = (c for c in notebook.cells if c.id == cell_id)
     return "".join(o.text for o in cell.outputs if o.output_type == "stream" and o.name == "stdout")
@@ -60,17 +34,19 @@ def test_there_are_notebooks() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_is_committed_clean(path: Path) -> None:
+def test_is_committed_as_it_ran(path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)
     nbformat.validate(notebook)
     assert notebook.cells[0].cell_type == "markdown" and notebook.cells[0].source.startswith("# ")
     ids = [cell.id for cell in notebook.cells]
     assert len(set(ids)) == len(ids)
-    for cell in notebook.cells:
-        if cell.cell_type == "code":
-            assert cell.source.strip() and not cell.outputs and cell.execution_count is None, (
-                f"{cell.id}: clear the outputs before you commit"
-            )
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == [*range(1, len(code) + 1)], "make notebooks"
+    for cell in code:
+        assert cell.source.strip() and "error" not in kinds(cell), cell.id
+        assert max(map(len, cell.source.split("\n"))) <= COLUMNS, cell.id
+    for cell_id, text in SHOWS.get(path.stem, {}).items():
+        assert text in text_of(notebook, cell_id), f"{cell_id}: make notebooks"
 
 
 # What a reader must find in the outputs; a notebook without a row here still has to run.
@@ -178,7 +154,7 @@ SHORTER = {
 }
 
 
-def shortened(notebook: nbformat.NotebookNode, pieces: dict[str, str]) -> nbformat.NotebookNode:
+def shortened(notebook: Any, pieces: dict[str, str]) -> Any:
     """The notebook with those pieces of its code replaced, in order."""
     left = set(pieces)
     for cell in notebook.cells:
@@ -222,9 +198,11 @@ def test_runs(path: Path, whole: bool, tmp_path: Path) -> None:
     if path.stem == "08_whole_models":
         models_are_there()
     notebook = nbformat.read(path, as_version=4)
+    committed = [kinds(cell) for cell in notebook.cells if cell.cell_type == "code"]
     execute(notebook if whole else shortened(notebook, SHORTER.get(path.stem, {})), tmp_path)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     assert all(cell.execution_count for cell in code)
+    assert [kinds(cell) for cell in code] == committed, "make notebooks"
     for cell_id, text in {
         **SHOWS.get(path.stem, {}),
         **({} if whole else SHORT_SHOWS.get(path.stem, {})),
