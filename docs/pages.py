@@ -9,7 +9,7 @@ import inspect
 import pkgutil
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,100 +52,93 @@ def write(into: Path) -> None:
 
 def operators() -> str:
     """Every operator with its signature and the first sentence of its docstring, by file."""
-    lines = [
-        "# Operators",
-        "",
+    about = (
         "Functions of te tensors, in `tensorlang.ops`. Each declares stages that a schedule can fuse; "
         "`tl.compile([x, ops.softmax(x)])` takes the default schedule of the recipe that fits. "
-        "Details are in the [reference](reference-tensorlang.ops.md).",
-    ]
+        "Details are in the [reference](reference-tensorlang.ops.md)."
+    )
+    lines = []
     for module in _modules_of("tensorlang.ops"):
         names = getattr(module, "__all__", [])
         functions = {n: f for n in names if inspect.isfunction(f := getattr(module, n))}
         if functions:
-            lines += ["", f"## {module.__name__.rpartition('.')[2]}", "", _first_paragraph(module), ""]
+            lines += [f"## {module.__name__.rpartition('.')[2]}", "", _first_paragraph(module), ""]
             lines += ["| operator | |", "|---|---|"]
             lines += [
                 f"| `{_cell(n + _signature(f))}` | {_cell(_first_sentence(f))} |"
                 for n, f in functions.items()
             ]
-    return "\n".join(lines) + "\n"
+            lines.append("")
+    return _page("Operators", about, lines)
 
 
 def primitives() -> str:
     """Every schedule primitive: its call and its docstring."""
     from tensorlang.schedule.primitives import TABLE
 
-    lines = [
-        "# Schedule primitives",
-        "",
+    about = (
         "Methods of a stage, `s[C].split(...)`, or of the schedule. Each is checked against what the loops "
         "allow, and becomes a step of the trace that `s.trace` prints, saves and replays. "
-        '`s.can("split", C, ...)` answers without doing it.',
-        "",
-    ]
+        '`s.can("split", C, ...)` answers without doing it.'
+    )
+    lines = []
     for primitive in TABLE:
         call: Callable[..., Any] = primitive.call
         lines += [f"## {primitive.name}", "", f"    {primitive.name}{_signature(call)}", ""]
-        lines += ["```{eval-rst}", inspect.getdoc(call) or inspect.getdoc(primitive) or "", "```", ""]
-    return "\n".join(lines) + "\n"
+        lines += _rst(inspect.getdoc(call) or inspect.getdoc(primitive) or "")
+    return _page("Schedule primitives", about, lines)
 
 
 def settings() -> str:
     """What the environment may say."""
     from tensorlang import options
 
-    lines = [
-        "# Settings",
-        "",
+    about = (
         "All settings are variables of the environment, read when they are needed and checked; a value "
         "that makes no sense is an error that names the variable. `python -m autosched doctor` shows those "
-        "that are set.",
-        "",
-    ]
+        "that are set."
+    )
+    lines = []
     for _, f in inspect.getmembers(options, inspect.isfunction):
         doc = inspect.getdoc(f) or ""
         if f.__module__ == options.__name__ and "TENSORLANG_" in doc.split("\n")[0]:
             lines += [f"- {_markdown(' '.join(doc.split()))}"]
-    return "\n".join(lines) + "\n"
+    return _page("Settings", about, lines)
 
 
 def errors() -> str:
     """The golden texts of errors, each with the mistake that it answers."""
-    lines = [
-        "# Errors",
-        "",
+    about = (
         "An error says what is wrong, because of what, where in your code, and what to try. These are the "
-        "texts that the tests hold, each below the mistake that it answers. All are `tl.TensorLangError`.",
-    ]
+        "texts that the tests hold, each below the mistake that it answers. All are `tl.TensorLangError`."
+    )
+    lines = []
     goldens = ROOT / "tests" / "errors" / "golden"
     for golden in sorted(goldens.glob("*.txt")):
         family = golden.stem
         sources = _functions(ROOT / "tests" / "errors" / f"mistakes_{family}.py")
-        lines += ["", f"## {family.capitalize()}"]
+        lines += [f"## {family.capitalize()}", ""]
         for block in re.split(r"^# ", golden.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
             name, _, message = block.partition("\n")
-            lines += ["", f"### {name.replace('_', ' ')}", ""]
+            lines += [f"### {name.replace('_', ' ')}", ""]
             if name in sources:
                 lines += ["```python", sources[name], "```", ""]
-            lines += ["```text", message.strip(), "```"]
-    return "\n".join(lines) + "\n"
+            lines += ["```text", message.strip(), "```", ""]
+    return _page("Errors", about, lines)
 
 
 def rooms() -> str:
     """How it works: what each package and file says of itself."""
-    lines = [
-        "# How it works",
-        "",
+    about = (
         "What every room and file of the tree says of itself, in the order of names. The way of a kernel is "
-        "in [build](#tensorlang-build); the way of a model in [graph](#tensorlang-graph).",
-    ]
+        "in [build](#tensorlang-build); the way of a model in [graph](#tensorlang-graph)."
+    )
+    lines = []
     for package in PACKAGES:
         for module in _walk(package):
             depth = min(module.__name__.count(".") + 2, 4)
-            lines += ["", f"{'#' * depth} {module.__name__}", "", "```{eval-rst}"]
-            lines += [inspect.getdoc(module) or "", "```"]
-    return "\n".join(lines) + "\n"
+            lines += [f"{'#' * depth} {module.__name__}", "", *_rst(inspect.getdoc(module) or "")]
+    return _page("How it works", about, lines)
 
 
 def passes() -> str:
@@ -153,11 +146,10 @@ def passes() -> str:
     from tensorlang.graph.passes import PASSES
     from tensorlang.passes.pipeline import PIPELINE
 
-    lines = ["# Passes", "", "## Over loop IR", "", "In this order; `tl.lower` runs them.", ""]
-    lines += [f"1. **{p.name}**: {_markdown(p.does)}" for p in PIPELINE.passes]
+    lines = [f"1. **{p.name}**: {_markdown(p.does)}" for p in PIPELINE.passes]
     lines += ["", "## Over graphs", "", "With the level from which on each runs.", ""]
     lines += [f"- **{p.name}** (level {p.level}): {_markdown(_first_sentence(p.run))}" for p in PASSES]
-    return "\n".join(lines) + "\n"
+    return _page("Passes", "## Over loop IR\n\nIn this order; `tl.lower` runs them.", lines)
 
 
 def glossary() -> str:
@@ -172,7 +164,7 @@ def references() -> dict[str, str]:
     found = {}
     for name, title in REFERENCE.items():
         module = importlib.import_module(name)
-        lines = [f"# {name}", "", title + ".", "", "```{eval-rst}", f".. currentmodule:: {name}", ""]
+        lines = [f".. currentmodule:: {name}", ""]
         for item in sorted(module.__all__, key=str.lower):
             thing = getattr(module, item)
             if id(thing) in told or not str(getattr(thing, "__module__", "")).startswith(PACKAGES):
@@ -188,8 +180,17 @@ def references() -> dict[str, str]:
                 ]
             elif callable(thing):
                 lines += [f".. autofunction:: {item}", ""]
-        found[f"reference-{name}.md"] = "\n".join([*lines, "```"]) + "\n"
+        found[f"reference-{name}.md"] = _page(name, title + ".", _rst("\n".join(lines)))
     return found
+
+
+def _page(title: str, about: str, lines: Iterable[str]) -> str:
+    return "\n".join([f"# {title}", "", about, "", *lines]).rstrip() + "\n"
+
+
+def _rst(text: str) -> list[str]:
+    """reStructuredText, as docstrings are, in a page of Markdown."""
+    return ["```{eval-rst}", text, "```", ""]
 
 
 def _modules_of(package: str) -> Iterator[ModuleType]:
@@ -203,9 +204,9 @@ def _walk(package: str) -> Iterator[ModuleType]:
     """A package and all below it that can be imported, in the order of names; no programs."""
     from tensorlang.errors import TensorLangError
 
-    yield importlib.import_module(package)
-    path = importlib.import_module(package).__path__
-    for info in pkgutil.walk_packages(path, f"{package}.", onerror=lambda name: None):
+    top = importlib.import_module(package)
+    yield top
+    for info in pkgutil.walk_packages(top.__path__, f"{package}.", onerror=lambda name: None):
         if not info.name.endswith("__main__"):
             try:
                 yield importlib.import_module(info.name)
