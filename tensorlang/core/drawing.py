@@ -8,15 +8,17 @@ stands there. All text is escaped. Colours are variables, so pages in light and 
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
+from typing import Any
 
 CHARACTER, LINE, PAD = 6.7, 15, 9  # pixels
 GAP_X, GAP_Y = 18, 30
 MOST_CHARACTERS = 34
 SWEEPS, MOVES = 8, 12
+MOST_DRAWN = 400  # boxes; of more nobody sees anything
 
 STYLE = """
 .tl{--bg:#fff;--ink:#1c2330;--soft:#5b6675;--line:#9aa4b2;--box:#f4f6fa;--edge:#cdd4de;--accent:#1f6feb;--hot:#e8590c;
@@ -63,6 +65,36 @@ def drawing(boxes: Sequence[Box], arrows: Sequence[Arrow], style: bool = True) -
     """The SVG of boxes with arrows from earlier ones to later ones; with its ``style`` unless the page has
     it."""
     return _Layout(boxes, arrows).svg(style)
+
+
+class Flow:
+    """Boxes in their order, with arrows from those that make values to those that read them."""
+
+    def __init__(self) -> None:
+        self._boxes: list[Box] = []
+        self._arrows: list[Arrow] = []
+        self._makers: dict[Hashable, int] = {}
+
+    def add(self, box: Box, read: Mapping[Any, str], made: Iterable[Hashable] = ()) -> None:
+        """A box, the values it reads with what is told of each, and those it makes. What no box made has no
+        arrow."""
+        to = len(self._boxes)
+        self._arrows += [(self._makers[v], to, about) for v, about in read.items() if v in self._makers]
+        self._makers.update(dict.fromkeys(made, to))
+        self._boxes.append(box)
+
+    def svg(self, style: bool = True) -> str:
+        """The ``drawing``."""
+        return drawing(self._boxes, self._arrows, style)
+
+
+def notebook(picture: str, summary: str, text: str) -> str:
+    """What a notebook shows: a picture, which is HTML, and below it a text that unfolds; the text alone where
+    there is no picture."""
+    shown = f'<div style="max-height:36em;overflow:auto">{picture}</div>' if picture else ""
+    begin = "<details>" if picture else "<details open>"
+    body = f"<pre>{html.escape(text)}</pre>"
+    return f"<div>{shown}{begin}<summary>{html.escape(summary)}</summary>{body}</details></div>"
 
 
 class _Layout:

@@ -2,38 +2,31 @@
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from ..core.drawing import Arrow, Box, drawing
+from ..core import drawing
+from ..core.drawing import Box, Flow
 from .graph import Node, Program, Value
-
-MOST_DRAWN = 400  # operators that a notebook shows as a drawing
 
 
 def svg(graph: Program, named: Callable[[str], str]) -> str:
     """The SVG of a graph. ``named`` puts a user's names of sizes into a text."""
-    boxes: list[Box] = []
-    arrows: list[Arrow] = []
-    maker: dict[Value, int] = {}
+    flow = Flow()
 
     def form(v: Value) -> str:
         return named(repr(v).removeprefix(f"{v.name}: "))
 
+    def told(values: Iterable[Value]) -> dict[Value, str]:
+        return {v: named(repr(v)) for v in values}
+
     for v in graph.inputs:
-        maker[v] = len(boxes)
-        boxes.append(Box(v.name, (form(v),), f"input {named(repr(v))}", end=True))
+        flow.add(Box(v.name, (form(v),), f"input {named(repr(v))}", end=True), {}, [v])
     for n in graph.nodes:
-        for v in n.reads:
-            if v in maker:
-                arrows.append((maker[v], len(boxes), named(repr(v))))
-        maker.update(dict.fromkeys(n.outputs, len(boxes)))
-        boxes.append(Box(n.op, tuple(form(v) for v in n.outputs[:3]), named(_about(n))))
+        box = Box(n.op, tuple(form(v) for v in n.outputs[:3]), named(_about(n)))
+        flow.add(box, told(n.reads), n.outputs)
     for name, v in zip(graph.output_names, graph.outputs, strict=False):
-        if v in maker:
-            arrows.append((maker[v], len(boxes), named(repr(v))))
-        boxes.append(Box(name, (form(v),), f"output {named(repr(v))}", end=True))
-    return drawing(boxes, arrows)
+        flow.add(Box(name, (form(v),), f"output {named(repr(v))}", end=True), told([v]))
+    return flow.svg()
 
 
 def _about(n: Node) -> str:
@@ -45,8 +38,5 @@ def _about(n: Node) -> str:
 def notebook(graph: Program, text: str, named: Callable[[str], str]) -> str:
     """What a notebook shows: the drawing, and the text below it; of a large graph the text alone."""
     summary, _, _ = text.partition("\n")
-    picture = "" if len(graph.nodes) > MOST_DRAWN else svg(graph, named)
-    shown = f'<div style="max-height:36em;overflow:auto">{picture}</div>' if picture else ""
-    opened = "" if picture else " open"
-    body = f"<pre>{html.escape(text)}</pre>"
-    return f"<div>{shown}<details{opened}><summary>{html.escape(summary)}</summary>{body}</details></div>"
+    picture = "" if len(graph.nodes) > drawing.MOST_DRAWN else svg(graph, named)
+    return drawing.notebook(picture, summary, text)

@@ -5,10 +5,11 @@ them, where the time of a call goes, and what lies in the arena when. Knows engi
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from ..core.drawing import STYLE, Arrow, Box, drawing
+from ..core import drawing
+from ..core.drawing import STYLE, Box, Flow
 from .engine_profile import EngineProfile, Row, operators_of, table_of
 from .program import Host, Program
 from .steps import Run
@@ -17,7 +18,6 @@ from .timing import seconds_text
 if TYPE_CHECKING:
     from .engine import Engine
 
-MOST_DRAWN = 400  # kernels
 WIDTH, LANE = 900, 260  # pixels of the picture of the arena
 
 _PAGE = """
@@ -76,37 +76,30 @@ def _time(r: Row, whole: float) -> str:
 def kernels(engine: Engine, profile: EngineProfile | None, reasons: str, style: bool) -> str:
     """The drawing of the kernels; the more of the time one takes, the fuller it is."""
     p = engine.program
-    if len(p.kernels) > MOST_DRAWN:
+    if len(p.kernels) > drawing.MOST_DRAWN:
         return f"<p>{len(p.kernels)} kernels are too many for a drawing.</p>"
     heat = _heat(p, profile)
     why = _why(reasons)
-    boxes: list[Box] = []
-    arrows: list[Arrow] = []
-    maker: dict[int, int] = {}
+    flow = Flow()
 
-    def add(box: Box, read: Sequence[int], made: Sequence[int]) -> None:
-        arrows.extend((maker[v], len(boxes), p.forms([v])) for v in dict.fromkeys(read) if v in maker)
-        maker.update(dict.fromkeys(made, len(boxes)))
-        boxes.append(box)
+    def told(values: Iterable[int | None]) -> dict[int, str]:
+        return {v: p.forms([v]) for v in values if v is not None}
 
     for v in p.inputs:
-        add(Box(p.values[v].name, (_form(p, v),), f"input {p.forms([v])}", end=True), (), [v])
+        flow.add(Box(p.values[v].name, (_form(p, v),), f"input {p.forms([v])}", end=True), {}, [v])
     for step in p.steps:
         if isinstance(step, Host):
-            add(
-                Box(step.name, ("a function of arrays",)),
-                [v for v in step.inputs if v is not None],
-                step.outputs,
-            )
+            flow.add(Box(step.name, ("a function of arrays",)), told(step.inputs), step.outputs)
             continue
         for n in step:
             k = p.kernels[n]
             lines = tuple(_form(p, v) for v in k.outputs[:3])
             name = operators_of(engine, k.code)
-            add(Box(name, lines, why.get(n, name), k.code, heat=heat.get(n, 0.0)), k.inputs, k.outputs)
+            box = Box(name, lines, why.get(n, name), k.code, heat=heat.get(n, 0.0))
+            flow.add(box, told(k.inputs), k.outputs)
     for name, v in zip(p.output_names, p.outputs, strict=False):
-        add(Box(name, (_form(p, v),), f"output {p.forms([v])}", end=True), [v], ())
-    return f'<div class="wide">{drawing(boxes, arrows, style)}</div>'
+        flow.add(Box(name, (_form(p, v),), f"output {p.forms([v])}", end=True), told([v]))
+    return f'<div class="wide">{flow.svg(style)}</div>'
 
 
 def _form(p: Program, v: int) -> str:
@@ -165,10 +158,4 @@ def _arena(run: Run, dims: Mapping[str, int]) -> str:
 
 def notebook(engine: Engine) -> str:
     """What a notebook shows of an engine."""
-    text = f"<pre>{html.escape(table_of(engine))}</pre>"
-    picture = kernels(engine, None, "", True)
-    summary = html.escape(repr(engine))
-    return (
-        f'<div><div style="max-height:36em;overflow:auto">{picture}</div>'
-        f"<details><summary>{summary}</summary>{text}</details></div>"
-    )
+    return drawing.notebook(kernels(engine, None, "", True), repr(engine), table_of(engine))
