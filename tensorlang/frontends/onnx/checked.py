@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -174,31 +175,20 @@ def _count(c: Call, what: str, names: Sequence[str], least: int, most: int) -> N
 def _functions(functions: dict[tuple[str, str], Function]) -> None:
     """Raises TensorLangError for one that calls itself, or that stands for too many nodes: calls of calls
     multiply."""
+    called = {key: _called(f.calls) for key, f in functions.items()}
+    try:
+        order = list(TopologicalSorter(called).static_order())
+    except CycleError as e:
+        (_, name), *_ = e.args[1]
+        raise TensorLangError(f"load_onnx: the function {name!r} calls itself") from None
     sizes: dict[tuple[str, str], int] = {}
-    for key in functions:
-        open_: dict[tuple[str, str], None] = {}
-        work = [key]
-        while work:
-            now = work[-1]
-            if now in sizes:
-                work.pop()
-                continue
-            called = [k for k in _called(functions[now].calls) if k in functions]
-            missing = dict.fromkeys(k for k in called if k not in sizes)
-            if now in missing or any(k in open_ for k in missing):
-                raise TensorLangError(f"load_onnx: the function {now[1]!r} calls itself")
-            if missing:
-                open_[now] = None
-                work.extend(missing)
-                continue
-            open_.pop(now, None)
-            sizes[now] = sum(sizes.get(k, 1) for k in _called(functions[now].calls))
-            if sizes[now] > MAX_NODES:
-                raise TensorLangError(
-                    f"load_onnx: the function {now[1]!r} stands for {sizes[now]} nodes",
-                    because=f"at most {MAX_NODES} can be imported",
-                )
-            work.pop()
+    for key in order:
+        sizes[key] = sum(sizes[k] for k in called[key]) if key in called else 1
+        if sizes[key] > MAX_NODES:
+            raise TensorLangError(
+                f"load_onnx: the function {key[1]!r} stands for {sizes[key]} nodes",
+                because=f"at most {MAX_NODES} can be imported",
+            )
 
 
 def _called(calls: Iterable[Call]) -> list[tuple[str, str]]:
