@@ -22,7 +22,6 @@ BROKEN = (  # what wrong bytes make of Python code that believes them
     AttributeError,
     LookupError,
     MemoryError,
-    NotImplementedError,
     RecursionError,
     StopIteration,
     TypeError,
