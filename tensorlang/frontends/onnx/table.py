@@ -49,20 +49,20 @@ def te_op(
 
     def add(fn: Callable[..., Any]) -> Callable[..., Any]:
         parameters = inspect.signature(fn).parameters.values()
-        words = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+        words = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
+        own = [p for p in words if p.name not in _TOLD]
         places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         most = MANY if any(p.kind is p.VAR_POSITIONAL for p in parameters) else len(places)
-        required = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
         for name in names:
             OPERATORS[domain, name] = Operator(
                 name,
                 fn,
                 values,
                 False,
-                tuple(w for w in words if w not in _TOLD),
-                tuple(w for w in words if w in _TOLD),
+                tuple(p.name for p in own),
+                tuple(p.name for p in words if p.name in _TOLD),
                 (sum(p.default is p.empty for p in places), most),
-                tuple(w for w in required if w not in _TOLD),
+                tuple(p.name for p in own if p.default is p.empty),
             )
         return fn
 
