@@ -56,21 +56,14 @@ def group_query_attention(
         return make.max_(make.sub(count, new), make.as_expr(0))
 
     if do_rotary and cos is not None and sin is not None:
-        q, k = (
-            rotated(x, cos, sin, positions, 0, bool(rotary_interleaved), _part(x, cos), before)
-            for x in (q, k)
-        )
+        turned = 2 * (const_int(cos.shape[1]) or 0)  # elements of a head
+        q, k = (rotated(x, cos, sin, positions, 0, bool(rotary_interleaved), turned, before) for x in (q, k))
     if past_key is not None and past_value is not None:
         k, v = _behind(past_key, k, before), _behind(past_value, v, before)
     lengths = te.compute((q.shape[0],), lambda b: before(b) + new, name="lengths")
     mask = Mask(added, True, left=local_window_size - 1 if local_window_size > 0 else -1, lengths=lengths)
     y = joined(attended(q, k, v, mask, scale or None, softcap)[0])
     return (y, k, v)[:results] if results > 1 else y
-
-
-def _part(x: Tensor, cos: Tensor) -> int:
-    """How many elements of a head are turned."""
-    return 2 * (const_int(cos.shape[1]) or 0)
 
 
 def _behind(past: Tensor, new: Tensor, before: Any) -> Tensor:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ... import ops
 from ...te import Tensor
 from .proto import Call
+from .recurrent import as_results
 from .table import MICROSOFT, graph_op, te_op
 from .windows import average_pool
 
@@ -119,7 +120,7 @@ def dynamic_quantize_lstm(
         input_forget=bool(input_forget),
         rounds_state=True,
     )
-    return made[:results] if results > 1 else made[0]
+    return as_results(made, 0, results)
 
 
 def _weights(w: Tensor, scale: Tensor, zero: Tensor | None) -> Tensor:

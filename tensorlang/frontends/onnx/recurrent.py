@@ -17,7 +17,7 @@ def _first(x: Tensor | None, layout: int) -> Tensor | None:
     return x if x is None or not layout else ops.swapaxes(x, 0, 1)
 
 
-def _results(made: tuple[Tensor, ...], layout: int, results: int) -> Any:
+def as_results(made: tuple[Tensor, ...], layout: int, results: int) -> Any:
     """All states [T, D, B, H] and the last ones [D, B, H]; with layout 1 the batch first."""
     if layout:
         made = (ops.transpose(made[0], (2, 0, 1, 3)), *(ops.swapaxes(s, 0, 1) for s in made[1:]))
@@ -55,7 +55,7 @@ def rnn(
         activation_beta=activation_beta,
         clip=clip,
     )
-    return _results(made, layout, results)
+    return as_results(made, layout, results)
 
 
 @te_op("GRU")
@@ -91,7 +91,7 @@ def gru(
         clip=clip,
         linear_before_reset=bool(linear_before_reset),
     )
-    return _results(made, layout, results)
+    return as_results(made, layout, results)
 
 
 @te_op("LSTM")
@@ -131,4 +131,4 @@ def lstm(
         clip=clip,
         input_forget=bool(input_forget),
     )
-    return _results(made, layout, results)
+    return as_results(made, layout, results)
