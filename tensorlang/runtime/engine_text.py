@@ -18,7 +18,7 @@ from ..interface.c_header import BAD_SIZE, engine_parameters
 from ..interface.c_helpers import C_HELPERS
 from ..interface.signature import REFUSED, Dim, Signature
 from .arena import LINE, Life, place, rounded
-from .program import Kernel, Program
+from .program import Kernel, Program, lives
 
 NO_MEMORY = 1
 OWN = ("tensorlang_alloc", "tensorlang_free")  # what the functions here call
@@ -136,14 +136,14 @@ class EngineText:
     def offsets(self) -> str:
         """Where the values within lie, by their order in ``inner``; the bytes of the arena."""
         self.begin()
-        lives = self._lives()
+        found = self._lives()
         at: dict[int, str] = {}
         ends: dict[int, str] = {}
         total = "0"
-        for i in sorted(range(len(lives)), key=place(lives)[0].__getitem__):
+        for i in sorted(range(len(found)), key=place(found)[0].__getitem__):
             start = "0"
             for j in at:
-                if lives[j].first <= lives[i].last and lives[i].first <= lives[j].last:
+                if found[j].first <= found[i].last and found[i].first <= found[j].last:
                     start = self.larger(start, ends[j])
             at[i], ends[i] = start, self.sum(start, self.whole_lines(self.product(self.inner[i])))
             total = self.larger(total, ends[i])
@@ -177,14 +177,11 @@ class EngineText:
         typical = {d.name: d.typical for d in self.facts}
         rows = [n for v in self.inner for n in self.p.values[v].shape]
         numbers = iter(self.p.sizes.function(rows, list(typical))(*typical.values()))
-        found = []
+        sizes = {}
         for v in self.inner:
             value = self.p.values[v]
-            size = math.prod(max(0, next(numbers)) for _ in value.shape)
-            first = next(i for i, k in enumerate(self.kernels) if v in k.outputs)
-            last = max([first, *(i for i, k in enumerate(self.kernels) if v in k.inputs)])
-            found.append(Life(size * dtype(value.dtype).to_numpy().itemsize, first, last))
-        return found
+            sizes[v] = math.prod(max(0, next(numbers)) for _ in value.shape) * dtype(value.dtype).bytes
+        return lives(self.kernels, sizes)
 
     def stop_unless_zero(self, status: str, returned: str = "") -> None:
         """Go on only where a status is 0."""

@@ -4,11 +4,12 @@ Knows no code, no arrays, no graphs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from ..interface.signature import Dim, show
+from .arena import Life
 from .size_table import SizeTable
 
 
@@ -30,6 +31,19 @@ class Kernel(NamedTuple):
     outputs: tuple[int, ...]
     constants: tuple[int, ...]
     slots: tuple[int, ...]
+
+
+def lives(kernels: Sequence[Kernel], sizes: Mapping[int, int]) -> list[Life]:
+    """Between which of these kernels, which run in this order, values of so many bytes live."""
+    spans = {v: [n, 0, 0] for v, n in sizes.items()}
+    for i, k in enumerate(kernels):
+        for v in k.outputs:
+            if v in spans:
+                spans[v][1:] = i, i
+        for v in k.inputs:
+            if v in spans:
+                spans[v][2] = i
+    return [Life(*span) for span in spans.values()]
 
 
 @dataclass(frozen=True)

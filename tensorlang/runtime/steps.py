@@ -27,7 +27,7 @@ from .codes import KernelCode
 from .constants import aligned
 from .loader import load_objects
 from .module import failure
-from .program import Kernel, Program
+from .program import Kernel, Program, lives
 from .rules import Slot
 from .run import Arenas, Place, Planned, Plans, Step, functions
 from .threads import helpers
@@ -158,27 +158,19 @@ class Run:
     def placed(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> tuple[list[int], int]:
         """Where the values within lie, in how many bytes: at the same place for all sizes where the largest
         are known."""
-        lives, most = self.lives(inner, shapes), self.program.most
-        if not all(life.size <= most.get(v, -1) for v, life in zip(inner, lives, strict=True)):
-            return place(lives)
+        found, most = self.lives(inner, shapes), self.program.most
+        if not all(life.size <= most.get(v, -1) for v, life in zip(inner, found, strict=True)):
+            return place(found)
         key = tuple(inner)
         if key not in self._largest:
-            largest = [life._replace(size=most[v]) for v, life in zip(inner, lives, strict=True)]
+            largest = [life._replace(size=most[v]) for v, life in zip(inner, found, strict=True)]
             self._largest[key] = place(largest)
         return self._largest[key]
 
     def lives(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> list[Life]:
         """How large the values within are, and between which kernels they live."""
         sizes = self.bytes(shapes)
-        lives = {v: [sizes[v], 0, 0] for v in inner}
-        for i, k in enumerate(self.kernels):
-            for v in k.outputs:
-                if v in lives:
-                    lives[v][1:] = i, i
-            for v in k.inputs:
-                if v in lives:
-                    lives[v][2] = i
-        return [Life(*lives[v]) for v in inner]
+        return lives(self.kernels, {v: sizes[v] for v in inner})
 
     def bytes(self, shapes: Mapping[int, Sequence[int]]) -> dict[int, int]:
         """Of values of these shapes."""
