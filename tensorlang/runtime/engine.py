@@ -21,7 +21,7 @@ from ..boundary import short
 from ..core.dtype import dtype
 from ..core.names import identifier
 from ..errors import CallError, TensorLangError
-from ..interface.signature import Param, Signature, show
+from ..interface.signature import Param, Signature
 from ..native import object_code
 from . import files
 from .arguments import Binder
@@ -182,10 +182,6 @@ class Engine:
     def __repr__(self) -> str:
         p = self.program
         return f"<engine {p.name}({p.forms(p.inputs)}): {len(p.kernels)} kernels, {len(self.codes)} distinct>"
-
-    def _size(self, row: int) -> str:
-        size = self.program.sizes.size(row)
-        return "a size" if size is None else show(size)
 
     def _signature(self, values: Sequence[int], outputs: Sequence[int] = ()) -> Signature:
         """A signature of these inputs and outputs, which have the form of sizes."""
@@ -475,7 +471,7 @@ class Engine:
             a, b, _ = p.assumed[apart[0]]
             raise CallError(
                 f"{p.name}: this part of a graph is for sizes that are equal",
-                because=f"{self._size(a)} is not {self._size(b)}",
+                because=f"{p.shown(a)} is not {p.shown(b)}",
                 try_="the whole graph, which serves others too",
             )
         known = {d: dims[d] for d in p.otherwise.dims}

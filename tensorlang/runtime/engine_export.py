@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import TensorLangError
 from ..interface.c_header import check_name, engine_header
-from ..interface.signature import Signature, show
+from ..interface.signature import Signature
 from ..native.object_code import Processor, compiled
 from . import store
 from .arena import LINE
@@ -19,7 +19,7 @@ from .elf import undefined_symbols
 from .elf_join import joined
 from .engine_text import EngineText
 from .export import CFunction, needed_symbols
-from .program import Host, Program
+from .program import Host
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -34,7 +34,7 @@ def c_engine(engine: Engine, signature: Signature, name: str) -> CFunction:
     _check(engine)
     check_name(name, frozenset())
     machine = store.machine(engine.target, None)
-    needs = tuple(f"{_shown(p, a)} == {_shown(p, b)}" for a, b, _ in p.assumed)
+    needs = tuple(f"{p.shown(a)} == {p.shown(b)}" for a, b, _ in p.assumed)
     signature = Signature(name, signature.params, signature.dims, needs=needs)
     weights, places = bytearray(), []
     for a in engine.constants:
@@ -60,11 +60,6 @@ def c_engine(engine: Engine, signature: Signature, name: str) -> CFunction:
     parallel = "tensorlang_parallel" in called
     header = engine_header(signature, engine.target or f"llvm -mcpu={machine['cpu']}", parallel, symbols)
     return CFunction(whole, signature, engine.target or "llvm", machine["triple"], foreign, header)
-
-
-def _shown(p: Program, row: int) -> str:
-    size = p.sizes.size(row)
-    return "a size" if size is None else show(size)
 
 
 def _check(engine: Engine) -> None:

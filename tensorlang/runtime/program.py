@@ -100,8 +100,12 @@ class Program:
 
     def _form(self, v: int) -> str:
         value = self.values[v]
-        sizes = (self.sizes.size(n) for n in value.shape)
-        return f"{value.name}: {value.dtype}[{', '.join('?' if n is None else show(n) for n in sizes)}]"
+        return f"{value.name}: {value.dtype}[{', '.join(self.shown(n, '?') for n in value.shape)}]"
+
+    def shown(self, row: int, otherwise: str = "a size") -> str:
+        """A size as people read it; ``otherwise`` for one without a short form."""
+        size = self.sizes.size(row)
+        return otherwise if size is None else show(size)
 
     def read_after(self, step: int) -> set[int]:
         """The values that somebody reads after a step: later steps, the caller, what follows."""
