@@ -13,9 +13,9 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
+import llvmlite
 import llvmlite.binding as llvm
 
 
@@ -64,7 +64,7 @@ def adopt(codes: Mapping[str, bytes]) -> None:
 @functools.cache
 def _processor() -> str:
     features = llvm.get_host_cpu_features().flatten()
-    return f"{version('llvmlite')} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
+    return f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
 
 
 def compiled_once(text: str, opt: int = 0) -> bytes:

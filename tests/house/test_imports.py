@@ -149,6 +149,7 @@ LAZY = {
     ): "brings the package email, and only who compiles a graph needs it",
     ("tensorlang/graph/cache.py", "platformdirs"): "as above",
     ("tensorlang/graph/makers.py", "importlib"): "as above",
+    ("autosched/dynamic/tiers/keys.py", "importlib"): "as above, and only who keeps code in files needs it",
     ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
     ("autosched/reporting/plot.py", "matplotlib"): "an extra; takes a second to import",
     ("autosched/reporting/progress.py", "IPython"): "is there in notebooks only",

@@ -12,7 +12,6 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +36,8 @@ class Environment:
     @staticmethod
     def of(target: tl.Target | None = None) -> Environment:
         """This package, for a target (this machine)."""
+        from importlib.metadata import version
+
         t = target or tl.Target.host()
         return Environment(
             tl.__version__,
