@@ -11,7 +11,6 @@ from .table import aten
 from .types import as_type, floats, rounded_once, wide
 
 for _name, _op in {
-    "hardsigmoid": ops.hard_sigmoid,
     "hardswish": ops.hard_swish,
     "mish": ops.mish,
     "silu": ops.silu,

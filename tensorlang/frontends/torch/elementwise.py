@@ -283,8 +283,7 @@ def where(condition: Tensor, x: Any, y: Any) -> Tensor:
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    filled = ops.where(mask, as_type(value, x.dtype), x)
-    return filled
+    return ops.where(mask, as_type(value, x.dtype), x)
 
 
 @aten("hardtanh")
@@ -349,6 +348,3 @@ def converted(x: Tensor, to: str) -> Tensor:
 @aten("type_as")
 def type_as(x: Tensor, like: Tensor) -> Tensor:
     return as_type(x, like.dtype)
-
-
-__all__ = ["add", "as_type", "clamp", "div", "mul", "sub", "where"]

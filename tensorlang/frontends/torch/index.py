@@ -114,7 +114,7 @@ def _counted(i: Any, n: Any) -> Any:
     return te.select(i < 0, i + te.cast(INT64, n), i)
 
 
-@aten("scatter.src", "scatter.value", "scatter_add")
+@aten("scatter.src", "scatter.value")
 def scatter(x: Tensor, dim: int, indices: Tensor, values: Any) -> Tensor:
     return _scattered(x, dim, indices, values, "none")
 

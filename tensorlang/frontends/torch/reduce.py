@@ -15,11 +15,7 @@ from .types import as_type, floats
 
 def _axes(dims: Any) -> Any:
     """No dimensions are all."""
-    return None if dims is None or (isinstance(dims, list | tuple) and not dims) else _tuple(dims)
-
-
-def _tuple(dims: Any) -> Any:
-    return tuple(dims) if isinstance(dims, list | tuple) else dims
+    return tuple(dims) or None if isinstance(dims, list | tuple) else dims
 
 
 def _whole(x: Tensor, kind: str | None) -> Tensor:

@@ -139,7 +139,7 @@ def select_scatter(x: Tensor, src: Tensor, dim: int, index: Any) -> Tensor:
 
 
 @aten("split.Tensor")
-def split(x: Tensor, size: Any, dim: int = 0, *, _count: int = 0) -> Any:
+def split(x: Tensor, size: Any, dim: int = 0) -> Any:
     n, each = known(x.shape[dim], "a tensor that is split"), known(size, "a part")
     return split_with_sizes(x, [min(each, n - at) for at in range(0, n, each)] or [0], dim)
 

@@ -51,7 +51,7 @@ def result_type(*xs: Any) -> DType:
     found: DType | None = None
     for r in ranks:
         if r is not None and (found is None or kind(r) > kind(found)):
-            found = r if found is None or kind(found) < kind(r) else found
+            found = r
     assert found is not None
     return found
 

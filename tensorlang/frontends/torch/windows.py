@@ -215,10 +215,6 @@ def _averaged(x: Tensor, d: int, out: int) -> Tensor:
 # -- sizes of images
 
 
-def _factors(given: Any, n: int) -> list[float | None]:
-    return list(given) if given is not None else [None] * n
-
-
 def _resized(mode: str, n: int) -> Callable[..., Tensor]:
     """``upsample_*`` by its parameters: sizes, align_corners unless nearest, then factors."""
 
