@@ -144,14 +144,12 @@ def div_mode(x: Any, y: Any, rounding_mode: str | None) -> Tensor:
     a, b = promoted(x, y)
     if rounding_mode == "floor":
         return _floor_of(a, b)
-    return wide_pair(lambda p, q: ops.trunc(ops.divide(p, q)), a, b) if a.dtype.is_float else truncated(a, b)
+    return _whole_quotient(a, b) if a.dtype.is_float else truncated(a, b)
 
 
-def wide_pair(f: Callable[..., Tensor], a: Tensor, b: Tensor) -> Tensor:
-    """``f`` of two tensors of one type, 16-bit floats in float32."""
-    if not a.dtype.is_float or a.dtype.bits > 16:
-        return f(a, b)
-    return as_type(f(as_type(a, "float32"), as_type(b, "float32")), a.dtype)
+@rounded_once
+def _whole_quotient(a: Tensor, b: Tensor) -> Tensor:
+    return ops.trunc(ops.divide(a, b))
 
 
 @aten("floor_divide", "floor_divide.Scalar")
@@ -160,11 +158,10 @@ def floor_divide(x: Any, y: Any) -> Tensor:
 
 
 def _floor_of(a: Tensor, b: Tensor) -> Tensor:
-    if not a.dtype.is_float:
-        return ops.floor_divide(a, b)
-    return wide_pair(_floor_quotient, a, b)
+    return _floor_quotient(a, b) if a.dtype.is_float else ops.floor_divide(a, b)
 
 
+@rounded_once
 def _floor_quotient(a: Tensor, b: Tensor) -> Tensor:
     """Of floats, as Python has it: from the remainder, so that what divides evenly is exact."""
     rest = ops.fmod(a, b)
@@ -179,12 +176,12 @@ def _floor_quotient(a: Tensor, b: Tensor) -> Tensor:
 
 @aten("remainder.Tensor", "remainder.Scalar", "remainder.Scalar_Tensor")
 def remainder(x: Any, y: Any) -> Tensor:
-    return wide_pair(ops.mod, *promoted(x, y))
+    return rounded_once(ops.mod)(*promoted(x, y))
 
 
 @aten("fmod.Tensor", "fmod.Scalar")
 def fmod(x: Any, y: Any) -> Tensor:
-    return wide_pair(ops.fmod, *promoted(x, y))
+    return rounded_once(ops.fmod)(*promoted(x, y))
 
 
 @aten("pow.Tensor_Tensor", "pow.Scalar")

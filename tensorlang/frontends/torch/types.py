@@ -103,12 +103,7 @@ def of_floats(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 def wide(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """A function of floats and whole numbers whose 16-bit floats are computed in float32 and rounded once."""
-
-    def g(x: Tensor, *more: Any) -> Tensor:
-        return rounded_once(f)(floats(x), *more)
-
-    g.__name__ = f.__name__
-    return g
+    return of_floats(rounded_once(f))
 
 
 def rounded_once(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
