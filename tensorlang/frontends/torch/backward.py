@@ -12,6 +12,7 @@ from typing import Any
 
 from ... import ops, te
 from ...core.dtype import INT64
+from ...ops.places import kept_within
 from ...te import Tensor
 from ..words import constant_like, times
 from .attention import factor, scores
@@ -245,8 +246,7 @@ def _targets(x: Tensor, target: Tensor, ignore: int) -> tuple[Any, Any]:
         return te.cast(INT64, target(*i)) != te.const(ignore, INT64)
 
     def chosen(*i: Any) -> Any:
-        last = te.cast(INT64, x.shape[min(1, x.ndim - 1)]) - 1
-        return te.max(te.min(te.cast(INT64, target(*i)), last), 0)
+        return kept_within(te.cast(INT64, target(*i)), te.cast(INT64, x.shape[min(1, x.ndim - 1)]))
 
     return counts, chosen
 

@@ -7,6 +7,8 @@ from typing import Any
 
 from ... import ops, te
 from ...core.dtype import INT64
+from ...ops.places import kept_within
+from ...ops.take import counted
 from ...te import Tensor
 from .table import aten, needs
 from .types import as_type
@@ -32,11 +34,10 @@ def gather(x: Tensor, dim: int, indices: Tensor, *_: Any) -> Tensor:
     if not indices.ndim:
         return ops.reshape(gather(x, dim, ops.reshape(indices, (1,))), ())
     dim = dim % x.ndim
-    n = x.shape[dim]
+    n = te.cast(INT64, x.shape[dim])
 
     def element(*i: Any) -> Any:
-        at = te.max(te.min(indices(*i), te.cast(INT64, n) - 1), 0)
-        return x(*i[:dim], at, *i[dim + 1 :])
+        return x(*i[:dim], kept_within(indices(*i), n), *i[dim + 1 :])
 
     return te.compute(indices.shape, element, name="gather")
 
@@ -72,9 +73,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 
 def _place(i: Any, n: Any) -> Any:
     """An index that counts from the end when it is negative, kept within."""
-    i, n = te.cast(INT64, i), te.cast(INT64, n)
-    i = te.select(i < 0, i + n, i)
-    return te.max(te.min(i, n - 1), 0)
+    return kept_within(_counted(i, n), te.cast(INT64, n))
 
 
 @aten("index_put", "_unsafe_index_put")
@@ -110,8 +109,7 @@ def index_put(
 
 
 def _counted(i: Any, n: Any) -> Any:
-    i = te.cast(INT64, i)
-    return te.select(i < 0, i + te.cast(INT64, n), i)
+    return counted(te.cast(INT64, i), te.cast(INT64, n))
 
 
 @aten("scatter.src", "scatter.value")
