@@ -62,6 +62,11 @@ def whole_power(base: Any, exponent: Any) -> Any:
     return te.select(te.any(exponent >= 0, unit), found, te.const(0, base.dtype))
 
 
+def by_channel(p: Tensor, x: Tensor) -> Tensor:
+    """A vector over the channels, beside ``x`` [N, C, …]."""
+    return ops.reshape(p, (p.shape[0], *[1] * (x.ndim - 2)))
+
+
 def inverse_root(x: Tensor, epsilon: float) -> Tensor:
     """``1 / √(x + epsilon)``."""
     return ops.rsqrt(ops.add(x, constant_like(x, epsilon)))

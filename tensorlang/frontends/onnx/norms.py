@@ -8,18 +8,13 @@ from typing import Any
 from ... import ops
 from ...expr.nodes import const_int
 from ...te import Tensor
-from ..words import constant_like, inverse_root, of_type, scaled
+from ..words import by_channel, constant_like, inverse_root, of_type, scaled
 from .table import te_op
 
 
 def _wide(x: Tensor, stash_type: int = 1) -> Tensor:
     """In the type in which statistics are made; ``stash_type`` 1 is float32."""
     return ops.cast(x, "float32") if x.dtype.bits == 16 and stash_type == 1 else x
-
-
-def _batch(p: Tensor, x: Tensor) -> Tensor:
-    """A vector over the channels, beside [N, C, …]."""
-    return ops.reshape(p, (p.shape[0], *[1] * (x.ndim - 2)))
 
 
 @te_op("BatchNormalization")
@@ -43,8 +38,8 @@ def batch_normalization(
         return scaled(_apart(x, mean, inverse_root(var, epsilon)), scale, bias)
     axes = tuple(d for d in range(x.ndim) if d != 1)
     here, spread = _statistics(_wide(x), axes)
-    y = _apart(_wide(x), _batch(here, x), _batch(inverse_root(spread, epsilon), x))
-    y = of_type(scaled(y, _batch(_wide(scale), x), _batch(_wide(bias), x)), x.dtype)
+    y = _apart(_wide(x), by_channel(here, x), by_channel(inverse_root(spread, epsilon), x))
+    y = of_type(scaled(y, by_channel(_wide(scale), x), by_channel(_wide(bias), x)), x.dtype)
     if results == 1:
         return y
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import ops
 from ...te import Tensor
-from ..words import constant_like, times
+from ..words import by_channel, constant_like, times
 from .table import aten
 from .types import as_type, floats, rounded_once, wide
 
@@ -38,7 +38,7 @@ def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
 @aten("prelu", "_prelu_kernel")
 def prelu(x: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim == 1 and x.ndim > 1:
-        weight = ops.reshape(weight, (weight.shape[0], *[1] * (x.ndim - 2)))
+        weight = by_channel(weight, x)
     return ops.where(ops.greater(x, constant_like(x, 0)), x, ops.multiply(x, weight))
 
 

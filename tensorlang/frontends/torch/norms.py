@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import ops
 from ...te import Tensor
-from ..words import inverse_root, scaled
+from ..words import by_channel, inverse_root, scaled
 from .table import aten, needs
 from .types import as_type
 
@@ -107,8 +107,8 @@ def batch_norm_training(x: Tensor, weight: Tensor | None, bias: Tensor | None, *
         return ops.batch_norm(x, mean, var, weight, bias, eps), *_nothing(x), mean, var
     mean, var = ops.mean(x, axes), ops.var(x, axes)
     factor = inverse_root(var, eps)
-    y = ops.multiply(ops.subtract(x, _channels(mean, x)), _channels(factor, x))
-    y = scaled(y, *(None if p is None else _channels(p, x) for p in (weight, bias)))
+    y = ops.multiply(ops.subtract(x, by_channel(mean, x)), by_channel(factor, x))
+    y = scaled(y, *(None if p is None else by_channel(p, x) for p in (weight, bias)))
     if not running:
         return y, mean, factor
     return (
@@ -117,11 +117,6 @@ def batch_norm_training(x: Tensor, weight: Tensor | None, bias: Tensor | None, *
         factor,
         *(_moved(o, n, momentum) for o, n in zip(running, (mean, ops.var(x, axes, 1)), strict=True)),
     )
-
-
-def _channels(p: Tensor, x: Tensor) -> Tensor:
-    """A vector over the channels, beside [N, C, …]."""
-    return ops.reshape(p, (p.shape[0], *[1] * (x.ndim - 2)))
 
 
 def _moved(old: Tensor, new: Tensor, momentum: float) -> Tensor:
