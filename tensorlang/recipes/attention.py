@@ -17,7 +17,7 @@ from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
-from .common import share_out, work
+from .common import in_registers, share_out, work
 from .gemm import in_lanes, tile_for
 from .lanes import lane_tile, lanes_of, reduce_in_lanes, sums_in_lanes, vector_width
 from .nests import fill
@@ -231,5 +231,4 @@ def _register_tile(s: Schedule, product: Stage, plan: _Plan) -> None:
     product.reorder(*outer, *product.op.reduce_axis, row, column)
     product.unroll(row)
     product.vectorize(column)
-    if s.can("set_scope", product.name, "local"):
-        product.set_scope("local")
+    in_registers(s, product)

@@ -4,7 +4,7 @@ only."""
 from __future__ import annotations
 
 from ..analysis import constant, cost_of, typical
-from ..schedule import Stage
+from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 
@@ -20,6 +20,12 @@ def work(stage: Stage) -> int:
     for a in (*stage.op.axis, *stage.op.reduce_axis):
         total *= typical(a.extent, 64)
     return total
+
+
+def in_registers(s: Schedule, stage: Stage) -> None:
+    """Give a stage local memory, whose small arrays become registers, where the schedule allows it."""
+    if stage.state.scope != "local" and s.can("set_scope", stage.name, "local"):
+        stage.set_scope("local")
 
 
 def stream_stores(stage: Stage, loop: IterVar, target: Target) -> None:

@@ -17,7 +17,7 @@ from ..target import Target, as_target
 from ..te import ComputeOp, IterVar, Operation, Tensor
 from . import columns, conv, copies, depthwise, direct, gemm, phases, rows, scans, sparse
 from .attention import attention
-from .common import share_out, size, stream_stores, work
+from .common import in_registers, share_out, size, stream_stores, work
 from .lanes import reduce_in_lanes, share_reduction, vector_width
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
@@ -273,8 +273,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
         out.unroll(ii)
     out.vectorize(ji)
     inside.compute_at(out, jo)
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
+    in_registers(s, inside)
     inside.reorder(*inside.op.reduce_axis, *own)
     inside.vectorize(own[-1])
     if rows is not None:

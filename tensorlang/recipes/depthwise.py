@@ -15,7 +15,7 @@ from ..analysis import cost_of, reads_of, reducer_kind, step
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import size, work
+from .common import in_registers, size, work
 from .conv import padding_of, rows_in_vectors
 
 REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the other pools
@@ -84,8 +84,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if cost_of(target).shared(iterations):
         out.parallel(channel)
     inside.compute_at(out, xo)
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
+    in_registers(s, inside)
     if tile:
         # the taps of a column one after the other: a row that is loaded stays for as many taps as the window
         # is high, not for as many of its rows. Measured at 5 × 5: a quarter faster, the loads are not spilled

@@ -12,7 +12,7 @@ from ..analysis import Conv, conv_of, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import share_out, size, work
+from .common import in_registers, share_out, size, work
 from .conv import padding_of, rows_in_vectors
 
 # output rows that get their margin together: more want a larger cache, fewer copy more rows twice. Measured
@@ -74,8 +74,7 @@ def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lan
     """The sums of a tile, in registers."""
     own = list(inside.op.axis)
     inside.compute_at(out, place)
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
+    in_registers(s, inside)
     inside.reorder(*inside.op.reduce_axis, *own)
     if conv.strides[-1] > 1 and (size(conv.taps[-1]) or MOST_TAPS + 1) <= MOST_TAPS:
         inside.unroll(conv.taps[-1])

@@ -10,7 +10,7 @@ from ..analysis import Cost, cost_of, has_calls, reads_of, reducer_kind, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
-from .common import share_out, size, work
+from .common import in_registers, share_out, size, work
 from .nests import Axes, nest, sums
 
 # lines of memory read side by side. Measured (Zen 5, 1 × 4096 × 4096, 16 KiB from line to line): 4 or 6 are
@@ -94,8 +94,7 @@ def sums_in_lanes(s: Schedule, inside: Stage, out: Stage, place: IterVar, keep: 
         {**loops, "k": list(partial.op.reduce_axis), "l": partial.op.axis[-1]},
         "b k | i j l",
     )
-    if inside.state.scope != "local" and s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
+    in_registers(s, inside)
     nest(inside, {**keep, "l": list(inside.op.reduce_axis)}, "b | i j l")
     return partial
 

@@ -25,6 +25,7 @@ from ..analysis import reads_of
 from ..errors import ScheduleError
 from ..schedule import Schedule, Stage
 from ..te import Expr, IterVar, Tensor
+from .common import in_registers
 
 Size = int | Expr  # a number or a knob
 # how a loop is split: by a size, by one that is sampled for the loop, by one with the tail of its rest
@@ -117,8 +118,7 @@ def sums(
 ) -> Loops:
     """Compute the reduction ``inside`` in ``place`` of ``out``, in registers, as a nest of its own."""
     inside.compute_at(out, place)
-    if inside.state.scope != "local" and s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
+    in_registers(s, inside)
     return nest(inside, axes, order, cuts)
 
 

@@ -16,7 +16,7 @@ from ..analysis import phases_of, reads_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import share_out, size, work
+from .common import in_registers, share_out, size, work
 
 MOST_PHASES = 9  # in a tile
 SPARE = 4  # registers for what is read
@@ -70,8 +70,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
 
     inside.transform_layout(by_phase)
     inside.compute_at(out, around[-1])
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
+    in_registers(s, inside)
     own = list(inside.op.axis)
     inside.reorder(*inside.op.reduce_axis, *own)
     inside.vectorize(own[-1])

@@ -15,7 +15,7 @@ from ..analysis import constant, cost_of, reads_of, reducer_kind, reduces_rows, 
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
-from .common import size, stream_stores, work
+from .common import in_registers, size, stream_stores, work
 from .lanes import reduce_in_lanes, vector_width
 
 MOST_BETWEEN = 64  # stages between a result and the reduction that makes it a matter of rows
@@ -159,8 +159,7 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
                 _prefetch_ahead(st, vectors, rows, target, requested)
         elif st.op.reduce_axis:
             reduce_in_lanes(s, st, target)
-        if s.can("set_scope", st.name, "local"):
-            st.set_scope("local")
+        in_registers(s, st)
     done = [out.name]
     for name in done:  # grows on the way
         done += s.state.links.attached.get(name, ())

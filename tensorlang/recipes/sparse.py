@@ -10,7 +10,7 @@ from ..analysis import reads_of, rows_by_data
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
-from .common import share_out, size, work
+from .common import in_registers, share_out, size, work
 from .lanes import vector_width
 
 
@@ -39,6 +39,5 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside.vectorize(own[-1])
     else:
         inside.compute_at(out, last)
-    if s.can("set_scope", inside.name, "local"):
-        inside.set_scope("local")
+    in_registers(s, inside)
     share_out(out, axes or [last], iterations, target)
