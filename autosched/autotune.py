@@ -13,8 +13,6 @@ from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
-from filelock import FileLock
-from platformdirs import user_cache_path
 
 import tensorlang as tl
 from tensorlang import te
@@ -33,6 +31,8 @@ class AutotuneWarning(UserWarning):
 
 def cache_directory() -> Path:
     """Where records are kept when no ``cache`` is given."""
+    from platformdirs import user_cache_path
+
     return Path(user_cache_path("tensorlang", appauthor=False)) / "autosched"
 
 
@@ -204,6 +204,8 @@ class Tuned:
         return [*inputs, *outputs]
 
     def _made(self, task: SearchTask) -> tl.Module:
+        from filelock import FileLock
+
         try:
             self.cache.mkdir(parents=True, exist_ok=True)
             name = hashlib.sha256(f"{task.exact_key}\n{task.target}".encode()).hexdigest()[:24]

@@ -19,8 +19,6 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import platformdirs
-
 import tensorlang as tl
 
 from ..whole_files import write_whole
@@ -69,6 +67,8 @@ class Tables:
     """Tables of times on disk, one file for each key. ``misses`` says why a table was not there."""
 
     def __init__(self, directory: str | Path | bool | None, target: tl.Target) -> None:
+        import platformdirs
+
         where = platformdirs.user_cache_dir("tensorlang") if directory in (None, True) else directory
         self.directory = None if directory is False else Path(str(where)) / "dynamic"
         self.environment = Environment.of(target)
