@@ -25,7 +25,7 @@ from ..te import Tensor, compute, dim, placeholder
 from ..te.graph import inputs as te_inputs
 from ..te.graph import variables_of
 from .graph import Node, Value
-from .planes import Plane, plane_of
+from .planes import Plane, has_plane, plane_of
 
 
 @dataclass
@@ -100,11 +100,7 @@ class _Region:
 
     def _shape(self, v: Value) -> Sequence[Expr]:
         """The shape of a value here, in sizes of the graph."""
-        if (
-            self.plane is None
-            or len(v.shape) < 2
-            or any(a is not b for a, b in zip(v.shape[-2:], self.plane, strict=True))
-        ):
+        if self.plane is None or not has_plane(v.shape, self.plane):
             return v.shape
         return [*v.shape[:-2], make.const(1, "int32"), make.mul(*self.plane)]
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ..analysis import constant
 from ..expr.linear import poly
 from ..expr.nodes import Expr, Var
-from ..expr.walk import variables
+from ..expr.walk import preorder, variables
 from ..te import ComputeOp, IterVar, PlaceholderOp
 from ..te.extern import OpaqueOp
 from ..te.graph import operations
@@ -28,9 +28,9 @@ def plane_of(nodes: Sequence[Node], outputs: Sequence[Value]) -> Plane | None:
     plane = (shape[-2], shape[-1])
     if all(constant(n) is not None for n in plane) or any(constant(n) == 1 for n in plane):
         return None
-    if any(len(v.shape) < 3 or not _has(v.shape, plane) for v in outputs):
+    if any(len(v.shape) < 3 or not has_plane(v.shape, plane) for v in outputs):
         return None
-    if any(v.data is not None and _has(v.shape, plane) for n in nodes for v in n.reads):
+    if any(v.data is not None and has_plane(v.shape, plane) for n in nodes for v in n.reads):
         return None
     computed = [op for n in nodes for op in operations([t.op for t in n.results])]
     sums = any(isinstance(op, ComputeOp) and op.reduce_axis for op in computed)
@@ -38,7 +38,8 @@ def plane_of(nodes: Sequence[Node], outputs: Sequence[Value]) -> Plane | None:
     return plane if sums and all(_passes(op, plane, sizes) for op in computed) else None
 
 
-def _has(shape: Sequence[Expr], plane: Plane) -> bool:
+def has_plane(shape: Sequence[Expr], plane: Plane) -> bool:
+    """Whether the last two sizes of a shape are these."""
     return len(shape) >= 2 and shape[-2] is plane[0] and shape[-1] is plane[1]
 
 
@@ -49,29 +50,25 @@ def _passes(op: object, plane: Plane, sizes: set[Var]) -> bool:
         return True
     if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
         return False
-    if not _has([a.extent for a in op.axis], plane):
-        return not any(_has(t.shape, plane) for t in op.input_tensors) and not _mentions(op, sizes)
+    if not has_plane([a.extent for a in op.axis], plane):
+        return not any(has_plane(t.shape, plane) for t in op.input_tensors) and not _mentions(op, sizes)
     if any(constant(a.extent) is None for a in op.reduce_axis):
         return False
     y, x = op.axis[-2:]
-    seen: set[Expr] = set()
-    left: list[Expr] = list(op.body)
-    while left:
-        e = left.pop()
-        if e in seen:
-            continue
-        seen.add(e)
+
+    def below(e: Expr) -> Sequence[Expr]:
+        if not isinstance(e, TensorRead):
+            return e.children()
+        return e.indices[:-2] if has_plane(e.tensor.shape, plane) else e.indices
+
+    for e in (e for value in op.body for e in preorder(value, below)):
         if isinstance(e, TensorRead):
-            indices = list(e.indices)
-            if _has(e.tensor.shape, plane):
-                if not (_is(op, indices[-2], y) and _is(op, indices[-1], x)):
-                    return False
-                indices = indices[:-2]
-            left += indices
+            if has_plane(e.tensor.shape, plane) and not (
+                _is(op, e.indices[-2], y) and _is(op, e.indices[-1], x)
+            ):
+                return False
         elif e is y.var or e is x.var or e in sizes:
             return False
-        else:
-            left += e.children()
     return True
 
 
