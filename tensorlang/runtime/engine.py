@@ -135,18 +135,18 @@ class Engine:
         names, direct = self.program.input_names, self._direct
         if direct is not None and len(inputs) == len(names) and all(n in inputs for n in names):
             args = [inputs[n] for n in names]
-            if self._whole is not None:
-                made = self._whole.filled(args, {self.output_names.index(n): a for n, a in outs.items()})
-                if made is not None:
-                    return made
-            elif not outs:
-                made = direct(*args)
+            if self._whole is None:
+                made = direct(**inputs, **outs) if outs else direct(*args)
                 return made if len(self.output_names) > 1 else (made,)
-            else:
-                made = direct(**inputs, **outs)
-                return made if len(self.output_names) > 1 else (made,)
+            made = self._whole.filled(args, self._numbered(outs))
+            if made is not None:
+                return made
         arrays, dims = self.arguments((), inputs)
-        return self._served(arrays, dims, {self.output_names.index(n): a for n, a in outs.items()})
+        return self._served(arrays, dims, self._numbered(outs))
+
+    def _numbered(self, outs: Mapping[str, Any]) -> dict[int, Any]:
+        """Arrays to write to, by the number of the output."""
+        return {self.output_names.index(n): a for n, a in outs.items()}
 
     def bind(self, pairs: Mapping[str, str] | None = None, **named: str) -> Bound:
         """Feed outputs back: ``engine.bind(stateN="state")`` is called without ``state`` and keeps what
