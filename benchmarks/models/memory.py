@@ -79,9 +79,8 @@ def arena(engine: Engine, inputs: Mapping[str, Any]) -> tuple[int, int]:
         if isinstance(step, Run):
             key = tuple(dims[d] for d in step.dims)
             _, shapes = step.sized(key)
-            inner = [v for v in step.made if v not in set(step.kept)]
             size += step.planned(key).arena
-            least += bound(step.lives(inner, shapes))
+            least += bound(step.lives(step.inner, shapes))
         e.take(step, arrays, dims, outs)
 
     arrays, dims = engine.arguments((), inputs)

@@ -100,7 +100,7 @@ def _kernel_row(e: Engine, run: Run, i: int, dims: Mapping[str, int]) -> tuple[s
     flat = iter(numbers(*dims.values()))
     total = sum(e.constants[c].nbytes for c in k.constants)
     for v in (*k.inputs, *k.outputs):
-        count = dtype(p.values[v].dtype).to_numpy().itemsize
+        count = dtype(p.values[v].dtype).bytes
         for _ in p.values[v].shape:
             count *= next(flat)
         total += count

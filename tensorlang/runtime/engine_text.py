@@ -92,7 +92,7 @@ class EngineText:
     def product(self, v: int) -> str:
         """The bytes of a value."""
         value = self.p.values[v]
-        total = str(dtype(value.dtype).to_numpy().itemsize)
+        total = str(dtype(value.dtype).bytes)
         for n in value.shape:
             total = self.times(total, self.size(n))
         return total
@@ -199,12 +199,16 @@ class EngineText:
         """The address of an element."""
         return self.ins(f"getelementptr {kind}, ptr {base}, i64 {n}")
 
+    def laid_out(self) -> tuple[str, str]:
+        """The table of the offsets at these sizes, and the bytes of the arena."""
+        table = self.ins(f"alloca i64, i64 {max(1, len(self.inner))}, align 8")
+        return table, self.ins(f"call i64 {self.call('offsets', f'ptr {table}')}")
+
     def arena(self) -> str:
         """The function that tells how much memory a call needs."""
         self.begin()
         self.stop_unless_zero(self.ins(f"call i32 {self.call('check')}"), "negative")
-        table = self.ins(f"alloca i64, i64 {max(1, len(self.inner))}, align 8")
-        total = self.ins(f"call i64 {self.call('offsets', f'ptr {table}')}")
+        _, total = self.laid_out()
         return self.function(f"i64 @{self.name}_arena({self.heads()})", f"  ret i64 {total}")
 
     def shapes(self) -> str:
@@ -266,8 +270,7 @@ class EngineText:
         """The function that users call."""
         self.begin()
         self.stop_unless_zero(self.ins(f"call i32 {self.call('check')}"))
-        table = self.ins(f"alloca i64, i64 {max(1, len(self.inner))}, align 8")
-        total = self.ins(f"call i64 {self.call('offsets', f'ptr {table}')}")
+        table, total = self.laid_out()
         run = f"call i32 @{self.name}.run({{}})"
         own = self.ins("icmp eq ptr %arena, null")
         self.lines += [f"  br i1 {own}, label %take, label %given", "given:"]

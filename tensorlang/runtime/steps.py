@@ -62,7 +62,7 @@ class Loaded:
 
 class Run:
     """Kernels in a row. ``dims`` are all they depend on, ``given`` what they read of others, ``kept`` what
-    others read of what they make."""
+    others read of what they make, ``inner`` what nobody else does."""
 
     def __init__(
         self,
@@ -87,6 +87,8 @@ class Run:
     def serves(self, given: Sequence[int], kept: Sequence[int], dims: Sequence[str]) -> None:
         """Take the arrays of a call in this order, and these dims."""
         self.given, self.kept, self.dims = list(given), list(kept), list(dims)
+        seen = set(kept)
+        self.inner = [v for v in self.made if v not in seen]
         self._form = struct.Struct(f"={len(self.dims)}q")
         self.plans = Plans(len(self.dims), self.arenas)
         self._sizes: Any = None  # functions of the dims, made when they are needed
@@ -129,9 +131,8 @@ class Run:
     def planned(self, key: tuple[int, ...]) -> Planned:
         """What runs for these values of the dims. Raises CallError where one cannot be."""
         slots, shapes = self.sized(key)
-        inner = [v for v in self.made if v not in set(self.kept)]
-        offsets, arena = self.placed(inner, shapes)
-        where = {v: (ARENA, at) for v, at in zip(inner, offsets, strict=True)}
+        offsets, arena = self.placed(self.inner, shapes)
+        where = {v: (ARENA, at) for v, at in zip(self.inner, offsets, strict=True)}
         where |= {v: (GIVEN + i, 0) for i, v in enumerate([*self.given, *self.kept])}
         return Planned(self.laid(slots, where, range(len(slots))), arena, self.work(slots))
 
@@ -175,7 +176,7 @@ class Run:
     def bytes(self, shapes: Mapping[int, Sequence[int]]) -> dict[int, int]:
         """Of values of these shapes."""
         values = self.program.values
-        return {v: math.prod(shape) * _itemsize(values[v].dtype) for v, shape in shapes.items()}
+        return {v: math.prod(shape) * dtype(values[v].dtype).bytes for v, shape in shapes.items()}
 
     def call(self, arrays: Arrays, dims: Mapping[str, int], outs: Mapping[int, Any]) -> None:
         """Make the values that others read."""
@@ -274,7 +275,3 @@ def _compact(a: Any) -> Any:
     if isinstance(a, np.generic):
         return np.asarray(a)
     return a if not isinstance(a, np.ndarray) or a.flags.c_contiguous else np.ascontiguousarray(a)
-
-
-def _itemsize(kind: str) -> int:
-    return int(dtype(kind).to_numpy().itemsize)
