@@ -235,14 +235,7 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         flags = em.value(mask)
         if place.stride == -1:
             flags = _reversed(em, flags, "i1", n)
-        name = f"llvm.masked.load.{types.mangle(element, n)}.p0"
-        out = em.call(
-            vector,
-            name,
-            (f"ptr align {align}", pointer(em, buffer, low)),
-            (f"<{n} x i1>", flags),
-            (vector, "zeroinitializer"),
-        )
+        out = _masked_load(em, pointer(em, buffer, low), flags, element, n, align)
         out = _apart(em, out, vector, element, n)
         return _reversed(em, out, element, n) if place.stride == -1 else out
     if mask is None and place.stride == 0:
@@ -258,9 +251,8 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         return em.ins(
             f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer"
         )
-    if (
-        apart and em.target.vector_bits >= 512
-    ):  # masks are registers of their own, and a gather takes a lane a cycle
+    # masks are registers of their own there, and a gather takes a lane a cycle
+    if apart and em.target.vector_bits >= 512:
         return _load_strided(em, buffer, place, element, align, em.value(mask))
     pointers = _pointers(em, buffer, place, element)
     name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
@@ -269,6 +261,18 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         name,
         (f"<{n} x ptr> align {align}", pointers),
         (f"<{n} x i1>", em.value(mask)),
+        (vector, "zeroinitializer"),
+    )
+
+
+def _masked_load(em: Emitter, address: str, flags: str, element: str, n: int, align: int) -> str:
+    """Neighbours where flags hold, 0 elsewhere."""
+    vector = types.lanes_of(element, n)
+    return em.call(
+        vector,
+        f"llvm.masked.load.{types.mangle(element, n)}.p0",
+        (f"ptr align {align}", address),
+        (f"<{n} x i1>", flags),
         (vector, "zeroinitializer"),
     )
 
@@ -300,13 +304,7 @@ def _load_strided(
         if flags is None:
             piece = em.ins(f"load {vector}, ptr {address}, align {align}")
         else:
-            piece = em.call(
-                vector,
-                f"llvm.masked.load.{types.mangle(element, n)}.p0",
-                (f"ptr align {align}", address),
-                (f"<{n} x i1>", _spread(em, flags, n, stride, start)),
-                (vector, "zeroinitializer"),
-            )
+            piece = _masked_load(em, address, _spread(em, flags, n, stride, start), element, n, align)
         mine = [lane for lane in range(n) if start <= lane * stride < start + n and lane not in done]
         pick = [-1] * n
         if number == 0:
