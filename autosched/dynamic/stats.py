@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from .tiers.serves import Shape
 from .tiers.stats import TierStats, table_of, text_of
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 LISTED = 6  # shapes in the table
 

@@ -8,17 +8,15 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol, TextIO
-
-from rich.console import Console, Group
-from rich.live import Live as Moving
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from ..records import Record
 from .roofline import peak_flops
 from .units import best_text
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.live import Live as Moving
 
 
 class Report(Protocol):
@@ -154,11 +152,15 @@ class Live:
     """A bar that moves and what is known so far, for a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console
+
         self.console = console or Console()
         self.now: Standing | None = None
         self.moving: Moving | None = None
 
     def begin(self, name: str, trials: int, done: int, seconds: float | None = None) -> None:
+        from rich.live import Live as Moving
+
         self.now = Standing(name, trials, done, seconds)
         self.moving = Moving(get_renderable=self._picture, console=self.console, refresh_per_second=5)
         self.moving.start()
@@ -174,6 +176,11 @@ class Live:
             self.console.print(str(result), highlight=False, markup=False)
 
     def _picture(self) -> Group:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
         now = self.now
         assert now is not None
         bar = Table.grid(padding=(0, 1), expand=False)
@@ -245,5 +252,7 @@ def reporter(progress: bool | None) -> Report:
     ``progress`` is False."""
     if progress is False:
         return Silent()
+    from rich.console import Console
+
     console = Console()
     return Notebook() if console.is_jupyter else Live(console) if console.is_terminal else Lines()

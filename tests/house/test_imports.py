@@ -153,6 +153,8 @@ LAZY = {
     ("autosched/autotune.py", "filelock"): "brings logging, and only who tunes a function needs it",
     ("autosched/autotune.py", "platformdirs"): "as above",
     ("autosched/dynamic/kernel_times.py", "platformdirs"): "as above",
+    ("autosched/reporting/progress.py", "rich"): "takes 20 ms, and only who watches a tune needs it",
+    ("autosched/dynamic/tiers/stats.py", "rich"): "as above, or prints the numbers of a kernel",
     ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
     ("autosched/reporting/plot.py", "matplotlib"): "an extra; takes a second to import",
     ("autosched/reporting/progress.py", "IPython"): "is there in notebooks only",

@@ -6,12 +6,13 @@ import io
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from .histogram import Histogram
 from .serves import TIERS, Shape
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,8 @@ class TierStats:
 
 def table_of(title: str, rows: Sequence[tuple[str, str]]) -> Table:
     """Titles and texts side by side."""
+    from rich.table import Table
+
     table = Table(title=title, show_header=False)
     table.add_column(style="bold")
     table.add_column(justify="right")
@@ -91,6 +94,8 @@ def table_of(title: str, rows: Sequence[tuple[str, str]]) -> Table:
 
 def text_of(table: Table) -> str:
     """The table in plain characters."""
+    from rich.console import Console
+
     text = io.StringIO()
     Console(file=text, width=110, color_system=None, force_jupyter=False).print(table)
     return text.getvalue().rstrip("\n")
