@@ -78,9 +78,7 @@ def conv(
         if any(b for _, b in more):
             x = ops.pad(x, [(0, 0)] * (x.ndim - n) + more)
         padding = [s // 2 for s in spans]
-    return convolution(
-        x, weight, bias, each(stride, n), each(padding, n), each(dilation, n), False, (0,), groups
-    )
+    return convolution(x, weight, bias, stride, padding, dilation, False, 0, groups)
 
 
 @aten("conv_transpose1d", "conv_transpose2d.input", "conv_transpose3d.input")
@@ -94,30 +92,19 @@ def conv_transpose(
     groups: int = 1,
     dilation: Any = 1,
 ) -> Tensor:
-    n = weight.ndim - 2
-    return convolution(
-        x,
-        weight,
-        bias,
-        each(stride, n),
-        each(padding, n),
-        each(dilation, n),
-        True,
-        each(output_padding, n),
-        groups,
-    )
+    return convolution(x, weight, bias, stride, padding, dilation, True, output_padding, groups)
 
 
 # -- pools
 
 
-def _max_pool(n: int) -> Callable[..., Tensor]:
+def _max_pool(n: int, pool: Callable[..., Any]) -> Callable[..., Any]:
     def of(
         x: Tensor, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-    ) -> Tensor:
+    ) -> Any:
         step = each(stride, n) if stride else None
         return batched(
-            lambda t: _MAX[n](t, each(size, n), step, each(padding, n), each(dilation, n), ceil_mode), x, n
+            lambda t: pool(t, each(size, n), step, each(padding, n), each(dilation, n), ceil_mode), x, n
         )
 
     of.__name__ = f"max_pool{n}d"
@@ -125,17 +112,10 @@ def _max_pool(n: int) -> Callable[..., Tensor]:
 
 
 def _max_pool_with_indices(n: int) -> Callable[..., Any]:
-    def of(
-        x: Tensor, size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False
-    ) -> Any:
-        step = each(stride, n) if stride else None
+    pool = _max_pool(n, ops.max_pool_with_indices)
 
-        def pool(t: Tensor) -> Any:
-            return ops.max_pool_with_indices(
-                t, each(size, n), step, each(padding, n), each(dilation, n), ceil_mode
-            )
-
-        y, places = batched(pool, x, n)
+    def of(*args: Any) -> Any:
+        y, places = pool(*args)
         return y, as_type(places, INT64)
 
     of.__name__ = f"max_pool{n}d_with_indices"
@@ -163,7 +143,7 @@ def _avg_pool(n: int) -> Callable[..., Tensor]:
 
 
 for _n in (1, 2, 3):
-    aten(f"max_pool{_n}d")(_max_pool(_n))
+    aten(f"max_pool{_n}d")(_max_pool(_n, _MAX[_n]))
     aten(f"max_pool{_n}d_with_indices")(_max_pool_with_indices(_n))
     aten(f"avg_pool{_n}d")(_avg_pool(_n))
 
@@ -219,19 +199,18 @@ def _resized(mode: str, n: int) -> Callable[..., Tensor]:
     """``upsample_*`` by its parameters: sizes, align_corners unless nearest, then factors."""
 
     def of(x: Tensor, size: Sequence[Any], *args: Any) -> Tensor:
-        align = bool(args[0]) if mode != "nearest" else False
-        factors = list(args[1 if mode != "nearest" else 0 :])
+        align, *factors = (False, *args) if mode == "nearest" else args
         if len(factors) == 1 and isinstance(factors[0], list | tuple):
-            factors = list(factors[0])
-        return _sampled(x, size, [f if isinstance(f, int | float) else None for f in factors], mode, align)
+            (factors,) = factors
+        given = [float(f) for f in factors if isinstance(f, int | float)]
+        return _sampled(x, size, given, mode, bool(align))
 
     of.__name__ = f"upsample_{mode}{n}d"
     return of
 
 
 @rounded_once
-def _sampled(x: Tensor, size: Any, factors: Sequence[float | None], mode: str, align: bool) -> Tensor:
-    given = [float(f) for f in factors if f is not None]
+def _sampled(x: Tensor, size: Any, given: Sequence[float], mode: str, align: bool) -> Tensor:
     own = x.shape[2:]
     if size is None:
         size = [_grown(n, f) for n, f in zip(own, given, strict=True)]
@@ -248,7 +227,7 @@ def _grown(n: Any, factor: float) -> Any:
 
 def _gives(n: Any, size: Any, factor: float) -> bool:
     """Whether a size is just that many times another; of open ones nothing else is known."""
-    have, wanted = const_int(n), size if isinstance(size, int) else const_int(size)
+    have, wanted = const_int(n), const_int(size)
     return have is None or wanted is None or wanted == have * factor
 
 
