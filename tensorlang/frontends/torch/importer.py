@@ -202,7 +202,7 @@ class Importer:
                 raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
             wanted = [self._size(node, n) for n in fake.shape]
             for have, n in zip(v.shape, wanted, strict=True):
-                a, b = const_int(have), n if isinstance(n, int) else const_int(n)
+                a, b = const_int(have), const_int(n)
                 if a is not None and b is not None and a != b:
                     raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
 
