@@ -7,6 +7,7 @@ do forward.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -115,19 +116,16 @@ def attention_backward(
 ) -> Any:
     """With the weights of the attention made anew from the sums that were kept."""
     needs(not dropout, "attention with dropout")
-    made: dict[str, Any] = {}
 
+    @functools.cache
     def weights() -> Any:
-        if "p" not in made:
-            made["p"] = g(_weights, q, k, mask, sums, is_causal=is_causal, scale=scale)
-        return made["p"]
+        return g(_weights, q, k, mask, sums, is_causal=is_causal, scale=scale)
 
+    @functools.cache
     def slopes() -> Any:
-        if "s" not in made:
-            along = g(_along, grad, out)
-            products = g(_with_keys, grad, v)
-            made["s"] = g(_slopes, weights(), products, along, q, scale=scale)
-        return made["s"]
+        along = g(_along, grad, out)
+        products = g(_with_keys, grad, v)
+        return g(_slopes, weights(), products, along, q, scale=scale)
 
     return (
         lambda: g(ops.matmul, slopes(), k),
@@ -259,13 +257,10 @@ def _with_class(i: Sequence[Any], c: Any) -> tuple[Any, ...]:
 @graph_op("nll_loss_forward", "nll_loss2d_forward")
 def nll_loss_forward(g: Any, x: Any, target: Any, weight: Any, reduction: int, ignore: int) -> Any:
     """The loss, and the sum of the weights of what counts."""
-    total: Any = None
 
+    @functools.cache
     def weights() -> Any:
-        nonlocal total
-        if total is None:
-            total = g(_nll_weights, x, target, weight, reduction=reduction, ignore=ignore)
-        return total
+        return g(_nll_weights, x, target, weight, reduction=reduction, ignore=ignore)
 
     def loss() -> Any:
         each_ = g(_nll_each, x, target, weight, ignore=ignore)

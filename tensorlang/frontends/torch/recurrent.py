@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -37,21 +38,21 @@ class _Stack:
         self.params = list(params)
         needs(len(self.params) == layers * self.directions * self.each, "projections of states")
         needs(x.ndim == 3, "a sequence without a batch")
-        self._made: list[Any] = []
 
     def results(self, count: int) -> tuple[Callable[[], Any], ...]:
         return tuple(lambda k=k: self._result(k) for k in range(count))  # type: ignore[misc]
 
     def _result(self, k: int) -> Any:
-        made = self._all()
         if k:
-            last = [m[k] for m in made]
+            last = [m[k] for m in self._made]
             return last[0] if len(last) == 1 else self.g(_beside, *last)
-        return self.g(_turned, made[-1][0]) if self.batch_first else made[-1][0]
+        x = self._made[-1][0]
+        return self.g(_turned, x) if self.batch_first else x
 
-    def _all(self) -> list[Any]:
-        if self._made:
-            return self._made
+    @functools.cached_property
+    def _made(self) -> list[Any]:
+        """The results of each layer."""
+        found = []
         x = self.g(_turned, self.x) if self.batch_first else self.x
         for n in range(self.layers):
             weights = self.params[n * self.directions * self.each : (n + 1) * self.directions * self.each]
@@ -61,9 +62,9 @@ class _Stack:
                 firsts = [self.g(_some, h, **at) for h in self.hx]
             how = {"directions": self.directions, "each": self.each}
             made = self.g(self.layer, x, *firsts, *weights, **how)
-            self._made.append((self.g(_joined, made[0]), *made[1:]))
-            x = self._made[-1][0]
-        return self._made
+            x = self.g(_joined, made[0])
+            found.append((x, *made[1:]))
+        return found
 
 
 def _parts(weights: Sequence[Tensor], directions: int, each: int) -> tuple[Tensor, Tensor, Tensor | None]:
