@@ -25,7 +25,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from ...errors import TensorLangError
 from . import composite
 from .importer import Refused, name_of
-from .partition import cut
+from .partition import Part, cut
 from .region import Region, Settings
 from .table import OPERATORS
 
@@ -123,7 +123,8 @@ class Graph:
 
     def __init__(self, kind: str, gm: fx.GraphModule, frozen: set[int], settings: Settings) -> None:
         self.gm = gm
-        self.frozen = frozen
+        inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        self.frozen = {inputs[i] for i in frozen}
         self.settings = settings
         self.compiled = Compiled(kind, sum(_computes(n) for n in gm.graph.nodes))
         GRAPHS.append(self.compiled)
@@ -152,17 +153,11 @@ class Graph:
         refused: dict[str, str] = {}
         while True:
             whole = cut(self.gm, refused)
-            regions = {}
             try:
-                for i, part in enumerate(whole.parts):
-                    frozen = [k for k, n in enumerate(part.reads) if self._place(n) in self.frozen]
-                    region = regions[f"region{i}"] = Region(self.gm, part.graph, frozen, self.settings)
-                    region.counts.nodes = part.nodes
-                    region.imported({})
+                regions = {f"region{i}": self._region(part) for i, part in enumerate(whole.parts)}
+                break
             except Refused as error:
                 refused[error.node.name] = error.reason
-                continue
-            break
         self.compiled.regions = list(regions.values())
         self.compiled.left = {n.name: (name_of(n), why) for n, why in whole.left.items()}
         for n, why in whole.left.items():
@@ -176,14 +171,13 @@ class Graph:
             setattr(root, name, region)
         return fx.GraphModule(root, whole.graph)
 
-    def _place(self, node: fx.Node) -> int:
-        """Which input of the graph a node is; -1 for none."""
-        if node.op != "placeholder":
-            return -1
-        if not hasattr(self, "_order"):
-            inputs = [n for n in self.gm.graph.nodes if n.op == "placeholder"]
-            self._order = {n: i for i, n in enumerate(inputs)}
-        return self._order[node]
+    def _region(self, part: Part) -> Region:
+        """The region of a part. Raises Refused where the importer does not take it."""
+        frozen = [k for k, n in enumerate(part.reads) if n in self.frozen]
+        region = Region(self.gm, part.graph, frozen, self.settings)
+        region.counts.nodes = part.nodes
+        region.imported({})
+        return region
 
 
 def _computes(node: fx.Node) -> bool:
