@@ -9,7 +9,7 @@ waits for what comes after it. Sizes follow from the shapes of the inputs and ho
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -165,28 +165,25 @@ class _Rebuilt:
         self.parts: list[Part] = []
 
     def cut(self) -> Cut:
-        outer = [n for n in self.gm.graph.nodes if n not in self.inside]
-        order = sorted(outer, key=lambda n: (n.op != "placeholder", n.op == "output"))
-        waiting = [n for n in order if n.op != "output"]
-        for level in sorted({*self.groups, *(self.levels[n] for n in waiting)}):
-            for numbers in (True, False):
-                for n in waiting:
-                    if self.levels[n] == level and n not in self.env and self._first(n) == numbers:
-                        self._copy(n)
-                if numbers and level in self.groups:
-                    self._call(self.groups[level])
+        outer: dict[int, list[fx.Node]] = {}
+        for n in sorted(self.gm.graph.nodes, key=lambda n: n.op != "placeholder"):
+            if n not in self.inside and n.op != "output":
+                outer.setdefault(self.levels[n], []).append(n)
+        for level in sorted({*self.groups, *outer}):
+            own = outer.get(level, [])
+            self._copy(n for n in own if _first(n))
+            if level in self.groups:
+                self._call(self.groups[level])
+            self._copy(n for n in own if not _first(n))
         self.graph.node_copy(self.gm.graph.output_node(), self.env.__getitem__)
         for n in reversed(list(self.graph.nodes)):
             if n.op == "call_function" and is_number(n) and not n.users:
                 self.graph.erase_node(n)
         return Cut(self.graph, self.parts, self.left)
 
-    def _first(self, n: fx.Node) -> bool:
-        """Whether a node comes before the region of its level."""
-        return n.op in ("placeholder", "get_attr") or is_number(n)
-
-    def _copy(self, n: fx.Node) -> None:
-        self.env[n] = self.graph.node_copy(n, self.env.__getitem__)
+    def _copy(self, nodes: Iterable[fx.Node]) -> None:
+        for n in nodes:
+            self.env[n] = self.graph.node_copy(n, self.env.__getitem__)
 
     def _call(self, group: Sequence[fx.Node]) -> None:
         """A region in the place of its nodes."""
@@ -247,6 +244,11 @@ class _Rebuilt:
         made.meta["val"] = tensor.meta["val"].shape[axis]
         self.env[made] = made
         return made
+
+
+def _first(n: fx.Node) -> bool:
+    """Whether a node comes before the region of its level."""
+    return n.op in ("placeholder", "get_attr") or is_number(n)
 
 
 def _several(n: fx.Node) -> bool:
