@@ -7,7 +7,11 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_SYMTAB = 2
+MAGIC = b"\x7fELF\x02\x01"  # of 64 bits, little endian
+HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+SECTION = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+SYMTAB = 2
 _FUNC = 2
 
 
@@ -25,28 +29,32 @@ class Symbol(NamedTuple):
 def symbols(object_code: bytes) -> list[Symbol]:
     """The named symbols of 64-bit little-endian ELF object code; none for any other bytes."""
     try:
-        return list(_symbols(object_code)) if object_code[:6] == b"\x7fELF\x02\x01" else []
+        return list(_symbols(object_code)) if object_code.startswith(MAGIC) else []
     except (struct.error, IndexError, ValueError):
         return []
 
 
 def _symbols(object_code: bytes) -> Iterator[Symbol]:
-    (sections,), (width, count) = (
-        struct.unpack_from("<Q", object_code, 40),
-        struct.unpack_from("<HH", object_code, 58),
-    )
-    headers = [struct.unpack_from("<IIQQQQIIQQ", object_code, sections + width * i) for i in range(count)]
+    headers = section_headers(object_code)
     for _, kind, _, _, at, size, link, *_ in headers:
-        if kind != _SYMTAB:
+        if kind != SYMTAB:
             continue
         strings = headers[link][4]
-        for name, info, _, section, value, length in struct.iter_unpack(
-            "<IBBHQQ", object_code[at : at + size]
-        ):
+        for name, info, _, section, value, length in SYMBOL.iter_unpack(object_code[at : at + size]):
             if name:
-                start = strings + name
-                text = object_code[start : object_code.index(b"\0", start)].decode("ascii", "replace")
+                text = text_at(object_code, strings + name).decode("ascii", "replace")
                 yield Symbol(text, info & 15 == _FUNC, section, value, length)
+
+
+def section_headers(object_code: bytes) -> list[tuple[int, ...]]:
+    """The headers of all sections. Raises struct.error for bytes that are too few."""
+    head = HEADER.unpack_from(object_code)
+    return [SECTION.unpack_from(object_code, head[6] + head[11] * i) for i in range(head[12])]
+
+
+def text_at(data: bytes, at: int) -> bytes:
+    """What ends with a zero."""
+    return data[at : data.index(b"\0", at)]
 
 
 def undefined_symbols(object_code: bytes) -> list[str]:

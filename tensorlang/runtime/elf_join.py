@@ -14,12 +14,10 @@ from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ..errors import TensorLangError
+from .elf import HEADER, MAGIC, SECTION, SYMBOL, SYMTAB, section_headers, text_at
 
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 _RELA = struct.Struct("<QQq")
-_NULL, _PROGBITS, _SYMTAB, _STRTAB, _RELA_KIND, _NOBITS = 0, 1, 2, 3, 4, 8
+_NULL, _PROGBITS, _STRTAB, _RELA_KIND, _NOBITS = 0, 1, 3, 4, 8
 _REL, _GROUP, _INDEX = 9, 17, 18
 _ALLOC, _INFO_LINK = 2, 0x40
 _LOCAL, _GLOBAL, _WEAK = 0, 1, 2
@@ -68,7 +66,7 @@ def joined(
 
 class _Join:
     def __init__(self, objects: Sequence[bytes], exports: set[bytes], data: tuple[str, bytes] | None) -> None:
-        self.head = _HEADER.unpack_from(objects[0])
+        self.head = HEADER.unpack_from(objects[0])
         self.sections: list[_Section] = []
         self.symbols: list[_Symbol] = []  # of all objects, their sections renumbered
         self.numbers: list[list[int]] = []  # for each object the places of its symbols in ``symbols``
@@ -86,18 +84,15 @@ class _Join:
 
     def _take(self, number: int, o: bytes) -> None:
         """The sections and symbols of an object."""
-        head = _HEADER.unpack_from(o)
-        if head[0][:6] != b"\x7fELF\x02\x01" or (head[1], head[2], head[7]) != (
-            1,
-            self.head[2],
-            self.head[7],
-        ):
+        head = HEADER.unpack_from(o)
+        kind = 1, self.head[2], self.head[7]
+        if not o.startswith(MAGIC) or (head[1], head[2], head[7]) != kind:
             raise ValueError("it is no ELF object code of one kind")
-        rows = [_SECTION.unpack_from(o, head[6] + head[11] * i) for i in range(head[12])]
+        rows = section_headers(o)
         names = rows[head[13]]
         found = [
             _Section(
-                _text(o, names[4] + r[0]),
+                text_at(o, names[4] + r[0]),
                 r[1],
                 r[2],
                 r[8],
@@ -113,19 +108,19 @@ class _Join:
         for i, s in enumerate(found):
             if s.kind in (_REL, _GROUP, _INDEX):
                 raise ValueError(f"a section {s.name.decode()} of kind {s.kind}")
-            if s.kind in (_NULL, _SYMTAB, _STRTAB, _RELA_KIND):
+            if s.kind in (_NULL, SYMTAB, _STRTAB, _RELA_KIND):
                 continue
             if s.name == b".note.GNU-stack" and any(t.name == s.name for t in self.sections):
                 continue
             self.sections.append(s._replace(link=0, info=0))
             places[i] = len(self.sections)  # 0 is the section of nothing
-        table = next(s for s in found if s.kind == _SYMTAB)
+        table = next(s for s in found if s.kind == SYMTAB)
         strings = found[table.link].data
         own: list[int] = []
-        for name, info, other, section, value, size in _SYMBOL.iter_unpack(table.data):
+        for name, info, other, section, value, size in SYMBOL.iter_unpack(table.data):
             where = places.get(section, 0) if section < _RESERVED else section
             own.append(len(self.symbols))
-            self.symbols.append(_Symbol(_text(strings, name), info, other, where, value, size))
+            self.symbols.append(_Symbol(text_at(strings, name), info, other, where, value, size))
         self.numbers.append(own)
         self.relocations += [
             (s, number, places[s.info]) for s in found if s.kind == _RELA_KIND and s.info in places
@@ -156,14 +151,14 @@ class _Join:
     def written(self) -> bytes:
         """The object file."""
         names, strings = _Strings(), _Strings()
-        out = bytearray(_HEADER.size)
-        rows = [_SECTION.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)]
+        out = bytearray(HEADER.size)
+        rows = [SECTION.pack(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)]
         symtab = 1 + len(self.sections) + len(self.relocations)
 
         def add(s: _Section) -> None:
             out.extend(bytes(-len(out) % max(1, s.align)))
             where = names.at(s.name), s.kind, s.flags, 0, len(out)
-            rows.append(_SECTION.pack(*where, s.size, s.link, s.info, s.align, s.entry))
+            rows.append(SECTION.pack(*where, s.size, s.link, s.info, s.align, s.entry))
             out.extend(s.data)
 
         for s in self.sections:
@@ -171,9 +166,9 @@ class _Join:
         for s, number, place in self.relocations:
             data = b"".join(self._moved(number, *r) for r in _RELA.iter_unpack(s.data))
             add(s._replace(data=data, size=len(data), link=symtab, info=place, flags=_INFO_LINK))
-        table = b"".join(_SYMBOL.pack(strings.at(s.name), *s[1:]) for s in self.table)
+        table = b"".join(SYMBOL.pack(strings.at(s.name), *s[1:]) for s in self.table)
         sized = len(table), symtab + 1, self.first
-        add(_Section(b".symtab", _SYMTAB, 0, 8, _SYMBOL.size, table, *sized))
+        add(_Section(b".symtab", SYMTAB, 0, 8, SYMBOL.size, table, *sized))
         add(_Section(b".strtab", _STRTAB, 0, 1, 0, bytes(strings.text), len(strings.text), 0, 0))
         names.at(b".shstrtab")
         add(_Section(b".shstrtab", _STRTAB, 0, 1, 0, bytes(names.text), len(names.text), 0, 0))
@@ -182,7 +177,7 @@ class _Join:
         out.extend(bytes(-len(out) % 8))
         head = list(self.head)
         head[6], head[12], head[13] = len(out), len(rows), len(rows) - 1
-        out[: _HEADER.size] = _HEADER.pack(*head)
+        out[: HEADER.size] = HEADER.pack(*head)
         return bytes(out) + b"".join(rows)
 
     def _moved(self, number: int, offset: int, info: int, addend: int) -> bytes:
@@ -212,7 +207,3 @@ def _stronger(a: _Symbol | None, b: _Symbol) -> _Symbol:
     if b.section and b.binding != _WEAK:
         raise ValueError(f"{b.name.decode()} is defined twice")
     return a
-
-
-def _text(data: bytes, at: int) -> bytes:
-    return data[at : data.index(b"\0", at)]
