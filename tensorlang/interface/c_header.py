@@ -121,30 +121,16 @@ def header(signature: Signature, target: str, parallel: bool, symbols: tuple[str
     """The C header. ``parallel``: the kernel has parallel loops. ``symbols``: functions it calls that are not
     of the C library."""
     name, taken = signature.name, parameters(signature)
-    said = [
-        _title("kernel", signature, target),
-        "",
-        *_ranks(taken, signature),
-        "",
-        *_rules(signature, symbols),
-    ]
     lines = _prototype(f"int {name}", taken)
     if signature.checks:
         lines += ["", *_checks(signature), f"void {name}_report(int64_t *record);"]
-    return _framed(name, said, [*lines, *(_PARALLEL if parallel else ())])
+    return _framed(name, _said("kernel", signature, target, taken, symbols), lines, parallel)
 
 
 def engine_header(signature: Signature, target: str, parallel: bool, symbols: tuple[str, ...]) -> str:
     """The C header of a whole model, as ``header``."""
     name, taken = signature.name, engine_parameters(signature)
     sizes = [p for p in taken if isinstance(p.source, Dim)]
-    said = [
-        _title("model", signature, target),
-        "",
-        *_ranks(taken, signature),
-        "",
-        *_rules(signature, symbols),
-    ]
     arena = (
         f"The bytes of memory that {name} needs for these sizes; the negative of a status for sizes it does "
         "not take. Memory given as arena begins at a multiple of 64 and is for one call at a time; NULL: the "
@@ -161,7 +147,7 @@ def engine_header(signature: Signature, target: str, parallel: bool, symbols: tu
         *_comments(written),
         *_prototype(f"int {name}_shapes", sizes, "int64_t *shapes"),
     ]
-    return _framed(name, said, [*lines, *(_PARALLEL if parallel else ())])
+    return _framed(name, _said("model", signature, target, taken, symbols), lines, parallel)
 
 
 def engine_parameters(signature: Signature) -> tuple[CParameter, ...]:
@@ -169,15 +155,19 @@ def engine_parameters(signature: Signature) -> tuple[CParameter, ...]:
     return parameters(signature, ("arena", "shapes"))
 
 
-def _title(what: str, signature: Signature, target: str) -> str:
-    return f'{signature.name}: a {what} compiled by tensorlang for the target "{_comment(target)}".'
-
-
-def _ranks(taken: Sequence[CParameter], signature: Signature) -> list[str]:
-    """A line for each parameter."""
+def _said(
+    what: str, signature: Signature, target: str, taken: Sequence[CParameter], symbols: tuple[str, ...]
+) -> list[str]:
+    """What the comment at the top says: a line for each parameter, and the rules of a call."""
     width = max((len(p.name) for p in taken), default=0)
     names = {q.source.name: q.name for q in taken}
-    return [f"    {p.name:<{width}}  {_told(p, signature, names)}" for p in taken]
+    return [
+        f'{signature.name}: a {what} compiled by tensorlang for the target "{_comment(target)}".',
+        "",
+        *(f"    {p.name:<{width}}  {_told(p, signature, names)}" for p in taken),
+        "",
+        *_rules(signature, symbols),
+    ]
 
 
 def _prototype(head: str, taken: Sequence[CParameter], *more: str) -> list[str]:
@@ -186,7 +176,7 @@ def _prototype(head: str, taken: Sequence[CParameter], *more: str) -> list[str]:
     return textwrap.wrap(text, _ROW, subsequent_indent=" " * (len(head) + 1), break_long_words=False)
 
 
-def _framed(name: str, said: Sequence[str], lines: Sequence[str]) -> str:
+def _framed(name: str, said: Sequence[str], lines: Sequence[str], parallel: bool) -> str:
     """A header with what is said of it, and its declarations."""
     guard = f"TENSORLANG_{name.upper()}_H"
     begin = [
@@ -196,8 +186,6 @@ def _framed(name: str, said: Sequence[str], lines: Sequence[str]) -> str:
         f"#ifndef {guard}",
         f"#define {guard}",
         "",
-    ]
-    begin += [
         "#include <stdbool.h>",
         "#include <stdint.h>",
         "",
@@ -206,7 +194,8 @@ def _framed(name: str, said: Sequence[str], lines: Sequence[str]) -> str:
         "#endif",
         "",
     ]
-    return "\n".join([*begin, *lines, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
+    own = _PARALLEL if parallel else ()
+    return "\n".join([*begin, *lines, *own, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
 def _told(p: CParameter, signature: Signature, names: dict[str, str]) -> str:
