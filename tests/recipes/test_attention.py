@@ -10,8 +10,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
-
-SKYLAKE = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
+from tests.codegen.test_assembly import AVX512
 
 
 def attention(
@@ -66,15 +65,15 @@ def test_open_lengths(queries: int, keys: int) -> None:
 def test_one_query_reads_keys_and_values_where_they_lie(heads: int, shared: int) -> None:
     """No copies, no gathered vectors, and each head of keys in one iteration of the shared loop."""
     tensors = attention(heads, shared, 1, 500, 64)
-    s = default_schedule(tensors[-1], SKYLAKE)
+    s = default_schedule(tensors[-1], AVX512)
     tree = s.tree()
     assert "K.global" not in tree and "V.global" not in tree
     assert f"0..{2 * shared}  parallel" in tree
-    assert "gather" not in tl.build(s, tensors, SKYLAKE).get_source("asm")
+    assert "gather" not in tl.build(s, tensors, AVX512).get_source("asm")
 
 
 def test_heads_that_share_keys_share_their_panels() -> None:
-    tree = default_schedule(attention(8, 2, 64, 500, 64)[-1], SKYLAKE).tree()
+    tree = default_schedule(attention(8, 2, 64, 500, 64)[-1], AVX512).tree()
     assert "0..4  parallel" in tree  # 2 × 2 heads of keys, then the 4 that share each
     assert tree.index("parallel") < tree.index("storage K.global") < tree.index("b1.inner")
     assert "V.global" not in tree  # rows of values are vectors as they are

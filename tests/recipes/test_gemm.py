@@ -11,10 +11,8 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule, gemm
 from tensorlang.target import as_target
+from tests.codegen.test_assembly import AVX2, AVX512
 from tests.recipes.long import LONG
-
-SKYLAKE = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512"
-HASWELL = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
 
 
 def product(
@@ -79,9 +77,9 @@ def test_exact_in_every_orientation(m: int, n: int, k: int, left: bool, right: b
 def test_few_rows_of_a_transposed_operand_are_summed_along_memory(m: int, n: int, k: int, batch: int) -> None:
     """Several sums side by side, each in the lanes of one register, and no copy that is transposed."""
     tensors = product(m, n, k, right=True, batch=batch)
-    s = default_schedule(tensors[-1], SKYLAKE)
+    s = default_schedule(tensors[-1], AVX512)
     assert "B.global" not in s.tree() and "C.local.rf" in s.tree()
-    asm = tl.build(s, tensors, SKYLAKE).get_source("asm")
+    asm = tl.build(s, tensors, AVX512).get_source("asm")
     assert "gather" not in asm and not re.search(r"vfmadd\w+ss", asm)
     agree(tensors, m, n, k, right=True, batch=batch)
 
@@ -94,16 +92,16 @@ def test_many_rows_of_a_transposed_operand_are_worth_a_copy() -> None:
         (10, 200, 300, False),
         (100, 200, 300, True),
     ]:
-        s = default_schedule(product(m, n, k, right=True)[-1], SKYLAKE)
+        s = default_schedule(product(m, n, k, right=True)[-1], AVX512)
         assert ("B.global" in s.tree()) is copied, (m, n, k)
 
 
 def test_constant_panels_are_asked_for_ahead_where_a_tile_leaves_time() -> None:
     for m, ahead in [(1, False), (12, True), (te.var("m"), True)]:
         A, B, C = product(m, 96, 64)
-        s = default_schedule(C, SKYLAKE, constants=[B])
+        s = default_schedule(C, AVX512, constants=[B])
         assert ("prefetch" in str(tl.lower(s, [A, B, C], constants=[B]))) is ahead, m
-        assert "prefetch" not in str(tl.lower(default_schedule(C, SKYLAKE), [A, B, C]))
+        assert "prefetch" not in str(tl.lower(default_schedule(C, AVX512), [A, B, C]))
 
 
 @pytest.mark.parametrize("m", [1, 2, 5, 12, 16, 40])
@@ -169,10 +167,10 @@ def test_the_last_columns_of_a_small_product_are_a_tile_that_overlaps(
 ) -> None:
     """No masks and no copy of the loops for a rest; a weight known ahead is packed all the same."""
     A, B, C = product(m, n, k)
-    s = default_schedule(C, HASWELL, constants=[B] if fixed else [])
+    s = default_schedule(C, AVX2, constants=[B] if fixed else [])
     assert ("storage B.global" in s.tree()) is fixed
     if not fixed:
-        asm = tl.build(s, [A, B, C], HASWELL).get_source("asm")
+        asm = tl.build(s, [A, B, C], AVX2).get_source("asm")
         assert "vmaskmov" not in asm
     rng = np.random.default_rng(4)
     a, b = rng.integers(-4, 5, (m, k)).astype("float32"), rng.integers(-4, 5, (k, n)).astype("float32")
@@ -182,7 +180,7 @@ def test_the_last_columns_of_a_small_product_are_a_tile_that_overlaps(
 
 def test_a_constant_right_operand_is_packed_whole() -> None:
     A, B, C = product(64, 512, 64)
-    tree = default_schedule(C, HASWELL, constants=[B]).tree()
+    tree = default_schedule(C, AVX2, constants=[B]).tree()
     assert tree.splitlines()[1].startswith("├─ storage B.global")
     rng = np.random.default_rng(3)
     a, b = rng.integers(-4, 5, (64, 64)).astype("float32"), rng.integers(-4, 5, (64, 512)).astype("float32")
@@ -202,9 +200,9 @@ def test_tiles_by_shape(m: int | None, n: int | None, tile: tuple[int, int]) -> 
 @pytest.mark.parametrize(("m", "n", "k"), [(512, 512, 512), (128, 768, 768), (16, 3072, 768)])
 def test_no_accumulator_leaves_its_register(m: int, n: int, k: int) -> None:
     A, B, C = product(m, n, k)
-    asm = tl.build(default_schedule(C, HASWELL), [A, B, C], HASWELL).get_source("asm")
+    asm = tl.build(default_schedule(C, AVX2), [A, B, C], AVX2).get_source("asm")
     fma = [line for line in asm.splitlines() if "vfmadd" in line]
-    rows, vectors = gemm.tile_for(m, n, as_target(HASWELL).vector_lanes("float32"), 16)
+    rows, vectors = gemm.tile_for(m, n, as_target(AVX2).vector_lanes("float32"), 16)
     assert len(fma) >= rows * vectors
     assert not [line for line in fma if re.search(r"\(%r[sb]p", line)], "the register tile spills"
 
@@ -248,7 +246,7 @@ def test_narrow_integers_are_exact_to_the_last_bit(
 @pytest.mark.parametrize("right", [False, True])
 def test_a_tile_of_narrow_integers_is_products_in_pairs_without_stack_traffic(right: bool) -> None:
     A, B, C = narrow(96, 256, 128, False, right, ("int8", "int8"))
-    lines = tl.build(default_schedule(C, HASWELL), [A, B, C], HASWELL).get_source("asm").splitlines()
+    lines = tl.build(default_schedule(C, AVX2), [A, B, C], AVX2).get_source("asm").splitlines()
     pairs = [line for line in lines if "vpmaddwd" in line]
     rows, vectors = gemm.tile_for(96, 256, 8, 15)
     assert len(pairs) >= rows * vectors and not [line for line in lines if "vpmulld" in line]
