@@ -21,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tensorlang as tl
 from tensorlang.graph.engine import compiled
+from tests.chance import Chance
 from tests.frontends import rig
 from tests.fuzz import crew
 from tests.plain import let_pass
@@ -64,11 +65,11 @@ class Scope:
         return self.values[self.own :]
 
 
-class Model:
+class Model(Chance):
     """A random model, and its inputs at several sizes."""
 
     def __init__(self, seed: int) -> None:
-        self.rng = np.random.default_rng(seed)
+        super().__init__(seed)
         self.count = 0
         self.initialisers: list[Any] = []
         self.scope = Scope()
@@ -93,16 +94,7 @@ class Model:
         made = {v.name: self.array(v.kind, [sizes.get(n, n) for n in v.dims]) for v in self.inputs}
         return made | {"times": np.array(self.number(0, 4)), "go": np.array(self.chance(0.7))}
 
-    # -- chance
-
-    def choice(self, of: Any) -> Any:
-        return of[int(self.rng.integers(len(of)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
-    def number(self, low: int, high: int) -> int:
-        return int(self.rng.integers(low, high))
+    # -- what is drawn
 
     def shape(self) -> Dims:
         forms = [("n", 3), (2, 3), ("n",), ("n", "w"), (4, "n", 2), (), (3,), (1, 3)]
@@ -118,12 +110,7 @@ class Model:
     # -- values
 
     def add(self, op: str, inputs: Any, kind: str, dims: Dims, **attrs: Any) -> Known:
-        v = Known(self.fresh(op.lower()), kind, tuple(dims))
-        self.scope.nodes.append(
-            helper.make_node(op, [x if isinstance(x, str) else x.name for x in inputs], [v.name], **attrs)
-        )
-        self.scope.values.append(v)
-        return v
+        return self.results(op, inputs, [(kind, tuple(dims))], **attrs)[0]
 
     def constant(self, a: Any) -> Known:
         """An initialiser of the model or a node of the graph at hand."""
@@ -311,7 +298,8 @@ class Model:
         self.scope = outer
         return graph, final
 
-    def results(self, op: str, inputs: list[Any], found: list[tuple[str, Dims]], **attrs: Any) -> None:
+    def results(self, op: str, inputs: Any, found: list[tuple[str, Dims]], **attrs: Any) -> list[Known]:
+        """A node with results of these types and sizes."""
         made = [Known(self.fresh(op.lower()), kind, dims) for kind, dims in found]
         self.scope.nodes.append(
             helper.make_node(
@@ -319,6 +307,7 @@ class Model:
             )
         )
         self.scope.values += made
+        return made
 
     def branches(self) -> None:
         c = self.condition()

@@ -23,6 +23,7 @@ from tensorlang.expr.nodes import Expr, Var, const_int
 from tensorlang.expr.walk import variables
 from tensorlang.graph import Graph, Opaque
 from tensorlang.graph.sizes import function
+from tests.chance import Chance
 
 FLOATS = ("float32", "float64", "float16", "bfloat16")
 HALVES = ("float16", "bfloat16")
@@ -98,12 +99,12 @@ def _formula(n: Expr, *dims: Var) -> Any:
     return function([n], list(dims))
 
 
-class Draw:
+class Draw(Chance):
     """A graph that is being made; steps draw from it what they need."""
 
     def __init__(self, seed: int) -> None:
+        super().__init__(seed)
         self.seed = seed
-        self.rng = np.random.default_rng(seed)
         self.g = Graph(f"random{seed}")
         self.kind = self.choice(KINDS)
         low = [0 if self.chance(0.15) else 1 for _ in range(2)]
@@ -142,18 +143,6 @@ class Draw:
         for v in outputs:
             g.output(v)
         return Random(g, self.sizes, self.seed, [self.off.get(v, 0.0) for v in outputs])
-
-    # -- chance
-
-    def choice(self, of: Any) -> Any:
-        return of[int(self.rng.integers(len(of)))]
-
-    def chance(self, p: float) -> bool:
-        return bool(self.rng.random() < p)
-
-    def number(self, low: int, high: int) -> int:
-        """From ``low`` up to but not with ``high``."""
-        return int(self.rng.integers(low, high))
 
     # -- sizes
 
