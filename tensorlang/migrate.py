@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import importlib
+import inspect
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -82,7 +84,7 @@ class _Reader(ast.NodeVisitor):
     def _import(self, node: ast.Import, a: ast.alias) -> str:
         top, _, rest = a.name.partition(".")
         if top != "tvm":
-            return f"import {a.name}{f' as {a.asname}' if a.asname else ''}"
+            return f"import {_alias(a)}"
         name = a.asname or "tvm"
         if not rest or (not a.asname and rest in HERE):
             self.modules[name] = "tensorlang"
@@ -94,7 +96,7 @@ class _Reader(ast.NodeVisitor):
             self.modules[name] = f"tensorlang.{rest}"
             return f"from tensorlang import {rest} as {name}"
         self.leave(node, a.name, _why("tensorlang", rest.partition(".")[0]))
-        return f"import {a.name}{f' as {a.asname}' if a.asname else ''}"
+        return f"import {_alias(a)}"
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = node.module or ""
@@ -102,15 +104,11 @@ class _Reader(ast.NodeVisitor):
             return
         if module == "tvm":
             self.edit(node, f"\n{' ' * node.col_offset}".join(self._from_tvm(node)))
-        elif module.removeprefix("tvm.") in HERE:
-            ours = module.replace("tvm", "tensorlang", 1)
+        elif (rest := module.removeprefix("tvm.")) in (*HERE, *TUNERS):
+            ours = "autosched" if rest in TUNERS else f"tensorlang.{rest}"
             for a in node.names:
                 self._known(node, ours, a.name)
             self.edit(node, f"from {ours} import {', '.join(map(_alias, node.names))}")
-        elif module.removeprefix("tvm.") in TUNERS:
-            for a in node.names:
-                self._known(node, "autosched", a.name)
-            self.edit(node, f"from autosched import {', '.join(map(_alias, node.names))}")
         else:
             self.leave(node, module, _why("tensorlang", module.split(".")[1]))
 
@@ -217,21 +215,20 @@ def _alias(a: ast.alias) -> str:
 
 
 def _is_module(path: str) -> bool:
-    package, _, rest = path.partition(".")
-    found: Any = importlib.import_module(package)
-    for part in rest.split(".") if rest else ():
-        found = getattr(found, part, None)
-    return type(found).__name__ == "module"
+    module, _, name = path.rpartition(".")
+    return inspect.ismodule(getattr(_found(module), name, None))
+
+
+def _found(module: str) -> Any:
+    """A module of ours, by attributes of its package: also one that has no file."""
+    package, *rest = module.split(".")
+    return functools.reduce(getattr, rest, importlib.import_module(package))
 
 
 def _why(module: str, name: str) -> str:
     """Why there is no such name, and what there is instead; empty for one that is there."""
-    package, _, rest = module.partition(".")
-    found: Any = importlib.import_module(package)
-    for part in rest.split(".") if rest else ():
-        found = getattr(found, part)
     try:
-        getattr(found, name)
+        getattr(_found(module), name)
     except TensorLangError as e:
         said = [str(t() if callable(t) else t) for t in (e.because, e.try_, e.legal) if t]
         return "; ".join(said) or "there is no such name"
