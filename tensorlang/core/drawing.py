@@ -14,6 +14,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
+from .text import cut
+
 CHARACTER, LINE, PAD = 6.7, 15, 9  # pixels
 GAP_X, GAP_Y = 18, 30
 MOST_CHARACTERS = 34
@@ -46,7 +48,7 @@ class Box:
 
     @property
     def width(self) -> float:
-        return CHARACTER * max(len(cut(t)) for t in (self.title, *self.lines)) + 2 * PAD + 6
+        return CHARACTER * max(len(cut(t, MOST_CHARACTERS)) for t in (self.title, *self.lines)) + 2 * PAD + 6
 
     @property
     def height(self) -> float:
@@ -54,11 +56,6 @@ class Box:
 
 
 Arrow = tuple[int, int, str]  # from a box to a box, and what is told of it
-
-
-def cut(text: str) -> str:
-    """A text that fits."""
-    return text if len(text) <= MOST_CHARACTERS else text[: MOST_CHARACTERS - 1] + "…"
 
 
 def drawing(boxes: Sequence[Box], arrows: Sequence[Arrow], style: bool = True) -> str:
@@ -236,7 +233,8 @@ class _Layout:
             )
         for k, text in enumerate((b.title, *b.lines)):
             place = f'x="{x:.1f}" y="{y + LINE * (k + 1):.1f}" text-anchor="middle"'
-            parts.append(f'<text class="{"soft" if k else "title"}" {place}>{html.escape(cut(text))}</text>')
+            shown = html.escape(cut(text, MOST_CHARACTERS))
+            parts.append(f'<text class="{"soft" if k else "title"}" {place}>{shown}</text>')
         return "".join([*parts, "</g>"])
 
 

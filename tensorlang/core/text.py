@@ -52,6 +52,11 @@ def columns(
     return "\n".join(lines)
 
 
+def cut(text: str, most: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def bytes_text(n: int) -> str:
     """``4096`` as ``4 KiB``."""
     size = float(n)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.dtype import dtype
-from ..core.text import columns
+from ..core.text import columns, cut
 from .program import Host
 from .steps import Arrays, Run
 from .timing import seconds_text
@@ -58,7 +58,7 @@ class EngineProfile:
         lines = [("operators", "makes", "time", "share", "GB/s")]
         for r in rows[:SHOWN]:
             figures = seconds_text(r.seconds), self._share(r.seconds), f"{r.bandwidth:.1f}"
-            lines.append((_cut(r.operators, 48), _cut(r.makes, 40), *figures))
+            lines.append((cut(r.operators, 48), cut(r.makes, 40), *figures))
         rest = sum(r.seconds for r in rows[SHOWN:])
         if rest:
             lines.append((f"{len(rows) - SHOWN} others", "", seconds_text(rest), self._share(rest), ""))
@@ -125,12 +125,8 @@ def table_of(e: Engine) -> str:
             k = p.kernels[n]
             size = sum(e.constants[c].nbytes for c in k.constants)
             constants = f"{size / 1024:.0f} kB of constants" if size else ""
-            rows.append((f"  {_cut(operators_of(e, k.code), 60)}", constants, p.forms(k.outputs)))
+            rows.append((f"  {cut(operators_of(e, k.code), 60)}", constants, p.forms(k.outputs)))
     text = [repr(e), f"  {weights / 2**20:.1f} MB of constants", *columns(rows).splitlines()]
     if p.rest is not None:
         text.append("  then what follows is compiled when a call shows it")
     return "\n".join(text)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
