@@ -24,7 +24,7 @@ from tensorlang.graph.passes import PASSES, REGIONS, simplified
 from tests.fuzz import crew
 from tests.plain import let_pass
 
-from .random_graphs import Random, Reference, random_graph
+from .random_graphs import Random, Reference, listed, random_graph
 
 WITHOUT = (*(p.name for p in PASSES), REGIONS)
 ENOUGH = 12  # rounds after which a pass must have come to rest
@@ -137,10 +137,6 @@ def _fed_back(case: Random, engine: Any) -> None:
         found.insert(i, bound.state[g.inputs[j].name])
         wrong = case.differs(found, expected)
         assert not wrong, f"bound: {wrong}"
-
-
-def listed(made: Any) -> list[Any]:
-    return list(made) if isinstance(made, tuple) else [made]
 
 
 def switches(seed: int) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from tensorlang import ops
 from tensorlang.expr.nodes import const_int
 
-from .random_graphs import FLOATS, INTEGERS, KINDS, Draw
+from .random_graphs import FLOATS, INTEGERS, KINDS, Draw, listed
 
 NUMBERS = (*FLOATS, *INTEGERS)
 
@@ -171,8 +171,7 @@ def again(r: Draw) -> None:
     n = r.choice(r.g.nodes) if r.g.nodes else None
     if n is not None and n.kind == "te":
         off = max(r.off.get(v, 0.0) for v in n.outputs)
-        made = r.g.call(n.fn, *n.inputs, op=n.op, **n.attrs)
-        for v in made if isinstance(made, tuple) else (made,):
+        for v in listed(r.g.call(n.fn, *n.inputs, op=n.op, **n.attrs)):
             r.new(v, max(off, r.off.get(v, 0.0)))
 
 
@@ -312,9 +311,7 @@ def taken(r: Draw) -> None:
         if r.chance(0.5):
             r.add(ops.gather_elements, x, at, axis=d)
         else:
-            first = r.g.constant(
-                np.argsort(np.random.default_rng(high).random((2, high)), 0).repeat(1, 1)[:1, :1]
-            )
+            first = r.g.constant(np.argsort(np.random.default_rng(high).random((2, high)), 0)[:1, :1])
             at = r.call(
                 ops.broadcast_to, first, shape=[1 if e == d else size_of(x, e) for e in range(x.ndim)]
             )

@@ -69,8 +69,17 @@ def random_graph(seed: int, size: int) -> Random:
 
 
 def _whole(rng: np.random.Generator, shape: tuple[int, ...], kind: str) -> np.ndarray:
-    low = 0 if kind == "bool" or kind.startswith("u") else -2
-    return rng.integers(low, 2 if kind == "bool" else 4, shape).astype(dtype(kind).to_numpy())
+    return rng.integers(_least(kind), 2 if kind == "bool" else 4, shape).astype(dtype(kind).to_numpy())
+
+
+def _least(kind: str) -> int:
+    """The smallest number of those drawn."""
+    return 0 if kind == "bool" or kind.startswith("u") else -2
+
+
+def listed(made: Any) -> list[Any]:
+    """Results that came alone or as a tuple."""
+    return list(made) if isinstance(made, tuple) else [made]
 
 
 def _differs(a: np.ndarray, b: np.ndarray, tolerance: float) -> str:
@@ -197,8 +206,7 @@ class Draw(Chance):
         return not self.off.get(v, 0.0)
 
     def constant(self, shape: Any, kind: str, low: int | None = None, high: int = 3) -> Any:
-        if low is None:
-            low = 0 if kind == "bool" or kind.startswith("u") else -2
+        low = _least(kind) if low is None else low
         a = self.rng.integers(low, 2 if kind == "bool" else high, tuple(shape))
         return self.g.constant(a.astype(dtype(kind).to_numpy()))
 
@@ -222,9 +230,8 @@ class Draw(Chance):
         """The results of an operator, not yet among the values; it ``rounds`` when its results are no whole
         numbers, or larger ones than halves can hold."""
         made = self.g.call(fn, *inputs, **attrs)
-        results = made if isinstance(made, tuple) else (made,)
         off = max((self.off.get(v, 0.0) for v in inputs if v is not None), default=0.0)
-        for v in results:
+        for v in listed(made):
             kind = str(v.dtype)
             here = off if kind in FLOATS else 0.0
             if rounds and kind in FLOATS:
@@ -234,8 +241,7 @@ class Draw(Chance):
 
     def add(self, fn: Any, *inputs: Any, **attrs: Any) -> None:
         """An operator whose results others may read."""
-        made = self.call(fn, *inputs, **attrs)
-        for v in made if isinstance(made, tuple) else (made,):
+        for v in listed(self.call(fn, *inputs, **attrs)):
             self.new(v, self.off[v])
 
 
@@ -279,8 +285,7 @@ def _told(v: Any, a: np.ndarray) -> dict[Var, int]:
 def _evaluated(n: Any, given: list[Any], dims: dict[Var, int]) -> list[np.ndarray]:
     attrs = {k: _numbers(x, dims) for k, x in n.attrs.items()}
     if n.kind != "te":
-        made = n.fn(*given, **attrs)
-        return list(made) if isinstance(made, tuple) else [made]
+        return listed(n.fn(*given, **attrs))
     tensors = [
         None if a is None else te.placeholder(a.shape, v.dtype) for v, a in zip(n.inputs, given, strict=True)
     ]

@@ -10,7 +10,12 @@ import numpy as np
 from tensorlang import ops
 
 from .random_elements import is_bool, is_float, is_number, kind, size_of, some_axis, with_axes
-from .random_graphs import Draw
+from .random_graphs import HALVES, Draw
+
+
+def half(x: Any) -> bool:
+    return kind(x) in HALVES
+
 
 # -- reductions
 
@@ -24,7 +29,7 @@ def reduction(r: Draw) -> None:
     elif r.chance(0.6):
         r.add(r.choice((ops.max, ops.min)), x, axis=axes, keepdims=keep)
     else:
-        r.add(ops.sum, r.small(x), axis=axes, keepdims=keep, rounds=kind(x) in ("float16", "bfloat16"))
+        r.add(ops.sum, r.small(x), axis=axes, keepdims=keep, rounds=half(x))
 
 
 def statistic(r: Draw) -> None:
@@ -42,7 +47,7 @@ def place(r: Draw) -> None:
 def running(r: Draw) -> None:
     x = r.small(r.pick(lambda v: is_number(v) and with_axes(v)))
     how = {"exclusive": r.chance(0.3), "reverse": r.chance(0.3)}
-    r.add(ops.cumsum, x, axis=r.number(0, x.ndim), rounds=kind(x) in ("float16", "bfloat16"), **how)
+    r.add(ops.cumsum, x, axis=r.number(0, x.ndim), rounds=half(x), **how)
 
 
 def centred(r: Draw) -> None:
@@ -89,10 +94,6 @@ def ordered(r: Draw) -> None:
 
 
 # -- products
-
-
-def half(x: Any) -> bool:
-    return kind(x) in ("float16", "bfloat16")
 
 
 def product(r: Draw) -> None:

@@ -16,6 +16,7 @@ from tensorlang.interface.signature import Dim, Param, Signature
 from tensorlang.native.object_code import compiled
 from tensorlang.runtime.elf import symbols, undefined_symbols
 from tensorlang.runtime.elf_join import joined
+from tensorlang.runtime.engine_export import c_engine
 from tensorlang.runtime.engine_text import EngineText
 from tensorlang.runtime.loader import load_object
 from tensorlang.runtime.program import Program, Value
@@ -119,13 +120,10 @@ def test_memory_is_as_large_as_at_a_call_here(engine, tmp_path):
     assert made("arena", 201) == -2 and made("arena", 0) == -2
 
 
-def _functions(e, tmp=[]):  # noqa: B006
-    from tensorlang.runtime.engine_export import c_engine
-
+def _functions(e):
     name = e.program.name
     signature = e._signature(e.program.inputs, e.program.outputs)
     code = load_object(c_engine(e, signature, name).object_code, [f"{name}_arena"], {})
-    tmp.append(code)
 
     def call(what, *sizes):
         f = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * len(sizes))(code.address[f"{name}_{what}"])
