@@ -8,7 +8,6 @@ Knows autosched's public names, the pipelines and the question of ``halide_side`
 from __future__ import annotations
 
 import json
-import math
 import os
 import statistics
 import subprocess
@@ -93,7 +92,7 @@ def table(entries: list[Entry]) -> str:
         ratios += [] if ratio is None else [ratio]
         lines.append(f"{e['pipeline']:<24}{cells}" + (f"{ratio:>15.2f}" if ratio else f"{'–':>15}"))
     if ratios:
-        mean = math.exp(statistics.mean(map(math.log, ratios)))
+        mean = statistics.geometric_mean(ratios)
         lines.append(f"geometric mean of {len(ratios)}: {mean:.2f}, least {min(ratios):.2f}")
     return "\n".join(lines)
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 TURNS, TURN = 12, 4e-3  # turns, and the seconds of one
-PARAMETERS = {"Adams2019": "parallelism", "Mullapudi2016": "parallelism"}
 if __name__ == "__main__":
     import halide as hl
 
@@ -205,7 +204,7 @@ def main(name: str, scheduler: str, threads: str, inputs: str, output: str) -> N
     result.set_estimates([(0, e) for e in extents])
     pipeline = hl.Pipeline(result)
     begin = time.perf_counter()
-    parameters = hl.AutoschedulerParams(scheduler, {PARAMETERS[scheduler]: int(threads)})
+    parameters = hl.AutoschedulerParams(scheduler, {"parallelism": int(threads)})
     pipeline.apply_autoscheduler(hl.get_host_target(), parameters)
     for image, a in zip(images, arrays, strict=True):
         image.set(hl.Buffer(a))
