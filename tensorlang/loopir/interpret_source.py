@@ -398,10 +398,7 @@ class Translator:
 
     def store(self, s: Store) -> None:
         b = s.buffer
-        lanes = max(
-            [i.dtype.lanes for i in s.indices]
-            + [s.mask.dtype.lanes if s.mask is not None else 1, s.value.dtype.lanes]
-        )
+        lanes = store_lanes(s)
         value = self.value(s.value)
         if s.value.dtype.is_int and lanes == 1 and s.value.dtype.is_index:
             value = wrap(value, s.value.dtype)  # an index that is data after all must fit its type
@@ -476,6 +473,12 @@ def _render(block: _Block, depth: int, out: list[str]) -> None:
 
 def _levels(levels: list[tuple[int, Atom, Atom, Var, bool]]) -> str:
     return f"({''.join(f'({base}, {mine}, {is_read}), ' for _, base, mine, _, is_read in levels)})"
+
+
+def store_lanes(s: Store) -> int:
+    """How many elements a store writes."""
+    given = [*s.indices, s.value] if s.mask is None else [*s.indices, s.mask, s.value]
+    return max(e.dtype.lanes for e in given)
 
 
 def _touched(s: Stmt) -> tuple[set[Buffer], set[Buffer]]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .interpret_memory import Site
-from .interpret_source import Atom, Translator
+from .interpret_source import Atom, Translator, store_lanes
 from .stmt import Func, Load, Store
 
 
@@ -77,10 +77,6 @@ class WatchedTranslator(Translator):
         return super().load(e)
 
     def store(self, s: Store) -> None:
-        lanes = max(
-            [i.dtype.lanes for i in s.indices]
-            + [s.mask.dtype.lanes if s.mask is not None else 1, s.value.dtype.lanes]
-        )
         value = self.value(s.value)
         super().store(s)
-        self._tell("write", s, lanes, value)
+        self._tell("write", s, store_lanes(s), value)
