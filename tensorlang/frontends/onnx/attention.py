@@ -10,6 +10,7 @@ from ... import ops, te
 from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
+from ...ops.places import kept_within
 from ...te import Tensor
 from ..words import constant_like, of_type
 from .proto import dtype_name
@@ -221,7 +222,7 @@ def rotated(
         if rows is None:
             return table(b, s, k)
         at = te.cast("int32", positions(b, s)) if positions is not None else start(b) + s
-        return table(make.max_(make.min_(at, rows - 1), 0), k)
+        return table(kept_within(at, rows), k)
 
     def element(*i: Any) -> Expr:
         b, s, c = (i[0], i[1], i[2]) if flat else (i[0], i[2], i[3])

@@ -9,6 +9,7 @@ from ... import ops, te
 from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
+from ...ops.places import kept_within
 from ...te import Tensor
 from .attention import Mask, attended, heads, joined, rotated
 from .table import MICROSOFT, te_op
@@ -73,7 +74,7 @@ def _behind(past: Tensor, new: Tensor, before: Any) -> Tensor:
 
     def element(n: Any, head: Any, s: Any, e: Any) -> Expr:
         at = s - before(n)
-        own = make.max_(make.min_(at, make.sub(count, 1)), make.as_expr(0))
+        own = kept_within(at, count)
         return te.if_then_else(at >= 0, new(n, head, own, e), past(n, head, make.min_(s, make.sub(p, 1)), e))
 
     return te.compute((b, h, make.add(p, count), d), element, name="present")  # type: ignore[return-value]
