@@ -91,14 +91,14 @@ def log_sigmoid(x: Tensor) -> Tensor:
 
 @aten("_softmax", "softmax.int")
 def softmax(x: Tensor, axis: int, kind: Any = None) -> Tensor:
-    """Its second parameter is a dtype, or whether half is turned to float, which is for other devices."""
-    x = floats(as_type(x, kind) if isinstance(kind, str) else x)
-    return x_of_one(x) if x.ndim == 0 else ops.softmax(x, axis)
+    x = _of_kind(x, kind)
+    return ops.full((), 1.0, x.dtype) if x.ndim == 0 else ops.softmax(x, axis)
 
 
-def x_of_one(x: Tensor) -> Tensor:
-    """The softmax of a number."""
-    return ops.full((), 1.0, x.dtype)
+def _of_kind(x: Tensor, kind: Any) -> Tensor:
+    """As it enters a softmax: ``kind`` is a dtype, or whether half is turned to float, which is for other
+    devices."""
+    return floats(as_type(x, kind) if isinstance(kind, str) else x)
 
 
 @aten("_safe_softmax")
@@ -111,5 +111,5 @@ def safe_softmax(x: Tensor, axis: int, kind: str | None = None) -> Tensor:
 
 @aten("_log_softmax", "log_softmax.int")
 def log_softmax(x: Tensor, axis: int, kind: Any = None) -> Tensor:
-    x = floats(as_type(x, kind) if isinstance(kind, str) else x)
+    x = _of_kind(x, kind)
     return ops.full((), 0.0, x.dtype) if x.ndim == 0 else rounded_once(ops.log_softmax)(x, axis)

@@ -8,7 +8,7 @@ from typing import Any
 from ... import ops
 from ...core.dtype import BOOL, INT64
 from ...te import Tensor
-from ..words import constant_like, of_type
+from ..words import constant_like
 from .table import aten
 from .types import as_type, floats
 
@@ -27,23 +27,28 @@ def _no_axes(x: Tensor) -> bool:
     return x.ndim == 0
 
 
+def _how(args: Sequence[Any]) -> Sequence[Any]:
+    """Dimensions, whether they stay, and a dtype, by the overloads' parameters: (dtype), or all three."""
+    return args if len(args) == 3 else (None, False, *args)
+
+
 @aten("sum", "sum.dim_IntList")
 def sum_(x: Tensor, *args: Any) -> Tensor:
-    dims, keepdim, kind = args if len(args) == 3 else (None, False, args[0])
+    dims, keepdim, kind = _how(args)
     x = _whole(x, kind)
     return x if _no_axes(x) else ops.sum(x, _axes(dims), keepdims=keepdim)
 
 
 @aten("mean", "mean.dim")
 def mean(x: Tensor, *args: Any) -> Tensor:
-    dims, keepdim, kind = args if len(args) == 3 else (None, False, args[0])
+    dims, keepdim, kind = _how(args)
     x = as_type(x, kind) if kind else x
     return x if _no_axes(x) else ops.mean(x, _axes(dims), keepdim)
 
 
 @aten("prod", "prod.dim_int")
 def prod(x: Tensor, *args: Any) -> Tensor:
-    dim, keepdim, kind = args if len(args) == 3 else (None, False, args[0])
+    dim, keepdim, kind = _how(args)
     x = _whole(x, kind)
     return x if _no_axes(x) else ops.prod(x, dim, keepdims=keepdim)
 
@@ -131,7 +136,7 @@ def vector_norm(
     x = as_type(x, kind) if kind else x
     axes = None if _no_axes(x) else _axes(dims)
     if order == 0:
-        nonzero = of_type(ops.not_equal(x, constant_like(x, 0)), x.dtype)
+        nonzero = as_type(ops.not_equal(x, constant_like(x, 0)), x.dtype)
         return ops.sum(nonzero, axes, keepdims=keepdim)
     return ops.norm(x, order, axes, keepdim)
 
