@@ -17,7 +17,7 @@ from ...ops.places import kept_within
 from ...te import Tensor
 from ..words import constant_like, times
 from .attention import factor, scores
-from .norms import native_layer_norm_parts
+from .norms import last_axes, native_layer_norm_parts
 from .table import aten, graph_op, known, needs
 from .types import as_type, rounded_once
 from .windows import convolution, each
@@ -169,8 +169,7 @@ def native_layer_norm(g: Any, x: Any, shape: Any, weight: Any, bias: Any, eps: f
 
 
 def _layer_norm(x: Tensor, weight: Tensor | None, bias: Tensor | None, *, count: int, eps: float) -> Tensor:
-    axes = tuple(range(x.ndim - count, x.ndim))
-    return ops.layer_norm(x, None, weight, bias, eps, axis=axes)
+    return ops.layer_norm(x, None, weight, bias, eps, axis=last_axes(x, count))
 
 
 def _layer_mean(x: Tensor, *, count: int, eps: float) -> Tensor:

@@ -12,10 +12,15 @@ from .table import aten, needs
 from .types import as_type
 
 
+def last_axes(x: Tensor, count: int) -> tuple[int, ...]:
+    """The last ``count`` dimensions."""
+    return tuple(range(x.ndim - count, x.ndim))
+
+
 @aten("layer_norm", "rms_norm")
 def layer_norm(x: Tensor, shape: Sequence[Any], *args: Any) -> Tensor:
     """The parameters of the two differ by the bias."""
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    axes = last_axes(x, len(shape))
     if len(args) < 3:
         weight, eps = args
         return ops.rms_norm(x, None, weight, eps, axis=axes)
@@ -25,7 +30,7 @@ def layer_norm(x: Tensor, shape: Sequence[Any], *args: Any) -> Tensor:
 
 def native_layer_norm_parts(x: Tensor, count: int, eps: float) -> tuple[Tensor, Tensor]:
     """The mean of the last ``count`` dimensions, and the inverse of their deviation."""
-    axes = tuple(range(x.ndim - count, x.ndim))
+    axes = last_axes(x, count)
     wide = as_type(x, "float32") if x.dtype.bits == 16 else x
     mean, factor = ops.mean(wide, axes, True), inverse_root(ops.var(wide, axes, 0, True), eps)
     return as_type(mean, x.dtype), as_type(factor, x.dtype)
@@ -33,7 +38,7 @@ def native_layer_norm_parts(x: Tensor, count: int, eps: float) -> tuple[Tensor, 
 
 @aten("_fused_rms_norm")
 def fused_rms_norm(x: Tensor, shape: Sequence[Any], weight: Tensor | None, eps: float | None) -> Any:
-    axes = tuple(range(x.ndim - len(shape), x.ndim))
+    axes = last_axes(x, len(shape))
     eps = {16: 2**-10, 32: 2**-23, 64: 2**-52}[x.dtype.bits] if eps is None else eps
     factor = inverse_root(ops.mean(ops.square(x), axes, True), eps)
     return ops.rms_norm(x, None, weight, eps, axis=axes), factor
