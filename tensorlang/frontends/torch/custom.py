@@ -37,7 +37,7 @@ def custom_operator(kernel: Any, name: str) -> Any:
     outputs = [p for p in signature.params if p.output]
 
     def run(*args: torch.Tensor) -> Any:
-        made = kernel(*map(array_of, map(_compact, args)))
+        made = kernel(*(array_of(x.contiguous()) for x in args))
         results = [tensor_of(a) for a in (made if isinstance(made, tuple) else (made,))]
         return results[0] if len(results) == 1 else tuple(results)
 
@@ -73,10 +73,6 @@ def _fits(signature: Signature) -> None:
             else "an operator has tensors that it takes and tensors that it makes",
             try_="a kernel that makes its results of compact tensors",
         )
-
-
-def _compact(x: torch.Tensor) -> torch.Tensor:
-    return x.contiguous()
 
 
 def _word(name: str, i: int) -> str:
