@@ -1,5 +1,5 @@
-"""What the operators of other frameworks have in common beside ``tensorlang.ops``: numbers as tensors, casts
-that do nothing, whole numbers divided and raised as C does. Knows ops and te; no framework.
+"""What the operators of other frameworks have in common beside ``tensorlang.ops``: names, numbers as tensors,
+casts that do nothing, whole numbers divided and raised as C does. Knows ops and te; no framework.
 """
 
 from __future__ import annotations
@@ -11,6 +11,12 @@ from .. import ops, te
 from ..core.dtype import DType
 from ..expr.make import ExprLike
 from ..te import Tensor
+
+
+def name_of_ours(name: str) -> str:
+    """Another framework's name as one of a dim or an input: letters, digits and _."""
+    text = "".join(ch if ch.isalnum() else "_" for ch in name)
+    return text if text and not text[0].isdigit() else f"n{text}"
 
 
 def constant_like(x: Tensor, value: Any) -> Tensor:

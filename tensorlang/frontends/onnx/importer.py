@@ -23,6 +23,7 @@ from ...expr.nodes import Compare, Expr, Var, const_int
 from ...expr.walk import rewrite, variables
 from ...graph import Graph, Node, Opaque, Value
 from ...te import compute, const, dim, if_then_else
+from ..words import name_of_ours
 from . import forms, narrow
 from .known import KNOWN, as_known, renewed_numbers
 from .proto import BROKEN, Body, Call, Function, Model, Reference, Type, reason, standard
@@ -552,11 +553,5 @@ def _dim(name: str, dims: dict[str, Any]) -> Any:
     """The dim of a name, one for the file. A bound spares clamps: exporters write a large number for the
     end."""
     if name not in dims:
-        dims[name] = dim(_word(name), 0, MAX_DIM)
+        dims[name] = dim(name_of_ours(name), 0, MAX_DIM)
     return dims[name]
-
-
-def _word(name: str) -> str:
-    """A name for a dim: letters, digits and _."""
-    text = "".join(ch if ch.isalnum() else "_" for ch in name)
-    return text if text and not text[0].isdigit() else f"n{text}"

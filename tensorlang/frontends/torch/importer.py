@@ -18,6 +18,7 @@ from ...errors import DeclareError, TensorLangError
 from ...expr.nodes import const_int
 from ...expr.walk import variables
 from ...graph import Graph, Value
+from ..words import name_of_ours
 from .symbols import Sizes
 from .table import OPERATORS, Operator, Placed
 from .tensors import dtype_name, held, supported
@@ -84,14 +85,14 @@ class Importer:
             return
         fake = node.meta["val"]
         shape = [self._size(node, n) for n in fake.shape]
-        self.env[node] = self.g.input(shape, dtype_name(fake.dtype), _word(node.name))
+        self.env[node] = self.g.input(shape, dtype_name(fake.dtype), name_of_ours(node.name))
         self.inputs.append(place)
 
     def _constant(self, x: torch.Tensor, name: str) -> Value:
         """One value for all who hold the same elements."""
         key = (x.data_ptr(), tuple(x.shape), tuple(x.stride()), x.dtype)
         if key not in self._shared:
-            self._shared[key] = self.g.constant(held(x), _word(name))
+            self._shared[key] = self.g.constant(held(x), name_of_ours(name))
         return self._shared[key]
 
     def _tell(self, numbers: Sequence[tuple[int, fx.Node]]) -> None:
@@ -104,7 +105,7 @@ class Importer:
             size = self._size(node, n)
             if isinstance(size, int) or variables(size) <= told:
                 continue
-            self.g.input((size,), "uint8", _word(node.name))
+            self.g.input((size,), "uint8", name_of_ours(node.name))
             self.inputs.append(place)
             self.sized.add(place)
             told = set(self.g.dims)
@@ -239,8 +240,3 @@ def _said(fake: torch.Tensor) -> str:
 
 def _operator_name(node: fx.Node) -> str:
     return str(node.target).removeprefix("aten.").split(".")[0]
-
-
-def _word(name: str) -> str:
-    text = "".join(ch if ch.isalnum() else "_" for ch in name)
-    return text if text and not text[0].isdigit() else f"n{text}"
