@@ -29,7 +29,7 @@ from .passes.pipeline import CHECKED, PIPELINE
 from .recipes import default_schedule
 from .runtime import Module, dlpack
 from .runtime.codes import KernelCode, Packer
-from .runtime.export import CFunction
+from .runtime.export import CFunction, kernel_header
 from .runtime.profile import Instrumented
 from .schedule.schedule import Schedule, create_schedule
 from .schedule.trace import Trace
@@ -341,7 +341,8 @@ class _Tools:
         here = as_target(None)
         foreign = arch_of(self.target.triple) != arch_of(here.triple)
         code = compile_ll(text, self.target, program=lambda: str(self.func)).object
-        return CFunction(code, signature, str(self.target), self.target.triple, foreign)
+        header = kernel_header(code, signature, str(self.target))
+        return CFunction(code, signature, self.target.triple, foreign, header)
 
     def instrumented(self, deep: bool) -> Instrumented:
         func, nests = instrument(self.func, deep)

@@ -59,7 +59,7 @@ def c_engine(engine: Engine, signature: Signature, name: str) -> CFunction:
     check_name(name, frozenset(undefined_symbols(whole)))
     parallel = "tensorlang_parallel" in called
     header = engine_header(signature, engine.target or f"llvm -mcpu={machine['cpu']}", parallel, symbols)
-    return CFunction(whole, signature, engine.target or "llvm", machine["triple"], foreign, header)
+    return CFunction(whole, signature, machine["triple"], foreign, header)
 
 
 def _check(engine: Engine) -> None:

@@ -27,15 +27,14 @@ SUFFIXES = (".o", ".so", ".h")
 
 @dataclass(frozen=True)
 class CFunction:
-    """A kernel as a C function: object code that needs the C library only, and its signature under the
-    function's name."""
+    """A kernel or a model as a C function: object code that needs the C library only, its signature under
+    the function's name, and its header."""
 
     object_code: bytes
     signature: Signature
-    target: str
     triple: str
     foreign: bool  # for another machine than this one
-    header: str | None = None  # None: that of a kernel
+    header: str
 
 
 def export(
@@ -60,15 +59,17 @@ def export(
             try_="file.o (object file and header), file.so (shared library and header) or file.h (header)",
         )
     made = make()
-    text = made.header
-    if text is None:
-        parallel = b"tensorlang_parallel" in made.object_code
-        text = c_header.header(made.signature, made.target, parallel, needed_symbols(made.object_code))
-    out: dict[str | Path, bytes] = {path.with_suffix(".h"): text.encode()}
+    out: dict[str | Path, bytes] = {path.with_suffix(".h"): made.header.encode()}
     if path.suffix != ".h":
         image = made.object_code if path.suffix == ".o" else _library(made, path, cc)
         out = {path: image if saved is None else store.behind(image, saved()), **out}
     files.write(out, f"export {made.signature.name}")
+
+
+def kernel_header(object_code: bytes, signature: Signature, target: str) -> str:
+    """The header of a kernel."""
+    parallel = b"tensorlang_parallel" in object_code
+    return c_header.header(signature, target, parallel, needed_symbols(object_code))
 
 
 def needed_symbols(object_code: bytes) -> tuple[str, ...]:
