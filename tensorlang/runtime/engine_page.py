@@ -65,12 +65,11 @@ def _times(profile: EngineProfile) -> str:
 
 def _time(r: Row, whole: float) -> str:
     share = r.seconds / whole
-    cells = [html.escape(r.operators[:60]), html.escape(r.makes[:40])]
-    figures = [seconds_text(r.seconds), f"{100 * share:.1f} %"]
-    bar = f'<td><div class="bar" style="width:{120 * share:.1f}px"></div></td>'
-    last = [f"{r.bytes:,}", f"{r.bandwidth:.1f}"]
-    numbers = ["".join(f'<td class="n">{x}</td>' for x in group) for group in (figures, last)]
-    return f"<tr>{''.join(f'<td>{c}</td>' for c in cells)}{numbers[0]}{bar}{numbers[1]}</tr>"
+    cells = [f"<td>{html.escape(t)}</td>" for t in (r.operators[:60], r.makes[:40])]
+    cells += [f'<td class="n">{t}</td>' for t in (seconds_text(r.seconds), f"{100 * share:.1f} %")]
+    cells.append(f'<td><div class="bar" style="width:{120 * share:.1f}px"></div></td>')
+    cells += [f'<td class="n">{t}</td>' for t in (f"{r.bytes:,}", f"{r.bandwidth:.1f}")]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def kernels(engine: Engine, profile: EngineProfile | None, reasons: str, style: bool) -> str:
