@@ -20,7 +20,7 @@ from ..te import ComputeOp, IterVar
 from .common import in_registers, share_out, work
 from .gemm import in_lanes, tile_for
 from .lanes import lane_tile, lanes_of, reduce_in_lanes, sums_in_lanes, vector_width
-from .nests import fill
+from .nests import fill, lines_at_once
 
 PARTS = (
     tags.ATTENTION_DOTS,
@@ -212,8 +212,7 @@ def _panels(s: Schedule, dots: Stage, values: Stage, plan: _Plan) -> list[Stage]
         keys = s[s.cache_read(dots.op.input_tensors[-1], "global", [dots.name])]
         width = plan.wide
         keys.transform_layout(lambda *at: [*at[:-2], at[-2] // width, at[-1], at[-2] % width])
-        depth = constant(dots.op.reduce_axis[-1].extent)
-        fill(keys, 1, 8 if depth is None or depth % 8 == 0 else 4)
+        fill(keys, 1, lines_at_once(constant(dots.op.reduce_axis[-1].extent)))
         panels.append(keys)
     read = values.op.input_tensors[-1]
     if read.dtype != values.op.body[0].dtype:

@@ -18,7 +18,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from .common import share_out, size, work
 from .lanes import lane_tile, lanes_of, sums_in_lanes
-from .nests import fill, nest, pack, sums
+from .nests import fill, lines_at_once, nest, pack, sums
 
 STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
 STREAMED_DEPTH = 8  # rows of it that are read side by side
@@ -172,9 +172,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if packs:
         if fixed:
             _ask_ahead(inside, copy, made.place, table.tile(high, vectors), width, target)
-        depth = size(deep[-1])
-        # transposed in registers, this many columns at a time
-        fill(copy, len(deep), 8 if depth is None or depth % 8 == 0 else 4, pairs)
+        fill(copy, len(deep), lines_at_once(size(deep[-1])), pairs)
         if blocks and not fixed and all(a in product.right_axes for a in keep):
             copy.compute_at(out, loops.around[0])
         elif not fixed:

@@ -160,6 +160,11 @@ def pack(
     return copy
 
 
+def lines_at_once(depth: int | None) -> int:
+    """How many of so many lines are transposed in registers at a time."""
+    return 8 if depth is None or depth % 8 == 0 else 4
+
+
 def fill(copy: Stage, deep: int, transposed: int | None = None, pairs: bool = False) -> None:
     """The loops of a copy in panels with ``deep`` dimensions between panel and column: whole lines are read
     one after the other; or, where columns are no neighbours in memory, ``transposed`` lines are transposed in
