@@ -9,6 +9,7 @@ for a place is structure and no number.
 from __future__ import annotations
 
 import itertools
+from weakref import WeakKeyDictionary
 
 import tensorlang as tl
 from tensorlang import recipes
@@ -29,13 +30,30 @@ class Variants(list[Variant]):
     left_out: tuple[str, ...] = ()
 
 
+# of the last task, by the number of sketches: who guesses, looks and then tunes has it analysed once
+_last: WeakKeyDictionary[SearchTask, dict[int, Variants]] = WeakKeyDictionary()
+
+
 def variants_of(task: SearchTask, most: int = MAX_SKETCHES) -> Variants:
     """The variants to search, at most ``MAX_VARIANTS``, of at most ``most`` sketches. Without a template, the
-    first is the default schedule with its tile sizes left open.
+    first is the default schedule with its tile sizes left open. Asked again of the same task, the answer is
+    the same, unless a template or rules of the task's own take part, which are the user's code.
 
     Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is
     open.
     """
+    if task.template is not None or task.rules:
+        return _made(task, most)
+    known = _last.get(task)
+    if known is None:
+        _last.clear()
+        known = _last[task] = {}
+    if most not in known:
+        known[most] = _made(task, most)
+    return known[most]
+
+
+def _made(task: SearchTask, most: int) -> Variants:
     derived = (
         Sketches()
         if task.template is not None

@@ -9,6 +9,7 @@ blocks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,15 @@ class Variant:
         knobs = self.analysis.knobs
         self.limits = self.analysis.limits(limits, lanes=target.vector_lanes("float32"))
         self._limits = compile_columns([x.condition for x in self.limits], knobs)
-        self.feature_set = FeatureSet(self.analysis, target, BLOCKS)
-        self._features = compile_columns(self.feature_set.exprs, knobs)
+
+    @cached_property
+    def feature_set(self) -> FeatureSet:
+        """What a cost model sees, as expressions; made when the first model asks."""
+        return FeatureSet(self.analysis, self.target, BLOCKS)
+
+    @cached_property
+    def _features(self) -> Any:
+        return compile_columns(self.feature_set.exprs, self.analysis.knobs)
 
     @property
     def size(self) -> float:

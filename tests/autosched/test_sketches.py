@@ -7,14 +7,16 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from autosched import SearchTask, tune
+from autosched import SearchTask, best_guess, tune
+from autosched.cost_model.features import FeatureSet
 from autosched.search import Evolutionary, Seen, allot
-from autosched.space import Variant, variants_of
+from autosched.space import Variant, variant, variants_of
 from autosched.space.rules import RULES, Answer, Where, rule
 from autosched.space.sketch import MAX_SKETCHES, derive, opened
 from autosched.space.template import MAX_VARIANTS
 from autosched.tuning.session import canonical_trace
 from tensorlang import ops, te
+from tensorlang.analysis import analyse
 from tensorlang.errors import TensorLangError
 from tensorlang.recipes import default_schedule
 
@@ -310,6 +312,35 @@ def test_what_cannot_be_tuned_says_why() -> None:
         SearchTask.of([x, doubled])
     with pytest.raises(TensorLangError, match="nothing to tune"):
         variants_of(SearchTask.of([x, te.compute((1,), lambda i: x[i] + x[i + 1], name="one")]))
+
+
+def test_the_variants_of_a_task_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by who looks, guesses and then tunes; features are made for a model that asks."""
+    analysed, features = [], []
+    monkeypatch.setattr(variant, "analyse", lambda s: analysed.append(s) or analyse(s))
+    monkeypatch.setattr(variant, "FeatureSet", lambda *a: features.append(a) or FeatureSet(*a))
+    task = SearchTask.of(computation("matmul"), X86)
+    found = variants_of(task)
+    tune(task, trials=2, measurer=Pretend(), model="random", progress=False)
+    assert len(analysed) == len(found) > len(features)  # of what was measured
+    best_guess(task)
+    assert len(analysed) == len(features) == len(found)
+    assert variants_of(SearchTask.of(computation("matmul"), X86)) is not found
+
+
+def test_rules_of_a_task_are_asked_every_time() -> None:
+    """They are the user's code, which may answer otherwise."""
+    asked = []
+
+    @rule(applies=lambda s, stage, where: bool(asked.append(stage.name)))
+    def never(s, stage, where):
+        raise AssertionError
+
+    task = SearchTask(scale, (64,), X86, rules=[never])
+    variants_of(task)
+    once = len(asked)
+    variants_of(task)
+    assert len(asked) == 2 * once > 0
 
 
 def test_a_target_of_another_machine_is_refused_before_anything_starts() -> None:
