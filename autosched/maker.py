@@ -1,5 +1,5 @@
-"""Schedules of records for whole models: what ``compile(records=…)`` of a graph asks, by the entry point
-``tensorlang.makers``. Knows tasks and records; nothing of graphs.
+"""Schedules of records for whole models: what ``compile(records=…)`` and ``tune`` of a graph ask, by the
+entry points ``tensorlang.makers`` and ``tensorlang.tuners``. Knows tasks and records; nothing of graphs.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from tensorlang import te
 
 from .records import Record, load
 from .task import SearchTask
+from .task_scheduler import tune_tasks
 
 
 def schedules(
@@ -32,3 +33,13 @@ def schedules(
             return None
 
     return best
+
+
+def tune(
+    kernels: Sequence[tuple[Sequence[te.Tensor], int]], target: tl.Target, records: str | Path, trials: int
+) -> None:
+    """Search for schedules of kernels, with how often each is called, by ``trials`` measurements for each on
+    the average; what is measured is in the file ``records``. Raises TensorLangError when none can be
+    searched."""
+    tasks = [SearchTask.of(tensors, target, name=tensors[-1].name) for tensors, _ in kernels]
+    tune_tasks(tasks, [count for _, count in kernels], trials * len(tasks), records, progress=False)

@@ -91,6 +91,16 @@ def cache() -> str | bool | None:
     return None if not text else False if text == "0" else text
 
 
+def torch_backend() -> bool:
+    """``TENSORLANG_TORCH=0`` leaves to torch what ``torch.compile(backend="tensorlang")`` hands over."""
+    text = os.environ.get("TENSORLANG_TORCH", "").strip()
+    if text not in ("", "0", "1"):
+        raise TensorLangError(
+            f"TENSORLANG_TORCH={text}", because="it is 0 (torch computes all) or 1 (engines do)"
+        )
+    return text != "0"
+
+
 def settings() -> dict[str, str]:
     """The variables of this project that are set, by name."""
     return {

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["backend", "explain", "graphs", "invalidate", "op", "reset"]
+__all__ = ["backend", "enable", "explain", "graphs", "invalidate", "op", "reset"]
 
 
 def backend(gm: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -28,6 +28,14 @@ def reset() -> None:
     from .frontends.torch import backend as room
 
     room.GRAPHS.clear()
+
+
+def enable(on: bool = True) -> None:
+    """Switch the backend off (``enable(False)``), and on again: torch computes what it hands over, also where
+    an engine was compiled for it. ``TENSORLANG_TORCH=0`` in the environment does so for a whole process."""
+    from .frontends.torch.settings import SWITCH
+
+    SWITCH.turn(bool(on))
 
 
 def invalidate(module: Any) -> None:

@@ -41,6 +41,13 @@ def compiled(
     return Source(graph, compiler, (level, without, hooks), names or {}, bounded).made()
 
 
+def kernels_of(graph: Program, how: How) -> list[Region]:
+    """The regions of a graph that kernels compute."""
+    level, without, _ = how
+    parts = regions(simplified(graph, *how), 0 if REGIONS in without else level)
+    return [p for p in parts if isinstance(p, Region)]
+
+
 class Source:
     """What an engine was made from: its ``graph``, its ``kernels`` with their regions, in the order of those
     of the program."""

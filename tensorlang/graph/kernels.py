@@ -20,7 +20,7 @@ from ..workers import Job, compile_all
 from .cache import Cache, digest, environment
 from .declare import Declared, declare
 from .graph import Node, Value
-from .makers import Schedules
+from .makers import Schedules, Task
 
 Progress = Callable[[int, int], None]  # kernels that are ready, kernels that are to be compiled
 
@@ -84,6 +84,17 @@ class Compiler:
                 self.made[key] = self._alone(key, region, d)
             made.append(self._kernel(region, d, self.made[key]))
         return made
+
+    def tasks(self, regions: Sequence[Region]) -> list[Task]:
+        """The distinct kernels of regions as tensors, with how often there is one like it; without those that
+        are told sizes, which no search takes."""
+        found: dict[str, list[Any]] = {}
+        for d in (declare(r.nodes, r.outputs) for r in regions):
+            tensors = [a for a in d.args if isinstance(a, Tensor)]
+            if len(tensors) == len(d.args):
+                entry = found.setdefault(serialize.key_of(tensors), [tensors, 0])
+                entry[1] += 1
+        return [(args, count) for args, count in found.values()]
 
     def _compile(self, wanted: dict[str, Job]) -> None:
         for key in wanted:

@@ -3,7 +3,8 @@ this package knows no search. Knows te; nothing of graphs.
 
 A maker is an entry point of the group ``tensorlang.makers``: a function that is given what ``records=`` was,
 and returns one that gives, for the tensors of a kernel (outputs last) and a target, the trace of a schedule
-of them as JSON text; or None where it knows none.
+of them as JSON text; or None where it knows none. A tuner is an entry point of ``tensorlang.tuners``: it
+searches for schedules of tasks, and leaves in a file what it found.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from ..target import Target
 from ..te import Tensor
 
 GROUP = "tensorlang.makers"
+TUNERS = "tensorlang.tuners"
 Schedules = Callable[[Sequence[Tensor], Target], str | None]
+Task = tuple[Sequence[Tensor], int]  # the tensors of a kernel, and how many calls of it a program makes
+Tuner = Callable[[Sequence[Task], Target, Any, int], None]
 
 
 def installed() -> list[Callable[[Any], Schedules]]:
@@ -42,3 +46,23 @@ def schedules(records: Any) -> Schedules:
         return next((trace for trace in found if trace is not None), None)
 
     return first
+
+
+def tuners() -> list[Tuner]:
+    """The tuners that are installed."""
+    from importlib.metadata import entry_points
+
+    return [point.load() for point in entry_points(group=TUNERS)]
+
+
+def tuned(tasks: Sequence[Task], target: Target, records: Any, trials: int) -> None:
+    """Have schedules of tasks searched for, with ``trials`` measurements for each, and kept in ``records``.
+    Raises TensorLangError where no tuner is installed, and as tuners do."""
+    found = tuners()
+    if not found:
+        raise TensorLangError(
+            f"tune(records={records!r}): nobody here searches",
+            because=f"no installed package has an entry point {TUNERS}",
+            try_="pip install . in a clone of this project, which brings autosched",
+        )
+    found[0](tasks, target, records, trials)

@@ -13,11 +13,12 @@ from ..errors import DeclareError
 from ..expr.nodes import Var
 from ..runtime import files
 from ..runtime.engine import Engine
+from ..target import as_target
 from .draw import notebook, svg
-from .engine import compiled
+from .engine import compiled, kernels_of
 from .graph import Program, Value, needed
 from .kernels import Compiler, Progress
-from .makers import schedules
+from .makers import schedules, tuned
 from .passes import Hooks
 from .passes.rewrite import renewed
 from .profile import Substitution, called_again, substitution
@@ -76,14 +77,44 @@ class Graph(Program):
         """
         if level not in (0, 1, 2):
             raise DeclareError(f"Graph.compile(level={level}): no such level", legal="0, 1, 2")
-        graph = self if profile is None else self.specialised(profile)
-        graph = graph if outputs is None else graph.subgraph(None, outputs)
-        graph = copy.copy(graph)
-        graph.remake = None  # it holds weights as they came
+        graph = self._prepared(profile, outputs)
         bounded = [] if profile is None else [d for d in graph.dims if d not in set(self.dims)]
         known = None if records is None else schedules(records)
         compiler = Compiler(target, math, cache, workers, progress, known)
         return compiled(graph, compiler, level, without, hooks, graph.renames, bounded)
+
+    def _prepared(self, profile: Mapping[str, Any] | None, outputs: Sequence[str] | None) -> Graph:
+        """What is compiled for a profile and outputs."""
+        graph = self if profile is None else self.specialised(profile)
+        graph = copy.copy(graph if outputs is None else graph.subgraph(None, outputs))
+        graph.remake = None  # it holds weights as they came
+        return graph
+
+    def tune(
+        self,
+        records: str | Path,
+        trials: int = 32,
+        *,
+        outputs: Sequence[str] | None = None,
+        profile: Mapping[str, Any] | None = None,
+        target: Any = None,
+        level: int = 2,
+        without: Collection[str] = (),
+    ) -> None:
+        """Search for schedules of the kernels that ``compile`` with the same arguments makes, by measuring
+        ``trials`` candidates for each distinct one, and keep them in the file ``records``, which ``compile``
+        takes::
+
+            g.tune("model.jsonl", profile={"n": 128})
+            engine = g.compile(records="model.jsonl", profile={"n": 128})
+
+        What the file has already counts. Raises TensorLangError where nothing is installed that searches, and
+        when no kernel can be searched.
+        """
+        graph, chosen = self._prepared(profile, outputs), as_target(target)
+        tasks = Compiler(chosen, cache=False).tasks(kernels_of(graph, (level, without, ())))
+        if tasks:
+            tuned(tasks, chosen, records, trials)
 
     def specialised(self, profile: Mapping[str, Any]) -> Graph:
         """The graph for the sizes that a profile tells of: ``{"batch": (1, 1, 16), "length": 128}`` by open

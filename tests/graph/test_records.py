@@ -10,7 +10,7 @@ import pytest
 
 import autosched
 import tensorlang as tl
-from autosched.maker import schedules
+from autosched.maker import schedules, tune
 from tensorlang import ops, te
 from tensorlang.graph import makers
 
@@ -79,4 +79,30 @@ def test_records_that_are_not_there(known, tmp_path):
 
 def test_the_package_offers_its_search():
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    assert project["project"]["entry-points"][makers.GROUP] == {"autosched": "autosched.maker:schedules"}
+    points = project["project"]["entry-points"]
+    assert points[makers.GROUP] == {"autosched": "autosched.maker:schedules"}
+    assert points[makers.TUNERS] == {"autosched": "autosched.maker:tune"}
+
+
+def test_a_graph_is_tuned_once_for_kernels_that_are_alike(known, monkeypatch, tmp_path):
+    asked = []
+    monkeypatch.setattr(makers, "tuners", lambda: [lambda *args: (asked.append(args), tune(*args))])
+    g = tl.Graph()
+    x = g.input(("n", 8), "float32", "x")
+    w = np.ones((8, 8), "float32")
+    g.output(g.call(ops.matmul, g.call(ops.matmul, x, g.constant(w)), g.constant(w)))
+    path = tmp_path / "found.jsonl"
+    g.tune(path, 2, profile={"n": 6})
+    ((tasks, _, _, trials),) = asked
+    assert [count for _, count in tasks] == [2] and trials == 2
+    found, bad = autosched.records.load(path)
+    assert len(found) >= 2 and not bad  # the fastest are measured again
+    assert {r.task for r in found} == {autosched.SearchTask.of(tasks[0][0]).workload_key}
+
+
+def test_a_graph_where_nobody_searches(monkeypatch, tmp_path):
+    monkeypatch.setattr(makers, "tuners", list)
+    g = tl.Graph()
+    g.output(g.call(ops.relu, g.input((2,), "float32", "x")))
+    with pytest.raises(tl.TensorLangError, match="nobody here searches"):
+        g.tune(tmp_path / "found.jsonl")

@@ -9,7 +9,6 @@ the parameters are there.
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -22,15 +21,12 @@ from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
-from ...errors import TensorLangError
-from . import composite
+from . import artefacts, composite
 from .importer import Refused, name_of
 from .partition import Part, cut
-from .region import Region, Settings
+from .region import Region
+from .settings import SWITCH, Settings, log, settings_of, told
 from .table import OPERATORS
-
-log = logging.getLogger("tensorlang.torch")
-OPTIONS = ("cache", "freeze", "level", "workers")
 
 
 @dataclass
@@ -62,7 +58,9 @@ def tensorlang(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """The backend of ``torch.compile``. Raises TensorLangError for options that it does not know."""
-    settings = settings_of(options, mode)
+    settings = told(settings_of(options, mode), gm)
+    if not SWITCH.allows():
+        return gm.forward
     needs_gradients = torch.is_grad_enabled() and any(
         isinstance(x, torch.Tensor) and x.requires_grad for x in inputs
     )
@@ -77,23 +75,6 @@ def tensorlang(
         return compiler(gm, inputs)
     with composite.whole():
         return compiler(gm, inputs)
-
-
-def settings_of(options: Mapping[str, Any] | None, mode: str | None) -> Settings:
-    """Options as settings. Raises TensorLangError for what is none."""
-    if mode not in (None, "default"):
-        raise TensorLangError(
-            f"torch.compile(mode={mode!r}) is not known to this backend",
-            because="regions are compiled with default schedules",
-            try_="leave mode out; options={'level': …} chooses how graphs are simplified",
-        )
-    wrong = [k for k in options or {} if k not in OPTIONS]
-    if wrong:
-        raise TensorLangError(
-            f"torch.compile(options={{{wrong[0]!r}: …}}) is not known to this backend",
-            legal=", ".join(OPTIONS),
-        )
-    return Settings(**dict(options or {}))
 
 
 @functools.lru_cache(maxsize=1)
@@ -132,7 +113,7 @@ class Graph:
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any) -> Any:
-        run = self._run or self._made()
+        run = self.gm if SWITCH.off else self._run or self._made()
         return run(*args)
 
     def _made(self) -> Callable[..., Any]:
@@ -146,6 +127,7 @@ class Graph:
                     log.warning("a graph of %d operators stays in torch: %s", self.compiled.nodes, error)
                     self._run = self.gm
                 self.compiled.seconds += time.perf_counter() - start
+                artefacts.told(self.compiled)
         return self._run
 
     def _cut(self) -> Callable[..., Any]:

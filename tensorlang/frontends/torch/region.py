@@ -15,6 +15,7 @@ import time
 import weakref
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +24,11 @@ from torch import fx
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ...errors import CallError, TensorLangError
-from ...graph import Engine
+from ...graph import Engine, Graph
 from ...runtime import set_num_threads
+from . import artefacts
 from .importer import Importer
+from .settings import Settings, log
 from .tensors import array_of, tensor_of
 
 TURNS = 10
@@ -33,16 +36,6 @@ _WATCHED: list[dict[Region, tuple[Any, ...]]] = []  # calls that somebody wants 
 _REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()
 _threads = 0  # that kernels have been told
 MOST_CHANGES = 3  # of parameters before they are no longer constants
-
-
-@dataclass
-class Settings:
-    """``level`` as for ``Graph.compile``; ``freeze``: whether parameters are constants."""
-
-    level: int = 2
-    freeze: bool = True
-    workers: int | None = None
-    cache: Any = None
 
 
 @dataclass
@@ -108,7 +101,7 @@ class Region(torch.nn.Module):
         self.settings = settings
         self.counts = Counts()
         self.engine: Engine | None = None
-        self.generation = 0
+        self.bounds: dict[str, Any] = {}  # of sizes; others run in torch
         self._changes = 0
         self._stamp: list[Any] = []
         self._held: list[torch.Tensor] = []
@@ -138,7 +131,8 @@ class Region(torch.nn.Module):
         try:
             made = self.engine(*[f(args[i]) for i, f in zip(self._places, self._taken, strict=True)])
         except CallError as error:
-            self.counts.reason = f"a call was refused: {error}"
+            if not self.bounds:  # else only sizes that the profile does not have
+                self.counts.reason = f"a call was refused: {error}"
             return self._left(args)
         self.counts.calls += 1
         if _WATCHED:
@@ -189,14 +183,27 @@ class Region(torch.nn.Module):
     def _compile(self, args: Any) -> None:
         self._held = [args[i].detach() for i in self.frozen]  # nothing else may come to lie there
         importer = self.imported({self._names[i]: args[i] for i in self.frozen})
-        s = self.settings
-        engine = importer.g.compile(level=s.level, workers=s.workers, cache=s.cache)
+        g, s = importer.g, self.settings
+        self.bounds = s.within({d.name: (d.lo or 0, d.hi) for d in g.dims})
+        profile = self.bounds or None
+        records = s.records if not s.trials else self._tuned(g, profile)
+        engine = g.compile(level=s.level, workers=s.workers, cache=s.cache, profile=profile, records=records)
+        artefacts.tell(g, engine)
         self._places = importer.inputs
         self._taken = [_bytes if i in importer.sized else array_of for i in importer.inputs]
         self._stamp = self._stamps(args)
         self.engine = engine
         self.counts.compiled += 1
         self.counts.kernels = [c.symbol for c in engine.codes]
+
+    def _tuned(self, g: Graph, profile: Any) -> Any:
+        """The file of records, after a search for the kernels of this region."""
+        s = self.settings
+        try:
+            g.tune(s.records, s.trials, profile=profile, level=s.level)
+        except TensorLangError as error:
+            log.warning("a region of %d operators is not tuned: %s", self.counts.nodes, error)
+        return s.records if Path(s.records).exists() else None
 
 
 @contextlib.contextmanager

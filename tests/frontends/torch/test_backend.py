@@ -229,10 +229,3 @@ class TestParameters:
         self.check(f, model, x)
         model.weight.data.add_(1)
         self.check(f, model, x)
-
-
-def test_options_that_are_not_known_are_told():
-    with pytest.raises(TensorLangError, match="legal     cache, freeze, level, workers"):
-        tlt.backend(None, [], options={"speed": 11})
-    with pytest.raises(TensorLangError, match="max-autotune"):
-        tlt.backend(None, [], mode="max-autotune")
