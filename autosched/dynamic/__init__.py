@@ -10,11 +10,11 @@ a ``DynamicKernel`` (``kernel``); ``tune_dynamic`` is the way through all of it,
 
 from __future__ import annotations
 
+from ..tiers import Tiers, TierStats
 from .kernel import DynamicKernel, Explanation
 from .size_profile import ShapeProfile
 from .specialise import specialise
 from .stats import KernelStats
-from .tiers import Tiers, TierStats
 from .tune_dynamic import tune_dynamic
 
 __all__ = [

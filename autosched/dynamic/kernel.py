@@ -14,13 +14,13 @@ import numpy as np
 
 import tensorlang as tl
 
+from ..tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
 from .plan import Plans, plans_of
 from .size_profile import ShapeProfile
 from .stats import KernelStats
-from .tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
 
 if TYPE_CHECKING:
-    from .tiers import Tiers
+    from ..tiers import Tiers
 
 
 @dataclass(frozen=True)

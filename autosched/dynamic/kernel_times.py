@@ -21,8 +21,8 @@ from typing import Any
 
 import tensorlang as tl
 
+from ..tiers.keys import Environment, combined
 from ..whole_files import write_whole
-from .tiers.keys import Environment, combined
 
 SAMPLE = 40e-6  # seconds of one sample at least: the clock and the call are then below 1 %
 ROUNDS = (5, 400)  # of all candidates, at least and at most

@@ -10,9 +10,7 @@ from typing import Any
 import tensorlang as tl
 
 from ..task import SearchTask
-from .declaration import Declaration
-from .kernel import DynamicKernel
-from .tiers import (
+from ..tiers import (
     SPECIALISED,
     TUNED,
     CodeCache,
@@ -24,6 +22,8 @@ from .tiers import (
     Workshop,
     cycle_of,
 )
+from .declaration import Declaration
+from .kernel import DynamicKernel
 
 BUDGET = 64 << 20
 

@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .tiers.serves import Shape
-from .tiers.stats import TierStats, table_of, text_of
+from ..tiers.serves import Shape
+from ..tiers.stats import TierStats, table_of, text_of
 
 if TYPE_CHECKING:
     from rich.table import Table

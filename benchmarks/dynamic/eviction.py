@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from autosched.dynamic.tiers import SPECIALISED, CodeCache, Entry
+from autosched.tiers import SPECIALISED, CodeCache, Entry
 
 SHAPES, CALLS, SEEDS = 300, 4000, 2
 Rule = Callable[[np.ndarray, np.ndarray, np.ndarray, float], float]

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
-from autosched.dynamic.tiers import SPECIALISED, Order, Workshop
+from autosched.tiers import SPECIALISED, Order, Workshop
 from tensorlang import ops, te
 
 ROUNDS, SECONDS = 6, 1.5

@@ -29,10 +29,10 @@ import numpy as np
 
 import tensorlang as tl
 from autosched.dynamic.specialise import specialise
-from autosched.dynamic.tiers import GENERIC, Dispatched, Manager, Tiers, TierStats, Trials, Workshop, cycle_of
-from autosched.dynamic.tiers.trial import compare
 from autosched.dynamic.tune_dynamic import tune_dynamic
 from autosched.task import SearchTask
+from autosched.tiers import GENERIC, Dispatched, Manager, Tiers, TierStats, Trials, Workshop, cycle_of
+from autosched.tiers.trial import compare
 from tensorlang import ops, te
 
 from .figures import Figure, wanted

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 import tensorlang as tl
-from autosched.dynamic.tiers.keys import Environment
+from autosched.tiers.keys import Environment
 from tensorlang import calibrate, te
 from tensorlang.__main__ import main
 from tensorlang.analysis import ROOFLINE, Cost, cost_of, cost_tables, costs_text

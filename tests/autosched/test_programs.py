@@ -14,12 +14,12 @@ import autosched
 import tensorlang as tl
 from autosched import RecordLog, SearchTask, extract_tasks, tune, tune_tasks
 from autosched.cost_model import RandomModel
-from autosched.dynamic.tiers import builder
 from autosched.measure import Job, Outcome
 from autosched.measure.runner import Workbench
 from autosched.search import Random
 from autosched.space import variants_of
 from autosched.space.cut import groups, heavy
+from autosched.tiers import builder
 from autosched.tuning.extract import pieces_of
 from autosched.tuning.program import ProgramSession, session_of
 from autosched.tuning.transplant import transplant

@@ -242,7 +242,7 @@ def package(name):
 
 root, path, arrays = sys.argv[1:]
 tl = package("tensorlang")  # the packages without what they import for those who compile and tune
-for name in ("autosched", "autosched.dynamic", "autosched.dynamic.tiers"):
+for name in ("autosched", "autosched.dynamic", "autosched.tiers"):
     package(name)
 runtime, errors = importlib.import_module("tensorlang.runtime"), importlib.import_module("tensorlang.errors")
 tl.Dispatcher, tl.Module, tl.Rows = runtime.Dispatcher, runtime.Module, runtime.Rows
@@ -261,7 +261,7 @@ else:
     raise AssertionError("a size beyond the profile was taken")
 rooms = {m.split(".")[1] for m in sys.modules if m.startswith("tensorlang.")}
 assert rooms <= {"boundary", "core", "errors", "interface", "native", "options", "runtime"}, rooms
-assert not {"sklearn", "xgboost", "autosched.measure", "autosched.tune", "autosched.dynamic.tiers.workshop"} & set(sys.modules)
+assert not {"sklearn", "xgboost", "autosched.measure", "autosched.tune", "autosched.tiers.workshop"} & set(sys.modules)
 """
 
 

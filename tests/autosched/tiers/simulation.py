@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from autosched.dynamic.tiers import (
+from autosched.tiers import (
     GENERIC,
     TUNED,
     CodeCache,
@@ -22,7 +22,7 @@ from autosched.dynamic.tiers import (
     Thresholds,
     Verdict,
 )
-from autosched.dynamic.tiers.window import Window
+from autosched.tiers.window import Window
 
 
 @dataclass(frozen=True)

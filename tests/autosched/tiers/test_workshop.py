@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from autosched.dynamic.tiers import (
+from autosched.tiers import (
     GENERIC,
     SPECIALISED,
     TUNED,
@@ -34,10 +34,10 @@ from autosched.dynamic.tiers import (
     Workshop,
     cycle_of,
 )
-from autosched.dynamic.tiers import manager as rules
-from autosched.dynamic.tiers.dispatched import arrays_of
-from autosched.dynamic.tiers.trial import compare
-from autosched.dynamic.tiers.window import Window
+from autosched.tiers import manager as rules
+from autosched.tiers.dispatched import arrays_of
+from autosched.tiers.trial import compare
+from autosched.tiers.window import Window
 from tensorlang import te
 
 

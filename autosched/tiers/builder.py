@@ -22,10 +22,10 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import te
 
-from ...measure import Job, Outcome
-from ...measure.protocol import BUILD_ERROR, BUILT, OK, OUT_OF_MEMORY
-from ...task import SearchTask
-from ...tune import tune
+from ..measure import Job, Outcome
+from ..measure.protocol import BUILD_ERROR, BUILT, OK, OUT_OF_MEMORY
+from ..task import SearchTask
+from ..tune import tune
 from .files import write
 
 _families: dict[str, list[te.Tensor]] = {}

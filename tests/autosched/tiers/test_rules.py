@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosched.dynamic.tiers import GENERIC, SPECIALISED, TUNED, Order
-from tests.autosched.dynamic.tiers.simulation import World, half, manager, serve
+from autosched.tiers import GENERIC, SPECIALISED, TUNED, Order
+from tests.autosched.tiers.simulation import World, half, manager, serve
 
 HOT = (64,)
 

@@ -26,10 +26,10 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import te
 
-from ...measure import Job, Measurer
-from ...measure.measurer import Stages
-from ...measure.protocol import OK
-from ...whole_files import write_whole
+from ..measure import Job, Measurer
+from ..measure.measurer import Stages
+from ..measure.protocol import OK
+from ..whole_files import write_whole
 from .builder import Request
 from .files import Shelf
 from .keys import Environment, Key, combined
