@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["backend", "enable", "explain", "graphs", "invalidate", "op", "reset"]
+__all__ = ["backend", "enable", "explain", "graphs", "invalidate", "monitor", "op", "reset"]
 
 
 def backend(gm: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -44,6 +44,22 @@ def invalidate(module: Any) -> None:
     from .frontends.torch import region as room
 
     room.invalidate(module)
+
+
+def monitor(many: int = 3) -> Any:
+    """Count from now on how often functions are compiled anew, and learn which size to mark as dynamic so
+    that they are not; a function that was compiled anew ``many`` times is told of in a warning::
+
+        with tensorlang.torch.monitor() as seen:
+            serve()
+        print(seen)              # forward: compiled anew 3 times … write torch._dynamo.mark_dynamic(x, 0)
+        seen.recompilations
+
+    Without ``with`` it counts until its ``stop()``.
+    """
+    from .frontends.torch import monitor as room
+
+    return room.Monitor(many)
 
 
 def explain(fn: Any, *args: Any, **kwargs: Any) -> Any:

@@ -16,6 +16,7 @@ import torch
 
 from . import backend, region
 from .advice import advice_for
+from .monitor import Monitor
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
     told = torch._dynamo.explain(fn)(*args, **kwargs)
     torch._dynamo.reset()
     first = len(backend.GRAPHS)
-    with region.watched() as calls:
+    with region.watched() as calls, Monitor() as seen:
         torch.compile(fn, backend=backend.tensorlang)(*args, **kwargs)
     graphs = backend.GRAPHS[first:]
     breaks = [_break(r.reason, r.user_stack) for r in told.break_reasons]
@@ -122,7 +123,7 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
         graphs,
         breaks,
         dict(Counter(_guard(g) for g in told.out_guards or ()).most_common(8)),
-        _recompiled(),
+        [str(f) for f in seen],
         [_timed(i, r, given) for i, (r, given) in enumerate(calls.items()) if not r.counts.reason],
         sum(g.seconds for g in graphs),
     )
@@ -149,18 +150,6 @@ def _first(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
 
 def _guard(guard: Any) -> str:
     return str(getattr(guard.create_fn, "__name__", guard.create_fn)).lower().replace("_", " ")
-
-
-def _recompiled() -> list[str]:
-    """Why frames were compiled more than once, as far as this torch tells."""
-    metrics: Any = getattr(torch._dynamo.utils, "get_compilation_metrics", list)()
-    found = []
-    for m in metrics:
-        why = getattr(m, "recompile_reason", None)
-        if why:
-            where = f"{Path(m.co_filename or '?').name}:{m.co_firstlineno}"
-            found.append(f"{where} {m.co_name}: {why}; {advice_for(str(why), '')}")
-    return list(dict.fromkeys(found))
 
 
 def _timed(i: int, r: region.Region, args: tuple[Any, ...]) -> tuple[str, int, float, float]:
