@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["backend", "enable", "explain", "graphs", "invalidate", "monitor", "op", "reset"]
+__all__ = ["adaptive", "backend", "enable", "explain", "graphs", "invalidate", "monitor", "op", "reset"]
 
 
 def backend(gm: Any, inputs: Any, **kwargs: Any) -> Any:
@@ -44,6 +44,35 @@ def invalidate(module: Any) -> None:
     from .frontends.torch import region as room
 
     room.invalidate(module)
+
+
+def adaptive(
+    model: Any,
+    budget: float | None = None,
+    *,
+    memory: int | None = None,
+    background: bool = True,
+    options: Any = None,
+    dynamic: bool | None = None,
+) -> Any:
+    """``model``, compiled when that pays: calls are eager until as many of a kind have come as compiling
+    costs, ``compile ÷ (eager − compiled)``, which is 6.25 for 500 ms ÷ (100 ms − 20 ms)::
+
+        fast = tensorlang.torch.adaptive(model, budget=60)
+        y = fast(x)
+        print(fast)                          # what became of each kind of call, with this arithmetic
+
+    It is compiled beside the program (in the call itself where gradients are asked for, or where the model
+    changes what it holds), for ``budget`` seconds at most; not where that would take more than ``memory``
+    bytes (None: what is free). Kinds of calls that gain nothing, small batches for one, stay eager; after
+    three failures all do. ``options`` and ``dynamic`` are those of ``torch.compile``. ``wait()`` waits for
+    what is being compiled, ``release()`` gives it up.
+    """
+    from .frontends.torch import adaptive as room
+
+    return room.Adaptive(
+        model, budget, memory=memory, background=background, options=options, dynamic=dynamic
+    )
 
 
 def monitor(many: int = 3) -> Any:
