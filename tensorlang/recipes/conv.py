@@ -22,7 +22,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
 from .common import share_out, size, work
-from .gemm import tile_for
+from .gemm import tile_for, time_of
 from .nests import fuse
 from .pixels import FEW, MOST_TAPS, convolve, fill_weight, pack_weight, strips, transpose_pixels
 
@@ -33,6 +33,9 @@ MOST_VECTORS = 32  # of a padded row that are written out
 # of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
 # at 1024 × 14 × 14
 MIN_BLOCKS = 2
+# panels' worth of time takes a pixel that is transposed, as its channels are planes apart: measured (Zen 5),
+# 0.6 to 1.1 cycles for each element at 56 × 56 and 28 × 28
+TRANSPOSED = 3
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
 # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
 # multiply-adds
@@ -66,10 +69,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         target.vector_lanes(inside.op.body[0].dtype),
         target.num_cores,
     )
-    registers = target.vector_registers if conv.pointwise else target.vector_registers * 15 // 16
-    high, vectors = tile_for(
-        pixels, conv.each, lanes, registers
-    )  # the loads of the next tap want a few, or LLVM spills
+    high, vectors = _tile(conv, lanes, target)
     width = lanes * vectors
     iterations = work(inside)
     fixed = any(t is conv.weight for t in constants)
@@ -79,7 +79,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
 
     def laid_out(*at: Any) -> list[Any]:
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
-        return [*n, *_by_group(conv, o, _counted(places, conv.sizes))]
+        return [*n, *_by_group(conv, o, counted(places, conv.sizes))]
 
     finished = strips(s, out, inside, laid_out)
     images, (o, *spatial) = list(out.op.axis[: len(conv.batch)]), out.op.axis[len(conv.batch) :]
@@ -132,6 +132,26 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         share_out(rows, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
 
 
+def _tile(conv: Conv, lanes: int, target: Target) -> tuple[int, int]:
+    """(pixels, vectors) of the register tile; the loads of the next tap want a few registers, or LLVM
+    spills."""
+    registers = target.vector_registers if conv.pointwise else target.vector_registers * 15 // 16
+    return tile_for(math.prod(conv.sizes), conv.each, lanes, registers)
+
+
+def time_by_pixel(conv: Conv, target: Target) -> float:
+    """Cycles for one image of single pixels: the tiles, and what is transposed before and after."""
+    lanes, pixels, depth = (
+        target.vector_lanes(conv.data.dtype),
+        math.prod(conv.sizes),
+        size(conv.channels) or 1,
+    )
+    if conv.each < lanes:
+        return math.inf
+    tiles = time_of(pixels, conv.each, *_tile(conv, lanes, target), lanes, target)
+    return depth * tiles + TRANSPOSED * cost_of(target).transposition * pixels * (depth + conv.each)
+
+
 def _whole(pixels: int, high: int, lanes: int) -> int:
     """So many pixels or some more, in whole tiles and whole vectors: a block that is transposed in vectors is
     computed to the end of the last one."""
@@ -139,7 +159,7 @@ def _whole(pixels: int, high: int, lanes: int) -> int:
     return pixels if both > BLOCK_PIXELS else -(-pixels // both) * both
 
 
-def _counted(at: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+def counted(at: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     """Indices as one number, the last the fastest; those of a single value stand in front by themselves."""
     long = [d for d, n in enumerate(sizes) if n > 1] or [len(sizes) - 1]
     total = at[long[0]]
@@ -182,7 +202,7 @@ def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
         return [
             *n,
             *phases,
-            *_counted([i // st for i, st in zip(at, conv.strides, strict=True)], conv.sizes),
+            *counted([i // st for i, st in zip(at, conv.strides, strict=True)], conv.sizes),
             c,
         ]
 

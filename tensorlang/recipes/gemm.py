@@ -60,6 +60,16 @@ def tile_for(
     return best[1], best[2]
 
 
+def time_of(rows: int, columns: int, high: int, vectors: int, lanes: int, target: Target) -> float:
+    """Cycles of an iteration of the reduction for all rows and columns, in tiles of ``high × vectors``."""
+    table, whole = cost_of(target), -(-columns // lanes)
+    time = 0.0
+    for rows_each, blocks in ((high, rows // high), (rows % high, 1)):
+        for wide, tiles in ((vectors, whole // vectors), (whole % vectors, 1)):
+            time += blocks * tiles * table.tile(rows_each, wide) if rows_each and wide else 0
+    return time
+
+
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a matrix product for ``apply``: not of one column, and not a few rows with a
     right operand that lies column by column, which are products along memory."""

@@ -1,0 +1,121 @@
+"""Convolutions of single pixels (1×1) of known sizes, channels first: register tiles of output channels ×
+vectors of neighbouring pixels, which run over the ends of rows.
+
+Image and result are read and written where they lie, and nothing is transposed; a weight that is known ahead
+lies in panels of a tile's outputs. Where the pixels of an image leave much of a last vector empty, tiles of
+pixels × vectors of outputs (``conv``) take less, in spite of their transpositions: the table of costs says
+which. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from ..analysis import Conv, conv_of, cost_of
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import Tensor
+from .common import in_registers, share_out, size, work
+from .conv import counted, time_by_pixel
+from .gemm import tile_for, time_of
+from .nests import fuse, pack
+
+FEW_TILES = 8  # of an image for each thread: more are shared out evenly enough
+
+
+def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Whether ``inside`` reduces the channels of single pixels, and vectors of pixels take less time for it
+    than vectors of outputs."""
+    conv = conv_of(inside.op)
+    if conv is None or not conv.pointwise or 0 in conv.sizes or conv.images == 0:
+        return False
+    if conv.data.dtype != inside.op.body[0].dtype or conv.weight.dtype != conv.data.dtype:
+        return False  # narrower types, which a copy of the image makes wide once
+    if _strided(conv) and not conv.batch:
+        return False  # of what is copied, each image takes the pixels it reads
+    return _time(conv, target) <= time_by_pixel(conv, target)
+
+
+def _time(conv: Conv, target: Target) -> float:
+    """Cycles for one image."""
+    depth, pixels = size(conv.channels) or 1, math.prod(conv.sizes)
+    copied = cost_of(target).transposition * depth * pixels if _strided(conv) else 0
+    return depth * time_of(conv.each, pixels, *_tile(conv, target), _lanes(conv, target), target) + copied
+
+
+def _tile(conv: Conv, target: Target) -> tuple[int, int]:
+    lanes, table = _lanes(conv, target), cost_of(target)
+    return tile_for(conv.each, math.prod(conv.sizes), lanes, target.vector_registers, table)
+
+
+def _lanes(conv: Conv, target: Target) -> int:
+    return target.vector_lanes(conv.data.dtype)
+
+
+def _strided(conv: Conv) -> bool:
+    return any(stride > 1 for stride in conv.strides)
+
+
+def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """Compute the convolution ``inside`` in register tiles of ``out``, which has its shape and reads it at
+    its own place."""
+    conv = conv_of(inside.op)
+    assert conv is not None
+    lanes, iterations, batch = _lanes(conv, target), work(inside), len(conv.batch)
+    high, vectors = _tile(conv, target)
+    if any(t is conv.weight for t in constants):
+        deep = (*conv.taps, conv.channels)
+        pack(s, inside, conv.weight, conv.weight_axes, conv.outputs, high, deep=deep)
+    pixels = _read_pixels(s, conv, inside) if _strided(conv) else None
+
+    def laid_out(*at: Any) -> list[Any]:
+        return [*at[:batch], at[batch], *counted(at[batch + 1 :], conv.sizes)]
+
+    inside.transform_layout(laid_out)
+    images, o, places = list(out.op.axis[:batch]), out.op.axis[batch], list(out.op.axis[batch + 1 :])
+    # vectors are counted: a last tile of fewer has a body of its own, instead of lanes that are all masked
+    block, oi = out.split(o, high)
+    pv, lane = out.split(fuse(out, places), lanes)
+    po, vector = out.split(pv, vectors)
+    shared = [*images, po] if pixels is None else [po]
+    if -(-math.prod(conv.sizes) // (lanes * vectors)) * (conv.images or 1) < FEW_TILES * target.num_cores:
+        part, block = out.split(block, nparts=target.num_cores)
+        shared.append(part)
+    out.reorder(*(images if pixels is not None else []), *shared, block, oi, vector, lane)
+    out.unroll(oi)
+    out.unroll(vector)
+    out.vectorize(lane)
+    inside.compute_at(out, block)
+    in_registers(s, inside)
+    *front, own, p = inside.op.axis
+    inside.reorder(*front, *conv.taps, conv.channels, own, p)
+    vector, lane = inside.split(p, lanes)
+    inside.unroll(own)
+    inside.unroll(vector)
+    inside.vectorize(lane)
+    share_out(out, shared, iterations, target)
+    if pixels is not None:
+        pixels.compute_at(out, images[-1])
+        *around, x = pixels.op.axis
+        _, lane = pixels.split(x, lanes)
+        pixels.vectorize(lane)
+        share_out(pixels, around[batch:], work(pixels), target)
+
+
+def _read_pixels(s: Schedule, conv: Conv, inside: Stage) -> Stage:
+    """A copy of the pixels that a stride reads, side by side; only those are copied for an image."""
+    copy, batch = s[s.cache_read(conv.data, "global", [inside.name])], len(conv.batch)
+
+    def by_phase(*at: Any) -> list[Any]:
+        places = list(zip(at[batch + 1 :], conv.strides, strict=True))
+        return [
+            *at[:batch],
+            *[i % st for i, st in places if st > 1],
+            at[batch],
+            *[i // st for i, st in places],
+        ]
+
+    copy.transform_layout(by_phase)
+    return copy

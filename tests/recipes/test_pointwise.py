@@ -1,0 +1,84 @@
+"""The recipe for convolutions of single pixels of known sizes: right bit for bit on odd shapes, whole vectors
+of pixels in its sums, and left alone where vectors of outputs take less time."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512, NEON, inner_loop
+from tests.ops import images
+from tests.ops.arrays import exact
+from tests.ops.images import small
+from tests.recipes.test_conv import both, declared
+
+RNG = np.random.default_rng(12)
+# (images, channels, outputs, image, options): a rest of outputs, of vectors and of lanes; few outputs; strides
+CASES = [
+    (2, 5, 13, (7, 9), {}),
+    (1, 8, 24, (1, 37), {}),
+    (3, 6, 3, (29, 1), {}),
+    (2, 7, 17, (11, 13), {"stride": (2, 3)}),
+    (1, 4, 32, (16, 32), {"stride": 2}),
+]
+
+
+@pytest.mark.parametrize(("n", "channels", "outputs", "image", "options"), CASES, ids=str)
+def test_odd_shapes(n, channels, outputs, image, options):
+    x, w = small(RNG, (n, channels, *image)), small(RNG, (outputs, channels, 1, 1))
+    b = small(RNG, (outputs,))
+    exact(both(x, w, b, **options), np.maximum(images.conv(x, w, b, **options), 0), "float32")
+
+
+@pytest.mark.parametrize(("op", "image"), [(ops.conv1d, (53,)), (ops.conv3d, (3, 5, 7))], ids=["1d", "3d"])
+def test_one_and_three_dimensions(op, image):
+    x, w = small(RNG, (2, 6, *image), "float64"), small(RNG, (11, 6, *[1] * len(image)), "float64")
+    exact(both(x, w, None, op=op), np.maximum(images.conv(x, w), 0), "float64")
+
+
+def schedule(target, channels, outputs, height, **options):
+    x, w = np.zeros((1, channels, height, height), "f4"), np.zeros((outputs, channels, 1, 1), "f4")
+    X, W, B, out = declared(x, w, np.zeros(outputs, "f4"), **options)
+    return default_schedule(out, target, constants=[W]), [X, W, B, out]
+
+
+@pytest.mark.parametrize(
+    ("target", "register", "fma", "stack"),
+    [
+        (AVX2, "ymm", "vfmadd", r"\(%r[sb]p"),
+        (AVX512, "zmm", "vfmadd", r"\(%r[sb]p"),
+        (NEON, "v", "fmla", r"\[sp"),
+    ],
+    ids=["avx2", "avx512", "neon"],
+)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_sums_are_whole_vectors_in_registers(target, register, fma, stack, stride):
+    s, args = schedule(target, 32, 24, 28 * stride, stride=stride)
+    asm = tl.build(s, args, target=target).get_source("asm")
+    body = inner_loop(asm, fma)
+    assert len([x for x in body if fma in x and re.search(rf"\b{register}\d", x)]) >= 12
+    assert not [x for x in body if re.search(stack, x) or "div" in x or "gather" in x]
+    assert not re.search(r"vfmadd\w+ss|fmadd\ts", asm), "a sum of one lane"
+
+
+def test_neither_image_nor_result_is_transposed():
+    s, args = schedule(AVX512, 64, 64, 28)
+    assert not re.search(r"X\.global|relu\.local", s.tree())
+
+
+def test_where_vectors_of_pixels_would_be_empty_vectors_are_of_outputs():
+    """49 pixels are 4 vectors of 16, of which one holds a single pixel."""
+    s, _ = schedule(AVX512, 512, 512, 7)
+    assert "relu.local" in s.tree()
+
+
+def test_strided_pixels_that_are_not_read_are_not_copied():
+    s, args = schedule(AVX512, 32, 64, 28, stride=2)
+    shape = re.search(r"X\.global: float32\[([\d, ]+)\]", str(tl.lower(s, args)))
+    assert shape and math.prod(map(int, shape[1].split(","))) <= 32 * 14 * 14
