@@ -127,9 +127,21 @@ def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
             same = len(t.shape) == len(stage.op.axis) and all(
                 a is b.extent for a, b in zip(t.shape, stage.op.axis, strict=True)
             )
-            if same and len(s.state.readers(producer.name)) == 1:
+            if same and len(s.state.readers(producer.name)) == 1 and _at_own_place(stage, t):
                 found.append(s[producer.name])
     return found[0] if len(found) == 1 else None
+
+
+def _at_own_place(stage: Stage, t: Tensor) -> bool:
+    """Whether an element reads ``t`` where it stands itself and nowhere else. A stencil, or the transpose,
+    would have the sums of whole rows computed again for each element."""
+    own = [a.var for a in stage.op.axis]
+    return all(
+        i is v or size(a) == 1
+        for read, at in reads_of(stage.op).plain
+        if read is t
+        for i, v, a in zip(at, own, stage.op.axis, strict=True)
+    )
 
 
 def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:

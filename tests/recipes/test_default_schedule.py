@@ -105,3 +105,26 @@ def test_a_scan_beside_a_statistic_is_not_moved():
     y = tl.ops.less_equal(tl.ops.cumsum(A), tl.ops.min(A))
     a = (np.arange(33) % 7 - 3).astype("float32")
     assert np.array_equal(tl.compile([A, y])(a), a.cumsum() <= a.min())
+
+
+@pytest.mark.parametrize("n", [24, "n"])
+@pytest.mark.parametrize("read", ["beside", "transposed", "clamped"])
+def test_sums_that_are_read_away_from_their_place_are_computed_once(read: str, n: object) -> None:
+    """In a tile of their reader they would be computed again for each of its elements: 60 times as slow."""
+    rows = te.var("n") if n == "n" else n
+    A, B, C = matmul(rows, rows, 16)
+    last = rows - 1
+    other = {
+        "beside": lambda i, j: C[i, te.max(j - 1, 0)],
+        "transposed": lambda i, j: C[j, i],
+        "clamped": lambda i, j: C[te.min(i + 1, last), j],
+    }[read]
+    D = te.compute((rows, rows), lambda i, j: C[i, j] + other(i, j), name="D")
+    s = default_schedule(D)
+    assert "repeated work" not in str(s.tree()) and s["C"].state.attach is None
+    a, b = np.arange(24 * 16).reshape(24, 16) % 7.0, np.arange(16 * 24).reshape(16, 24) % 5.0
+    a, b = a.astype("float32"), b.astype("float32")
+    c = a @ b
+    at = np.arange(24)
+    want = {"beside": c[:, np.maximum(at - 1, 0)], "transposed": c.T, "clamped": c[np.minimum(at + 1, 23)]}
+    assert (tl.compile([A, B, D])(a, b) == c + want[read]).all()
