@@ -74,7 +74,8 @@ def scanned(
     count, i = xs[0].shape[0], 0
 
     def given() -> list[Any]:
-        return [*state, *(x[count - 1 - i if b else i] for x, b in zip(xs, back, strict=True)), *outer, shape]
+        rows = (x[count - 1 - i if b else i, ...] for x, b in zip(xs, back, strict=True))  # views, no numbers
+        return [*state, *rows, *outer, shape]
 
     while i < count:
         made = _results(body(*given()))

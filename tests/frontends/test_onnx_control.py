@@ -381,3 +381,26 @@ def test_a_scan_runs_natively_forwards_and_backwards(monkeypatch):
         assert np.array_equal(last, t[-1] if n else first)
         assert np.array_equal(q, t * z.T[::-1]) and np.array_equal(u, t[::-1].T)
     assert 19 in made
+
+
+def test_a_scan_over_numbers_without_dimensions(monkeypatch):
+    """A slice of one dimension less is an array still, with memory that goes on to the next."""
+    info = [("s", I, []), ("a", I, []), ("b", I, [])]
+    body = graph(
+        [node("Add", ["s", "a"], ["t"]), node("Mul", ["t", "b"], ["q"])], info, [("t", I, []), ("q", I, [])]
+    )
+    ways = {"num_scan_inputs": 2, "scan_input_directions": [0, 1], "scan_output_directions": [1]}
+    m = model(
+        [node("Scan", ["first", "x", "z"], ["last", "q"], body=body, **ways)],
+        [("first", I, []), ("x", I, ["n"]), ("z", I, ["n"])],
+        [("last", I, None), ("q", I, None)],
+    )
+    engine = tl.load_onnx(m).compile(level=0)
+    made = counted(monkeypatch)
+    for n in (1, 5, 20, 0):
+        x, z = np.arange(n), np.arange(n) * 3 - 7
+        last, q = engine(np.array(4), x, z)
+        t = 4 + np.cumsum(x)
+        assert last == (t[-1] if n else 4)
+        assert np.array_equal(q, (t * z[::-1])[::-1])
+    assert 19 in made
