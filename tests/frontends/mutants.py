@@ -1,7 +1,8 @@
 """Small ONNX models and what spoils them: bytes, fields of nodes, tensors and declared types.
 
 ``mutant(seed)`` is the bytes of one; ``answer`` what becomes of a file. ``python -m tests.frontends.mutants
-FIRST COUNT`` prints the mutants that are not answered as they should be.
+FIRST COUNT`` prints the mutants that are not answered as they should be, and the files outside their folder
+that they reach.
 """
 
 from __future__ import annotations
@@ -22,10 +23,34 @@ from onnx import TensorProto, helper, numpy_helper
 
 import tensorlang as tl
 from tensorlang.graph.engine import compiled
-from tests.frontends import rig
+from tensorlang.graph.kernels import Compiler
+from tests.frontends.watched import Den, Watch, limit
 from tests.plain import let_pass
 
 THEIRS = ("simple/test_sequence_model3", "pytorch-operator/test_operator_repeat", "simple/test_shrink")
+PLACES = (
+    "data",
+    "",
+    ".",
+    "..",
+    "../secret",
+    "link",
+    "out/secret",
+    "below",
+    "pipe",
+    "device",
+    "circle",
+    "m.onnx",
+    "/dev/zero",
+    "/etc/passwd",
+    "/proc/self/mem",
+    "below/../../secret",
+    "a\0b",
+    "x" * 5000,
+    "~/x",
+    "http://h/x",
+)
+SHARED = Compiler(cache=False, workers=1)
 NUMBERS = (-(2**63), -(10**18), -2, -1, 0, 1, 2, 3, 7, 63, 2**31, 10**9, 10**18, 2**63 - 1)
 F, I, B = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
 
@@ -183,10 +208,24 @@ def _functions() -> onnx.ModelProto:
     return model(nodes, [("x", F, ["n"])], [("z", F, None)], (), [inner, outer])
 
 
+def _elsewhere() -> onnx.ModelProto:
+    """Constants in the file ``data`` of the model's folder, where it has one."""
+    n = helper.make_node
+    m = model(
+        [n("Add", ["x", "w"], ["s"]), n("Mul", ["s", "v"], ["y"])], [("x", F, [2, 3])], [("y", F, None)]
+    )
+    for name, offset in (("w", 0), ("v", 24)):
+        t = m.graph.initializer.add(name=name, data_type=F, dims=[2, 3])
+        t.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", "data"), ("offset", offset), ("length", 24)):
+            t.external_data.add(key=key, value=str(value))
+    return m
+
+
 @functools.cache
 def bases() -> tuple[bytes, ...]:
     """All models, as files: those made here and three of onnx's own tests."""
-    own = (_dense, _image, _shapes, _picks, _branches, _loop, _lstm, _functions)
+    own = (_dense, _image, _shapes, _picks, _branches, _loop, _lstm, _functions, _elsewhere)
     data = Path(onnx.__file__).parent / "backend/test/data"
     theirs = [(data / name / "model.onnx").read_bytes() for name in THEIRS]
     return (*(f().SerializeToString() for f in own), *theirs)
@@ -321,11 +360,29 @@ def _sections(r: random.Random, m: onnx.ModelProto) -> None:
         part.add().CopyFrom(r.choice(part))
 
 
+def _file(r: random.Random, m: onnx.ModelProto) -> None:
+    """Where the data of a constant is, if not in the model."""
+    found = [t for g in _graphs(m.graph) for t in g.initializer]
+    if not found:
+        return
+    t = r.choice([t for t in found if t.external_data] or found)
+    t.data_location = r.choice([0, 1, 1, 1, 1])
+    what = r.randrange(4)
+    key = ("location", "offset", "length", "checksum")[what]
+    value = r.choice(PLACES if what == 0 else [*map(str, NUMBERS), "x", "1e3", ""])
+    entries = [e for e in t.external_data if e.key == key]
+    if entries and r.random() < 0.8:
+        entries[0].value = value
+    else:
+        t.external_data.add(key=key, value=value)
+
+
 CHANGES: tuple[Change, ...] = (
     *(_inputs, _attribute, _tensor) * 3,
     *(_operator, _order, _declared) * 2,
     _version,
     _sections,
+    _file,
 )
 
 
@@ -350,8 +407,13 @@ def mutant(seed: int) -> bytes:
     if r.random() < 0.3:
         return _spoiled(r, data)
     m = onnx.ModelProto.FromString(data)
+    changes = (
+        (_file,)
+        if m.graph.initializer and m.graph.initializer[0].external_data and r.random() < 0.8
+        else CHANGES
+    )
     for _ in range(r.choice([1, 1, 2, 3])):
-        r.choice(CHANGES)(r, m)
+        r.choice(changes)(r, m)
     return m.SerializeToString()
 
 
@@ -359,7 +421,7 @@ def answer(source: Any, level: int = 0) -> str:
     """The error of a file, "" when it is a model. Raises what is no error of ours."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            compiled(tl.load_onnx(source), rig.SHARED, level)
+            compiled(tl.load_onnx(source), SHARED, level)
     except tl.TensorLangError as e:
         return str(e)
     return ""
@@ -367,20 +429,29 @@ def answer(source: Any, level: int = 0) -> str:
 
 def main(first: int, count: int) -> None:
     let_pass()
-    right = 0
+    for data in bases():  # what is imported and read once is read before anyone watches
+        answer(data, 2)
+    den, right = Den(), 0
+    watch = Watch([den.folder])
+    limit(16)
     for seed in range(first, first + count):
         begin = time.perf_counter()
+        path = den.model(mutant(seed))
         try:
-            right += not answer(mutant(seed), 2 * (seed % 2))
+            with watch:
+                right += not answer(path, 2 * (seed % 2))
         except Exception as e:
             frame = traceback.extract_tb(e.__traceback__)[-1]
             print(
                 f"{seed}: {type(e).__name__}: {str(e)[:200]} at {frame.filename[-40:]}:{frame.lineno}",
                 flush=True,
             )
+        for stray in watch.strays:
+            print(f"{seed}: touched {stray}", flush=True)
         took = time.perf_counter() - begin
         if took > 5:
             print(f"{seed}: {took:.1f} s", flush=True)
+    den.end()
     print(f"{count} mutants, {right} of them still models")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -276,6 +278,40 @@ def test_external_data_stays_in_the_folder(tmp_path):
 
 
 # -- anything else
+
+WATCHED = """
+import os, subprocess
+from tests.frontends.watched import Den, Watch
+den = Den()
+watch = Watch([den.folder])
+with watch:
+    (den.folder / "data").read_bytes()
+    os.rename(den.folder / "data", den.folder / "moved")
+print(len(watch.strays))
+with watch:
+    for harm in (
+        lambda: open(den.folder / "link"),
+        lambda: open(den.folder / "../secret"),
+        lambda: open("/etc/passwd"),
+        lambda: open("/dev/zero"),
+        lambda: open(os.__file__, "a"),
+        lambda: os.rename(den.folder / "moved", den.folder / "../moved"),
+        lambda: os.remove(den.secret),
+        lambda: subprocess.Popen(["/nothing/there"]),
+    ):
+        before = len(watch.strays)
+        try:
+            harm()
+        except OSError:
+            pass
+        print(len(watch.strays) > before)
+den.end()
+"""
+
+
+def test_what_watches_sees_files_elsewhere():
+    done = subprocess.run([sys.executable, "-c", WATCHED], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0"] + ["True"] * 8
 
 
 @pytest.mark.parametrize("block", range(4))
