@@ -261,10 +261,8 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
                 rest = linear.from_poly(r, t)
                 if type(rest) is Const:  # 0 <= rest < d
                     return linear.from_poly(q, t)
-                return add(
-                    linear.from_poly(q, t),
-                    floordiv(rest, b) if type(rest) is FloorDiv else intern(FloorDiv, rest, b),
-                )
+                again = type(linear.lone_atom(r)) is FloorDiv
+                return add(linear.from_poly(q, t), floordiv(rest, b) if again else intern(FloorDiv, rest, b))
             inner = linear.lone_atom(p)  # (x // c + k) // d is (x + k * c) // (c * d)
             if type(inner) is FloorDiv and type(inner.b) is Const and inner.b.value > 0:
                 c = int(inner.b.value)

@@ -128,9 +128,9 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
 
 
 def _quotient(sizes: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
-    """The product of ``sizes`` over that of ``others``, of which symbols that stand in both are struck out;
+    """The product of ``sizes`` over that of ``others``, of which factors that stand in both are struck out;
     None when it is not sure to be whole."""
-    left, over = _struck(sizes, others)
+    left, over = _struck(*([f for n in side for f in _listed(n)] for side in (sizes, others)))
     total, known = inputs.product(left), inputs.product(over)
     fixed, divisor = inputs.product([n for n in left if const_int(n) is not None]), const_int(known)
     if divisor is not None and const_int(fixed) is not None and inputs.divides(divisor, fixed):
@@ -141,7 +141,7 @@ def _quotient(sizes: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
 
 
 def _struck(sizes: Sequence[Expr], others: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:
-    """Both without the symbols that stand in both."""
+    """Both without the factors that stand in both, but numbers."""
     left, over = list(sizes), []
     for n in others:
         same = next((k for k, m in enumerate(left) if m is n and const_int(n) is None), None)
@@ -170,6 +170,12 @@ def _factors(e: Expr) -> tuple[int, list[Expr]]:
         return 1, [e]
     (m, left), (n, over) = _factors(e.a), _factors(e.b)
     return m * n, [*left, *over]
+
+
+def _listed(e: Expr) -> list[Expr]:
+    """The factors of a size, its number among them."""
+    number, others = _factors(e)
+    return [*([] if number == 1 and others else [make.as_expr(number)]), *others]
 
 
 def _reshaped(name: str, x: Tensor, shape: Sequence[Expr]) -> Tensor:

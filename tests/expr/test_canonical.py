@@ -134,6 +134,7 @@ def test_quotient_and_remainder_make_the_whole():
     assert (x // n) * n + x % n is x
     assert (x // 7) * 14 + (x % 7) * 2 + 3 is x * 2 + 3
     assert ((x // 7) * 7 + x % 7) // 4 is x // 4
+    assert ((x + 3) // 4 - 1) // 2 + 1 is (x + 7) // 8  # the sizes of strided convolutions, in a row
     for other in ((x // 7) * 8 + x % 7, (x // 7) * 7 + y % 7, (x // 7) * 7 - x % 7):
         assert other is not x and any(type(e) is FloorMod for e in preorder(other))
 

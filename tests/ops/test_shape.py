@@ -134,6 +134,16 @@ def test_one_kernel_for_all_sizes():
             exact(kernel(a), numpys(a), "float32")
 
 
+def test_a_size_that_is_left_open_follows_from_factors_of_others():
+    n = te.var("n")
+    side = (n + 3) // 4
+    x = te.placeholder((side * side, 8), name="x")
+    assert [str(m) for m in ops.reshape(x, (side, side, -1)).shape] == [str(side), str(side), "8"]
+    assert str(ops.reshape(x, (side, -1, 4)).shape[1]) == str(side * 2)
+    with pytest.raises(tl.TensorLangError, match="not sure to be a multiple"):
+        ops.reshape(x, (n, -1))
+
+
 def test_a_chain_of_views_is_one_pass():
     a = sample((6, 35), "float32")
     x = te.placeholder(a.shape, name="x")

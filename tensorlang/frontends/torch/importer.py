@@ -15,7 +15,7 @@ import torch
 from torch import fx
 
 from ...errors import DeclareError, TensorLangError
-from ...expr.nodes import const_int
+from ...expr.nodes import Var, const_int
 from ...expr.walk import variables
 from ...graph import Graph, Value
 from ..words import name_of_ours
@@ -97,7 +97,7 @@ class Importer:
 
     def _tell(self, numbers: Sequence[tuple[int, fx.Node]]) -> None:
         """Inputs for symbols that come as numbers only: arrays of bytes of that size, which nobody reads."""
-        told = set(self.g.dims)
+        told = self._told()
         for place, node in numbers:
             n = node.meta["val"]
             if isinstance(n, int):
@@ -108,7 +108,11 @@ class Importer:
             self.g.input((size,), "uint8", name_of_ours(node.name))
             self.inputs.append(place)
             self.sized.add(place)
-            told = set(self.g.dims)
+            told = self._told()
+
+    def _told(self) -> set[Any]:
+        """The dims that the shapes of inputs tell: those that are the size of an axis by themselves."""
+        return {n for v in self.g.inputs for n in v.shape if isinstance(n, Var)}
 
     def _size(self, node: fx.Node, n: Any) -> Any:
         try:

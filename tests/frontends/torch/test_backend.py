@@ -82,6 +82,19 @@ def test_a_size_that_no_tensor_of_a_region_tells_is_given():
         same(g(x, y), f(x, y))
 
 
+def test_a_size_of_which_tensors_tell_only_arithmetic_is_given():
+    def f(x):
+        return torch.special.airy_ai(x[::2]) * x.shape[0] + 1  # the region after it reads half the rows
+
+    g = compiled(f, dynamic=True)
+    for n in (5, 8):
+        x = torch.rand(n, 3)
+        same(g(x), f(x))
+    assert not any(
+        r.counts.reason for q in tlt.graphs() for r in q.regions
+    ) and "aten.special_airy_ai" in str(left())
+
+
 def test_what_is_not_supported_runs_in_torch_between_engines():
     def f(x):
         q = torch.linalg.qr(x + 1).R
