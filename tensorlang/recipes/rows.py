@@ -51,15 +51,19 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
 
     def in_rows(st: Stage) -> bool:
         nonlocal every
-        cuts = [
-            row_of(indices[:depth], reader.compute.axis)
+        by_reader = [
+            {
+                row_of(indices[:depth], reader.compute.axis)
+                for tensor, indices in reads_of(reader.compute).plain
+                if tensor in st.op.outputs
+            }
             for reader in s.state.readers(st.name)
-            for tensor, indices in reads_of(reader.compute).plain
-            if tensor in st.op.outputs
         ]
+        cuts = [c for found in by_reader for c in found]
         if (
             (st.op.reduce_axis and _depth(st) != depth)
             or None in cuts
+            or any(len(found) > 1 for found in by_reader)  # this row and a far one: all between would be made
             or len({c for c in cuts if c != 1} | ({every} - {1})) > 1
         ):
             return False
