@@ -18,8 +18,10 @@ from typing import Any, TypeVar, overload
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import analyse
+from tensorlang.entries import public
 
 from .records import Record, apply_best, load
+from .signposts import GONE_OF_TASK
 from .tuning.adopted import Adopted
 
 Declares = TypeVar("Declares", bound=Callable[..., Any])
@@ -65,6 +67,9 @@ def workload(name: str) -> Callable[..., Any]:
     return result
 
 
+@public(
+    tl.TensorLangError, "SearchTask", GONE_OF_TASK, eager=True, page="autosched.reporting.objects:task_page"
+)
 class SearchTask:
     """A computation to tune: ``func(*args)`` returns its tensors, outputs last.
 

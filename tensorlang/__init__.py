@@ -6,47 +6,89 @@
 
 from __future__ import annotations
 
-import sys
+from typing import TYPE_CHECKING
 
-from . import entries, nd, ops, te, testing, tir, topi
-from .build import build, compile, lower
-from .errors import (
-    CallError,
-    CompileError,
-    DeclareError,
-    LowerError,
-    ScheduleError,
-    TargetError,
-    TensorLangError,
-)
-from .frontends import load_onnx, load_torch, onnx_op
-from .graph import Engine, Graph
-from .interface.externs import register_func, register_symbol
-from .interpreter import interpret
-from .nd import cpu, device
-from .passes.base import TimeTable
-from .runtime import (
-    Dispatcher,
-    Module,
-    Profile,
-    Rows,
-    Timing,
-    load,
-    num_threads,
-    plan_workspace,
-    release_workspace,
-    set_num_threads,
-)
-from .schedule import tvm_names
-from .schedule.schedule import Schedule, Stage, create_schedule
-from .schedule.trace import Trace
-from .target import Target
-from .view import view
+from .lazy import offer
 
-te.create_schedule = create_schedule
-te.schedule = tvm_names
+if TYPE_CHECKING:  # the names below are loaded when they are asked for
+    from . import nd, ops, te, testing, tir, topi
+    from .build import build, compile, lower
+    from .errors import (
+        CallError,
+        CompileError,
+        DeclareError,
+        LowerError,
+        ScheduleError,
+        TargetError,
+        TensorLangError,
+    )
+    from .frontends import load_onnx, load_torch, onnx_op
+    from .graph import Graph
+    from .interface.externs import register_func, register_symbol
+    from .interpreter import interpret
+    from .nd import cpu, device
+    from .passes.base import TimeTable
+    from .runtime import (
+        Dispatcher,
+        Module,
+        Profile,
+        Rows,
+        Timing,
+        load,
+        num_threads,
+        plan_workspace,
+        release_workspace,
+        set_num_threads,
+    )
+    from .runtime.engine import Engine
+    from .schedule.schedule import Schedule, Stage, create_schedule
+    from .schedule.trace import Trace
+    from .target import Target
+    from .view import view
 
 __version__ = "0.1.0"
+# which file has which public names
+_PLACES = {
+    "build": ("build", "compile", "lower"),
+    "errors": (
+        "CallError",
+        "CompileError",
+        "DeclareError",
+        "LowerError",
+        "ScheduleError",
+        "TargetError",
+        "TensorLangError",
+    ),
+    "frontends": ("load_onnx", "load_torch", "onnx_op"),
+    "graph": ("Graph",),
+    "interface.externs": ("register_func", "register_symbol"),
+    "interpreter": ("interpret",),
+    "nd": ("cpu", "device"),
+    "passes.base": ("TimeTable",),
+    "runtime": (
+        "Dispatcher",
+        "Module",
+        "Profile",
+        "Rows",
+        "Timing",
+        "load",
+        "num_threads",
+        "plan_workspace",
+        "release_workspace",
+        "set_num_threads",
+    ),
+    "runtime.engine": ("Engine",),
+    "schedule.schedule": ("Schedule", "Stage", "create_schedule"),
+    "schedule.trace": ("Trace",),
+    "target": ("Target",),
+    "view": ("view",),
+}
+_MODULES = ("nd", "ops", "te", "testing", "tir", "topi")
+# rooms that are no part of the promise, but are there
+_ROOMS = """
+analysis arith boundary codegen core display entries errors expr frontends graph interface interpreter
+loopir lowering native options passes recipes runtime schedule signposts target workers
+"""
 __all__ = [
     "CallError",
     "CompileError",
@@ -93,4 +135,4 @@ __all__ = [
     "view",
 ]
 
-entries.close_all(sys.modules[__name__])
+offer(__name__, _PLACES, (*_MODULES, *_ROOMS.split()))

@@ -28,6 +28,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal
 
+import numpy as np
+
 from . import options
 from .errors import TensorLangError, is_ours, readable_place
 
@@ -44,9 +46,7 @@ PLAIN = (
 )
 NEVER = (BrokenPipeError, InterruptedError)
 _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
-_LIBRARIES = tuple(
-    os.path.dirname(os.path.abspath(m.__file__ or "")) + os.sep for m in (os, sys.modules["numpy"])
-)
+_LIBRARIES = tuple(os.path.dirname(os.path.abspath(m.__file__ or "")) + os.sep for m in (os, np))
 
 
 class UnknownNameError(TensorLangError, AttributeError):
@@ -69,8 +69,12 @@ def missing(
     reason, _, place = gone.get(name, "").rpartition("; ")
     place = place or (elsewhere or {}).get(name, "")
     near = [] if name.startswith("_") else close(name, known)
-    caller = sys._getframe(2)
-    importing = caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM if caller.f_lasti >= 0 else False
+    caller: types.FrameType | None = sys._getframe(1)
+    while caller is not None and is_ours(caller):
+        caller = caller.f_back
+    importing = (
+        caller is not None and caller.f_lasti >= 0 and caller.f_code.co_code[caller.f_lasti] == _IMPORT_FROM
+    )
     return (UnknownImportError if importing else UnknownNameError)(
         f"{where} has no {name!r}",
         because=reason or None,

@@ -26,7 +26,6 @@ from .lowering.written_out import missing_outputs, write_out
 from .passes.base import Hook, Pass, TimeTable
 from .passes.instrument import instrument
 from .passes.pipeline import CHECKED, PIPELINE
-from .recipes import default_schedule
 from .runtime import Module, dlpack
 from .runtime.codes import KernelCode, Packer
 from .runtime.export import CFunction, kernel_header
@@ -421,7 +420,7 @@ def unbound(
     where = as_target(target)
     with _uncollected(), _depth("compile"):
         if steps is None:
-            schedule = default_schedule(outputs, where, constants=list(constants))
+            schedule = _default(outputs, where, constants=list(constants))
         else:
             schedule = create_schedule(list(outputs)).replay(Trace.from_json(steps))
         state, packings = split_constants(write_out(schedule.concrete().state, args), constants)
@@ -507,5 +506,12 @@ def compile(
     where = as_target(target)
     with _uncollected():
         with _depth("compile"):
-            schedule = default_schedule(wanted, where, constants=list(constants or {}))
+            schedule = _default(wanted, where, constants=list(constants or {}))
         return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants, math=math)
+
+
+def _default(outputs: Sequence[Tensor], where: Target, constants: Sequence[Tensor]) -> Schedule:
+    """The schedule that a recipe makes."""
+    from .recipes import default_schedule
+
+    return default_schedule(outputs, where, constants=constants)

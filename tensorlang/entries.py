@@ -1,33 +1,29 @@
-"""Which names are public, behind which no plain exception comes out: every function and class that users
-call is guarded here, and every module and class answers for names that it does not have. Knows all rooms;
-says nothing of how (see ``boundary``).
+"""What it is to be public: every function and class that users call is guarded, so that no plain exception
+comes out of it, answers for names that it does not have, and shows itself in a notebook. A class says so
+where it is defined (``public``), a module at its end (``close``), and functions of the package are guarded
+when they are asked for (``opened``). Knows no room; says nothing of how (see ``boundary``).
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from types import ModuleType
+from typing import Any, TypeVar
 
-from . import nd, ops, signposts, te, testing, tir, topi
-from .boundary import answer, guard, guard_class, signpost
-from .display.attached import attach_everything
-from .errors import CallError, DeclareError, LowerError, ScheduleError, TargetError, TensorLangError
-from .expr.operators import Operators
-from .graph import Engine, Graph, Program, Value
-from .loopir.stmt import Func
-from .passes.base import TimeTable
-from .runtime import Dispatcher, Module, Profile, Rows, Timing
-from .schedule.schedule import Schedule, Stage
-from .schedule.trace import Trace
-from .target import Target
-from .te.tensor import Operation, Tensor
+from . import signposts
+from .boundary import answer, guard, guard_class, missing, signpost
+from .errors import CallError, LowerError, ScheduleError, TargetError, TensorLangError
+
+T = TypeVar("T")
 
 # what is held against its annotation before a kernel is made; the others are looked at by their functions
 SETTINGS = ("bounds_check", "name", "simple", "times")
 # functions of the package by what goes wrong in them
-OF_PACKAGE: dict[type[TensorLangError], tuple[str, ...]] = {
+OF_PACKAGE: Mapping[type[TensorLangError], tuple[str, ...]] = {
     LowerError: ("build", "compile", "lower", "view"),
     ScheduleError: ("create_schedule",),
     TargetError: ("cpu", "device"),
@@ -44,64 +40,120 @@ OF_PACKAGE: dict[type[TensorLangError], tuple[str, ...]] = {
         "set_num_threads",
     ),
 }
-# class → what goes wrong in it, how it is called, TVM's names
-CLASSES: tuple[tuple[type, type[TensorLangError], str, Mapping[str, str]], ...] = (
-    (Schedule, ScheduleError, "s", signposts.SCHEDULE),
-    (Stage, ScheduleError, "s[T]", signposts.STAGE),
-    (Trace, ScheduleError, "Trace", {}),
-    (Module, TensorLangError, "f", signposts.MODULE),
-    (Timing, TensorLangError, "Timing", {}),
-    (Profile, TensorLangError, "Profile", {}),
-    (Dispatcher, TensorLangError, "Dispatcher", {}),
-    (Rows, TensorLangError, "Rows", {}),
-    (TimeTable, TensorLangError, "TimeTable", {}),
-    (Program, DeclareError, "Graph", {}),
-    (Graph, DeclareError, "Graph", {}),
-    (Value, DeclareError, "Value", {}),
-    (Engine, CallError, "Engine", {}),
-    (Func, LowerError, "Func", {}),
-    (Target, TargetError, "Target", {}),
-    (Tensor, DeclareError, "Tensor", signposts.TENSOR),
-    (Operation, DeclareError, "Operation", {}),
-)
-MODULES: tuple[tuple[ModuleType, str, type[TensorLangError], Mapping[str, str]], ...] = (
-    (te, "te", DeclareError, signposts.TE),
-    (ops, "ops", DeclareError, {}),
-    (topi, "topi", DeclareError, signposts.TOPI),
-    (topi.nn, "topi.nn", DeclareError, {}),
-    (tir, "tir", DeclareError, signposts.TIR),
-    (nd, "tl.nd", TensorLangError, signposts.ND),
-)
-# of whole tensors; those of elements are short by themselves
-OPERATORS = tuple(
-    n for n in vars(Operators) if n.startswith("__") and callable(vars(Operators)[n]) and n != "__bool__"
-)
 # methods that only code of ours calls
 WITHIN = ("called", "work", "take", "arguments", "perform", "verdict", "do")
-_THERE = {"te": te, "ops": ops, "topi": topi}
+# modules of operators and declarations, in which a name may be that another of them does not have
+_THERE = ("te", "ops", "topi")
+_PACKAGE = "tensorlang"
+OBJECTS = "tensorlang.display.objects"
 
 
-def close_all(package: ModuleType) -> None:
-    """Guard what there is, and let it show itself. Called once, when the package has been imported."""
-    attach_everything()
-    for error, names in OF_PACKAGE.items():
-        guard(package, names, "tl", error, eager=SETTINGS if error is LowerError else True)
-    for cls, error, label, gone in CLASSES:
-        guard_class(cls, error, label, eager=cls in (Program, Graph), without=WITHIN)
-        answer(cls, label, gone)
-    guard(Tensor, OPERATORS, "Tensor", DeclareError)
-    guard(type(Target), ("__call__",), "", TargetError)
-    for module, label, error, gone in MODULES:
-        guard(module, getattr(module, "__all__", ()), label, error)
-        signpost(module, label, gone, partial(_elsewhere, here=module))
-    signpost(testing, "tl.testing", {})  # whose AssertionErrors are meant
-    signpost(package, "tl", signposts.PACKAGE)
+def public(
+    error: type[TensorLangError],
+    label: str,
+    gone: Mapping[str, str] | None = None,
+    *,
+    eager: bool = False,
+    text: str = "",
+    page: str = "",
+) -> Callable[[type[T]], type[T]]:
+    """A decorator of public classes. ``error``: what plain exceptions in its methods become; ``label``: how
+    users call an object; ``gone``: TVM's names; ``eager``: arguments are held against annotations before each
+    call. ``page`` makes what a notebook shows, ``text`` the ``repr``: functions of ``display.objects``, or
+    ``module:name``, which are loaded when an object is shown."""
+
+    def close_class(cls: type[T]) -> type[T]:
+        guard_class(cls, error, label, eager=eager, without=WITHIN)
+        answer(cls, label, gone or {})
+        show(cls, text=text, page=page)
+        return cls
+
+    return close_class
 
 
-def _elsewhere(name: str, here: ModuleType) -> dict[str, str]:
+def show(cls: type, *, text: str = "", page: str = "") -> None:
+    """Give a class its ``repr`` and what a notebook shows, where it has none of its own; see ``public``."""
+    if text:
+        cls.__repr__ = _shown(text)  # type: ignore[assignment]
+    if page and "_repr_html_" not in vars(cls):
+        cls._repr_html_ = _tried(page)  # type: ignore[attr-defined]
+
+
+def _shown(place: str) -> Callable[[Any], str]:
+    room, _, name = place.rpartition(":")
+    return lambda self: str(getattr(importlib.import_module(room or OBJECTS), name)(self))
+
+
+def _tried(place: str) -> Callable[[Any], str | None]:
+    """A notebook goes on with the ``repr`` where a picture cannot be made: None says so."""
+
+    def _repr_html_(self: Any) -> str | None:
+        try:
+            return _shown(place)(self)
+        except Exception:  # a picture is no reason to end a cell
+            return None
+
+    return _repr_html_
+
+
+def close(
+    module: str,
+    label: str,
+    error: type[TensorLangError],
+    gone: Mapping[str, str] | None = None,
+    lent: Mapping[str, str] | None = None,
+) -> None:
+    """Guard the public functions of a module, which answers for what it does not have. Called at its end.
+    ``lent`` are names of rooms above it, by their room, which are loaded when they are asked for."""
+    here = sys.modules[module]
+    guard(here, getattr(here, "__all__", ()), label, error)
+    signpost(here, label, gone or {}, partial(_elsewhere, here=module))
+    if lent:
+        unknown = here.__getattr__
+
+        def __getattr__(name: str) -> Any:
+            if name not in lent:
+                return unknown(name)
+            room = importlib.import_module(f"{_PACKAGE}.{lent[name]}")
+            return guarded(here, name, getattr(room, name, room), label, error)
+
+        here.__getattr__ = __getattr__  # type: ignore[method-assign]
+
+
+def guarded(
+    here: ModuleType,
+    name: str,
+    found: Any,
+    label: str,
+    error: type[TensorLangError],
+    eager: bool | Collection[str] = False,
+) -> Any:
+    """A name of another module, called by the label of this one."""
+    setattr(here, name, inspect.unwrap(found) if callable(found) else found)
+    guard(here, (name,), label, error, eager=eager)
+    return vars(here)[name]
+
+
+def _elsewhere(name: str, here: str) -> dict[str, str]:
     """Where among the modules of operators and declarations there is such a name."""
-    for label, module in _THERE.items():
+    for label in _THERE:
+        module = importlib.import_module(f"{_PACKAGE}.{label}")
         found = vars(module).get(name)
-        if module is not here and name in module.__all__ and not inspect.ismodule(found):
+        if module.__name__ != here and name in module.__all__ and not inspect.ismodule(found):
             return {name: f"{label}.{name}"}
     return {}
+
+
+def opened(name: str, found: Any) -> Any:
+    """A name of the package as users get it: functions are guarded."""
+    for error, names in OF_PACKAGE.items():
+        if name in names:
+            return guarded(
+                sys.modules[_PACKAGE], name, found, "tl", error, SETTINGS if error is LowerError else True
+            )
+    return found
+
+
+def absent(name: str) -> TensorLangError:
+    """The error of a name that the package does not have."""
+    return missing("tl", name, sys.modules[_PACKAGE].__all__, signposts.PACKAGE)

@@ -12,10 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from . import signposts
 from .core.dtype import DType
 from .core.dtype import dtype as as_dtype
 from .core.ndarray import Device, NDArray
-from .errors import TargetError
+from .entries import close
+from .errors import TargetError, TensorLangError
 
 __all__ = ["Device", "NDArray", "array", "cpu", "device", "empty"]
 
@@ -52,3 +54,6 @@ def empty(
 ) -> NDArray:
     """An array that holds anything."""
     return np.empty(shape, as_dtype(dtype).to_numpy()).view(NDArray)
+
+
+close(__name__, "tl.nd", TensorLangError, signposts.ND)

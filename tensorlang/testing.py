@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
+
+from .boundary import signpost
 
 __all__ = ["assert_allclose"]
 
@@ -16,3 +19,6 @@ def assert_allclose(
     actual, desired = np.asanyarray(actual), np.asanyarray(desired)
     np.testing.assert_allclose(actual.shape, desired.shape)
     np.testing.assert_allclose(actual, desired, rtol=rtol, atol=atol, verbose=verbose)
+
+
+signpost(sys.modules[__name__], "tl.testing", {})  # whose AssertionErrors are meant

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from . import signposts
+from .entries import close
 from .errors import DeclareError
 from .te import (
     Expr,
@@ -97,3 +99,5 @@ __all__ = [
     "truncmod",
 ]
 __all__ += intrinsics.__all__
+
+close(__name__, "tir", DeclareError, signposts.TIR)

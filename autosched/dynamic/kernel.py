@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.entries import public
 
 from ..tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
 from .plan import Plans, plans_of
@@ -93,6 +94,7 @@ class Explanation:
         return "\n".join([*lines, *([f"  {self.costs}"] if self.costs else [])])
 
 
+@public(tl.TensorLangError, "DynamicKernel", page="autosched.reporting.objects:dynamic_page")
 class DynamicKernel:
     """A kernel of every shape in its profiles, made by ``tune_dynamic``.
 

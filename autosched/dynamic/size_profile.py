@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.entries import public
 
 OUT_OF_RANGE = ("error", "generic")
 EXHAUSTIVE = 1 << 14  # shapes up to which all of a profile are looked at
@@ -31,6 +32,7 @@ class Span:
         return f"{self.least} … {self.opt} … {self.most}"
 
 
+@public(tl.TensorLangError, "ShapeProfile", page="autosched.reporting.objects:profile_page")
 class ShapeProfile:
     """A box of sizes: ``{"m": (min, opt, max), …}``, by the names of dims or by the dims; a pair is (min,
     max), a number one size only.

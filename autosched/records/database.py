@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensorlang as tl
+from tensorlang.entries import public
 
 from ..whole_files import write_whole
 from .ranking import ranked
@@ -34,6 +35,13 @@ class BadLine:
         return f"{self.file}:{self.line}: {self.why}"
 
 
+@public(
+    tl.TensorLangError,
+    "RecordLog",
+    eager=True,
+    text="autosched.reporting.objects:log",
+    page="autosched.reporting.objects:log_page",
+)
 class RecordLog:
     """A file of records. Reading takes what it can; ``bad`` lists the rest. Nothing is written before
     ``open`` or the first ``append``."""

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import tensorlang as tl
+from tensorlang.boundary import answer
+from tensorlang.entries import show
 
 VERSION = 1
 # of the time of the schedule a search began with: less gain is within what placement in memory does
@@ -18,7 +20,7 @@ LOOKING = " look"  # at the end of the name of a turn that only chose who was me
 OK, WRONG_ANSWER = "ok", "wrong_answer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Record:
     """``status`` is ok, refused, build_error, wrong_answer, crash, timeout, out_of_memory or killed;
     ``error`` the reason in words; ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON
@@ -161,3 +163,7 @@ def median_interval(times: Sequence[float]) -> tuple[float, float]:
     while 2 * sum(math.comb(n, i) for i in range(low + 2)) <= 0.05 * 2**n:
         low += 1
     return ordered[low], ordered[n - 1 - low]
+
+
+answer(Record, "Record", {})  # not guarded: its readers tell lines of others by plain exceptions
+show(Record, text="autosched.reporting.objects:record")

@@ -4,45 +4,44 @@ Knows what they offer to everybody; the words of HTML are those of ``tensorlang.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
-from tensorlang.display import attach, bars, box, code, details, plain, table
+from tensorlang.display import bars, box, code, details, table
 
-from ..dynamic import DynamicKernel, ShapeProfile
-from ..records import Record, RecordLog, best_of
-from ..task import SearchTask
-from ..task_scheduler import TasksResult
-from .report import TuneResult
+from ..records import best_of
 from .units import counted, seconds_text
 
 
-def _record(r: Any) -> str:
+def record(r: Any) -> str:
     outcome = seconds_text(r.cost) if r.ok else r.status
     return f"<record of {r.name or r.task}: {outcome}>"
 
 
-def _log(log: Any) -> str:
-    where = log.path if log.path is not None else "in memory"
-    skipped = f", {counted(len(log.bad), 'line')} skipped" if log.bad else ""
-    return f"<records {where}: {len(log)} of {counted(len({r.task for r in log}), 'task')}{skipped}>"
+def log(records: Any) -> str:
+    where = records.path if records.path is not None else "in memory"
+    skipped = f", {counted(len(records.bad), 'line')} skipped" if records.bad else ""
+    return f"<records {where}: {len(records)} of {counted(len({r.task for r in records}), 'task')}{skipped}>"
 
 
-def _log_page(log: Any) -> str:
+def log_page(records: Any) -> str:
     rows = []
-    for task, target in dict.fromkeys((r.task, r.target) for r in log):
-        mine = log.of(task, target)
+    for task, target in dict.fromkeys((r.task, r.target) for r in records):
+        mine = records.of(task, target)
         best = best_of(mine, task, target)
         failed = Counter(r.status for r in mine if not r.ok)
         found = "nothing worked" if best is None else seconds_text(best.cost)
         rows.append(
             (mine[0].name, len(mine), found, ", ".join(f"{n} {s}" for s, n in failed.items()), target)
         )
-    bad = details(f"{len(log.bad)} lines skipped", code("\n".join(map(str, log.bad[:20])))) if log.bad else ""
-    return box(_log(log).strip("<>"), table(rows, ("task", "measured", "best", "failed", "target")), bad)
+    bad = (
+        details(f"{len(records.bad)} lines skipped", code("\n".join(map(str, records.bad[:20]))))
+        if records.bad
+        else ""
+    )
+    return box(log(records).strip("<>"), table(rows, ("task", "measured", "best", "failed", "target")), bad)
 
 
-def _result(r: Any) -> str:
+def result_page(r: Any) -> str:
     story = (
         "" if r.best is None else details("the best schedule", code(r.best.trace().to_python(numbers=True)))
     )
@@ -51,7 +50,7 @@ def _result(r: Any) -> str:
     return box("", code(str(r)), story, details("where the time went", spent) if r.spent else "")
 
 
-def _results(r: Any) -> str:
+def results_page(r: Any) -> str:
     rows = [
         (
             t.name,
@@ -65,34 +64,17 @@ def _results(r: Any) -> str:
     )
 
 
-def _task(t: Any) -> str:
+def task_page(t: Any) -> str:
     rows = [("target", str(t.target)), ("operations", f"{t.flops:,.0f}"), ("key", t.workload_key)]
     stages = code("\n".join(f"{x.name}: {x.dtype}[{', '.join(map(str, x.shape))}]" for x in t.tensors))
     return box(f"task {t.name}", stages, table(rows))
 
 
-def _profile(p: Any) -> str:
+def profile_page(p: Any) -> str:
     rows = [(d, s.least, s.opt, s.most) for d, s in p.dims.items()]
     return box(f"sizes; outside them: {p.out_of_range}", table(rows, ("dim", "least", "usual", "most")))
 
 
-def _dynamic(f: Any) -> str:
+def dynamic_page(f: Any) -> str:
     profiles = "".join(table([(d, str(s)) for d, s in p.dims.items()], ("dim", "sizes")) for p in f.profiles)
     return box(repr(f).strip("<>"), profiles, details("how it was made", code(str(f.account))))
-
-
-ROWS: tuple[tuple[type, Callable[[Any], str] | None, Callable[[Any], str] | None], ...] = (
-    (Record, _record, None),
-    (RecordLog, _log, _log_page),
-    (TuneResult, plain, _result),
-    (TasksResult, plain, _results),
-    (SearchTask, None, _task),
-    (ShapeProfile, None, _profile),
-    (DynamicKernel, None, _dynamic),
-)
-
-
-def attach_everything() -> None:
-    """Called once, when the package has been imported."""
-    for cls, text, page in ROWS:
-        attach(cls, text=text, page=page)

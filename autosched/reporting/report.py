@@ -13,6 +13,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.entries import public
 
 from ..records import Record
 from ..task import SearchTask
@@ -28,6 +29,7 @@ WEIGHTS = 8  # features shown
 LONG = 2000  # characters of a reason
 
 
+@public(tl.TensorLangError, "TuneResult", text="plain", page="autosched.reporting.objects:result_page")
 @dataclass(frozen=True)
 class TuneResult:
     """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``costs``
@@ -131,6 +133,7 @@ class TuneResult:
         return "\n".join(lines)
 
 
+@public(tl.TensorLangError, "TuneReport")
 class TuneReport:
     """What a tune found and how. ``print(report)``, ``report.save("tune.html")``, ``report.plot()``; a
     notebook shows it by itself."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.entries import public
 
 from ..cost_model import MODELS, CostModel
 from ..measure import Measurer
@@ -34,6 +35,7 @@ from .progress import Policy, Progress
 BETTER = 0.995  # of the best before: less is no improvement
 
 
+@public(tl.TensorLangError, "TasksResult", text="plain", page="autosched.reporting.objects:results_page")
 @dataclass(frozen=True)
 class TasksResult:
     """``results`` in the order of the tasks, None for one that could not be searched; ``closed`` says, by the

@@ -1,15 +1,12 @@
-"""What objects show in a notebook: the words of HTML (``html``) and what is said of each class (``objects``).
-``attach`` gives a class its ``repr`` and its ``_repr_html_``."""
+"""What objects show in a notebook: the words of HTML (``html``) and what each class shows (``objects``)."""
 
 from __future__ import annotations
 
 from .html import MANY, bars, box, code, coloured, details, escape, folded, strip, table, text
-from .objects import attach, plain
 from .tree import tree_svg
 
 __all__ = [
     "MANY",
-    "attach",
     "bars",
     "box",
     "code",
@@ -17,7 +14,6 @@ __all__ = [
     "details",
     "escape",
     "folded",
-    "plain",
     "strip",
     "table",
     "text",

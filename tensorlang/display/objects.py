@@ -3,7 +3,6 @@ Knows what they offer to everybody; takes from them only what their users can.""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from ..core.text import bytes_text
@@ -11,28 +10,6 @@ from ..interface.signature import show
 from ..runtime.timing import seconds_text
 from .html import bars, box, code, coloured, details, folded, strip, table
 from .tree import tree_svg
-
-Shown = Callable[[Any], str]
-
-
-def attach(cls: type, *, text: Shown | None = None, page: Shown | None = None) -> None:
-    """Give a class its ``repr`` and what a notebook shows, where it has none of its own."""
-    if text is not None:
-        cls.__repr__ = text  # type: ignore[assignment]
-    if page is not None and "_repr_html_" not in vars(cls):
-        cls._repr_html_ = _tried(page)  # type: ignore[attr-defined]
-
-
-def _tried(page: Shown) -> Shown:
-    """A notebook goes on with the ``repr`` where a picture cannot be made: None says so."""
-
-    def _repr_html_(self: Any) -> Any:
-        try:
-            return page(self)
-        except Exception:  # a picture is no reason to end a cell
-            return None
-
-    return _repr_html_
 
 
 def declaration(t: Any) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from ..arith.facts import Facts
 from ..arith.simplify import simplify_expr
 from ..core.dtype import DType, dtype
+from ..entries import public
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
@@ -27,6 +28,7 @@ from ..te.axis import checked_name
 Function = Callable[..., Any]
 
 
+@public(DeclareError, "Value")
 class Value:
     """What a node makes, or an input or constant of the graph.
 
@@ -154,6 +156,7 @@ class Node:
         return f"{', '.join(v.name for v in self.outputs)} = {self.op}({inputs})"
 
 
+@public(DeclareError, "Graph", eager=True)
 class Program:
     """Operators over values, in an order in which they can run. ``metadata``: what its file says of it."""
 

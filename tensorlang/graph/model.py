@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..entries import public
 from ..errors import DeclareError
 from ..expr.nodes import Var
 from ..runtime import files
@@ -24,6 +25,7 @@ from .passes.rewrite import renewed
 from .profile import Substitution, called_again, substitution
 
 
+@public(DeclareError, "Graph", eager=True)
 class Graph(Program):
     """A program of operators over values with open sizes.
 

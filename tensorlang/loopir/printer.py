@@ -287,7 +287,6 @@ def show_stmt(stmt: Stmt) -> str:
 
 def _install() -> None:
     Func.__str__ = show_func  # type: ignore[assignment]
-    Func.__repr__ = lambda self: f"<Func {self.name}>"  # type: ignore[method-assign, attr-defined]
     Stmt.__str__ = show_stmt  # type: ignore[assignment]
     Stmt.__repr__ = show_stmt  # type: ignore[assignment]
 

@@ -33,6 +33,8 @@ from typing import Any
 from ..core.dtype import INT64, DType
 from ..core.node import intern
 from ..core.steps import Steps, run
+from ..entries import public
+from ..errors import LowerError
 from ..expr import make
 from ..expr.nodes import Access, Expr, Var, const_int
 from ..expr.walk import preorder as expr_preorder
@@ -434,6 +436,7 @@ class Report(Stmt):
         return Report(self.access, self.dim, exprs[0], exprs[1], self.names, tuple(exprs[2:]))
 
 
+@public(LowerError, "Func", text="plain", page="func")
 class Func:
     """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their
     shapes speak of (solved from the arrays at the call), ``outputs`` the names of buffers that are written,

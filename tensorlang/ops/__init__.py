@@ -10,6 +10,8 @@ end. Knows ``te`` and below; no schedules.
 
 from __future__ import annotations
 
+from ..entries import close
+from ..errors import DeclareError
 from . import tags
 from .activation import *
 from .attention import *
@@ -48,3 +50,5 @@ from .winograd import *
 
 # what the files list, each in its own __all__
 __all__ = ["tags", *(name for name, f in vars().items() if getattr(f, "__module__", "").startswith(__name__))]
+
+close(__name__, "ops", DeclareError)

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..entries import public
+from ..errors import TensorLangError
 from ..loopir.stmt import Func
 
 
@@ -68,6 +70,7 @@ class PassPipeline:
         )
 
 
+@public(TensorLangError, "TimeTable", text="plain", page="times")
 class TimeTable:
     """A hook that adds up the time per pass; prints as a table in milliseconds."""
 

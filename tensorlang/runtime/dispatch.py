@@ -20,6 +20,7 @@ import numpy as np
 
 from .. import options
 from ..core.names import identifier
+from ..entries import public
 from ..errors import TensorLangError
 from ..interface.signature import Signature
 from ..native import dispatch as native
@@ -76,6 +77,7 @@ class State:
         self._swap(self.native.address_of(field, index), value)
 
 
+@public(TensorLangError, "Dispatcher")
 class Dispatcher:
     """A kernel made of kernels.
 
@@ -128,6 +130,10 @@ class Dispatcher:
         self._call: Callable[..., Any] = quick or self._plan.portable
 
     # -- calls
+
+    def __repr__(self) -> str:
+        sizes = f" over {', '.join(self.dims)}" if self.dims else ""
+        return f"<dispatcher {self.signature.name}{sizes}>"
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run the kernel for these sizes, as ``Module`` does. Raises CallError for arguments it cannot take,

@@ -20,6 +20,7 @@ from .. import options
 from ..boundary import short
 from ..core.dtype import dtype
 from ..core.names import identifier
+from ..entries import public
 from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature
 from ..native import object_code
@@ -56,6 +57,7 @@ class Source(Protocol):
         """The engine for these dims, where the assumptions of these numbers do not hold."""
 
 
+@public(CallError, "Engine")
 class Engine:
     """A compiled graph: ``y = engine(x)``.
 

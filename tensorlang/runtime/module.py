@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import options
+from .. import options, signposts
 from ..boundary import short
+from ..entries import public
 from ..errors import CallError, TargetError, TensorLangError
 from ..interface.externs import symbols
 from ..interface.signature import OUT_OF_BOUNDS, REFUSED, Signature
@@ -141,6 +142,7 @@ def failure(
     )
 
 
+@public(TensorLangError, "f", signposts.MODULE, page="kernel")
 class Module:
     """A loaded kernel.
 

@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..core.text import columns
+from ..entries import public
+from ..errors import TensorLangError
 from ..interface.timed_nests import START, STOP, Nest
 from ..native import clock as native
 from .loader import Code, load_functions
@@ -53,6 +55,7 @@ class Row:
     depth: int
 
 
+@public(TensorLangError, "Profile", text="plain", page="profile")
 @dataclass(frozen=True)
 class Profile:
     """The rows in the order of the kernel; those of depth 0 add up to the whole, those of depth 1 to the row

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.dtype import dtype
+from ..entries import public
 from ..errors import TensorLangError
 from ..interface.signature import Dim, Param, Signature, evaluate, names_in, show
 from .module import Module
@@ -20,7 +21,8 @@ Box = Mapping[str, tuple[int, int | None]]  # inclusive bounds of each dim; None
 Tree = Any  # a slot, or (dim, most, tree where dim <= most, tree where it is more)
 
 
-@dataclass(frozen=True)
+@public(TensorLangError, "Rows")
+@dataclass(frozen=True, repr=False)
 class Rows:
     """Kernels that share the rows of a dim among them: ``kernels[h]`` takes any multiple of ``h`` rows. A
     call of m rows becomes ceil(m / highest) blocks of nearly equal height, h and h - 1, in two calls. Every
@@ -28,6 +30,9 @@ class Rows:
 
     dim: str
     kernels: Mapping[int, Module]
+
+    def __repr__(self) -> str:
+        return f"<rows of {self.dim}: kernels of {', '.join(map(str, sorted(self.kernels)))}>"
 
     @property
     def highest(self) -> int:

@@ -11,11 +11,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ..entries import public
+from ..errors import TensorLangError
+
 # shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
 SAMPLE = 1e-3
 MIN_RUNS, MAX_RUNS = 5, 1000
 
 
+@public(TensorLangError, "Timing", text="plain", page="timing")
 @dataclass(frozen=True)
 class Timing:
     """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each; ``results`` are the

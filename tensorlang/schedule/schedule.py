@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
+from .. import signposts
 from ..core.names import free_name
+from ..entries import public
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var, const_int
 from ..te.axis import IterVar, exact
@@ -464,6 +466,8 @@ for _p in TABLE:  # a primitive is a method of the handle it works on
     _handle = Stage if _p.of == "stage" else Schedule
     _p.call.__name__, _p.call.__qualname__ = _p.name, f"{_handle.__name__}.{_p.name}"
     setattr(_handle, _p.name, _p.call)
+public(ScheduleError, "s", signposts.SCHEDULE, text="plain", page="schedule")(Schedule)
+public(ScheduleError, "s[T]", signposts.STAGE)(Stage)
 
 
 def _parts(state: ScheduleState) -> dict[Operation, Span]:

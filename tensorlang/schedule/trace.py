@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
+from ..entries import public
 from ..errors import ScheduleError
 from .primitives import BY_NAME
 from .primitives.base import Primitive
@@ -27,6 +28,7 @@ LARGEST = 1 << 62  # of the numbers in a trace: sizes and strides are counted in
 Decisions = Mapping[str, tuple[int, ...]]
 
 
+@public(ScheduleError, "Trace", text="plain", page="trace")
 class Trace:
     """``steps`` in order of application; ``decisions`` maps the name of each sampled decision to its values.
 

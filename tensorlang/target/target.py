@@ -16,7 +16,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
+from ..boundary import guard
 from ..core.dtype import DType, dtype
+from ..entries import public
 from ..errors import TargetError
 from ..interface import isa
 from . import aarch64, features, host, riscv, x86
@@ -60,6 +62,10 @@ class _Named(type):
         return as_target(text)
 
 
+guard(_Named, ("__call__",), "", TargetError)
+
+
+@public(TargetError, "Target", text="plain", page="target")
 @dataclass(frozen=True)
 class Target(metaclass=_Named):
     """What machine code is made for. Build with :meth:`parse` or :meth:`host`, or as ``Target("llvm

@@ -1,11 +1,14 @@
 """``te``: what to compute, in TVM's words. Knows expressions and arithmetic; nothing of how it is computed,
-except that it offers ``create_schedule`` and ``te.schedule`` for convenience (set when the package is
-imported)."""
+except that it offers ``create_schedule`` and ``te.schedule`` for convenience, which are loaded when they are
+asked for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .. import signposts
+from ..entries import close
+from ..errors import DeclareError
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
 from ..expr.nodes import Expr, Var
 from . import graph, intrinsics, reference, serialize, whole
@@ -93,3 +96,11 @@ __all__ = [
     "whole",
 ]
 __all__ += intrinsics.__all__
+
+close(
+    __name__,
+    "te",
+    DeclareError,
+    signposts.TE,
+    {"create_schedule": "schedule.schedule", "schedule": "schedule.tvm_names"},
+)

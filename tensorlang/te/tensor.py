@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from .. import signposts
 from ..boundary import missing
 from ..core.dtype import DType
 from ..core.node import intern
+from ..entries import public
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -21,6 +23,7 @@ from ..expr.walk import preorder
 from .axis import IterVar, tell_apart
 
 
+@public(DeclareError, "Operation")
 class Operation:
     """What produces tensors. Known by identity. ``tag`` and ``attrs`` carry notes for recipes; they change no
     meaning."""
@@ -173,6 +176,7 @@ def reads_in(body: tuple[Expr, ...]) -> tuple[TensorRead, ...]:
     return tuple(dict.fromkeys([n for e in body for n in preorder(e) if type(n) is TensorRead]))
 
 
+@public(DeclareError, "Tensor", signposts.TENSOR, page="tensor")
 class Tensor(Operators):
     """A value with a shape. ``A[i, j]`` (or ``A(i, j)``) is an element, to be used inside another compute.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..arith.facts import Facts
+from ..boundary import guard
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -195,6 +196,9 @@ def _install() -> None:
         setattr(Tensor, f"__{word}__", _unary(said, getattr(Operators, f"__{word}__")))
     Tensor.__pos__ = lambda self: self  # type: ignore[method-assign, assignment, return-value]
     Tensor.astype = _astype  # type: ignore[method-assign]
+    # those of elements are short by themselves
+    names = [n for n, f in vars(Operators).items() if n.startswith("__") and callable(f) and n != "__bool__"]
+    guard(Tensor, [*names, "astype"], "Tensor", DeclareError)
 
 
 _install()

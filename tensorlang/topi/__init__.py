@@ -9,6 +9,9 @@ Names that are not here have a reason in ``signposts.TOPI`` or a name in ``ops``
 
 from __future__ import annotations
 
+from .. import signposts
+from ..entries import close
+from ..errors import DeclareError
 from . import generic, nn
 from .broadcast import (
     add,
@@ -198,3 +201,5 @@ __all__ = [
     "trunc",
     "where",
 ]
+
+close(__name__, "topi", DeclareError, signposts.TOPI)

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import ops
 from ..core.dtype import DType
+from ..entries import close
 from ..errors import DeclareError
 from ..ops import log_softmax, relu, softmax
 from ..te import Tensor
@@ -520,3 +521,6 @@ def upsampling(
     return ops.resize(
         data, size if output_shape is None else output_shape, modes[method], align_corners, layout
     )
+
+
+close(__name__, "topi.nn", DeclareError)

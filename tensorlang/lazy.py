@@ -1,0 +1,56 @@
+"""Public names that load their room when they are asked for (PEP 562): importing the package costs next to
+nothing, and who reads records or calls a saved kernel never loads the compiler.
+
+A package says in one table which file has which name, and imports the same names for type checkers; a house
+test compares the two. What a name becomes when it is loaded, and what is said of one that is not there, is
+told by the module ``entries`` of the package. Knows no room.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from types import ModuleType
+from typing import Any
+
+
+class _Package(ModuleType):
+    """A package with public functions that are named as the files they are in (``build``): to import the file
+    leaves the function in its place."""
+
+    __places__: Mapping[str, str]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (isinstance(value, ModuleType) and name in self.__places__):
+            super().__setattr__(name, value)
+
+    def __dir__(self) -> Iterable[str]:
+        return sorted({*super().__dir__(), *self.__places__})
+
+
+def offer(package: str, names: Mapping[str, Collection[str]], rooms: Collection[str] = ()) -> None:
+    """Let a package load its names when they are asked for: ``names`` by the module of the package that has
+    them, and ``rooms``, modules that are public themselves."""
+    places = {name: room for room, here in names.items() for name in here}
+    module = sys.modules[package]
+    module.__class__ = _Package
+    module.__dict__["__places__"] = places
+
+    def __getattr__(name: str) -> Any:
+        if name in places:
+            home = importlib.import_module(f"{package}.{places[name]}")
+            found = _entries(package).opened(name, getattr(home, name))
+            setattr(module, name, found)
+            return found
+        if name in rooms:
+            return importlib.import_module(f"{package}.{name}")
+        if name.startswith("_"):  # Python and notebooks ask for many
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        raise _entries(package).absent(name)
+
+    module.__getattr__ = __getattr__  # type: ignore[method-assign]
+
+
+def _entries(package: str) -> Any:
+    return importlib.import_module(f"{package}.entries")
