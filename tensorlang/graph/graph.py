@@ -109,10 +109,11 @@ class Node:
     """An operator with its inputs (None for one that is left out), attributes and outputs.
 
     ``op`` is what people call it; ``fn(*tensors, **attrs)`` its te (``kind`` "te"), or a function of numpy
-    arrays (``"host"``). ``graphs`` are those it holds.
+    arrays (``"host"``). ``graphs`` are those it holds. ``was`` names the operators that it stands for, where
+    a pass put it in their place.
     """
 
-    __slots__ = ("attrs", "fn", "graphs", "inputs", "kind", "memo", "name", "op", "outputs")
+    __slots__ = ("attrs", "fn", "graphs", "inputs", "kind", "memo", "name", "op", "outputs", "was")
 
     def __init__(
         self,
@@ -132,6 +133,7 @@ class Node:
         self.kind = kind
         self.graphs = tuple(graphs)
         self.outputs: list[Value] = []
+        self.was: tuple[str, ...] = ()
         self.memo: dict[Any, Any] = {}  # what was found out about it; a node does not change
 
     @property

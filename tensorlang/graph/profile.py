@@ -168,5 +168,6 @@ def _again(n: Node, found: dict[Value, Value], sizes: Substitution) -> Node:
     else:
         shapes = [replaced(list(v.shape), sizes) for v in n.outputs]
     node.outputs = [_like(v, shape, node) for v, shape in zip(n.outputs, shapes, strict=True)]
+    node.was = n.was
     found.update(zip(n.outputs, node.outputs, strict=True))
     return node

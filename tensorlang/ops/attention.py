@@ -112,10 +112,11 @@ def attend(
     is_causal: bool,
     masked: bool,
     group: int = 1,
+    nan_is_zero: bool = False,
 ) -> Stages:
     """The stages. ``score`` makes a score of a product and its place; ``masked`` says that rows may see no
     key, ``is_causal`` that a query sees none behind its block. ``group`` heads of q, the last dimension of
-    the batch, share one of k and v."""
+    the batch, share one of k and v. With ``nan_is_zero`` rows whose weights are no numbers give zeros."""
     queries, keys, head = q.shape[-2], k.shape[-2], v.shape[-1]
     out = inputs.result_type(q.dtype, k.dtype, v.dtype)
     inside = inputs.wide(out)
@@ -178,6 +179,8 @@ def attend(
     def divided(*i: Any) -> Expr:
         t = total(*i[:-1])
         quotient = values(*i) / t
+        if nan_is_zero:
+            quotient = te.select(te.isnan(t), te.const(0, inside), quotient)
         return te.cast(
             out,
             quotient

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import random_elements as elements
 from . import random_heavy as heavy
+from . import random_spelled as spelled
 
 STEPS = (
     (elements.unary, 4),
@@ -52,4 +53,9 @@ STEPS = (
     (heavy.quantised, 1),
     (heavy.integer_product, 1),
     (heavy.sparse, 0.3),
+    (spelled.gelu, 1),
+    (spelled.norm, 1.5),
+    (spelled.attention, 1.5),
+    (spelled.rotary, 0.5),
+    (spelled.products_of_one, 1),
 )

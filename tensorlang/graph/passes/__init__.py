@@ -18,6 +18,7 @@ from .constants import fold_constants
 from .dead import drop_dead
 from .duplicates import merge_duplicates
 from .identities import drop_identities
+from .operators import name_operators
 from .scales import scale_weights
 
 __all__ = ["PASSES", "REGIONS", "Hook", "Hooks", "Pass", "simplified"]
@@ -42,6 +43,7 @@ PASSES = (
     Pass("duplicates", merge_duplicates, 1),
     Pass("constants", fold_constants, 2),
     Pass("scales", scale_weights, 2),
+    Pass("operators", name_operators, 2),
 )
 
 

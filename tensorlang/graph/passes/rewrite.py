@@ -34,7 +34,7 @@ def _with_inputs(n: Node, replaced: Mapping[Value, Value]) -> Node:
 def remade(n: Node, inputs: Sequence[Value | None], outputs: Sequence[Value]) -> Node:
     """A node that does the same to other inputs."""
     new = Node(n.op, n.fn, inputs, n.attrs, n.name, n.kind, n.graphs)
-    new.outputs = list(outputs)
+    new.outputs, new.was = list(outputs), n.was
     return new
 
 

@@ -13,6 +13,7 @@ from ...expr.nodes import Expr
 from ...te import ComputeOp, Operation, PlaceholderOp, Tensor
 from ...te.extern import OpaqueOp
 from ...te.graph import operations as te_operations
+from ...te.tensor import TensorRead
 from ..graph import Node, Value
 
 
@@ -122,3 +123,24 @@ def reading(op: ComputeOp, at: Sequence[Expr]) -> Reading:
         return Reading.AWAY
     order = [places[i] for i in at if i in places]  # type: ignore[index]
     return Reading.ALONG if order == sorted(set(order)) else Reading.AWAY
+
+
+def in_lines(node: Node) -> bool:
+    """Whether a node names other places of its input, and neighbours along the last dimension are neighbours
+    there too."""
+    if "in lines" not in node.memo:
+        node.memo["in lines"] = _in_lines(node)
+    found: bool = node.memo["in lines"]
+    return found
+
+
+def _in_lines(node: Node) -> bool:
+    if node.kind != "te" or len(node.outputs) != 1:
+        return False
+    computed = [op for op in te_operations([t.op for t in node.results]) if not isinstance(op, PlaceholderOp)]
+    for op in computed:
+        if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp) or len(op.body) != 1 or not op.axis:
+            return False
+        if not isinstance(op.body[0], TensorRead) or op.axis[-1].var not in reads_of(op).contiguous[0]:
+            return False
+    return bool(computed)

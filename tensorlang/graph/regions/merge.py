@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ...analysis import typical
 from ..graph import Node, Program, Value
 from ..kernels import Region
-from .facts import Facts, Kind, Reading, facts_of
+from .facts import Facts, Kind, Reading, facts_of, in_lines
 
 MOST_WORK = 100  # operations of an element of a region: what default schedules write into one body
 MOST_NODES = 48
@@ -80,7 +80,7 @@ class _Merge:
     def merge(self) -> None:
         """Merge until nothing does: maps of the same elements first, since what follows a product must end in
         one result."""
-        for rule in (_maps, _rows, _after_heavy, _any_map):
+        for rule in (_maps, _rows, _after_heavy, _any_map, _views):
             changed = True
             while changed:
                 changed = False
@@ -178,6 +178,7 @@ class _Merge:
     def _why(self, g: Group) -> list[str]:
         """What the region is, and why it does not begin earlier."""
         found = [_WHAT[g.kind]] if len(g.nodes) > 1 else []
+        found += [f"{n.op} stands for {', '.join(n.was)}" for n in g.nodes.values() if n.was]
         for v in g.reads:
             p = self.maker.get(v)
             if p is not None:
@@ -240,6 +241,17 @@ def _rows(producer: Group, reader: Group) -> bool:
     if _how(producer, reader) is Reading.AWAY or Reading.AWAY in producer.reads.values():
         return False
     return _rows_of(producer.out, depth) == _rows_of(reader.out, depth)
+
+
+def _views(producer: Group, reader: Group) -> bool:
+    """Other places of what is there, read by a product where they lie: a row that is read stays one row in
+    memory."""
+    return (
+        reader.kind is Kind.HEAVY
+        and producer.kind is Kind.MAP
+        and producer.work == 0
+        and all(in_lines(n) for n in producer.nodes.values())
+    )
 
 
 def _any_map(producer: Group, reader: Group) -> bool:

@@ -1,0 +1,170 @@
+"""Attention that a model spells out: a product, a scale, a mask, a softmax, perhaps zeros in place of NaN,
+and a product. Knows ops and ``spelled``; no names of operators and no kernels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops, te
+from ...analysis import typical
+from ...expr.nodes import Expr
+from ...ops import inputs
+from ...ops.attention import attend
+from ...te import Tensor, whole
+from ..graph import Node, Value
+from ..regions.facts import Kind, facts_of
+from .meaning import axis, form_of
+from .spelled import FAR, Found, Place, calls, number, single, te_of
+
+HINT = 64  # of a number of keys that nobody knows
+# keys; below, three kernels are as fast as one. 12 heads of 32 on one thread, copies of heads included: 0.8
+# times as fast at 16 keys, 1.0 at 64, 1.1 at 128, 1.15 at 384; 1.0 to 1.6 on two threads
+FEW = 32
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float, nan_is_zero: bool
+) -> Tensor:
+    """``softmax(q kᵀ scale + mask) v``; rows of which the softmax is NaN give NaN, or zeros."""
+    tensors = [q, k, v] if mask is None or mask.ndim <= 2 else [q, k, v, mask]
+    batch = inputs.broadcast_shape("attention", tensors, but_last=2)
+
+    def score(s: Expr, i: Any) -> Expr:
+        s = s * te.const(scale, q.dtype)
+        return s if mask is None else s + whole.read(mask, i)
+
+    return attend(q, k, v, batch, score, False, False, nan_is_zero=nan_is_zero).result
+
+
+def in_small_operators(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float, nan_is_zero: bool
+) -> Tensor:
+    """The same as small operators compute it."""
+    last = [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2]
+    scores = ops.multiply(ops.matmul(q, ops.transpose(k, last)), scale)
+    weights = ops.softmax(scores if mask is None else ops.add(scores, mask))
+    if nan_is_zero:
+        weights = ops.where(ops.isnan(weights), 0.0, weights)
+    return ops.matmul(weights, v)
+
+
+def attention_at(at: Place, n: Node) -> Found | None:
+    """An attention, by the product at its end."""
+    if not _product(n):
+        return None
+    weights, v = n.inputs
+    softmax = None if weights is None else at.made(weights)
+    guarded = softmax is not None and calls(softmax, "isnan")
+    if softmax is not None and len(softmax.reads) > 1:
+        made = [m for m in map(at.made, softmax.reads) if m is not None]
+        guarded = any(calls(m, "isnan") for m in (softmax, *made))
+        softmax = next((m for m in made if calls(m, "exp")), None)
+    if softmax is None or v is None or not calls(softmax, "exp") or len(softmax.reads) != 1:
+        return None
+    scores = _scores(at, softmax.reads[0])
+    if scores is None:
+        return None
+    product, scale, mask = scores
+    q, by = _scaled(at, product.inputs[0])
+    turned = _keys(at, product.inputs[1])
+    if turned is None or q.ndim < 2:
+        return None
+    k, factor = turned
+    if typical(k.shape[-2], HINT) < FEW:
+        return None
+    return at.one(
+        n,
+        [q, k, v, mask],
+        "Attention",
+        attention,
+        in_small_operators,
+        scale=float(f"{scale * by * factor:.9g}"),
+        nan_is_zero=guarded,
+    )
+
+
+def _product(n: Node) -> bool:
+    """Whether it may be a product of two tensors."""
+    return single(n) and len(n.inputs) == len(n.reads) == 2 and facts_of(n).kind is Kind.HEAVY
+
+
+def _scores(at: Place, s: Value) -> tuple[Node, float, Value | None] | None:
+    """The product that scores are made of, what it is multiplied by, what is added."""
+    scale, mask = 1.0, None
+    for _ in range(FAR):
+        n = at.made(s)
+        if n is None:
+            return None
+        if _product(n):
+            return n, scale, mask
+        reads = [v for v in n.reads if number(v) is None]
+        if len(reads) == 2 and mask is None:
+            inner = next((v for v in reads if _leads_to_product(at, v)), None)
+            if inner is None:
+                return None
+            mask, s = next(v for v in reads if v is not inner), inner
+            continue
+        factor = _factor(n, reads[0]) if len(reads) == 1 else None
+        if factor is None:
+            return None
+        scale, s = scale * factor, reads[0]
+    return None
+
+
+def _leads_to_product(at: Place, v: Value) -> bool:
+    for _ in range(FAR):
+        n = at.made(v)
+        if n is None:
+            return False
+        if _product(n):
+            return True
+        reads = [w for w in n.reads if number(w) is None]
+        if len(reads) != 1:
+            return False
+        v = reads[0]
+    return False
+
+
+def _factor(n: Node, x: Value) -> float | None:
+    """The number by which a node multiplies ``x``; None when it does something else."""
+    return _read(te_of(n.outputs[0], [n]), x, [axis(d) for d in range(len(x.shape))])
+
+
+def _read(t: Tensor, x: Value, indices: list[Any]) -> float | None:
+    """The number by which ``t`` multiplies the element of ``x`` at these indices."""
+    form = form_of(t)
+    if form is None or len(form) != 1:
+        return None
+    ((monomial, c),) = form
+    return c if monomial == frozenset([(("read", x.tensor, *indices), 1.0)]) else None
+
+
+def _scaled(at: Place, v: Any) -> tuple[Value, float]:
+    """What is multiplied by numbers to give ``v``, and their product."""
+    by = 1.0
+    for _ in range(FAR):
+        n = at.made(v)
+        reads = [] if n is None else [w for w in n.reads if number(w) is None]
+        factor = _factor(n, reads[0]) if n is not None and len(reads) == 1 else None
+        if factor is None:
+            break
+        v, by = reads[0], by * factor
+    return v, by
+
+
+def _keys(at: Place, turned: Any) -> tuple[Value, float] | None:
+    """What has its last two dimensions exchanged, and is multiplied by a number, to give ``turned``."""
+    rank = turned.ndim
+    wanted = [axis(d) for d in (*range(rank - 2), rank - 1, rank - 2)]
+    v, inside = turned, list[Node]()
+    for _ in range(FAR):
+        n = at.made(v)
+        reads = [] if n is None else [w for w in n.reads if number(w) is None]
+        if n is None or len(reads) != 1 or facts_of(n).kind is not Kind.MAP:
+            return None
+        inside.append(n)
+        v = reads[0]
+        factor = None if v.ndim != rank else _read(te_of(turned, inside), v, wanted)
+        if factor is not None:
+            return v, factor
+    return None

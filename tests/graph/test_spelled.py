@@ -1,0 +1,187 @@
+"""Operators spelled out in small ones become the one, and only where they are it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorlang import ops, te
+from tensorlang.graph import Graph
+from tensorlang.graph.passes import attention, simplified
+from tensorlang.graph.passes.meaning import alike
+from tests.graph.random_graphs import reference
+
+RNG = np.random.default_rng(0)
+
+
+def wave(*shape):
+    return RNG.standard_normal(shape).astype("float32")
+
+
+def number(g, x):
+    return g.constant(np.float32(x))
+
+
+def names(g, **options):
+    return [n.op for n in simplified(g, **options).nodes]
+
+
+def same(g, *arrays):
+    """That the engine gives what small operators do, and what the passes made of the graph too."""
+    expected = reference(g, list(arrays))
+    np.testing.assert_allclose(reference(simplified(g), list(arrays))[0], expected[0], rtol=1e-5, atol=1e-6)
+    found = g.compile(cache=False, workers=1)(*arrays)
+    np.testing.assert_allclose(found, expected[0], rtol=1e-5, atol=1e-5)
+
+
+def gelu(g, x, root=2**0.5, half=0.5):
+    inner = g.call(ops.add, g.call(ops.erf, g.call(ops.divide, x, number(g, root))), number(g, 1))
+    return g.call(ops.multiply, x, g.call(ops.multiply, number(g, half), inner))
+
+
+def gelu_by_tanh(g, x):
+    cube = g.call(ops.multiply, number(g, 0.044715), g.call(ops.power, x, number(g, 3)))
+    inner = g.call(ops.tanh, g.call(ops.multiply, number(g, (2 / np.pi) ** 0.5), g.call(ops.add, x, cube)))
+    return g.call(ops.multiply, g.call(ops.multiply, number(g, 0.5), x), g.call(ops.add, inner, number(g, 1)))
+
+
+@pytest.mark.parametrize("form", [gelu, gelu_by_tanh])
+def test_gelu(form):
+    g = Graph()
+    g.output(form(g, g.input(("n", 5), name="x")))
+    assert names(g) == ["Gelu"] and len(names(g, without=["operators"])) > 4
+    same(g, 3 * wave(7, 5))
+    assert "Gelu stands for" in g.compile(cache=False, workers=1).explain()
+
+
+@pytest.mark.parametrize("wrong", [{"root": 1.4}, {"half": 0.25}])
+def test_what_is_nearly_gelu_stays(wrong):
+    g = Graph()
+    g.output(gelu(g, g.input(("n", 5), name="x"), **wrong))
+    assert "Gelu" not in names(g)
+
+
+def test_a_part_that_others_read_keeps_the_rest_as_it_is():
+    g = Graph()
+    y = gelu(g, g.input(("n", 5), name="x"))
+    g.output(y)
+    g.output(y.node.inputs[1], "half")
+    assert "Gelu" not in names(g)
+
+
+def norm(g, x, weight=None, bias=None, centred=True):
+    d = g.call(ops.subtract, x, g.call(ops.mean, x, axis=-1, keepdims=True)) if centred else x
+    spread = g.call(ops.mean, g.call(ops.power, d, number(g, 2)), axis=-1, keepdims=True)
+    y = g.call(ops.divide, d, g.call(ops.sqrt, g.call(ops.add, spread, number(g, 1e-3))))
+    if weight is not None:
+        y = g.call(ops.multiply, y, g.constant(weight))
+    return y if bias is None else g.call(ops.add, y, g.constant(bias))
+
+
+@pytest.mark.parametrize("weight", [None, wave(6)])
+@pytest.mark.parametrize("bias", [None, wave(6)])
+def test_layer_norm(weight, bias):
+    g = Graph()
+    g.output(norm(g, g.input(("n", 6), name="x"), weight, bias))
+    assert names(g) == ["LayerNorm"]
+    same(g, wave(5, 6))
+
+
+def test_rms_norm_keeps_what_follows():
+    g = Graph()
+    g.output(norm(g, g.input(("n", 6), name="x"), wave(6), wave(6), centred=False))
+    assert names(g) == ["RMSNorm", "add"]
+    same(g, wave(5, 6))
+
+
+def test_a_norm_of_another_dimension_stays():
+    g = Graph()
+    x = g.input(("n", 6, 6), name="x")
+    d = g.call(ops.subtract, x, g.call(ops.mean, x, axis=1, keepdims=True))
+    spread = g.call(ops.mean, g.call(ops.multiply, d, d), axis=1, keepdims=True)
+    g.output(g.call(ops.divide, d, g.call(ops.sqrt, g.call(ops.add, spread, number(g, 1e-3)))))
+    assert "LayerNorm" not in names(g)
+
+
+def attended(g, q, k, v, mask=None, scale=0.5, guarded=False, turned=(0, 1, 3, 2)):
+    """As exporters write it: the scale on both sides, keys turned by way of three dimensions."""
+    each = number(g, scale**0.5)
+    flat = g.call(ops.reshape, k, shape=[k.shape[0] * k.shape[1], *k.shape[2:]])
+    back = g.call(ops.transpose, flat, axes=[0, 2, 1])
+    keys = g.call(ops.reshape, back, shape=[k.shape[i] for i in turned])
+    scores = g.call(ops.matmul, g.call(ops.multiply, q, each), g.call(ops.multiply, keys, each))
+    weights = g.call(ops.softmax, scores if mask is None else g.call(ops.add, scores, mask))
+    if guarded:
+        weights = g.call(ops.where, g.call(ops.isnan, weights), number(g, 0), weights)
+    return g.call(ops.matmul, weights, v)
+
+
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("hidden", [None, -np.inf, np.finfo("float32").min])
+def test_attention(hidden, guarded):
+    """A row that sees nothing gives what small operators make of it: NaN or zeros, or the mean where masks
+    are numbers."""
+    g = Graph()
+    q, k, v = (g.input(("b", 2, m, 8), name=name) for name, m in (("q", "n"), ("k", "m"), ("v", "m")))
+    mask = None if hidden is None else g.input(("b", 1, 1, "m"), name="mask")
+    g.output(attended(g, q, k, v, mask, guarded=guarded))
+    assert names(g)[-1] == "Attention" and len(names(g)) == 1
+    arrays = [wave(2, 2, 3, 8), wave(2, 2, 5, 8), wave(2, 2, 5, 8)]
+    if hidden is not None:
+        seen = np.zeros((2, 1, 1, 5), "float32")
+        seen[0, ..., 3:], seen[1] = hidden, hidden
+        arrays.append(seen)
+    with np.errstate(invalid="ignore"):
+        same(g, *arrays)
+
+
+def test_rows_of_products_are_read_where_they_lie():
+    g = Graph()
+    heads = [g.call(ops.transpose, g.input(("b", "n", 2, 8), name=name), axes=[0, 2, 1, 3]) for name in "qkv"]
+    g.output(attended(g, *heads))
+    engine = g.compile(cache=False, workers=1)
+    assert len(engine.kernels) == 1
+    same(g, *(wave(2, 3, 2, 8) for _ in "qkv"))
+
+
+def test_attention_of_few_keys_stays():
+    g = Graph()
+    q, k, v = (g.input(("b", 2, attention.FEW - 1, 8), name=name) for name in "qkv")
+    g.output(attended(g, q, k, v))
+    assert "Attention" not in names(g)
+
+
+def test_what_is_no_softmax_of_keys_stays():
+    g = Graph()
+    q, k, v = (g.input(("b", 2, 40, 40), name=name) for name in "qkv")
+    weights = g.call(ops.softmax, g.call(ops.matmul, q, g.call(ops.transpose, k, axes=[0, 1, 3, 2])), axis=2)
+    g.output(g.call(ops.matmul, weights, v))
+    assert "Attention" not in names(g)
+
+
+def test_rotary_embedding():
+    g = Graph()
+    x, cos, sin = (
+        g.input(("b", 2, "n", 8), name="x"),
+        g.input(("n", 8), name="cos"),
+        g.input(("n", 8), name="s"),
+    )
+    low = g.call(ops.strided_slice, x, begin=[0], end=[4], axes=[3])
+    high = g.call(ops.negative, g.call(ops.strided_slice, x, begin=[4], end=[8], axes=[3]))
+    turned = g.call(lambda a, b: ops.concatenate([a, b], 3), high, low)
+    g.output(g.call(ops.add, g.call(ops.multiply, x, cos), g.call(ops.multiply, turned, sin)))
+    assert names(g) == ["RotaryEmbedding"]
+    same(g, wave(2, 2, 5, 8), wave(5, 8), wave(5, 8))
+
+
+def test_forms_tell_apart_what_is_not_the_same():
+    n = te.dim("n")
+    x, y = te.placeholder((n, 6), name="x"), te.placeholder((n, 6), name="y")
+    assert alike(ops.multiply(ops.add(x, y), x), ops.add(ops.multiply(x, x), ops.multiply(y, x)))
+    assert alike(ops.divide(x, ops.sqrt(y)), ops.multiply(ops.rsqrt(y), x))
+    assert not alike(ops.subtract(x, y), ops.subtract(y, x))
+    assert not alike(ops.sum(x, axis=1), ops.sum(x, axis=0))
+    assert not alike(ops.flip(x, axis=1), x) and alike(ops.flip(ops.flip(x, axis=1), axis=1), x)
+    assert not alike(ops.max(x, axis=1), ops.sum(x, axis=1))
+    assert not alike(ops.sqrt(ops.multiply(x, x)), x)
+    assert not alike(ops.cast(x, "int32"), ops.cast(y, "int32"))
