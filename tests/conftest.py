@@ -22,12 +22,16 @@ os.environ.setdefault("TENSORLANG_COST", "generic")
 
 from tensorlang.codegen.llvm import parallel  # noqa: E402
 from tensorlang.runtime import set_num_threads  # noqa: E402
+from tensorlang.workers import pool  # noqa: E402
 from tests.threshold import OF_USERS  # noqa: E402
 
 # Tests are small, and their parallel loops are to run as such: every iteration is worth a part of its own.
 # (tests/integration and tests/recipes run with what users have.)
 assert OF_USERS > 1
 parallel.PIECE = 1
+# Every processor has tests of its own: a compiling process would take half a second from them to begin.
+assert pool.WORTH > 1
+pool.WORTH = 1 << 30
 
 
 @pytest.fixture(scope="module", autouse=True)

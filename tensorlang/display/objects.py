@@ -14,7 +14,7 @@ from .tree import tree_svg
 
 def declaration(t: Any) -> str:
     """``C[i, j] = sum(A[i, k] * B[k, j], axis=[k])``, or what an argument is."""
-    op, body = t.op, getattr(t.op, "body", ())
+    op, body = t.op, t.op.body
     shape = f"{t.dtype}[{', '.join(map(str, t.shape))}]"
     if not body:
         return f"{t.name}: {shape}"

@@ -67,7 +67,7 @@ def argument_buffers(
                 f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's "
                 "result"
             )
-        lies = None if a in constants else (strides or {}).get(a, getattr(a.op, "strides", None))
+        lies = None if a in constants else (strides or {}).get(a, a.op.strides)
         buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg", lies)
         params.append(buffers[a])
     for stage in state.stages:

@@ -150,9 +150,7 @@ def _another_intrinsic(st: StageState, because: str) -> LowerError:
 
 
 def _scalars(stage: StageState) -> list[Expr]:
-    own = {
-        a.var for a in (*stage.compute.axis, *stage.compute.reduce_axis, *getattr(stage.op, "spatial", ()))
-    }
+    own = {a.var for a in (*stage.compute.axis, *stage.compute.reduce_axis, *stage.op.spatial)}
     return [v for e in stage.compute.body for v in preorder(e) if type(v) is Var and v not in own]
 
 

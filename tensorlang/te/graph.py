@@ -38,7 +38,7 @@ def variables_of(outputs: Iterable[Tensor]) -> set[Var]:
     found: set[Var] = set()
     for op in operations([t.op for t in outputs]):
         sizes = [n for t in op.outputs for n in t.shape]
-        extents = [a.extent for a in (*getattr(op, "axis", ()), *op.reduce_axis)]
+        extents = [a.extent for a in (*op.axis, *op.reduce_axis)]
         found.update(*map(variables, (*sizes, *extents, *op.body)))
     return found
 

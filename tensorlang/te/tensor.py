@@ -34,6 +34,8 @@ class Operation:
     axis: tuple[IterVar, ...] = ()  # of a compute; an argument has no loops
     reduce_axis: tuple[IterVar, ...] = ()
     body: tuple[Any, ...] = ()  # an expression for each output, all of them Reduce or none
+    spatial: tuple[IterVar, ...] = ()  # axes of what an opaque step reads whole
+    strides: tuple[Expr, ...] | None = None  # of an argument that need not be compact
 
     def __init__(self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
         self.name = name

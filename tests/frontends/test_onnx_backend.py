@@ -9,15 +9,17 @@ import pytest
 pytest.importorskip("onnx")
 from tests.frontends import rig
 
-TENTH = [n for n in rig.cases() if "/" not in n and zlib.crc32(n.encode()) % 10 == 0]
+PARTS = 8  # a test runs many cases: onnx computes two thousand answers, for seconds, before it names one
 
 
-@pytest.mark.parametrize("name", TENTH)
-def test_onnx_backend(name: str) -> None:
-    outcome = rig.run(name)
-    if outcome.what in ("skipped", "missing"):
-        pytest.skip(rig.SKIPS.get(outcome.why, outcome.why))
-    assert outcome.what == "passed", outcome
+@pytest.mark.parametrize("part", range(PARTS))
+def test_onnx_backend(part: int) -> None:
+    tenth = [n for n in rig.cases() if "/" not in n and zlib.crc32(n.encode()) % 10 == 0]
+    outcomes = [rig.run(n) for n in tenth[part::PARTS]]
+    assert len(outcomes) > 20
+    passed = [o for o in outcomes if o.what == "passed"]
+    wrong = [o for o in outcomes if o.what not in ("passed", "skipped", "missing")]
+    assert not wrong and len(passed) > 0.8 * len(outcomes), outcomes
 
 
 def test_no_test_is_left_out_without_a_reason() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -50,36 +51,44 @@ def test_families_whose_reads_are_least_regular(family: str) -> None:
 
 
 OUTSIDE = """
+import ctypes, os, sys
 import numpy as np
 from tests.guard.arena import Arena
-import ctypes
-arena = Arena()
-arena.place({at_end})
-with arena.copies([np.arange({n}, dtype="float32")]) as (a,):
-    assert a[0] == 0 and a[-1] == {n} - 1
-    print("@ inside", flush=True)
-    ctypes.c_char.from_address(a.ctypes.data + {offset}).value
-    print("@ outside", flush=True)
+for case in sys.argv[1:]:
+    at_end, offset, n = map(int, case.split())
+    if child := os.fork():
+        print("@ ended", case, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    arena = Arena()
+    arena.place(bool(at_end))
+    with arena.copies([np.arange(n, dtype="float32")]) as (a,):
+        assert a[0] == 0 and a[-1] == n - 1
+        print("@ inside", case, flush=True)
+        ctypes.c_char.from_address(a.ctypes.data + offset).value
+        print("@ outside", case, flush=True)
+    os._exit(0)
 """
 
 
-@pytest.mark.parametrize(
-    "at_end, offset, n, dies",
-    (
-        (True, 4 * 100, 100, True),
-        (True, 4 * 100 - 1, 100, False),
-        (False, -1, 100, True),
-        (False, 0, 100, False),
-        (True, 4 * 1024, 1024, True),
-        (True, -1, 1024, True),
-        (True, 4, 1, True),
-        (False, 4096, 1024, True),
-    ),
-)
-def test_the_guards_guard(at_end: bool, offset: int, n: int, dies: bool) -> None:
-    done = python("-c", OUTSIDE.format(at_end=at_end, offset=offset, n=n))
-    assert "@ inside" in done.stdout
-    assert ("@ outside" in done.stdout) != dies and (done.returncode != 0) == dies
+def test_the_guards_guard() -> None:
+    """(at the end of its pages, offset of the byte that is read, elements): whether that ends the process."""
+    cases = {
+        (True, 4 * 100, 100): True,
+        (True, 4 * 100 - 1, 100): False,
+        (False, -1, 100): True,
+        (False, 0, 100): False,
+        (True, 4 * 1024, 1024): True,
+        (True, -1, 1024): True,
+        (True, 4, 1): True,
+        (False, 4096, 1024): True,
+    }
+    words = {case: " ".join(str(int(x)) for x in case) for case in cases}
+    told = python("-c", OUTSIDE, *words.values()).stdout.splitlines()
+    for case, dies in cases.items():
+        assert f"@ inside {words[case]}" in told, case
+        assert (f"@ outside {words[case]}" in told) != dies, case
+        (code,) = [line.rpartition(" ")[2] for line in told if line.startswith(f"@ ended {words[case]} ")]
+        assert (int(code) == -signal.SIGSEGV) == dies and (int(code) == 0) != dies, case
 
 
 UNMASKED = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +13,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.runtime.codes import from_bytes, to_bytes
 from tensorlang.te import serialize
-from tensorlang.workers import Job, compile_all, compiled
+from tensorlang.workers import Job, compile_all, compiled, pool
 from tensorlang.workers.pool import _Helper
 
 
@@ -32,6 +33,25 @@ def test_other_processes_make_the_same_code():
         here = compiled(j)
         assert (found[i].signature, found[i].places) == (here.signature, here.places)
         assert found[i].symbol == f"k{i + 2}" and len(found[i].packers) == len(here.packers) == 1
+
+
+@pytest.mark.parametrize(
+    "kernels, workers, helpers", [(23, None, 0), (24, None, 1), (99, None, 1), (99, 1, 0)]
+)
+def test_as_many_processes_as_are_worth_it(
+    kernels: int, workers: int | None, helpers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where nobody says how many: one more for every so many kernels, and no more than processors."""
+
+    class Begun(pool._Pool):
+        def run(self) -> None:
+            assert len(self.helpers) == helpers
+
+    monkeypatch.setattr(pool, "_Helper", lambda: SimpleNamespace(results=os.pipe()[0], close=lambda: None))
+    monkeypatch.setattr(pool, "_Pool", Begun)
+    monkeypatch.setattr(pool, "WORTH", 24)
+    monkeypatch.setattr(pool, "processors", lambda: 2)
+    compile_all([job(2)] * kernels, lambda i, code: None, workers)
 
 
 def test_a_kernel_comes_back_from_its_bytes():

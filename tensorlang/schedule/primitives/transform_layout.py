@@ -74,7 +74,7 @@ class TransformLayout(Primitive):
             return refuse(
                 f"`{self.stage}` is the state of the scan `{st.shares[0].name}`: its memory is the scan's"
             )
-        if getattr(st.op, "strides", None) is not None:
+        if st.op.strides is not None:
             return refuse(
                 f"`{self.stage}` is declared with strides: its array may lie in any way",
                 try_="te.placeholder without strides",
