@@ -327,10 +327,12 @@ def _shown(x: Any) -> str:
 def _modes() -> Callable[[], Any]:
     """A context of the modes of torch that hold here, for another thread."""
     grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    count = torch.get_num_threads()
     cast, kind = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
     @contextlib.contextmanager
     def modes() -> Iterator[None]:
+        torch.set_num_threads(count)  # a new thread begins with the default
         with (
             torch.inference_mode(inference),  # first, for it sets whether there are gradients
             torch.set_grad_enabled(grad),

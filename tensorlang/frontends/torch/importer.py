@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from ... import ops
 from ...errors import DeclareError, TensorLangError
 from ...expr.nodes import Var, const_int
 from ...expr.walk import variables
@@ -21,7 +22,7 @@ from ...graph import Graph, Value
 from ..words import name_of_ours
 from .symbols import Sizes
 from .table import OPERATORS, Operator, Placed
-from .tensors import dtype_name, held, supported
+from .tensors import dtype_name, held, inverse, memory_order, supported
 
 # what says where memory is and how it lies, or how something is done: nothing that a result depends on
 _ASIDE = {"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
@@ -45,15 +46,20 @@ def name_of(node: fx.Node) -> str:
 class Importer:
     """``constants`` has the tensors of placeholders and attributes that do not change; the others become
     inputs, in their order. ``inputs`` tells for each input of the graph which placeholder it is, and
-    ``sized`` those that only tell a size."""
+    ``sized`` those that only tell a size. With ``lying`` inputs and outputs have their dimensions in the
+    order of memory, which ``orders`` tells of placeholders where it is another."""
 
-    def __init__(self, name: str, constants: dict[str, torch.Tensor], ranges: Any = None) -> None:
+    def __init__(
+        self, name: str, constants: dict[str, torch.Tensor], ranges: Any = None, lying: bool = False
+    ) -> None:
         self.g = Graph(name)
         self.constants = constants
         self.sizes = Sizes(ranges)
         self.env: dict[fx.Node, Any] = {}
         self.inputs: list[int] = []
         self.sized: set[int] = set()
+        self.lying = lying
+        self.orders: dict[int, list[int]] = {}
         self._shared: dict[Any, Value] = {}
 
     # -- the whole
@@ -74,7 +80,8 @@ class Importer:
             self._take(node)
         (results,) = graph.output_node().args
         for i, v in enumerate(results if isinstance(results, tuple | list) else [results]):
-            value = self.env[v]
+            order = memory_order(v.meta["val"]) if self.lying else None
+            value = self.env[v] if order is None else self._permuted(self.env[v], order, f"{v.name}_lying")
             name = names[i] if i < len(names) else None
             self.g.output(value, name)
         return self.g
@@ -84,9 +91,21 @@ class Importer:
             self.env[node] = self._constant(self.constants[node.name], node.name)
             return
         fake = node.meta["val"]
-        shape = [self._size(node, n) for n in fake.shape]
-        self.env[node] = self.g.input(shape, dtype_name(fake.dtype), name_of_ours(node.name))
+        shape, kind = [self._size(node, n) for n in fake.shape], dtype_name(fake.dtype)
+        order = memory_order(fake) if self.lying else None
+        if order is None:
+            self.env[node] = self.g.input(shape, kind, name_of_ours(node.name))
+        else:
+            self.orders[place] = order
+            x = self.g.input([shape[d] for d in order], kind, name_of_ours(node.name))
+            self.env[node] = self._permuted(x, inverse(order), f"{node.name}_said")
         self.inputs.append(place)
+
+    def _permuted(self, x: Value, order: Sequence[int], name: str) -> Value:
+        made: Value = self.g.call(
+            ops.transpose, x, op="permute", name=name, outputs=[name], axes=tuple(order)
+        )
+        return made
 
     def _constant(self, x: torch.Tensor, name: str) -> Value:
         """One value for all who hold the same elements."""

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import fx
+from torch import fx, get_num_threads
 from torch.utils._pytree import tree_leaves, tree_map
 
 from ...errors import CallError, TensorLangError
@@ -29,12 +29,13 @@ from ...runtime import set_num_threads
 from . import artefacts
 from .importer import Importer
 from .settings import Settings, log
-from .tensors import array_of, tensor_of
+from .tensors import array_of, inverse, memory_order, taker, tensor_of
 
 TURNS = 10
 _WATCHED: list[dict[Region, tuple[Any, ...]]] = []  # calls that somebody wants to see
 _REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()
 _threads = 0  # that kernels have been told
+_telling = threading.Lock()
 MOST_CHANGES = 3  # of parameters before they are no longer constants
 
 
@@ -87,14 +88,13 @@ def _is_size(x: Any) -> bool:
     return isinstance(x, torch.SymInt)
 
 
-class Region(torch.nn.Module):
+class Region:
     """``graph`` computes tensors of tensors and sizes. ``frozen`` has the places of inputs that are
     parameters."""
 
     def __init__(
         self, owner: fx.GraphModule, graph: fx.Graph, frozen: Collection[int], settings: Settings
     ) -> None:
-        super().__init__()
         self.graph = graph
         self.plain: Callable[..., Any] = plain_of(owner, graph)
         self.frozen = tuple(frozen) if settings.freeze else ()
@@ -103,33 +103,37 @@ class Region(torch.nn.Module):
         self.engine: Engine | None = None
         self.bounds: dict[str, Any] = {}  # of sizes; others run in torch
         self._changes = 0
-        self._stamp: list[Any] = []
+        self._stamp: list[tuple[int, int, int]] = []
         self._held: list[torch.Tensor] = []
-        self._taken: list[Callable[[Any], Any]] = []
-        self._places: list[int] = []
+        self._takes: list[tuple[int, Callable[[Any], Any]]] = []
+        self._orders: dict[int, list[int]] = {}  # of the dimensions in memory, for inputs that have their own
         self._lock = threading.Lock()
         _REGIONS.add(self)
         self._names = [n.name for n in graph.nodes if n.op == "placeholder"]
         (made,) = graph.output_node().args
-        self._strides = [_unusual(n.meta["val"]) for n in made]  # type: ignore[union-attr]
+        self._gives = [_given(n.meta["val"]) for n in made]  # type: ignore[union-attr]
+        self._one = self._gives[0] if len(self._gives) == 1 else None
 
     def imported(self, constants: dict[str, torch.Tensor]) -> Importer:
         """The graph with these constants. Raises Refused."""
-        importer = Importer("region", constants)
+        importer = Importer("region", constants, lying=True)
         importer.load(self.graph)
         return importer
 
-    def forward(self, *args: Any) -> tuple[torch.Tensor, ...]:
+    def __call__(self, *args: Any) -> tuple[torch.Tensor, ...]:
         """The tensors that the region makes."""
-        if self.counts.reason:
-            return self._left(args)
-        if self.engine is None or (self.frozen and self._stamp != self._stamps(args)):
-            self._make(args)
-            if self.engine is None:
+        engine = self.engine
+        if engine is None or (self._stamp and self._changed(args)):
+            engine = self._made(args)
+            if engine is None:
                 return self._left(args)
-        _obey()
+        if get_num_threads() != _threads:
+            _obey()
         try:
-            made = self.engine(*[f(args[i]) for i, f in zip(self._places, self._taken, strict=True)])
+            try:
+                made = engine(*[take(args[i]) for i, take in self._takes])
+            except RuntimeError:  # tensors that numpy does not take as they are
+                made = engine(*[self._carefully(i, args[i]) for i, _ in self._takes])
         except CallError as error:
             if not self.bounds:  # else only sizes that the profile does not have
                 self.counts.reason = f"a call was refused: {error}"
@@ -137,11 +141,32 @@ class Region(torch.nn.Module):
         self.counts.calls += 1
         if _WATCHED:
             _WATCHED[-1].setdefault(self, args)
-        results = made if isinstance(made, tuple) else (made,)
-        return tuple(
-            tensor_of(a) if how is None else how(tensor_of(a))
-            for a, how in zip(results, self._strides, strict=True)
-        )
+        if self._one is not None:
+            return (self._one(made),)
+        return tuple([give(a) for give, a in zip(self._gives, made, strict=True)])
+
+    def _carefully(self, i: int, x: Any) -> np.ndarray:
+        if not isinstance(x, torch.Tensor):
+            return _bytes(x)
+        a, order = array_of(x), self._orders.get(i)
+        return a if order is None else a.transpose(order)
+
+    def _changed(self, args: Any) -> bool:
+        """Whether parameters lie elsewhere than when they were packed, or were written to."""
+        for i, place, version in self._stamp:
+            x = args[i]
+            if x.data_ptr() != place or (version >= 0 and x._version != version):
+                return True
+        return False
+
+    def _made(self, args: Any) -> Engine | None:
+        """The engine for these parameters; None where torch does it."""
+        with self._lock:
+            if self.counts.reason:
+                return None
+            if self.engine is None or self._changed(args):
+                self._make(args)
+            return self.engine
 
     def _left(self, args: Any) -> tuple[torch.Tensor, ...]:
         self.counts.left += 1
@@ -164,21 +189,20 @@ class Region(torch.nn.Module):
         self.engine = None
         self._stamp = []
 
-    def _stamps(self, args: Any) -> list[Any]:
+    def _stamps(self, args: Any) -> list[tuple[int, int, int]]:
         """Where the parameters lie, and how often they were written to."""
-        return [(args[i].data_ptr(), version_of(args[i])) for i in self.frozen]
+        return [(i, args[i].data_ptr(), version_of(args[i])) for i in self.frozen]
 
     def _make(self, args: Any) -> None:
-        with self._lock:
-            if self._stamp and self.frozen:
-                self._changes += 1
-                if self._changes >= MOST_CHANGES:
-                    self.frozen = ()
-            try:
-                self._compile(args)
-            except TensorLangError as error:
-                self.engine = None
-                self.counts.reason = str(error)
+        if self._stamp:
+            self._changes += 1
+            if self._changes >= MOST_CHANGES:
+                self.frozen = ()
+        try:
+            self._compile(args)
+        except TensorLangError as error:
+            self.engine = None
+            self.counts.reason = str(error)
 
     def _compile(self, args: Any) -> None:
         self._held = [args[i].detach() for i in self.frozen]  # nothing else may come to lie there
@@ -189,8 +213,10 @@ class Region(torch.nn.Module):
         records = s.records if not s.trials else self._tuned(g, profile)
         engine = g.compile(level=s.level, workers=s.workers, cache=s.cache, profile=profile, records=records)
         artefacts.tell(g, engine)
-        self._places = importer.inputs
-        self._taken = [_bytes if i in importer.sized else array_of for i in importer.inputs]
+        orders = self._orders = importer.orders
+        self._takes = [
+            (i, _bytes if i in importer.sized else taker(args[i], orders.get(i))) for i in importer.inputs
+        ]
         self._stamp = self._stamps(args)
         self.engine = engine
         self.counts.compiled += 1
@@ -219,10 +245,9 @@ def watched() -> Iterator[dict[Region, tuple[Any, ...]]]:
 def _obey() -> None:
     """As many threads as torch has."""
     global _threads
-    count = torch.get_num_threads()
-    if count != _threads:
-        _threads = count
-        set_num_threads(count)
+    with _telling:
+        set_num_threads(get_num_threads())
+        _threads = get_num_threads()
 
 
 def invalidate(module: torch.nn.Module) -> None:
@@ -242,21 +267,13 @@ def _bytes(n: Any) -> np.ndarray:
     return np.empty((int(n),), np.uint8)
 
 
-def _unusual(fake: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor] | None:
-    """What gives a result the order of dimensions in memory that torch would give it; None where that is
-    plain."""
-    sizes, strides = ([_likely(n) for n in ns] for ns in (fake.shape, fake.stride()))
-    order = sorted(range(fake.ndim), key=lambda d: (-strides[d], d))
-    order = [d for d in order if sizes[d] != 1] + [d for d in order if sizes[d] == 1]
-    if order == sorted(order, key=lambda d: (sizes[d] == 1, d)):
-        return None
-    back = [order.index(d) for d in range(fake.ndim)]
-    return lambda x: x.permute(order).contiguous().permute(back)
-
-
-def _likely(n: Any) -> int:
-    """A size, of an open one what it was when torch saw it."""
-    if isinstance(n, int):
-        return n
-    hint = n.node.hint
-    return 2 if hint is None else int(hint)
+def _given(fake: torch.Tensor) -> Callable[[Any], torch.Tensor]:
+    """What makes a tensor of an array whose dimensions are in the order of memory."""
+    order = memory_order(fake)
+    make: Callable[[Any], torch.Tensor] = (
+        tensor_of if fake.dtype is torch.bfloat16 or fake.ndim == 0 else torch.from_numpy
+    )
+    if order is None:
+        return make
+    back = inverse(order)
+    return lambda a: make(a).permute(back)

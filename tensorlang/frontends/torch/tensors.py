@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,38 @@ def array_of(x: torch.Tensor) -> np.ndarray:
     if x.dtype is torch.bfloat16:
         return x.view(torch.int16).numpy().view(dtype("bfloat16").to_numpy())
     return x.numpy()
+
+
+def taker(x: Any, order: list[int] | None) -> Callable[[torch.Tensor], np.ndarray]:
+    """The quickest way to the array of tensors like this one, with dimensions in this order; it raises
+    RuntimeError where ``array_of`` is needed."""
+    if x.dtype is torch.bfloat16 or x.requires_grad:
+        return array_of if order is None else lambda x: array_of(x).transpose(order)
+    return torch.Tensor.numpy if order is None else lambda x: x.numpy().transpose(order)
+
+
+def memory_order(fake: torch.Tensor) -> list[int] | None:
+    """The dimensions from the one with the longest steps in memory to that with the shortest; None where that
+    is their own order, or where elements are said more than once."""
+    sizes, strides = ([_likely(n) for n in ns] for ns in (fake.shape, fake.stride()))
+    order = sorted(range(fake.ndim), key=lambda d: (-strides[d], d))
+    order = [d for d in order if sizes[d] != 1] + [d for d in order if sizes[d] == 1]
+    if order == sorted(order, key=lambda d: (sizes[d] == 1, d)):
+        return None
+    return None if any(strides[d] == 0 and sizes[d] != 1 for d in order) else order
+
+
+def inverse(order: Sequence[int]) -> list[int]:
+    """The permutation that undoes another."""
+    return [order.index(d) for d in range(len(order))]
+
+
+def _likely(n: Any) -> int:
+    """A size, of an open one what it was when torch saw it."""
+    if isinstance(n, int):
+        return n
+    hint = n.node.hint
+    return 2 if hint is None else int(hint)
 
 
 def held(x: torch.Tensor) -> np.ndarray:

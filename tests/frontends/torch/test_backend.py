@@ -154,6 +154,38 @@ def test_inputs_may_overlap_and_have_any_strides():
         same(g(x, y), f(x, y))
 
 
+def test_the_order_of_dimensions_in_memory_is_arithmetic_of_indices(monkeypatch):
+    def f(x):
+        return torch.nn.functional.max_pool2d(x, 2).relu(), x.mean(1), x.permute(1, 0, 3, 2) * 2
+
+    copies = []
+    first = region.Engine.__call__
+    monkeypatch.setattr(
+        region.Engine, "__call__", lambda e, *args: (copies.extend(args), first(e, *args))[1], raising=True
+    )
+    x = torch.randn(2, 3, 4, 6).to(memory_format=torch.channels_last)
+    for ours, theirs in zip(compiled(f)(x), f(x), strict=True):
+        same(ours, theirs)
+    (a,) = copies
+    assert a.flags.c_contiguous and a.ctypes.data == x.data_ptr()  # a view of it, which no call copies
+    (graph,) = tlt.graphs()
+    assert graph.taken == graph.nodes
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16])
+def test_rows_that_lie_in_columns_are_taken_as_they_are(kind):
+    def f(x, y):
+        return x.softmax(-1) + y, (x.double() * 2).to(torch.int64)
+
+    g = compiled(f, dynamic=True)
+    for n in (3, 5):
+        x, y = torch.randn(4, n).to(kind).t(), torch.randn(n, 4).to(kind).requires_grad_()
+        with torch.no_grad():
+            for ours, theirs in zip(g(x, y), f(x, y), strict=True):
+                torch.testing.assert_close(ours, theirs)
+                assert ours.stride() == theirs.stride()
+
+
 def test_what_is_returned_is_nobody_elses():
     model = torch.nn.Linear(4, 4).eval()
     f = compiled(lambda x: (x, model(x), model.weight * 1))

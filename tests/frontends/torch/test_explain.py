@@ -173,6 +173,7 @@ def test_a_kernel_is_an_operator_that_dynamo_traces():
 
 def test_threads_are_as_many_as_torchs():
     before = torch.get_num_threads()
+    region._threads = 0  # nothing was told to kernels
     f = torch.compile(lambda x: x * 2 + 1, backend=tlt.backend)
     try:
         torch.set_num_threads(1)
