@@ -16,11 +16,11 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import costs_text, saved_at
 from tensorlang.options import settings
+from tensorlang.roofline import peaks
 
 from .autotune import cache_directory
 from .measure import Job, Measurer
 from .records import RecordLog
-from .reporting.roofline import peaks
 from .task import SearchTask
 
 NEEDED = ("numpy", "llvmlite", "rich", "filelock", "platformdirs")

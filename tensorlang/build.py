@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -232,21 +233,24 @@ def build(
             times,
             [],
             load,
+            partial(_passed, schedule, bounds_check) if not schedule.ready else (lambda hooks: schedule),
         )
     if args is None:
         raise LowerError("build: the arguments are missing", try_="tl.build(s, [A, B, C])")
     values = _values(schedule, args, constants or {})
-    func, packings = _lowered(
+    lowered = partial(
+        _lowered,
         schedule,
         args,
         name or "main",
         bounds_check=bounds_check,
-        hooks=hooks,
         constants=list(values),
         binds=binds,
     )
+    func, packings = lowered(hooks=hooks)
     held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
-    return _module(func, where, math, times, held, load)
+    again = lambda hooks: lowered(hooks=hooks)[0]
+    return _module(func, where, math, times, held, load, again, (schedule, args))
 
 
 def _alone(
@@ -270,9 +274,17 @@ def _alone(
 
 
 def _module(
-    func: Func, where: Target, math: str, times: TimeTable | None, data: Sequence[Any], load: bool = True
+    func: Func,
+    where: Target,
+    math: str,
+    times: TimeTable | None,
+    data: Sequence[Any],
+    load: bool,
+    again: Callable[[tuple[Hook, ...]], Func],
+    source: tuple[Schedule | None, Args] = (None, ()),
 ) -> Module:
-    """The kernel as machine code; ``data`` are the arrays of its constants."""
+    """The kernel as machine code; ``data`` are the arrays of its constants; ``again`` makes ``func`` once
+    more, of the ``source``."""
     start = time.perf_counter()
     with _uncollected():
         text = emit(func, where, math)
@@ -293,7 +305,7 @@ def _module(
         refused=where.why_not_here() if load else NOT_LOADED,
         constants=held,
         features=where.instruction_sets,
-        tools=_Tools(func, where, held, math),
+        tools=_Tools(func, where, held, math, again, source),
     )
     if times is not None:
         times.add("load", time.perf_counter() - start)
@@ -334,6 +346,14 @@ class _Tools:
     target: Target
     constants: Mapping[str, Any]
     math: str
+    again: Callable[[tuple[Hook, ...]], Func]
+    source: tuple[Schedule | None, Args] = (None, ())
+
+    def view(self, kernel: Module, arrays: Sequence[Any]) -> Any:
+        from .view import page_of
+
+        schedule, args = self.source
+        return page_of(kernel, self.func, self.target, self.math, schedule, args, self.again, arrays)
 
     def c_function(self, name: str) -> CFunction:
         text, signature = emit_export(self.func, self.target, name, self.constants, self.math)

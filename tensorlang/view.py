@@ -1,30 +1,46 @@
-"""``tl.view(s, args)``: what the compiler makes of a schedule, as one page: the tree, the loop IR after each
-pass with what the pass changed, LLVM and assembly. Nothing is loaded from anywhere; every part is opened by
-keys. Knows lowering and building; draws with the room of pictures."""
+"""``tl.view(s, args)`` and ``f.view()``: what the compiler makes of a schedule, as one page: the tree, bytes
+and reuse of each loop, loop IR and assembly side by side, the kernel below the roof of the machine, what each
+pass changed, LLVM. Nothing is loaded from anywhere; every part is reached by keys. Knows lowering, building
+and analysis; draws with the room of pictures."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from .analysis import Statement, analyse
 from .build import build, lower
-from .display import box, code, details, escape, folded, tree_svg
+from .codegen import Located, located
+from .core.text import bytes_text
+from .display import Raw, box, code, details, escape, folded, table, tree_svg
+from .display.linked import SCRIPT, Row, chooser, ends, linked
+from .display.plots import roof
 from .errors import TensorLangError
+from .expr.nodes import Expr, const_int
 from .loopir.stmt import Func
-from .passes.base import Pass
+from .passes.base import Hook, Pass
+from .roofline import position
+from .runtime import Module
 from .schedule.schedule import Schedule
-from .target import Target
+from .target import Target, as_target
+from .te.tensor import Tensor
 
 MOST = 500_000  # bytes of a page
+ROOM = 120_000  # of them for what passes changed
+SECONDS = 0.2  # of measuring
+_VECTOR = re.compile(r"%[xyz]mm(\d+)|\b[vqz](\d{1,2})\b")
 _PAGE = (
     '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
     '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
-    "<style>body{{max-width:76em;margin:1em auto;padding:0 1em}}nav a{{margin-right:1.2em;color:inherit}}"
-    "h2{{font:600 16px system-ui,sans-serif}}svg{{max-width:100%}}</style>"
-    "<title>{title}</title></head><body>{body}</body></html>\n"
+    "<style>body{{max-width:90em;margin:1em auto;padding:0 1em}}nav a{{margin-right:1.2em;color:inherit}}"
+    "body .tl-box{{max-width:none}}"
+    ".tl-box td:nth-last-child(2){{white-space:nowrap}}"
+    "h2{{font:600 16px system-ui,sans-serif}}svg{{max-width:100%;height:auto}}"
+    "</style><title>{title}</title></head><body>{body}{script}</body></html>\n"
 )
 
 
@@ -36,7 +52,7 @@ class View:
         body = "".join(f'<h2 id="s{n}">{escape(name)}</h2>{text}' for n, (name, text) in enumerate(sections))
         self.title = title
         self.body = box(title, f"<nav>{links}</nav>", body)
-        self.html = _PAGE.format(title=escape(title), body=self.body)
+        self.html = _PAGE.format(title=escape(title), body=self.body, script=SCRIPT)
 
     def save(self, path: str | Path) -> None:
         """Write the page. Raises TensorLangError when it cannot be written."""
@@ -53,35 +69,140 @@ class View:
 
 
 def view(
-    schedule: Schedule, args: Sequence[Any], target: str | Target | None = None, *, name: str = "main"
+    schedule: Schedule,
+    args: Sequence[Any],
+    target: str | Target | None = None,
+    *,
+    name: str = "main",
+    arrays: Sequence[Any] = (),
 ) -> View:
     """A page that shows how a schedule becomes machine code: ``tl.view(s, [A, B, C]).save("view.html")``.
 
-    It holds the schedule tree, the loop IR of the schedule, what each pass of the compiler changed (lines
-    with + and -), the loop IR that is left, LLVM and assembly; at most 500 kB, long texts are cut. Raises
-    LowerError and TargetError as ``build`` does.
+    It holds the schedule tree; for each loop what one run of it touches and how often each byte is used;
+    loop IR and assembly side by side, where a click (or the arrow keys) on a loop marks its instructions and
+    one on an instruction its line; instructions, vector registers and spills of each loop; what each pass of
+    the compiler changed (lines with + and -); LLVM. With ``arrays``, the inputs of a call, the kernel is
+    timed, a fifth of a second, and drawn below the roof of this machine. At most 500 kB: long texts are cut.
+    Raises LowerError and TargetError as ``build`` does, CallError for arrays that do not fit.
     """
+    func = lower(schedule, args, name)
+    kernel = build(func, target=target)
+    again = lambda hooks: lower(schedule, args, name, hooks=hooks)
+    return page_of(kernel, func, as_target(target), "default", schedule, args, again, arrays)
+
+
+def page_of(
+    kernel: Module,
+    func: Func,
+    target: Target,
+    math: str,
+    schedule: Schedule | None,
+    args: Sequence[Any],
+    again: Callable[[tuple[Hook, ...]], object],
+    arrays: Sequence[Any] = (),
+) -> View:
+    """The page of a kernel that was made of ``func``; ``again`` lowers once more, for the passes to be
+    seen. Without a schedule there is no tree."""
     steps: list[tuple[str, str]] = []
 
-    def hook(p: Pass, func: Func, seconds: float) -> None:
-        steps.append((p.name, str(func)))
+    def hook(p: Pass, after: Func, seconds: float) -> None:
+        steps.append((p.name, str(after)))
 
-    func = lower(schedule, args, name, hooks=(hook,))
-    kernel = build(func, target=target)
-    sections = [
-        ("schedule tree", tree_svg(schedule.tree())),
-        ("loop IR of the schedule", folded(steps[0][1])),
-        ("passes", _passes(steps)),
-        ("loop IR after all passes", folded(str(func))),
-        ("LLVM", details("show LLVM", code(kernel.get_source("ll")))),
-        ("assembly", details("show assembly", code(kernel.get_source("asm")))),
-    ]
-    return View(f"{name} for {kernel.target}", sections)
+    again((hook,))
+    code_of = located(func, target, math)
+    sections = []
+    if schedule is not None:
+        statements = analyse(schedule).statements
+        sections.append(("schedule tree", tree_svg(schedule.tree())))
+        sections.append(("bytes and reuse", _reuse(statements, code_of.lines, target)))
+    rows = [Row(i.text, i.line, bool(i.moved)) for i in code_of.code]
+    sections.append(("loop IR and assembly", linked(code_of.lines, rows)))
+    sections.append(("instructions and registers", _registers(code_of, target)))
+    if schedule is not None:
+        sections.append(("roofline", _roofline(kernel, schedule, args, arrays)))
+    if steps:
+        sections.append(("loop IR of the schedule", folded(steps[0][1])))
+        sections.append(("passes", _passes(steps)))
+    sections.append(("LLVM", details("show LLVM", code(kernel.get_source("ll")))))
+    return View(f"{kernel.name} for {kernel.target}", sections)
+
+
+def _reuse(statements: Sequence[Statement], lines: Sequence[str], target: Target) -> str:
+    """What one run of each loop touches, and how often each byte of that is used."""
+    rows = []
+    for st in statements:
+        for level, loop in enumerate(st.loops):
+            touched = {a.tensor: _number(a.touched(level)) for a in st.accesses}
+            whole, inside = sum(touched.values()), _number(st.extent(level))
+            used = inside * sum(a.bytes * a.count for a in st.accesses)
+            words = f"{loop.stage}.{loop.name}"
+            rows.append(
+                (
+                    _named(words, loop.name, lines) if level >= st.own else words,
+                    st.name if not level else "",
+                    loop.kind,
+                    _number(loop.extent),
+                    ", ".join(f"{t} {bytes_text(n)}" for t, n in touched.items()),
+                    _fits(whole, target),
+                    f"{used / max(whole, 1):,.3g} times",
+                )
+            )
+    heads = ("loop", "statement", "kind", "iterations", "one run touches", "", "each byte is used")
+    return table(rows, heads)
+
+
+def _number(e: Expr | int) -> int:
+    n = e if isinstance(e, int) else const_int(e)
+    return 0 if n is None else n
+
+
+def _fits(n: int, target: Target) -> str:
+    levels = (("L1", target.l1_bytes), ("L2", target.l2_bytes), ("L3", target.l3_bytes))
+    return next((f"fits {name}" for name, size in levels if n <= size), "fits no cache")
+
+
+def _named(words: str, name: str, lines: Sequence[str]) -> str:
+    """The name of a loop; a button that marks it, if the loop IR has one loop of that name."""
+    found = [n for n, x in enumerate(lines, 1) if x.lstrip().startswith(f"for {name} in ")]
+    return Raw(chooser(words, found[0], ends(lines)[found[0] - 1])) if len(found) == 1 else words
+
+
+def _registers(made: Located, target: Target) -> str:
+    """Instructions, vector registers and moves to and from the stack: of the kernel and of each loop."""
+    last = ends(made.lines)
+    loops = [n for n, x in enumerate(made.lines, 1) if re.match(r"\s*for ", x)]
+    rows: list[tuple[object, ...]] = [("the kernel", *_counts(made, 0, len(made.lines)))]
+    for n in loops:
+        inner = [m for m in loops if n < m <= last[n - 1]]
+        words = made.lines[n - 1].strip().rstrip(":")
+        own = "" if inner else "innermost"
+        rows.append((Raw(chooser(words, n, last[n - 1])), *_counts(made, n, last[n - 1]), own))
+    note = f"<div>There are {target.vector_registers} vector registers of {target.vector_bits} bits.</div>"
+    return table(rows, ("loop", "instructions", "vector registers", "spills", "reloads", "")) + note
+
+
+def _counts(made: Located, low: int, high: int) -> tuple[int, int, int, int]:
+    mine = [i for i in made.code if not i.is_label and low <= i.line <= high]
+    vectors = {m[1] or m[2] for i in mine for m in _VECTOR.finditer(i.text)}
+    moved = [i.moved for i in mine]
+    return len(mine), len(vectors), moved.count("spill"), moved.count("reload")
+
+
+def _roofline(kernel: Module, schedule: Schedule, args: Sequence[Any], arrays: Sequence[Any]) -> str:
+    """The kernel below the roof, if there is something to time it on."""
+    if not arrays:
+        return "<div>tl.view(s, args, arrays=[a, b]), or f.view(a, b), times the kernel and draws it.</div>"
+    timing = kernel.benchmark(*arrays, seconds=SECONDS)
+    flops = analyse(schedule, accesses=False).flops
+    if not flops:
+        return f"<div>{escape(timing)}; its operations are not known, for its sizes are open.</div>"
+    p = position([a for a in args if isinstance(a, Tensor)], flops, timing.median)
+    return f"{roof(p)}<div>{escape(timing)}: {escape(p)}</div>"
 
 
 def _passes(steps: Sequence[tuple[str, str]]) -> str:
     """What each pass changed."""
-    made, idle, room = "", [], MOST // 2
+    made, idle, room = "", [], ROOM
     for (_, before), (name, after) in pairwise(steps):
         if before == after:
             idle.append(name)

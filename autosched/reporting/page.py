@@ -9,7 +9,22 @@ import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from .roofline import Position
+from tensorlang.display.plots import (
+    BLUE,
+    BOTTOM,
+    GREY,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    label,
+    line,
+    roof,
+    svg,
+)
+from tensorlang.roofline import Position
+
 from .search_quality import placed
 
 
@@ -35,8 +50,7 @@ class Shown(Protocol):
 LONG = 2000  # characters of a line
 CODE = 100_000  # characters of a schedule
 CORNERS, DOTS = 400, 2000  # of the curve
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 640, 250, 58, 14, 12, 44
-BLUE, GREY, RED = "#1f6feb", "#9aa4b2", "#c62828"
+RED = "#c62828"
 
 _STYLE = "".join(
     f".autosched {rule}".replace(".autosched {", ".autosched{")
@@ -76,7 +90,7 @@ def section(report: Shown) -> str:
     if report.curve:
         parts.append(f"<h2>Candidates and the best so far</h2>{_curve(r.costs, r.begun, r.flops)}")
     if report.roofline is not None:
-        parts.append(f"<h2>Why it is fast: its place under the roof</h2>{_roof(report.roofline)}")
+        parts.append(f"<h2>Why it is fast: its place under the roof</h2>{roof(report.roofline)}")
     if r.ranks:
         parts.append(f"<h2>What the model foresaw</h2>{_ranks([placed(pairs) for pairs in r.ranks])}")
     if report.weights:
@@ -102,18 +116,6 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
     )
 
 
-def _svg(body: str, label: str, height: int = HEIGHT) -> str:
-    return f'<svg viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" role="img" aria-label="{label}">{body}</svg>'
-
-
-def _text(x: float, y: float, text: str, anchor: str = "middle", more: str = "") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{text}</text>'
-
-
-def _line(x: float, y: float, x2: float, y2: float, colour: str, more: str = "") -> str:
-    return f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{colour}"{more}/>'
-
-
 def _curve(costs: Sequence[float], begun: float | None, flops: float) -> str:
     """A dot for each candidate, a tick at the bottom for each that failed, the best so far as a staircase."""
 
@@ -132,12 +134,12 @@ def _curve(costs: Sequence[float], begun: float | None, flops: float) -> str:
 
     step = _nice(top / 4)
     body = "".join(
-        _line(LEFT, y(k * step), WIDTH - RIGHT, y(k * step), "#e6e8ec")
-        + _text(LEFT - 6, y(k * step) + 4, f"{k * step:.4g}", "end")
+        line(LEFT, y(k * step), WIDTH - RIGHT, y(k * step), "#e6e8ec")
+        + label(LEFT - 6, y(k * step) + 4, f"{k * step:.4g}", "end")
         for k in range(int(top / step) + 1)
     )
     body += "".join(
-        _text(x(k), floor + 18, str(k))
+        label(x(k), floor + 18, str(k))
         for k in sorted({1, n, *range(int(_nice(n / 6)) or 1, n - n // 12, max(1, int(_nice(n / 6))))})
     )
     stride = -(-n // DOTS)
@@ -162,71 +164,12 @@ def _curve(costs: Sequence[float], begun: float | None, flops: float) -> str:
         f'stroke="{BLUE}" stroke-width="2.5"/>'
     )
     if begun is not None:
-        body += _line(LEFT, y(speed(begun)), WIDTH - RIGHT, y(speed(begun)), GREY, ' stroke-dasharray="5 4"')
-        body += _text(WIDTH - RIGHT, y(speed(begun)) + 14, "the schedule it began with", "end")
+        body += line(LEFT, y(speed(begun)), WIDTH - RIGHT, y(speed(begun)), GREY, ' stroke-dasharray="5 4"')
+        body += label(WIDTH - RIGHT, y(speed(begun)) + 14, "the schedule it began with", "end")
     said = f"{'GFLOP/s' if flops else '1000 a second'} over trials" + (
         ": dots are candidates, red ticks those that failed" if bad else ""
     )
-    return _svg(body + _text((WIDTH + LEFT) / 2, HEIGHT - 6, said), "best so far over trials")
-
-
-def _roof(p: Position) -> str:
-    """Attainable speed over operations a byte, both logarithmic: the slope of bandwidth, the flat of
-    arithmetic, and the best."""
-    ridge = p.peaks.flops / p.peaks.bandwidth
-    low, high = math.log10(min(p.intensity, ridge) / 8), math.log10(max(p.intensity, ridge) * 8)
-    bottom = math.log10(min(p.attained, p.peaks.bandwidth * 10**low)) - 0.3
-    top = math.log10(max(p.peaks.flops, p.attained)) + 0.2
-    decades = [
-        m * 10.0**k
-        for k in range(math.floor(bottom), math.ceil(top))
-        for m in ((1, 2, 5) if top - bottom < 2.5 else (1,))
-    ]
-    floor = HEIGHT - BOTTOM
-
-    def x(intensity: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (math.log10(intensity) - low) / (high - low)
-
-    def y(v: float) -> float:
-        return floor - (floor - TOP) * (math.log10(v) - bottom) / (top - bottom)
-
-    body = "".join(
-        _line(LEFT, y(v), WIDTH - RIGHT, y(v), "#e6e8ec") + _text(LEFT - 6, y(v) + 4, f"{v / 1e9:g}", "end")
-        for v in decades
-        if bottom <= math.log10(v) <= top
-    )
-    body += "".join(
-        _text(x(10.0**k), floor + 18, f"{10.0**k:g}") for k in range(math.ceil(low), math.floor(high) + 1)
-    )
-    body += (
-        f'<path d="M{x(10**low):.1f} {y(p.peaks.bandwidth * 10**low):.1f}L{x(ridge):.1f} '
-        f'{y(p.peaks.flops):.1f}H{WIDTH - RIGHT}" fill="none" '
-        f'stroke="{GREY}" stroke-width="2"/>'
-    )
-    body += _text(
-        WIDTH - RIGHT,
-        y(p.peaks.flops) - 6,
-        f"{p.peaks.flops / 1e9:.0f} GFLOP/s, {p.peaks.threads} threads",
-        "end",
-    )
-    halfway = math.sqrt(10**low * ridge)
-    body += _text(
-        x(halfway) - 8, y(p.peaks.bandwidth * halfway) - 8, f"{p.peaks.bandwidth / 1e9:.0f} GB/s", "end"
-    )
-    body += _line(x(p.intensity), y(p.attained), x(p.intensity), y(p.roof), BLUE, ' stroke-dasharray="3 3"')
-    body += f'<circle cx="{x(p.intensity):.1f}" cy="{y(p.attained):.1f}" r="5" fill="{BLUE}"/>'
-    side, anchor = (10, "start") if x(p.intensity) < WIDTH * 0.6 else (-10, "end")
-    body += _text(
-        x(p.intensity) + side,
-        y(p.attained) + 16,
-        f"{p.attained / 1e9:.1f} GFLOP/s, {p.share:.0%} of the roof",
-        anchor,
-    )
-    return _svg(
-        body
-        + _text((WIDTH + LEFT) / 2, HEIGHT - 6, "GFLOP/s over operations for each byte of the arguments"),
-        "roofline",
-    )
+    return svg(body + label((WIDTH + LEFT) / 2, HEIGHT - 6, said), "best so far over trials")
 
 
 def _ranks(groups: Sequence[Sequence[tuple[int, int]]]) -> str:
@@ -242,10 +185,10 @@ def _ranks(groups: Sequence[Sequence[tuple[int, int]]]) -> str:
 
     dots = [p for places in groups for p in places]
     path = "".join(f"M{x(m):.0f} {y(c):.0f}h0" for m, c in dots[:: -(-len(dots) // DOTS)])
-    body = _line(x(0.5), y(0.5), x(most + 0.5), y(most + 0.5), GREY, ' stroke-dasharray="5 4"')
+    body = line(x(0.5), y(0.5), x(most + 0.5), y(most + 0.5), GREY, ' stroke-dasharray="5 4"')
     body += f'<path d="{path}" fill="none" stroke="{BLUE}" stroke-width="5" stroke-linecap="round"/>'
     said = "place by the clock over place by the model, the fastest at the top left"
-    return _svg(body + _text(LEFT, HEIGHT - 6, said, "start"), "ranks of the model")
+    return svg(body + label(LEFT, HEIGHT - 6, said, "start"), "ranks of the model")
 
 
 def _bars(weights: Sequence[tuple[str, float]]) -> str:
@@ -253,13 +196,13 @@ def _bars(weights: Sequence[tuple[str, float]]) -> str:
     body = ""
     for k, (name, share) in enumerate(weights):
         y = 4 + 20 * k
-        body += _text(150, y + 12, html.escape(name[:40]), "end")
+        body += label(150, y + 12, html.escape(name[:40]), "end")
         body += (
             f'<rect x="158" y="{y}" width="{400 * share / widest:.1f}" height="15" fill="{BLUE}" '
             'opacity=".75"/>'
         )
-        body += _text(166 + 400 * share / widest, y + 12, f"{share:.0%}", "start")
-    return _svg(body, "weights of features", 20 * len(weights) + 8)
+        body += label(166 + 400 * share / widest, y + 12, f"{share:.0%}", "start")
+    return svg(body, "weights of features", 20 * len(weights) + 8)
 
 
 def _nice(v: float) -> float:

@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from tensorlang.roofline import peak_flops
+
 from ..records import Record
-from .roofline import peak_flops
 from .units import best_text
 
 if TYPE_CHECKING:

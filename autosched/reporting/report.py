@@ -14,13 +14,13 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.entries import public
+from tensorlang.roofline import Position, position
 
 from ..records import Record
 from ..task import SearchTask
 from ..whole_files import write_whole
 from .page import document, section
 from .plot import rank_plot, tuning_curve
-from .roofline import Position, position
 from .search_quality import gain_text, machine_text, model_text, placed, sketch_texts
 from .units import best_text, seconds_text, shares_text
 

@@ -28,11 +28,11 @@ import numpy as np
 import tensorlang as tl
 from autosched import SearchTask, tune
 from autosched.measure import Measurer, Stages
-from autosched.reporting.roofline import peak_flops
 from autosched.space.rules import Where
 from autosched.space.sketch import derive
 from autosched.tuning.extract import pieces_of
 from tensorlang import te
+from tensorlang.roofline import peak_flops
 
 from .suites import declared
 from .urgent import urgent

@@ -15,8 +15,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 import tensorlang as tl
-from autosched.reporting.roofline import CHAINS, multiply_adds
 from tensorlang import te
+from tensorlang.roofline import CHAINS, multiply_adds
 
 from .case import Case, aligned
 from .measure import take_turns

@@ -1,6 +1,15 @@
 """Machine code from the loop IR. Knows expressions, the loop IR and targets; never sees schedules or tensors
 of the language."""
 
-from .llvm import CompiledCode, compile_ll, emit, emit_export, kernel_signature
+from .llvm import CompiledCode, Instruction, Located, compile_ll, emit, emit_export, kernel_signature, located
 
-__all__ = ["CompiledCode", "compile_ll", "emit", "emit_export", "kernel_signature"]
+__all__ = [
+    "CompiledCode",
+    "Instruction",
+    "Located",
+    "compile_ll",
+    "emit",
+    "emit_export",
+    "kernel_signature",
+    "located",
+]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from .html import MANY, bars, box, code, coloured, details, escape, folded, strip, table, text
+from .html import MANY, Raw, bars, box, code, coloured, details, escape, folded, strip, table, text
 from .tree import tree_svg
 
 __all__ = [
     "MANY",
+    "Raw",
     "bars",
     "box",
     "code",

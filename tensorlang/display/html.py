@@ -61,19 +61,23 @@ def details(title: str, inside: str, *, open: bool = False) -> str:
     return f"<details{' open' if open else ''}><summary>{escape(title)}</summary>{inside}</details>"
 
 
+class Raw(str):
+    """A cell of a table that is HTML already."""
+
+    __slots__ = ()
+
+
 def table(rows: Iterable[Sequence[object]], header: Sequence[str] = ()) -> str:
     """Rows of text; numbers stand right."""
     head = f"<tr>{''.join(f'<th>{escape(h)}</th>' for h in header)}</tr>" if header else ""
-    body = "".join(
-        "<tr>"
-        + "".join(
-            f'<td class="n">{escape(c)}</td>' if isinstance(c, int | float) else f"<td>{escape(c)}</td>"
-            for c in r
-        )
-        + "</tr>"
-        for r in rows
-    )
+    body = "".join(f"<tr>{''.join(map(_cell, r))}</tr>" for r in rows)
     return f"<table>{head}{body}</table>"
+
+
+def _cell(x: object) -> str:
+    if isinstance(x, int | float):
+        return f'<td class="n">{escape(x)}</td>'
+    return f"<td>{x if isinstance(x, Raw) else escape(x)}</td>"
 
 
 def bars(rows: Iterable[tuple[str, float, str]]) -> str:

@@ -60,6 +60,9 @@ class Tools(Protocol):
         """A copy of the kernel that takes the time of its outermost loop nests and, if ``deep``, of those
         within them."""
 
+    def view(self, kernel: Module, arrays: Sequence[Any]) -> Any:
+        """The page of the kernel."""
+
 
 class Plan:
     """Everything a call needs; it never points back to its Module, so that dropping the Module frees the code
@@ -353,6 +356,20 @@ class Module:
             )
 
         return evaluator
+
+    def view(self, *arrays: Any) -> Any:
+        """A page that shows how the kernel came to be, in a notebook or ``f.view().save("view.html")``:
+        schedule tree, loop IR beside its assembly, registers, passes; see ``tl.view``. With arrays to call it
+        on, the kernel is timed and drawn below the roof of this machine. Raises TensorLangError for a kernel
+        that was loaded.
+        """
+        if self._tools is None:
+            raise TensorLangError(
+                f"view: {self.name} was loaded, not built here",
+                because="the loops it was made from are not at hand",
+                try_='build it again; f.get_source("asm") is the text that was saved with it',
+            )
+        return self._tools.view(self, arrays)
 
     def profile(self, *args: Any, seconds: float = 0.5) -> profile.Profile:
         """Where the time goes: the share of each outer loop nest, and of the nests within it where that can

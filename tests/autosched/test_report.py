@@ -16,11 +16,11 @@ from rich.console import Console
 import tensorlang as tl
 from autosched import Record, SearchTask, TuneResult, tune
 from autosched.reporting.progress import Lines, Live, Notebook, Standing, reporter
-from autosched.reporting.roofline import LARGEST, SMALLEST, Peaks, Position, bytes_text, peaks, position
 from autosched.reporting.search_quality import gain_text, machine_text, model_text, placed, sketch_texts
 from autosched.reporting.units import best_text, seconds_text
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
+from tensorlang.roofline import LARGEST, SMALLEST, Peaks, Position, bytes_text, peaks, position
 
 from .workloads import Pretend, matmul
 
@@ -209,8 +209,8 @@ def test_the_roof_of_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
         asked.append(size)
         return 4e9
 
-    monkeypatch.setattr("autosched.reporting.roofline._bandwidth", bandwidth)
-    monkeypatch.setattr("autosched.reporting.roofline._flops", lambda threads: 100e9)
+    monkeypatch.setattr("tensorlang.roofline._bandwidth", bandwidth)
+    monkeypatch.setattr("tensorlang.roofline._flops", lambda threads: 100e9)
     p = position(matmul(64, 64, 64), 2 * 64**3, 1e-4)
     assert (
         asked == [3 * 64 * 64 * 4]

@@ -67,7 +67,20 @@ ROOMS: dict[str, set[str]] = {
     "commands": {"errors", "frontends", "peers", "runtime"},
     "__main__": {"__init__", "errors", "passes", "calibrate", "commands", "migrate"},
     "interpreter": {"build", "display", "errors", "loopir", "schedule"},
-    "view": {"build", "display", "errors", "loopir", "passes", "schedule", "target"},
+    "view": TE
+    | {
+        "analysis",
+        "build",
+        "codegen",
+        "display",
+        "loopir",
+        "passes",
+        "roofline",
+        "runtime",
+        "schedule",
+        "target",
+    },
+    "roofline": {"analysis", "build", "runtime", "schedule", "target", "te"},
     "migrate": {"errors"},  # asks modules by name
     "calibrate": {"analysis", "build", "errors", "runtime", "schedule", "target", "te"},
 }
@@ -100,6 +113,8 @@ PUBLIC_ONLY = {
         "tensorlang.lazy",
         "tensorlang.options",
         "tensorlang.display",
+        "tensorlang.display.plots",
+        "tensorlang.roofline",
     },
 }
 
@@ -146,6 +161,7 @@ LAZY = {
         "tensorlang/build.py",
         "tensorlang.recipes.default_schedule",
     ): "recipes bring all operators; only who has no schedule needs them",
+    ("tensorlang/build.py", "tensorlang.view"): "pages are drawn for who asks for one",
     ("tensorlang/torch.py", "tensorlang"): "torch takes seconds to import, and may be missing",
     (
         "tensorlang/analysis/cost_tables.py",

@@ -10,5 +10,15 @@ file that runs LLVM.
 from .compile import CompiledCode, compile_ll
 from .export import emit_export
 from .function import emit, kernel_signature
+from .located import Instruction, Located, located
 
-__all__ = ["CompiledCode", "compile_ll", "emit", "emit_export", "kernel_signature"]
+__all__ = [
+    "CompiledCode",
+    "Instruction",
+    "Located",
+    "compile_ll",
+    "emit",
+    "emit_export",
+    "kernel_signature",
+    "located",
+]

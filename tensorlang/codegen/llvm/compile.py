@@ -81,6 +81,20 @@ def compile_ll(
     return CompiledCode(code, ll, target, opt_level, seconds)
 
 
+def commented_assembly(ll: str, target: Target) -> str:
+    """The assembly of a module with LLVM's own remarks, such as what is a spill."""
+    machine = _machine(target, 2)
+
+    def make(module: llvm.ModuleRef) -> str:
+        machine.set_asm_verbosity(True)
+        try:
+            return machine.emit_assembly(module)  # type: ignore[no-any-return]
+        finally:
+            machine.set_asm_verbosity(False)
+
+    return _made(ll, target, 2, make)[0]
+
+
 def _made(
     ll: str,
     target: Target,

@@ -18,7 +18,7 @@ from ...core.dtype import DType
 from ...expr import linear
 from ...expr.nodes import And, Const, Expr, IfThenElse, Or, Var
 from ...expr.walk import variables
-from ...loopir.stmt import Buffer, Load
+from ...loopir.stmt import Buffer, Load, Stmt
 from ...target import Target
 from . import types
 from .text import Block, Function, Module
@@ -108,6 +108,8 @@ class Emitter:
         self.may_fail = False
         self._by_buffer: dict[Buffer, list[tuple[dict[Any, str], Any]]] = {}
         self._homes: dict[Expr, int] = {}
+        self._located = module.located(function)
+        self._mark = self._marked(0)
 
     # -- instructions ----------------------------------------------------------------------------------------
 
@@ -119,12 +121,28 @@ class Emitter:
     def ins(self, text: str) -> str:
         """An instruction with a result; its name."""
         name = self.function.fresh()
-        self.scopes[self.at].block.lines.append(f"  {name} = {text}")
+        self.scopes[self.at].block.lines.append(f"  {name} = {text}{self._mark}")
         return name
 
     def do(self, text: str) -> None:
         """An instruction without a result."""
-        self.scopes[self.at].block.lines.append(f"  {text}")
+        self.scopes[self.at].block.lines.append(f"  {text}{self._mark}")
+
+    def mark(self, s: Stmt) -> str:
+        """From here on, instructions belong to a statement, where lines are asked for. What they belonged to
+        before, for ``unmark``."""
+        before, lines = self._mark, self.module.lines
+        if lines is not None and id(s) in lines:
+            self._mark = self._marked(lines[id(s)])
+        return before
+
+    def unmark(self, before: str) -> None:
+        self._mark = before
+
+    def _marked(self, line: int) -> str:
+        return self._located and (
+            f", !dbg {self.module.node(f'!DILocation(line: {line}, scope: {self._located})')}"
+        )
 
     def call(
         self, result: str, name: str, *args: tuple[str, str], flags: str = "", attributes: str = ""

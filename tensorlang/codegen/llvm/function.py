@@ -38,7 +38,7 @@ def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default") ->
         )
     module = Module(target)
     for func in [funcs] if isinstance(funcs, Func) else funcs:
-        kernel(module, promote(func), math, _entry)
+        kernel(module, promote(func), math, entry_of)
     return module.text()
 
 
@@ -88,7 +88,8 @@ def scalar_type(module: Module, v: Var) -> str:
     return "i64" if v.dtype.is_index else types.register_type(v.dtype, module.target)
 
 
-def _entry(module: Module, func: Func, name: str) -> Function:
+def entry_of(module: Module, func: Func, name: str) -> Function:
+    """The function that the runtime calls: it takes arguments apart and passes them to the body."""
     entry = Function(
         f"define i32 @{name}(ptr readonly captures(none) %buffers, ptr readonly captures(none) %scalars) #0"
     )

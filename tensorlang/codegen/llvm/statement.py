@@ -50,9 +50,11 @@ def emit(em: Emitter, s: Stmt) -> None:
 def emitted(em: Emitter, s: Stmt) -> Steps[None]:
     """The same in steps, of which the rules for statements that hold others are made."""
     em.at = em.depth
+    before = em.mark(s)
     inner = rules(s)(em, s)
     if inner is not None:
         yield inner
+    em.unmark(before)
 
 
 def written(s: Stmt) -> frozenset[Buffer]:

@@ -6,6 +6,9 @@ a block after the branch that leaves it was written: that is how loop-invariant 
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+
 from ...core.names import NameSupply
 from ...interface.signature import Check
 from ...target import Target
@@ -56,8 +59,9 @@ class Function:
 class Module:
     """One module: function texts and the external functions they call."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, lines: Mapping[int, int] | None = None) -> None:
         self.target = target
+        self.lines = lines  # of a text of the kernel, by the id of the statement that each shows
         self.functions: list[Function] = []
         self._declared: dict[str, str] = {}
         self._names = NameSupply(separator=".")
@@ -95,7 +99,37 @@ class Module:
 
     def note(self, text: str) -> str:
         """The number of a node of metadata."""
-        return self._notes.setdefault(f"!{{{text}}}", f"!{len(self._notes)}")
+        return self.node(f"!{{{text}}}")
+
+    def node(self, text: str) -> str:
+        """The same for a node that is written in full."""
+        return self._notes.setdefault(text, f"!{len(self._notes)}")
+
+    @functools.cached_property
+    def _unit(self) -> tuple[str, str]:
+        """The nodes that say that locations are lines of one text: the unit, and that it has a version."""
+        file = self.node('!DIFile(filename: "loops", directory: "")')
+        return self.node(
+            f"distinct !DICompileUnit(language: DW_LANG_C, file: {file}, isOptimized: true, "
+            "emissionKind: LineTablesOnly)"
+        ), self.node('!{i32 2, !"Debug Info Version", i32 3}')
+
+    def _named(self) -> str:
+        unit, version = self._unit
+        return f"!llvm.dbg.cu = !{{{unit}}}\n!llvm.module.flags = !{{{version}}}"
+
+    def located(self, function: Function) -> str:
+        """The node that locations in a function name; nothing where lines are not asked for."""
+        if self.lines is None:
+            return ""
+        unit, _ = self._unit
+        name = function.head.partition("@")[2].partition("(")[0]
+        scope = self.node(
+            f'distinct !DISubprogram(name: "{name}", unit: {unit}, spFlags: DISPFlagDefinition, '
+            f"type: {self.node('!DISubroutineType(types: ' + self.node('!{}') + ')')})"
+        )
+        function.head += f" !dbg {scope}"
+        return scope
 
     def claim(self, name: str) -> bool:
         """Take a function name; False when it is taken already: the function is there."""
@@ -121,6 +155,9 @@ class Module:
             "\n".join(self._declared.values()),
             "\n".join(f"{name} = {text}" for text, name in self._constants.items()),
             "\n".join(f"{name} = {text}" for text, name in self._notes.items()),
+            f"!llvm.dbg.cu = !{{{self._unit[0]}}}\n!llvm.module.flags = !{{{self._unit[1]}}}"
+            if self.lines
+            else "",
             attributes,
         ]
         return "\n\n".join(p for p in parts if p) + "\n"

@@ -1,5 +1,5 @@
 """How fast this machine could be, measured by two kernels of our own, and where a result stands below that
-(Williams, Waterman, Patterson: "Roofline", CACM 2009). Knows tensorlang's public names.
+(Williams, Waterman, Patterson: "Roofline", CACM 2009). Knows how to build kernels.
 """
 
 from __future__ import annotations
@@ -10,9 +10,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-import tensorlang as tl
-from tensorlang import te
-from tensorlang.analysis import Sizes
+from . import te
+from .analysis import Sizes
+from .build import build, compile
+from .runtime import Module, num_threads
+from .schedule.schedule import Schedule, create_schedule
+from .target import Target
 
 CHAINS = 12  # independent sums: latency (4) times throughput (2) of a multiply-add, and some
 STEPS = 1 << 14
@@ -62,12 +65,12 @@ def peaks(size: int = LARGEST) -> Peaks:
     """The peaks of this process for arrays of ``size`` bytes together, by default too many for any cache;
     measured once for each size and number of threads."""
     size = min(max(size, SMALLEST), LARGEST)
-    return Peaks(peak_flops(), _bandwidth(tl.num_threads(), size), tl.num_threads(), size)
+    return Peaks(peak_flops(), _bandwidth(num_threads(), size), num_threads(), size)
 
 
 def peak_flops() -> float:
     """Operations a second in float32."""
-    return _flops(tl.num_threads())
+    return _flops(num_threads())
 
 
 def position(tensors: Sequence[te.Tensor], flops: float, seconds: float) -> Position:
@@ -90,16 +93,16 @@ def bytes_text(n: float) -> str:
     return f"{n:.0f} B"
 
 
-def multiply_adds(threads: int, steps: int) -> tuple[tl.Module, int, int]:
+def multiply_adds(threads: int, steps: int) -> tuple[Module, int, int]:
     """``loop(v, x)``, its operations, and the lanes of a register: a Horner chain in each of ``CHAINS``
     vector registers of each thread, x ← x · ½ + v, ``steps`` times with no memory in sight. ``v:
     float32[lanes]``, ``x: float32[threads, CHAINS, lanes]``."""
-    lanes = tl.Target.host().vector_lanes("float32")
+    lanes = Target.host().vector_lanes("float32")
     values = te.placeholder((lanes,), name="v")
     chain = te.comm_reducer(lambda x, v: x * 0.5 + v, lambda dtype: te.const(0.0, dtype), name="chain")
     k = te.reduce_axis((0, steps), name="k")
     out = te.compute((threads, CHAINS, lanes), lambda t, i, j: chain(values[j], axis=k), name="x")
-    s: tl.Schedule = te.create_schedule(out.op)
+    s: Schedule = create_schedule(out.op)
     registers = s[s.cache_write(out, "local")]
     thread, i, j = s[out].op.axis
     s[out].parallel(thread)
@@ -109,7 +112,7 @@ def multiply_adds(threads: int, steps: int) -> tuple[tl.Module, int, int]:
         stage.unroll(row)
         stage.vectorize(column)
     registers.reorder(*registers.op.reduce_axis, *registers.op.axis)
-    return tl.build(s, [values, out], name="multiply_adds"), 2 * threads * CHAINS * lanes * steps, lanes
+    return build(s, [values, out], name="multiply_adds"), 2 * threads * CHAINS * lanes * steps, lanes
 
 
 @functools.cache
@@ -124,6 +127,6 @@ def _bandwidth(threads: int, size: int) -> float:
     """c ← a + b · ¼, by the default schedule, over three arrays of ``size`` bytes together."""
     n = size // 12
     a, b = te.placeholder((n,), name="a"), te.placeholder((n,), name="b")
-    f = tl.compile([a, b, te.compute((n,), lambda i: a[i] + b[i] * 0.25, name="c")], name="triad")
+    f = compile([a, b, te.compute((n,), lambda i: a[i] + b[i] * 0.25, name="c")], name="triad")
     arrays = [np.ones(n, np.float32) for _ in range(3)]
     return 12 * n / min(f.benchmark(*arrays, seconds=SECONDS).min for _ in range(TRIES))
