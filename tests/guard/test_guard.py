@@ -6,21 +6,17 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 
 import pytest
+
+from tests.fresh import python
 
 ROUNDS = os.environ.get("TENSORLANG_FUZZ_ROUNDS")
 
 
-def python(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=3000)
-
-
 def runs_clean(*arguments: str) -> tuple[int, int]:
     """(pairs, runs) of a process that must end well."""
-    done = python("-m", "tests.guard.run", *arguments)
+    done = python("import tests.guard.run as r; raise SystemExit(r.main())", *arguments, timeout=3000)
     told = [line for line in done.stdout.splitlines() if line.startswith("@")]
     assert done.returncode == 0, (
         f"ended with {done.returncode} in {told[-1] if told else 'the first pair'}; "
@@ -83,7 +79,7 @@ def test_the_guards_guard() -> None:
         (False, 4096, 1024): True,
     }
     words = {case: " ".join(str(int(x)) for x in case) for case in cases}
-    told = python("-c", OUTSIDE, *words.values()).stdout.splitlines()
+    told = python(OUTSIDE, *words.values()).stdout.splitlines()
     for case, dies in cases.items():
         assert f"@ inside {words[case]}" in told, case
         assert (f"@ outside {words[case]}" in told) != dies, case
@@ -107,6 +103,6 @@ print(run_pair(Arena(), [A, B], [B], {"A": (0, 5)}, s, ({},), "masks dropped"))
 
 
 def test_a_load_without_its_mask_is_found_though_its_result_is_right() -> None:
-    done = python("-c", UNMASKED)
+    done = python(UNMASKED)
     last = done.stdout.splitlines()[-1]
     assert done.returncode < 0 and "arrays at the end" in last, (done.returncode, done.stdout, done.stderr)

@@ -3,10 +3,8 @@ independent, and how a sum is split over threads is the schedule's decision, nev
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.codegen.llvm import parallel
 from tensorlang.runtime import threads
+from tests.fresh import python
 
 RUNS = 20
 rng = np.random.default_rng(3)
@@ -125,12 +124,6 @@ for _ in range(5):
     assert (f(x, 3) == x * 3 + 3).all()
     assert (f(x, 100_000)[0] > 0).all()
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = python(script)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "main: no memory for its temporary buffers; its outputs are incomplete\n" * 5

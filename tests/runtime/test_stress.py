@@ -8,13 +8,12 @@ milliseconds; it ends as any program does, through the interpreter's own finalis
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.fresh import python
+
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="forks; the pool is for Linux")
 FUZZ = pytest.mark.skipif(
     "TENSORLANG_FUZZ_ROUNDS" not in os.environ, reason="TENSORLANG_FUZZ_ROUNDS is not set"
@@ -211,16 +210,7 @@ print("all well")
 
 
 def run(script: str, times: int) -> None:
-    try:
-        done = subprocess.run(
-            [sys.executable, "-c", HEAD + script.replace("TIMES", str(times))],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=300 + 6 * times,
-        )
-    except subprocess.TimeoutExpired as hang:
-        pytest.fail(f"hangs; said {hang.stdout!r} {hang.stderr!r}")
+    done = python(HEAD + script.replace("TIMES", str(times)), timeout=300 + 6 * times)
     assert done.returncode == 0 and "all well" in done.stdout, done.stdout + done.stderr
 
 

@@ -4,20 +4,18 @@ floating-point mode. No times are asserted."""
 from __future__ import annotations
 
 import platform
-import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tensorlang.errors import TensorLangError
 from tensorlang.runtime import num_threads, set_num_threads, threads
+from tests.fresh import python
 
 from . import kernels
 
-ROOT = Path(__file__).parents[2]
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the pool is for Linux")
 
 
@@ -130,9 +128,7 @@ from tensorlang.runtime import *
 from tensorlang.runtime import threads as pool
 pool.processors = {processors}
 """
-    done = subprocess.run(
-        [sys.executable, "-c", head + script], cwd=ROOT, capture_output=True, text=True, timeout=600
-    )
+    done = python(head + script)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

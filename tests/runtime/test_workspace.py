@@ -6,10 +6,8 @@ from __future__ import annotations
 import ctypes
 import itertools
 import resource
-import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,6 +17,7 @@ from tensorlang import options, te
 from tensorlang.errors import TensorLangError
 from tensorlang.native import memory
 from tensorlang.runtime import workspace
+from tests.fresh import python
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is kept on Linux only")
 MIB = 1 << 20
@@ -163,13 +162,7 @@ resource.setrlimit(resource.RLIMIT_AS, (now + 100 * MIB, now + 100 * MIB))
 p = a.alloc(260 * MIB)
 print(p is not None, a.alloc(260 * MIB) is None, a.release())
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
+    done = python(script)
     assert done.stdout == "True True 0\n", done.stdout + done.stderr
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-from tests.house.source import ROOT
+from tests.fresh import python
 
 CODE = """
 import sys, types
@@ -33,5 +30,5 @@ except tl.TensorLangError as error:
 )
 def test_a_torch_that_is_missing_or_not_known_is_told(version, module, words):
     code = CODE.format(version=version, module=module)
-    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert all(w in found.stdout for w in words), found.stdout
+    found = python(code)
+    assert found.returncode == 0 and all(w in found.stdout for w in words), found
