@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,7 +25,7 @@ from torch._functorch.partitioners import min_cut_rematerialization_partition
 from . import artefacts, composite
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
-from .region import Region
+from .region import Counts, Region
 from .settings import SWITCH, Settings, log, settings_of, told
 from .table import OPERATORS
 
@@ -32,22 +33,29 @@ from .table import OPERATORS
 @dataclass
 class Compiled:
     """A graph that torch handed over: ``kind`` forward, backward or inference, its operators, those that
-    stay in torch with the reasons, and its regions."""
+    stay in torch with the reasons, and what happened to its regions. These go with the graph."""
 
     kind: str
     nodes: int
     seconds: float = 0.0  # to cut it and to make its engines
     left: dict[str, tuple[str, str]] = field(default_factory=dict)  # node → operator, reason
-    regions: list[Region] = field(default_factory=list)
+    counts: list[Counts] = field(default_factory=list)
     reason: str = ""  # why all of it stays in torch
+    held: list[weakref.ref[Region]] = field(default_factory=list, repr=False)
+
+    @property
+    def regions(self) -> list[Region]:
+        """Those that are still there."""
+        return [r for r in (ref() for ref in self.held) if r is not None]
 
     @property
     def taken(self) -> int:
         """How many of the operators engines compute."""
-        return sum(r.counts.nodes for r in self.regions if not r.counts.reason)
+        return sum(c.nodes for c in self.counts if not c.reason)
 
 
-GRAPHS: list[Compiled] = []  # of this process, in the order they came
+GRAPHS: list[Compiled] = []  # the latest of this process, in the order they came
+MOST = 10_000
 
 
 def tensorlang(
@@ -117,6 +125,7 @@ class Graph:
         self.settings = settings
         self.compiled = Compiled(kind, sum(_computes(n) for n in gm.graph.nodes))
         GRAPHS.append(self.compiled)
+        del GRAPHS[:-MOST]
         self._run: Callable[..., Any] | None = None
         self._lock = threading.Lock()
 
@@ -149,7 +158,8 @@ class Graph:
                 break
             except Refused as error:
                 refused[error.node.name] = error.reason
-        self.compiled.regions = list(regions.values())
+        self.compiled.counts = [r.counts for r in regions.values()]
+        self.compiled.held = [weakref.ref(r) for r in regions.values()]
         self.compiled.left = {n.name: (name_of(n), why) for n, why in whole.left.items()}
         for n, why in whole.left.items():
             if why:

@@ -1,5 +1,6 @@
-"""Torch's own samples (OpInfo) for the operators of the table: our te, evaluated by the numpy reference, beside eager.
-The default run takes the first samples of some operators, ``-m fuzz`` all operators and types."""
+"""Torch's own samples (OpInfo) for the operators of the table, forward and backward: our te, evaluated by the numpy
+reference, beside eager. The default run takes the first samples of some operators, ``-m fuzz`` all operators and
+types."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ from tensorlang.frontends.torch import OPERATORS  # noqa: E402
 from tensorlang.frontends.torch.importer import Importer, Refused  # noqa: E402
 from tensorlang.frontends.torch.tensors import held, tensor_of  # noqa: E402
 
-TYPES = (torch.float32, torch.float64, torch.int64, torch.bool)
+TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool)
 SOME = [
     "add",
     "clamp",
@@ -92,53 +93,93 @@ def ours(f, args, kwargs, out):
     return [tensor_of(np.array(values[v], order="C")) for v in g.outputs]
 
 
-def check(info, kind, samples, seen):
-    """Compare the calls that samples of an operator make; how many agree."""
+def calls_of(info, sample, backward):
+    """The calls of operators of the table that a sample makes, and its own where torch takes it apart."""
+    given = (sample.input, *sample.args)
+    with torch.set_grad_enabled(backward), Calls() as mode:
+        out = info(*given, **sample.kwargs)
+        if backward:
+            made = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor) and t.requires_grad]
+            torch.autograd.backward(made, [torch.ones_like(t) for t in made])
+    return mode.calls if backward else [*mode.calls, *whole(info, given, sample.kwargs)]
+
+
+def whole(info, given, kwargs):
+    """The call of the operator itself, which torch takes apart before others see it."""
+    name = info.aten_name or info.name
+    try:
+        overload = torch._C._jit_resolve_packet(f"aten::{name}", *given, **kwargs)
+        f = getattr(getattr(torch.ops.aten, name), overload)
+        if str(f) in OPERATORS and not f._schema.is_mutable:
+            before = copied((given, kwargs))
+            with torch.no_grad():
+                return [(f, *before, copied(f(*given, **kwargs)))]
+    except (AttributeError, RuntimeError, TypeError):  # samples have another order of arguments
+        pass
+    return []
+
+
+def compare(f, args, kwargs, out):
+    """Whether an operator gives what torch gives; None where it is not taken."""
+    try:
+        found = ours(f, args, kwargs, out)
+    except Refused:  # runs in torch
+        return None
+    first = 1 if any(w in str(f) for w in ORDER_IS_FREE) else None
+    for a, b in list(zip(found, tree_leaves(out), strict=True))[:first]:
+        if "empty" in str(f):
+            assert a.shape == b.shape and a.dtype == b.dtype
+        else:
+            torch.testing.assert_close(
+                a, b, equal_nan=True, msg=lambda m: f"{f}{shown(args)}{shown(kwargs)}\n{m}"
+            )
+    return True
+
+
+def shown(tree):
+    return tree_map(lambda x: (x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x, tree)
+
+
+def check(info, kind, samples, seen, backward=False, wrong=None):
+    """Compare the calls that samples of an operator make; how many agree. Those that do not are put into
+    ``wrong``."""
     agree = 0
-    for sample in itertools.islice(info.sample_inputs("cpu", kind), samples):
-        mode = Calls()
-        with torch.no_grad(), mode:
-            info(sample.input, *sample.args, **sample.kwargs)
-        for f, args, kwargs, out in mode.calls:
-            seen[f, kind] += 1
+    for sample in itertools.islice(info.sample_inputs("cpu", kind, requires_grad=backward), samples):
+        try:
+            calls = calls_of(info, sample, backward)
+        except (RuntimeError, NotImplementedError, TypeError):  # samples that do not run here
+            continue
+        for f, args, kwargs, out in calls:
             size = sum(t.numel() for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor))
-            if seen[f, kind] > samples or size > MOST:
+            if seen[f, kind] >= samples or size > MOST:
                 continue
+            seen[f, kind] += 1
             try:
-                found = ours(f, args, kwargs, out)
-            except Refused:  # runs in torch
-                continue
-            theirs = tree_leaves(out)
-            for a, b in list(zip(found, theirs, strict=True))[
-                : 1 if any(w in str(f) for w in ORDER_IS_FREE) else None
-            ]:
-                if "empty" in str(f):
-                    assert a.shape == b.shape and a.dtype == b.dtype
-                else:
-                    torch.testing.assert_close(
-                        a, b, equal_nan=True, msg=lambda m, f=f, args=args: f"{f}{args}\n{m}"
-                    )
-            agree += 1
+                agree += compare(f, args, kwargs, out) is True
+            except AssertionError as error:
+                if wrong is None:
+                    raise
+                wrong.append((str(f), str(kind), str(error)[:600]))
     return agree
 
 
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("name", SOME)
-def test_samples_of_torchs_own_tests(name):
+def test_samples_of_torchs_own_tests(name, backward):
     (info, *_) = [i for i in op_db if i.name == name]
-    kinds = [t for t in TYPES if t in info.supported_dtypes("cpu")]
-    assert all(check(info, t, 3, Counter()) for t in kinds)
+    taken = (info.supported_backward_dtypes if backward else info.supported_dtypes)("cpu")
+    kinds = [t for t in TYPES if t in taken]
+    assert all(check(info, t, 3, Counter(), backward) for t in kinds)
 
 
 @pytest.mark.fuzz
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize("kind", TYPES, ids=str)
-def test_all_samples_of_torchs_own_tests(kind):
-    seen, wrong, agree = Counter(), {}, 0
+def test_all_samples_of_torchs_own_tests(kind, backward):
+    seen, wrong, agree = Counter(), [], 0
     for info in op_db:
-        if kind in info.supported_dtypes("cpu"):
-            try:
-                agree += check(info, kind, 6, seen)
-            except AssertionError as error:
-                wrong[info.name] = str(error)[:300]
-            except Exception:  # torch's own samples that do not run here, such as those of other devices
-                continue
-    assert agree > 500 and len(wrong) < 0.01 * agree, wrong
+        kinds = (info.supported_backward_dtypes if backward else info.supported_dtypes)("cpu")
+        if kind in kinds:
+            agree += check(info, kind, 6, seen, backward, wrong)
+    if agree:  # integers have no gradients
+        assert len(wrong) < 0.01 * agree, wrong
