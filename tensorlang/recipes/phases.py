@@ -8,7 +8,6 @@ is put together when it is written. Uses public primitives only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,16 +17,16 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from .common import in_registers, share_out, size, work
 
-MOST_PHASES = 9  # in a tile
+MOST_PHASES = 9  # of the last axis in a tile
 SPARE = 4  # registers for what is read
-MOST_HIGH = 8  # output channels of a tile
+MOST_HIGH = 8  # output channels of a tile, or phases of another axis
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` reads an image at the last axis divided by a stride, and has work for a vector."""
     op = inside.op
     strides = phases_of(op)
-    if not strides or op.axis[-1] not in strides or math.prod(strides.values()) > MOST_PHASES:
+    if not strides or op.axis[-1] not in strides:
         return False
     n = size(op.axis[-1])
     if any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
@@ -41,20 +40,23 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     phases = phases_of(inside.op)
     strides = [phases.get(a) for a in inside.op.axis]
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
-    high = max(1, min(MOST_HIGH, (target.vector_registers - SPARE) // math.prod(n or 1 for n in strides)))
+    cuts, high = _tile(strides, target.vector_registers - SPARE)
     row = _row(inside)
     around: list[IterVar] = []
     tile: list[IterVar] = []
-    for d, (axis, stride) in enumerate(zip(list(out.op.axis), strides, strict=True)):
-        if d == len(strides) - 1:
-            assert stride is not None
-            n = size(axis)
-            outer, inner = out.split(axis, stride * (lanes if n is None else min(lanes, -(-n // stride))))
-            vector, phase = out.split(inner, stride)
-            around, tile = [*around, outer], [*tile, phase, vector]
-        elif stride is not None:
-            outer, phase = out.split(axis, stride)
-            around, tile = [*around, outer], [*tile, phase]
+    for d, (axis, stride, cut) in enumerate(zip(list(out.op.axis), strides, cuts, strict=True)):
+        if stride is not None:
+            last, n = d == len(strides) - 1, size(axis)
+            # one register a vector: 14 elements would be three, 8 + 4 + 2
+            count = lanes if n is None else min(lanes, 1 << (-(-n // stride)).bit_length() - 1)
+            outer, inner = out.split(axis, stride * count if last else stride)
+            around.append(outer)
+            if last:
+                vector, inner = out.split(inner, stride)
+            if cut < stride:
+                other, inner = out.split(inner, cut)
+                around.append(other)
+            tile += [inner, vector] if last else [inner]
         elif d == row and (m := size(axis)) is not None and m > 1:
             outer, inner = out.split(axis, -(-m // -(-m // high)))
             around, tile = [*around, outer], [*tile, inner]
@@ -80,6 +82,18 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             inside.unroll(own[at])
         at += 1 if stride is None else 2
     share_out(out, around[:-1] or around, iterations, target)
+
+
+def _tile(strides: Sequence[int | None], registers: int) -> tuple[list[int], int]:
+    """How many phases of each axis are in a tile, divisors of its stride (the groups of channels are phases
+    too: all outputs of one read the same image), and how many output channels there is room for."""
+    room, cuts = registers, [1] * len(strides)
+    for d, stride in reversed(list(enumerate(strides))):
+        if stride is not None:
+            most = min(room, MOST_PHASES if d == len(strides) - 1 else MOST_HIGH)
+            cuts[d] = max(n for n in range(1, max(most, 1) + 1) if stride % n == 0)
+            room //= cuts[d]
+    return cuts, max(1, min(MOST_HIGH, room))
 
 
 def _row(inside: Stage) -> int | None:
