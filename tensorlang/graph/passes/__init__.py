@@ -18,6 +18,7 @@ from .constants import fold_constants
 from .dead import drop_dead
 from .duplicates import merge_duplicates
 from .identities import drop_identities
+from .join import join_products
 from .operators import name_operators
 from .scales import scale_weights
 
@@ -44,6 +45,7 @@ PASSES = (
     Pass("constants", fold_constants, 2),
     Pass("scales", scale_weights, 2),
     Pass("operators", name_operators, 2),
+    Pass("products", join_products, 2),
 )
 
 

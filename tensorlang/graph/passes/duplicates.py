@@ -53,12 +53,17 @@ def _key(n: Node, replaced: dict[Value, Value]) -> Any:
         return None
     try:
         inputs = tuple(None if v is None else id(resolved(v, replaced)) for v in n.inputs)
-        attrs = tuple((k, _frozen(x)) for k, x in sorted(n.attrs.items()))
-        key = (_function(n.fn), inputs, attrs, tuple(str(v.dtype) for v in n.outputs))
+        key = (function_key(n), inputs, tuple(str(v.dtype) for v in n.outputs))
         hash(key)
     except TypeError:
         return None
     return key
+
+
+def function_key(n: Node) -> Any:
+    """Equal for nodes that do the same to their inputs, whatever these are. Raises TypeError where that
+    cannot be told."""
+    return _function(n.fn), tuple((k, _frozen(x)) for k, x in sorted(n.attrs.items()))
 
 
 def _function(fn: Any) -> Any:

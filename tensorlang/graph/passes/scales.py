@@ -36,7 +36,7 @@ def scale_weights(graph: Program) -> Program:
     for heavy in graph.nodes:
         if id(heavy) in replaced or not plain(heavy) or len(heavy.outputs) != 1:
             continue
-        for w in _weighed(heavy):
+        for w in weighed(heavy):
             chain, scale, by = _chain(heavy.outputs[0], w.axis, readers, kept)
             if not chain or (len(chain) == 1 and w.bias is None and (scale == 1).all()):
                 continue
@@ -117,7 +117,7 @@ def _with_scale(heavy: Node, after: Node, w: _Weighed, scale: np.ndarray, by: np
     return [first, second]
 
 
-def _weighed(n: Node) -> list[_Weighed]:
+def weighed(n: Node) -> list[_Weighed]:
     """The ways in which a node may be scaled."""
     if "weighed" not in n.memo:
         n.memo["weighed"] = _found(n)
