@@ -212,11 +212,12 @@ def build(
     ``target`` is a string in TVM's form (``"llvm -mcpu=skylake-avx512"``), a Target, or None for this CPU;
     ``target_host`` is accepted for TVM's sake: who calls a kernel runs on the CPU that it is for. ``math`` is
     how exp, sin and their like are computed: ``"default"``, our vector code (at most 2 ulp, pow 4, in float32
-    and float64), or ``"precise"``, the C library's functions element by element. ``bounds_check=True`` builds
-    a kernel that, instead of reading or writing outside a tensor, raises CallError with the access, the
-    index, its extent and the iteration of the loops. ``times``, when given, collects the seconds each stage
-    of compilation took. A kernel for another machine can be read and saved, and says so when it is called;
-    so does one with ``load=False``, which some other process is to run.
+    and float64), or ``"precise"``, the C library's functions element by element. ``bounds_check=True``
+    builds a kernel that, instead of reading or writing outside a tensor, raises CallError with the
+    access, the index, its extent and the iteration of the loops, or the division by zero of integers.
+    ``times``, when given, collects the seconds each stage of compilation took. A kernel for another
+    machine can be read and saved, and says so when it is called; so does one with ``load=False``, which
+    some other process is to run.
     Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that
     means nothing, CompileError when LLVM makes no code (a bug; with ``TENSORLANG_ISOLATE=1`` in the
     environment also where LLVM would end the process).

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..core.dtype import DType, dtype
 from ..core.names import NameSupply, identifier
 from ..errors import TensorLangError
-from .signature import OUT_OF_BOUNDS, REFUSED, Dim, Param, Signature, Size, names_in, show
+from .signature import DIVISION, OUT_OF_BOUNDS, REFUSED, Check, Dim, Param, Signature, Size, names_in, show
 
 BAD_SIZE = 2  # the status of an exported kernel that was given a size its declaration excludes
 
@@ -275,10 +275,14 @@ def _checks(signature: Signature) -> list[str]:
         "around it. Calls that fail at the same time share one record."
     )
     listed = [
-        f"{n}: {c.access}, index {c.dim}" + (f", in {', '.join(c.loops)}" if c.loops else "")
+        f"{n}: {c.access}, {_what(c)}" + (f", in {', '.join(c.loops)}" if c.loops else "")
         for n, c in enumerate(signature.checks, 1)
     ]
     return ["/*", *(f" * {_comment(line)}" for line in [*textwrap.wrap(text, _ROW), *listed]), " */"]
+
+
+def _what(c: Check) -> str:
+    return "its divisor, and what is divided" if c.dim == DIVISION else f"index {c.dim}"
 
 
 def _comments(text: str) -> list[str]:

@@ -78,7 +78,8 @@ class Extern:
 
 @dataclass(frozen=True)
 class Check:
-    """An access whose index ``dim`` the kernel checks while it runs; ``loops`` names those around it. A
+    """An access whose index ``dim`` the kernel checks while it runs (``DIVISION``: a division, of which the
+    index is the divisor and the extent the dividend); ``loops`` names those around it. A
     kernel with checks that ends with ``OUT_OF_BOUNDS`` has a record, which ``void name.report(ptr)`` takes
     out: the number of the check plus 1 (0: nothing recorded), the index, the extent, and the values of the
     loops, as i64."""
@@ -98,6 +99,7 @@ class Constant:
     shape: tuple[int, ...]
 
 
+DIVISION = -1  # a check's ``dim`` where no index is checked, but that a divisor is not zero
 OUT_OF_BOUNDS = 4  # the status of a kernel that found an index outside its tensor
 REFUSED = 5  # the status of a kernel whose sizes are none it is for: nothing is written
 

@@ -21,6 +21,7 @@ import numpy as np
 from ..core.dtype import DType
 from ..expr.nodes import Var
 from ..interface.externs import packed
+from ..interface.signature import DIVISION
 from .printer import Names, lines_of, show_stmt
 from .stmt import Buffer, Func, Stmt
 
@@ -171,7 +172,9 @@ def bounds(site: Site, index: tuple[int, ...], shape: tuple[int, ...], word: str
 
 
 def report(site: Site, access: str, dim: int, index: int, extent: int, *position: int) -> NoReturn:
-    """Raise: a check the kernel itself makes found an index out of bounds."""
+    """Raise: a check the kernel itself makes found an index out of bounds, or a divisor that is zero."""
+    if dim == DIVISION:
+        _fail("arithmetic", site, lambda names, _: f"{access}: {extent} is divided by zero")
     _fail(
         "bounds",
         site,

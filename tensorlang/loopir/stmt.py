@@ -405,7 +405,8 @@ class Extern(Stmt):
 
 class Report(Stmt):
     """Ends the kernel with a report: ``index``, number ``dim`` of the access with the text ``access``, is not
-    in 0 .. ``extent``; ``position`` says in which iteration, as pairs of a loop's name and its variable."""
+    in 0 .. ``extent`` (number ``DIVISION``: a divisor is zero, and ``extent`` is what was to be divided);
+    ``position`` says in which iteration, as pairs of a loop's name and its variable."""
 
     __slots__ = ("access", "dim", "extent", "index", "names", "position")
 

@@ -1,5 +1,5 @@
-"""check bounds: every access that is not proved to be in its buffer is tested first; a kernel that fails a
-test ends with a report.
+"""check bounds: every access that is not proved to be in its buffer is tested first, and every divisor of
+integers that is not proved to be another number than zero; a kernel that fails a test ends with a report.
 
 ``C[i] = A[I[i]]`` → ``if 0 <= I[i] and I[i] < 37: C[i] = A[I[i]] else: report("A[I[i]]", dim=0, index=I[i],
 extent=37)``
@@ -7,7 +7,7 @@ extent=37)``
 For ``bounds_check=True``: indices that depend on data, and whatever else the prover cannot decide. The tests
 are conditions, so that nothing the access needs is computed in front of them. A test of what only one side of
 ``if_then_else`` reads asks for that side first. Loops with a test run as plain ones where they were to be
-vectors.
+vectors. A division of which ``select`` takes another value is not asked for.
 """
 
 from __future__ import annotations
@@ -18,10 +18,14 @@ from ..arith.conditions import denied
 from ..arith.facts import Facts
 from ..core.steps import Steps, run
 from ..expr import make
-from ..expr.nodes import Call, Expr, IfThenElse, Var
+from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, IfThenElse, Select, TruncDiv, TruncMod, Var
+from ..expr.printer import show
+from ..interface.signature import DIVISION
 from ..loopir.in_bounds import holds, within
 from ..loopir.printer import Names, access_text
 from ..loopir.stmt import Alloc, Buffer, Evaluate, For, Func, If, Let, Load, Report, Seq, Stmt, Store, seq
+
+Division = FloorDiv | FloorMod | TruncDiv | TruncMod
 
 
 def check_bounds(func: Func) -> Func:
@@ -53,6 +57,20 @@ class _Test:
         return inside
 
 
+@dataclass(frozen=True)
+class _Divisor:
+    """A divisor that must not be zero where all of ``when`` hold."""
+
+    division: Division
+    when: tuple[Expr, ...]
+
+    def cond(self) -> Expr:
+        other = make.ne(self.division.b, 0)
+        for c in reversed(self.when):
+            other = make.if_then_else(c, other, make.TRUE)
+        return other
+
+
 class _Checker:
     def __init__(self, names: Names) -> None:
         self.names = names
@@ -60,7 +78,7 @@ class _Checker:
     def stmt(self, s: Stmt, facts: Facts, loops: tuple[Var, ...]) -> Steps[Stmt]:
         if isinstance(s, Evaluate) and isinstance(s.value, Call) and s.value.name == "prefetch":
             return s  # a hint may point anywhere
-        tests: dict[_Test, None] = {}
+        tests: dict[_Test | _Divisor, None] = {}
         for e in s.exprs():
             self.expr(e, facts, (), tests)
         if isinstance(s, Store):
@@ -98,17 +116,32 @@ class _Checker:
             return s
         return seq(*parts) if isinstance(s, Seq) else s.with_parts(*parts)
 
-    def expr(self, e: Expr, facts: Facts, when: tuple[Expr, ...], tests: dict[_Test, None]) -> None:
-        """Collect the tests of an expression, those of an index before that of the access it is for."""
+    def expr(
+        self,
+        e: Expr,
+        facts: Facts,
+        when: tuple[Expr, ...],
+        tests: dict[_Test | _Divisor, None],
+        chosen: tuple[Expr, ...] = (),
+    ) -> None:
+        """Collect the tests of an expression, those of an index before that of the access it is for. Where
+        all of ``chosen`` hold, the value counts too."""
         if isinstance(e, IfThenElse):
-            self.expr(e.cond, facts, when, tests)
-            self.expr(e.a, facts.assume(e.cond), (*when, e.cond), tests)
-            self.expr(e.b, facts.assume(denied(e.cond)), (*when, make.not_(e.cond)), tests)
+            self.expr(e.cond, facts, when, tests, chosen)
+            self.expr(e.a, facts.assume(e.cond), (*when, e.cond), tests, chosen)
+            self.expr(e.b, facts.assume(denied(e.cond)), (*when, make.not_(e.cond)), tests, chosen)
+            return
+        if isinstance(e, Select):  # which computes, and reads, both
+            self.expr(e.cond, facts, when, tests, chosen)
+            self.expr(e.a, facts, when, tests, (*chosen, e.cond))
+            self.expr(e.b, facts, when, tests, (*chosen, make.not_(e.cond)))
             return
         for child in e.children():
-            self.expr(child, facts, when, tests)
+            self.expr(child, facts, when, tests, chosen)
         if isinstance(e, Load):
             self.access(e.buffer, e.indices, facts, when, tests)
+        elif isinstance(e, Division) and not _not_zero(e.b, facts, (*when, *chosen)):
+            tests[_Divisor(e, (*when, *chosen))] = None
 
     def access(
         self,
@@ -116,13 +149,17 @@ class _Checker:
         indices: tuple[Expr, ...],
         facts: Facts,
         when: tuple[Expr, ...],
-        tests: dict[_Test, None],
+        tests: dict[_Test | _Divisor, None],
     ) -> None:
         for d, (i, extent) in enumerate(zip(indices, b.shape, strict=True)):
             if not (holds(make.le(0, i), facts) and holds(make.lt(i, extent), facts)):
                 tests[_Test(b, indices, d, when)] = None
 
-    def report(self, t: _Test, loops: tuple[Var, ...]) -> Report:
+    def report(self, t: _Test | _Divisor, loops: tuple[Var, ...]) -> Report:
+        if isinstance(t, _Divisor):
+            e = t.division
+            names = tuple(self.names(v) for v in loops)
+            return Report(show(e, self.names), DIVISION, e.b, e.a, names, loops)
         return Report(
             access_text(t.buffer, t.indices, self.names),
             t.dim,
@@ -131,3 +168,12 @@ class _Checker:
             tuple(self.names(v) for v in loops),
             loops,
         )
+
+
+def _not_zero(e: Expr, facts: Facts, when: tuple[Expr, ...]) -> bool:
+    other = make.ne(e, 0)
+    if any(c is other for c in when):  # such as of an element, of which nothing else is known
+        return True
+    for c in when:
+        facts = facts.assume(c)
+    return facts.prove(other) is True or holds(make.le(1, e), facts) or holds(make.le(e, -1), facts)

@@ -50,8 +50,5 @@ PIPELINE = PassPipeline(
 )
 
 CHECKED = PassPipeline(
-    (
-        Pass("check bounds", check_bounds, "tests the indices of every access (bounds_check=True)"),
-        *PIPELINE.passes,
-    )
+    (Pass("check bounds", check_bounds, "tests indices and divisors (bounds_check=True)"), *PIPELINE.passes)
 )

@@ -23,7 +23,7 @@ from ..boundary import short
 from ..entries import public
 from ..errors import CallError, TargetError, TensorLangError
 from ..interface.externs import symbols
-from ..interface.signature import OUT_OF_BOUNDS, REFUSED, Signature
+from ..interface.signature import DIVISION, OUT_OF_BOUNDS, REFUSED, Signature
 from . import export, files, profile, store
 from .arguments import Binder, Bound, form
 from .arrays import address_of
@@ -110,9 +110,12 @@ class Plan:
             return f"{self.signature.name}: an index is out of range"
         check = checks[number - 1]
         where = " ".join(f"{name}={value}" for name, value in zip(check.loops, iteration, strict=False))
-        said = (
-            f"{self.signature.name}: {check.access}: index {check.dim} is {index}, out of range 0..{extent}"
+        found = (
+            f"{extent} is divided by zero"
+            if check.dim == DIVISION
+            else f"index {check.dim} is {index}, out of range 0..{extent}"
         )
+        said = f"{self.signature.name}: {check.access}: {found}"
         return f"{said}, at {where}" if where else said
 
     def fail(self, status: int) -> None:

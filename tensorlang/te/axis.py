@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -363,3 +363,44 @@ def dims_of(*exprs: Expr) -> tuple[Var, ...]:
             if type(node) is Var:
                 found[node] = None
     return tuple(found)
+
+
+class AxisError(DeclareError, IndexError):
+    """An axis that an operation does not have."""
+
+
+class Axes(tuple[IterVar, ...]):
+    """The axes of an operation, or those that it reduces over: a tuple that says what there is when it is
+    asked for another one."""
+
+    of: str
+    word: str
+
+    @staticmethod
+    def listed(axes: Iterable[IterVar], of: str, word: str = "axis") -> Axes:
+        """The axes of the operation called ``of``."""
+        made = Axes(axes)
+        made.of, made.word = of, word
+        return made
+
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return super().__getitem__(index)
+        except IndexError:
+            names = ", ".join(a.name for a in self)
+            raise AxisError(
+                f"{self.of}: {self.word}[{index}] of {len(self)}",
+                because=f"it has {names}" if names else NONE[self.word],
+                try_=f"{self.word}[0] to {self.word}[{len(self) - 1}]" if names else None,
+            ) from None
+        except TypeError:
+            raise DeclareError(
+                f"{self.of}: {self.word}[{index!r}]", legal=f"numbers from 0 to {len(self) - 1}, and slices"
+            ) from None
+
+
+NONE = {
+    "axis": "it is an argument, or a step that is done whole: it has no loops; the axes are those of what is "
+    "computed of it",
+    "reduce_axis": "it reduces over no axis",
+}

@@ -20,7 +20,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Access, Expr, const_int
 from ..expr.operators import Operators
 from ..expr.walk import preorder
-from .axis import IterVar, tell_apart
+from .axis import Axes, IterVar, tell_apart
 
 
 @public(DeclareError, "Operation")
@@ -31,8 +31,21 @@ class Operation:
     __slots__ = ("__weakref__", "attrs", "name", "outputs", "tag")
     name: str
     outputs: tuple[Tensor, ...]
-    axis: tuple[IterVar, ...] = ()  # of a compute; an argument has no loops
-    reduce_axis: tuple[IterVar, ...] = ()
+    if TYPE_CHECKING:
+        axis: tuple[IterVar, ...]
+        reduce_axis: tuple[IterVar, ...]
+    else:
+
+        @property
+        def axis(self) -> Axes:
+            """Those of a compute; an argument has no loops."""
+            return Axes.listed((), self.name)
+
+        @property
+        def reduce_axis(self) -> Axes:
+            """The axes that a compute reduces over."""
+            return Axes.listed((), self.name, "reduce_axis")
+
     body: tuple[Any, ...] = ()  # an expression for each output, all of them Reduce or none
     spatial: tuple[IterVar, ...] = ()  # axes of what an opaque step reads whole
     strides: tuple[Expr, ...] | None = None  # of an argument that need not be compact
@@ -115,8 +128,8 @@ class ComputeOp(Operation):
     ) -> None:
         super().__init__(name, tag, attrs)
         self.needs = needs
-        self.axis = axis
-        self.reduce_axis = reduce_axis
+        self.axis = Axes.listed(axis, name)
+        self.reduce_axis = Axes.listed(reduce_axis, name, "reduce_axis")
         self.composed = body if isinstance(body, Composed) else None
         if not isinstance(body, Composed):
             self.body = body

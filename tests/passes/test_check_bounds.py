@@ -190,3 +190,44 @@ def test_the_interpreter_stops_at_the_same_place() -> None:
     with pytest.raises(InterpretError, match=r"index 0 is -3, out of range 0\.\.37") as caught:
         interpret(func, np.ones((ROWS, 5), "float32"), index, out)
     assert caught.value.kind == "bounds"
+
+
+def quotient(divide):
+    x, y = te.placeholder((5,), "int32", name="x"), te.placeholder((5,), "int32", name="y")
+    return x, y, te.compute((5,), lambda i: divide(x[i], y[i]), name="q")
+
+
+@pytest.mark.parametrize("how", [plain, vectors, unrolled])
+@pytest.mark.parametrize("divide", [te.floordiv, te.floormod, te.truncdiv, te.truncmod])
+def test_a_division_by_zero_is_reported(divide, how) -> None:
+    x, y, q = quotient(divide)
+    s = te.create_schedule(q.op)
+    if how is not plain:
+        (s[q].vectorize if how is vectors else s[q].unroll)(q.op.axis[0])
+    f = tl.build(s, [x, y, q], bounds_check=True)
+    a, b = np.array([7, -7, 8, 9, 1], "int32"), np.array([2, 2, -3, 0, 5], "int32")
+    with pytest.raises(
+        tl.CallError,
+        match=r"main: x\[i\d*\] .* y\[i\d*\].*: 9 is divided by zero|main: .*: 9 is divided by zero",
+    ):
+        f(a, b)
+    func = tl.lower(s, [x, y, q], bounds_check=True)
+    with pytest.raises(InterpretError, match="9 is divided by zero"):
+        interpret(func, a, b, np.zeros(5, "int32"))
+    b[3] = 4
+    assert (f(a, b) == te.reference.evaluate([q], {x: a, y: b})[0]).all()
+
+
+def test_divisions_that_do_not_count_are_not_reported() -> None:
+    x, y, q = quotient(lambda a, b: te.if_then_else(b != 0, a // b, 0) + te.select(b != 0, a % b, 1))
+    f = tl.build(te.create_schedule(q.op), [x, y, q], bounds_check=True)
+    a, b = np.array([7, -7, 8, 9, 1], "int32"), np.array([2, 2, -3, 0, 5], "int32")
+    assert f(a, b).tolist() == [4, -3, -4, 1, 1]
+    known = tl.lower(te.create_schedule(q.op), [x, y, q], bounds_check=True)
+    assert not [s for s in preorder(known.body) if isinstance(s, Report)]
+
+
+def test_the_header_names_a_division() -> None:
+    x, y, q = quotient(te.floordiv)
+    f = tl.build(te.create_schedule(q.op), [x, y, q], bounds_check=True, name="q")
+    assert "its divisor, and what is divided" in f._tools.c_function("q").header
