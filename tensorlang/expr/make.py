@@ -284,12 +284,7 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
-    """``a % b``, with the sign of the divisor, as in Python; of integers.
-
-    A divisor that is zero when the kernel runs is a mistake that a kernel does not look for: it divides by
-    one. ``te.reference``, ``tl.interpret`` and ``tl.build(…, bounds_check=True)`` raise. Raises DeclareError
-    for the literal 0 and for operands that are no integers.
-    """
+    """``a % b``, with the sign of the divisor, as in Python; a divisor of zero as in ``floordiv``."""
     a, b = unify(a, b)
     _divisor("%", a, b)
     t = a.dtype
@@ -321,12 +316,7 @@ def _trunc(x: int, y: int) -> int:
 
 
 def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
-    """C's division of integers: rounds towards zero.
-
-    A divisor that is zero when the kernel runs is a mistake that a kernel does not look for: it divides by
-    one. ``te.reference``, ``tl.interpret`` and ``tl.build(…, bounds_check=True)`` raise. Raises DeclareError
-    for the literal 0 and for operands that are no integers.
-    """
+    """C's division of integers: rounds towards zero. A divisor of zero as in ``floordiv``."""
     a, b = unify(a, b)
     _divisor("truncdiv", a, b)
     found = _fold(a.dtype, _trunc, truncdiv, a, b)
@@ -336,12 +326,7 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
-    """C's remainder of integers: the sign of the dividend.
-
-    A divisor that is zero when the kernel runs is a mistake that a kernel does not look for: it divides by
-    one. ``te.reference``, ``tl.interpret`` and ``tl.build(…, bounds_check=True)`` raise. Raises DeclareError
-    for the literal 0 and for operands that are no integers.
-    """
+    """C's remainder of integers: the sign of the dividend. A divisor of zero as in ``floordiv``."""
     a, b = unify(a, b)
     _divisor("truncmod", a, b)
     found = _fold(a.dtype, lambda x, y: x - y * _trunc(x, y), truncmod, a, b)
