@@ -13,12 +13,16 @@ more term at the end); everything else is :func:`from_poly`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from hashlib import blake2b
 from math import gcd
 from typing import Any
 
 from ..core.dtype import INT32, INT64, DType
 from ..core.node import intern, intern_as
+from ..errors import DeclareError
 from .deep import ask_below, holds_within, is_deep
 from .nodes import Access, Add, Call, Cast, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 
@@ -141,6 +145,20 @@ def mul_poly(p: Poly, q: Poly) -> Poly | None:
     return out
 
 
+_sizes: ContextVar[bool] = ContextVar("sizes", default=False)
+
+
+@contextmanager
+def sizes() -> Iterator[None]:
+    """While operators work out their shapes: a literal that would wrap as data does is a size that nothing
+    can have, and another one after wrapping. Raises DeclareError for it."""
+    token = _sizes.set(True)
+    try:
+        yield
+    finally:
+        _sizes.reset(token)
+
+
 SMALL = range(-256, 4097)  # literals every kernel uses: held for good, so that finding one is one look-up
 _small: dict[DType, dict[int, Expr]] = {INT32: {}, INT64: {}}
 _small32, _small64 = _small[INT32], _small[INT64]
@@ -153,6 +171,11 @@ def literal(value: int, dtype: DType) -> Expr:
     if result is None:
         value = int(value)  # never True or 1.0, which are equal to 1
         if not -(1 << (dtype.bits - 1)) <= value < 1 << (dtype.bits - 1):  # data, then: it wraps
+            if _sizes.get():
+                raise DeclareError(
+                    f"a size comes to {value}, beyond {dtype}",
+                    because=f"sizes that are known here are numbers of {dtype.bits} bits",
+                )
             value = dtype.wrap(value)
         result = intern_as((Const, dtype, value), lambda: Const(dtype, value))
         if value in SMALL:

@@ -19,7 +19,7 @@ from ..arith.simplify import simplify_expr
 from ..core.dtype import DType, dtype
 from ..entries import public
 from ..errors import DeclareError
-from ..expr import make
+from ..expr import linear, make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
 from ..te import Tensor, dim, placeholder
@@ -218,7 +218,8 @@ class Program:
         for n, v in enumerate(inputs):
             self._check_value(f"Graph.call({op or getattr(fn, '__name__', 'call')}): input {n}", v)
         node = Node(op or getattr(fn, "__name__", "call"), fn, inputs, attrs, name)
-        made = fn(*(None if v is None else v.tensor for v in inputs), **attrs)
+        with linear.sizes():
+            made = fn(*(None if v is None else v.tensor for v in inputs), **attrs)
         results = node.memo["results"] = listed(made)
         own = {id(v.tensor): v for v in inputs if v is not None}
         values = []

@@ -200,6 +200,23 @@ def test_numbers_from_nowhere(nodes, n):
     answer(model(nodes, X, [("y", F, None)], constants))
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [N("Tile", ["x", "r"], ["y"])],
+        [N("Tile", ["x", "r"], ["a"]), N("Tile", ["a", "r"], ["y"])],
+        [N("Concat", ["x"] * 4, ["a"], axis=0)]
+        + [N("Concat", [f"{'a' * k}"] * 4, ["a" * (k + 1)], axis=0) for k in range(1, 20)]
+        + [N("Neg", ["a" * 20], ["y"])],
+    ],
+    ids=("at once", "twice", "bit by bit"),
+)
+def test_known_sizes_beyond_32_bits(nodes):
+    """They do not begin anew at 0, or below."""
+    m = model(nodes, [("x", F, [65536])], Y, {"r": np.array([65536])})
+    refused(m, "a size comes to .*, beyond int32")
+
+
 # -- depth
 
 
