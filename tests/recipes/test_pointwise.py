@@ -26,6 +26,8 @@ CASES = [
     (3, 6, 3, (29, 1), {}),
     (2, 7, 17, (11, 13), {"stride": (2, 3)}),
     (1, 4, 32, (16, 32), {"stride": 2}),
+    (1, 16, 1, (5, 7), {}),  # a tile of one output, whose panel has no place within
+    (2, 3, 1, (1, 19), {"stride": (1, 2)}),
 ]
 
 
