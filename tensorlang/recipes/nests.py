@@ -156,7 +156,8 @@ def pack(
         if isinstance(width, int) and width == 1 and not (each or pairs):  # no place within a panel
             return [*ahead, a, *along]
         ahead += [a // each, a // width % (each // width)] if each else [a // width]
-        return [*ahead, *along, *[d // 2 for d in last], a % width, *[d % 2 for d in last]]
+        lanes = [] if isinstance(width, int) and width == 1 else [a % width]
+        return [*ahead, *along, *[d // 2 for d in last], *lanes, *[d % 2 for d in last]]
 
     copy.transform_layout(layout)
     return copy

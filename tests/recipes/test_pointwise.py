@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import ops
+from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512, NEON, inner_loop
 from tests.ops import images
@@ -84,3 +84,11 @@ def test_strided_pixels_that_are_not_read_are_not_copied():
     s, args = schedule(AVX512, 32, 64, 28, stride=2)
     shape = re.search(r"X\.global: float32\[([\d, ]+)\]", str(tl.lower(s, args)))
     assert shape and math.prod(map(int, shape[1].split(","))) <= 32 * 14 * 14
+
+
+def test_one_output_of_a_constant_weight():
+    """Its panels are one row wide."""
+    X, W = te.placeholder((1, 16, 4), name="X"), te.placeholder((1, 16, 1), name="W")
+    x, w = (RNG.integers(-2, 3, s).astype("float32") for s in ((1, 16, 4), (1, 16, 1)))
+    found = tl.compile([X, W, ops.conv1d(X, W)], constants={W: w})(x)
+    assert np.array_equal(found, np.einsum("bcn,oc->bon", x, w[..., 0]))
