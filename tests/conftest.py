@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+# What is collected stays: no search for cycles in it, which takes a third of the time, until all is there.
+gc.disable()
+
 # The tests share the processors, and so do the processes that they start. Threads of a BLAS spin while they
 # wait for each other: on a busy machine a search took twenty times as long for it.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
@@ -80,6 +83,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_report_header(config: pytest.Config) -> str | None:
     seed = config.getoption("random_order")
     return None if seed is None else f"in random order: --random-order {seed}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        gc.enable()  # it hands tests out and collects none
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

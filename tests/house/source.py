@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,15 @@ def python_files(*tops: str) -> tuple[Path, ...]:
 
 @functools.cache
 def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+    """All stay: a search for cycles among two million nodes, again and again, takes four fifths of the time."""
+    text, enabled = path.read_text(encoding="utf-8"), gc.isenabled()
+    gc.disable()
+    try:
+        return ast.parse(text, str(path))
+    finally:
+        gc.freeze()
+        if enabled:
+            gc.enable()
 
 
 def relative(path: Path) -> str:

@@ -12,6 +12,7 @@ import pytest
 from tests.house.source import PACKAGES, none, parsed, python_files, relative
 
 FIELDS = {"indices", "extent", "var", "body", "condition", "sources", "shape", "strides", "dom"}
+EQUAL = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 TYPES = {"Expr", "Var", "tuple[Expr, ...]", "list[Expr]", "Sequence[Expr]"}
 # where what == gives is what is meant, where nodes are the subject, and where no expression comes
 AT_HOME = (
@@ -37,10 +38,10 @@ def comparisons(tree: ast.AST) -> Iterator[tuple[int, str]]:
     line and text."""
     functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
     for f in functions:
-        names = _holders(f)
-        for n in ast.walk(f):
-            if not isinstance(n, ast.Compare):
-                continue
+        nodes = list(ast.walk(f))
+        compared = [n for n in nodes if isinstance(n, ast.Compare) and any(type(op) in EQUAL for op in n.ops)]
+        names = _holders(f, nodes) if compared else set()
+        for n in compared:
             sides = [n.left, *n.comparators]
             for op, a, b in zip(n.ops, sides, sides[1:], strict=False):
                 equal = isinstance(op, ast.Eq | ast.NotEq) and (_holds(a, names) or _holds(b, names))
@@ -48,11 +49,12 @@ def comparisons(tree: ast.AST) -> Iterator[tuple[int, str]]:
                     yield n.lineno, ast.unparse(n)
 
 
-def _holders(f: ast.FunctionDef) -> set[str]:
-    """The names in a function that stand for expressions or tuples of them."""
+def _holders(f: ast.FunctionDef, nodes: list[ast.AST]) -> set[str]:
+    """The names in a function, whose nodes are given, that stand for expressions or tuples of them."""
     names = {a.arg for a in f.args.args if a.annotation is not None and ast.unparse(a.annotation) in TYPES}
+    binding = [n for n in nodes if isinstance(n, ast.Assign | ast.comprehension | ast.For)]
     for _ in range(3):  # a name may be given on twice
-        for n in ast.walk(f):
+        for n in binding:
             if isinstance(n, ast.Assign) and _holds(n.value, names):
                 names |= {t.id for t in n.targets if isinstance(t, ast.Name)}
             if isinstance(n, ast.comprehension | ast.For):
