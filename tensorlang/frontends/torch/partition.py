@@ -208,7 +208,11 @@ class _Rebuilt:
             env[r] = graph.placeholder(r.name)
             env[r].meta = dict(r.meta)
         for n in group:
-            env[n] = graph.node_copy(n, lambda r: env[r] if r in env else r.meta["val"])
+            made = env[n] = graph.node_copy(n, env.get)
+            if any(
+                r not in env for r in n.all_input_nodes
+            ):  # sizes, which torch takes later than at the birth
+                made.args, made.kwargs = (_placed(x, env) for x in (n.args, n.kwargs))
         graph.output(tuple(env[n] for n in makes))
         return Part(graph, [*reads, *numbers], makes, sum(not _getitem(n) for n in group))
 
@@ -244,6 +248,11 @@ class _Rebuilt:
         made.meta["val"] = tensor.meta["val"].shape[axis]
         self.env[made] = made
         return made
+
+
+def _placed(args: Any, env: dict[fx.Node, fx.Node]) -> Any:
+    """Arguments with nodes of another graph, and with sizes where it has none."""
+    return fx.node.map_arg(args, lambda r: env[r] if r in env else r.meta["val"])
 
 
 def _first(n: fx.Node) -> bool:

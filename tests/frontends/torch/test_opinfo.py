@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from tensorlang.errors import DeclareError
 from tensorlang.te import reference
 
 torch = pytest.importorskip("torch")
@@ -20,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 from torch.utils._pytree import tree_leaves, tree_map  # noqa: E402
 
 from tensorlang.frontends.torch import OPERATORS  # noqa: E402
-from tensorlang.frontends.torch.importer import Importer, Refused  # noqa: E402
+from tensorlang.frontends.torch.importer import Importer  # noqa: E402
 from tensorlang.frontends.torch.tensors import held, tensor_of  # noqa: E402
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.bool)
@@ -36,6 +37,7 @@ SOME = [
     "where",
 ]
 MOST = 4000  # elements of a sample: the reference computes them one by one
+ROUGH = ("aten._log_softmax.default",)  # of 16-bit floats torch rounds the logarithm of the sum too
 ORDER_IS_FREE = ("topk", "sort", "empty")  # of equal elements any comes first; of new memory nothing is said
 
 
@@ -123,8 +125,10 @@ def compare(f, args, kwargs, out):
     """Whether an operator gives what torch gives; None where it is not taken."""
     try:
         found = ours(f, args, kwargs, out)
-    except Refused:  # runs in torch
+    except DeclareError:  # runs in torch
         return None
+    if str(f) in ROUGH and args[0].dtype is torch.bfloat16:
+        out = f(args[0].double(), *args[1:]).bfloat16()
     first = 1 if any(w in str(f) for w in ORDER_IS_FREE) else None
     for a, b in list(zip(found, tree_leaves(out), strict=True))[:first]:
         if "empty" in str(f):
@@ -147,7 +151,7 @@ def check(info, kind, samples, seen, backward=False, wrong=None):
     for sample in itertools.islice(info.sample_inputs("cpu", kind, requires_grad=backward), samples):
         try:
             calls = calls_of(info, sample, backward)
-        except (RuntimeError, NotImplementedError, TypeError):  # samples that do not run here
+        except (AssertionError, RuntimeError, NotImplementedError, TypeError):  # samples that do not run here
             continue
         for f, args, kwargs, out in calls:
             size = sum(t.numel() for t in tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor))
