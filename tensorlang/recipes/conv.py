@@ -16,7 +16,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..analysis import Conv, conv_of, cost_of
+from ..analysis import Conv, constant, conv_of, cost_of
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -36,6 +36,10 @@ MIN_BLOCKS = 2
 # panels' worth of time takes a pixel that is transposed, as its channels are planes apart: measured (Zen 5),
 # 0.6 to 1.1 cycles for each element at 56 × 56 and 28 × 28
 TRANSPOSED = 3
+PAGE = 4096  # bytes
+# of memory that a processor finds without a search; and how much longer a tile takes that reads more of them,
+# a few pixels of every channel. Measured (Zen 5): 64 channels of 56 × 56, 128 of 28 × 28
+PAGES, FAR = 64, 1.2
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
 # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
 # multiply-adds
@@ -140,16 +144,28 @@ def _tile(conv: Conv, lanes: int, target: Target) -> tuple[int, int]:
 
 
 def time_by_pixel(conv: Conv, target: Target) -> float:
-    """Cycles for one image of single pixels: the tiles, and what is transposed before and after."""
-    lanes, pixels, depth = (
+    """Cycles for one image: the tiles, and what is transposed before and after."""
+    lanes, pixels, channels = (
         target.vector_lanes(conv.data.dtype),
         math.prod(conv.sizes),
         size(conv.channels) or 1,
     )
     if conv.each < lanes:
         return math.inf
-    tiles = time_of(pixels, conv.each, *_tile(conv, lanes, target), lanes, target)
-    return depth * tiles + TRANSPOSED * cost_of(target).transposition * pixels * (depth + conv.each)
+    depth = channels * math.prod(size(t) or 1 for t in conv.taps)
+    tiles = depth * time_of(pixels, conv.each, *_tile(conv, lanes, target), lanes, target)
+    transposed = conv.each + (channels if conv.pointwise else 0)
+    if not conv.pointwise and channels * _reach(conv) > PAGES * PAGE:
+        tiles *= FAR
+    copies = TRANSPOSED * cost_of(target).transposition * pixels * transposed
+    return conv.groups * (tiles + copies)
+
+
+def _reach(conv: Conv) -> int:
+    """Bytes of a channel that lie in pages which a tile reads: at most its plane."""
+    extents = [constant(n) or 1 for n in conv.data.shape[-len(conv.spatial) :]]
+    rows = size(conv.taps[-2]) or 1 if len(conv.taps) > 1 else 1
+    return min(math.prod(extents) * conv.data.dtype.bytes, PAGE + rows * extents[-1] * conv.data.dtype.bytes)
 
 
 def _whole(pixels: int, high: int, lanes: int) -> int:

@@ -59,7 +59,7 @@ class StageMethods:
         """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor``
         elements, plus ``offset``.
         """
-    def transform_layout(self, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | None=None) -> tuple[IterVar, ...]:
+    def transform_layout(self, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | str | None=None) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
         ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes (none for an input).
 

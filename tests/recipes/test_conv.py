@@ -168,9 +168,7 @@ def test_a_convolution_written_by_hand_is_known_by_its_shape():
         lambda n, o, i, j: te.sum(W[o, c, y, x] * X[n, c, i + y, j + x], axis=[c, y, x]),
         name="C",
     )
-    assert (
-        "storage C.local" in default_schedule(C).tree() and "storage W.global" in default_schedule(C).tree()
-    )
+    assert "storage C.local" in default_schedule(C).tree()
     a, w = small(RNG, (1, 4, 10, 12)), small(RNG, (16, 4, 3, 3))
     exact(tl.compile([X, W, C])(a, w), images.conv(a, w), "float32")
 
@@ -225,8 +223,7 @@ def test_roles_of_axes_written_by_hand(batch, groups, stride, image, taps, order
         )
 
     C = te.compute((*batch, outputs, *places), body, name="C")
-    tree = default_schedule(C).tree()
-    assert "storage C.local" in tree and ("storage W.global" in tree or set(taps) == {1})
+    assert "storage C.local" in default_schedule(C).tree()
     want = images.conv(x.reshape(-1, *x.shape[len(batch) :]), w, stride=stride, groups=groups)
     exact(both_of([X, W, C], x, transposed), want.reshape(*batch, *want.shape[1:]), "float32")
 

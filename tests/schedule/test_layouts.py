@@ -183,3 +183,33 @@ def test_padding_is_of_the_type_of_its_tensor(dtype, pad):
     with pytest.raises(ScheduleError, match="pad_value"):
         s[C].transform_layout(lambda i: [i // 4, i % 4], pad_value=pad)
     assert s[C].transform_layout(lambda i: [i // 4, i % 4], pad_value=1.0)
+
+
+def test_rows_of_more_places_than_values_need_no_test_where_the_formula_reads_nothing_beyond():
+    """Rows of 4 sums behind each other, 6 places apart, as the rows of what they read are: one loop, and the
+    last row ends with its last value."""
+    X, k = te.placeholder((5, 6), name="X"), te.reduce_axis((0, 3), "k")
+    A = te.compute((5, 4), lambda y, x: te.sum(X[y, x + k], axis=k), name="A")
+    B = te.compute((5, 4), lambda y, x: A[y, x] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+
+    def rows(y, x):
+        return [y * 6 + x]
+
+    with pytest.raises(ScheduleError, match="beyond `X`"):
+        s[A].transform_layout(rows, pad_value="any")
+    with pytest.raises(ScheduleError, match="'some'"):
+        s[A].transform_layout(rows, pad_value="some")
+    with pytest.raises(ScheduleError, match="an input"):
+        s[X].transform_layout(lambda y, x: [y * 7 + x], pad_value="any")
+    copy = s[s.cache_read(X, "global", [A])]
+    copy.transform_layout(rows)
+    (p,) = s[A].transform_layout(rows, pad_value="any")
+    assert str(p.extent) == "28" and "if" not in str(tl.lower(s, [X, B]))
+    x = np.arange(30, dtype="float32").reshape(5, 6)
+    want = x[:, :4] + x[:, 1:5] + x[:, 2:] + 1
+    np.testing.assert_array_equal(tl.build(s, [X, B])(x), want)
+    guarded = te.create_schedule(B.op)
+    guarded[A].transform_layout(rows)
+    np.testing.assert_array_equal(tl.build(guarded, [X, B])(x), want)
+    assert "% 6 < 4" in str(tl.lower(guarded, [X, B]))

@@ -5,9 +5,11 @@
 
 The map is kept as digits: every new dimension is one digit ``axis // stride % size`` of one old axis, the
 outermost digit of an axis without ``% size``, or several such digits read as one number, ``y * w + x`` for an
-``x`` of ``w`` values, a number or a dim. That covers splitting, permuting and merging axes, which is what
-packing is. A size that does not divide is padded; the padding is computed as zero so that vectors may read it
-(a reduction's as its initial values); ``pad_value`` is another number to fill it with.
+``x`` of ``w`` values or fewer, a number or a dim. That covers splitting, permuting and merging axes, which is
+what packing is. A size that does not divide is padded, and so are rows of fewer than ``w`` values; the
+padding is computed as zero so that vectors may read it (a reduction's as its initial values); ``pad_value``
+is another number to fill it with, and ``"any"`` leaves in it what the formula gives there, which takes no
+test.
 
 Inputs and outputs may be laid out too: then the caller's array has the new shape. What lies in the padding of
 an input is never read.
@@ -17,8 +19,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+from ...arith.facts import Facts
 from ...core.dtype import DType
 from ...core.names import NameSupply
 from ...core.node import intern
@@ -26,14 +29,17 @@ from ...errors import ScheduleError
 from ...expr import linear, make
 from ...expr.make import ExprLike
 from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
-from ...expr.walk import rewrite, substitute
+from ...expr.walk import preorder, rewrite, substitute
 from ...te.axis import AXIS_SEPARATOR, IterVar, fresh_axis
 from ...te.reducers import Reduce
-from ...te.tensor import ComputeOp, Operation, PlaceholderOp, TensorRead
+from ...te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, StageState, change
 from .base import Primitive, check_own_memory
-from .fields import Digit, StageName
+from .fields import Digit, Meaning, StageName
+
+ANY = "any"  # will do as padding
+Filling = Annotated[str, Meaning("padding", (ANY,))]
 
 if TYPE_CHECKING:
     from ..python_text import Writer
@@ -45,12 +51,12 @@ class TransformLayout(Primitive):
     """Lay ``stage`` out by ``digits``: for each new dimension (old axis, stride, size), size 0 for the
     outermost digit of an axis. ``merged`` says how many digits make up each new dimension, the most
     significant first; empty: one each. ``pad_value`` fills what the digits pad; None: 0, or the initial
-    values of a reduction."""
+    values of a reduction; ``ANY``: whatever the formula gives there."""
 
     stage: StageName
     digits: tuple[Digit, ...]
     merged: tuple[int, ...] = ()
-    pad_value: int | float | None = None
+    pad_value: int | float | Filling | None = None
     name = "transform_layout"
 
     def groups(self) -> list[tuple[Digit, ...]]:
@@ -96,7 +102,12 @@ class TransformLayout(Primitive):
                 return refuse(
                     f"the digit {digit}: (axis from 0 to {len(axes) - 1}, positive stride, size or 0)"
                 )
-        if self.pad_value is not None:
+        if isinstance(self.pad_value, str):
+            if self.pad_value != ANY:
+                return refuse(f"pad_value={self.pad_value!r}: a number, or {ANY!r}")
+            if st.is_placeholder:
+                return refuse(f"pad_value={ANY!r}: `{self.stage}` is an input: its caller fills it")
+        elif self.pad_value is not None:
             if st.is_placeholder or (isinstance(st.op, ComputeOp) and st.op.reduce_axis):
                 return refuse(
                     f"pad_value={self.pad_value}: `{self.stage}` is "
@@ -125,13 +136,21 @@ class TransformLayout(Primitive):
                         mark=(self.stage, None),
                     )
         for axis in range(len(axes)):
-            why = self._covers(axis, axes[axis].name)
+            why = self._covers(axis, axes[axis])
             if why:
                 return refuse(why, try_="a permutation of axes, with axes cut as i // 16 and i % 16")
+        beyond = _beyond(self._transformed(st)[0]) if self.pad_value == ANY else None
+        if beyond is not None:
+            return refuse(
+                f"the padding, as the formula makes it, may read beyond `{beyond.name}`",
+                mark=(self.stage, None),
+                try_="no pad_value, which computes the padding as zero",
+            )
         return YES
 
-    def _covers(self, axis: int, name: str) -> str | None:
+    def _covers(self, axis: int, old: IterVar) -> str | None:
         """Why the digits of an axis do not add up to it, or None."""
+        name, extent = old.name, const_int(old.extent)
         mine = sorted(((stride, size) for a, stride, size in self.digits if a == axis))
         if not mine:
             return f"the map forgets axis `{name}`: two elements would share a place"
@@ -143,10 +162,21 @@ class TransformLayout(Primitive):
                     "or name them twice"
                 )
             expected = stride * size
-        return None if expected == 0 else f"the outermost part of axis `{name}` is cut off by a remainder"
+        whole = expected == 0 or (extent is not None and extent <= expected)
+        return None if whole else f"the outermost part of axis `{name}` is cut off by a remainder"
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
+        axes = _axes(st)
+        op, new_axes = self._transformed(st)
+
+        def place(indices: Sequence[Expr]) -> tuple[Expr, ...]:
+            return tuple(self._place(group, indices, axes) for group in self.groups())
+
+        return laid_out(state, st, op, place), tuple(new_axes) if isinstance(op, ComputeOp) else ()
+
+    def _transformed(self, st: StageState) -> tuple[Operation, list[IterVar]]:
+        """The operation in the new layout, and its axes."""
         axes = _axes(st)
         new_axes: list[IterVar] = []
         parts: list[list[Expr]] = [[] for _ in axes]  # of the value of each old axis
@@ -159,6 +189,8 @@ class TransformLayout(Primitive):
             extent = sizes[0]
             for below in sizes[1:]:
                 extent = make.mul(extent, below)
+            if self.pad_value == ANY:
+                extent = make.sub(extent, self._behind(group, axes))
             axis, stride, size = group[0]
             own = (
                 axes[axis].name
@@ -179,25 +211,42 @@ class TransformLayout(Primitive):
             for part in parts[i][1:]:
                 total = make.add(total, part)
             value[old.var] = total
-            largest = max(stride for a, stride, _ in self.digits if a == i)
-            n = const_int(old.extent)
-            if largest > 1 and (n is None or n % largest):
+            if self.pad_value != ANY and self._pads(i, const_int(old.extent)):
                 cond = make.lt(total, old.extent)
                 inside = cond if inside is None else make.and_(inside, cond)
 
-        def place(indices: Sequence[Expr]) -> tuple[Expr, ...]:
-            return tuple(self._place(group, indices, axes) for group in self.groups())
+        fill = None if isinstance(self.pad_value, str) else self.pad_value
+        return redefined(st, new_axes, value, inside, fill), new_axes
 
-        op = redefined(st, new_axes, value, inside, self.pad_value)
-        return laid_out(state, st, op, place), tuple(new_axes) if isinstance(op, ComputeOp) else ()
+    def _behind(self, group: tuple[Digit, ...], axes: Sequence[IterVar]) -> int:
+        """How many places behind the last value a new dimension would have: those its rows are longer by."""
+        spare, below = 0, 1
+        for a, stride, size in reversed(group[1:]):
+            extent = const_int(axes[a].extent)
+            if extent is None:
+                return 0
+            whole = -(-extent // stride)
+            if size and self._outermost(a, stride):
+                spare += (size - whole) * below
+            below *= size or whole
+        return spare
 
-    @staticmethod
-    def _place(group: tuple[Digit, ...], indices: Sequence[Expr], axes: Sequence[IterVar]) -> Expr:
+    def _pads(self, axis: int, extent: int | None) -> bool:
+        """Whether the digits of an axis stand for more values than it has."""
+        stride, size = max((stride, size) for a, stride, size in self.digits if a == axis)
+        if extent is None:
+            return stride > 1
+        return extent % stride > 0 or 0 < size * stride != extent
+
+    def _outermost(self, axis: int, stride: int) -> bool:
+        return all(st <= stride for a, st, _ in self.digits if a == axis)
+
+    def _place(self, group: tuple[Digit, ...], indices: Sequence[Expr], axes: Sequence[IterVar]) -> Expr:
         """The new index that the digits of these old ones make."""
         out: Expr | None = None
         for a, stride, size in group:
             digit = make.floordiv(indices[a], stride)
-            digit = make.floormod(digit, size) if size else digit
+            digit = make.floormod(digit, size) if size and not self._outermost(a, stride) else digit
             out = (
                 digit
                 if out is None
@@ -230,14 +279,17 @@ class TransformLayout(Primitive):
 
     @staticmethod
     def call(
-        stage: Stage, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | None = None
+        stage: Stage,
+        index_map: Callable[..., ExprLike | Sequence[ExprLike]],
+        pad_value: float | str | None = None,
     ) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
         ``lambda n, c, h, w: [n, c // 16, h, w, c % 16]``. Returns the new axes (none for an input).
 
         The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the
         rest is filled with ``pad_value`` (0 when left out; a reduction's with its initial values), and never
-        read of an input.
+        read of an input. ``pad_value="any"`` computes there what the formula gives, without a test, where
+        that reads nothing beyond a tensor; no reader asks for it.
         """
         st = stage.state
         if st.is_opaque or st.is_inlined:
@@ -263,6 +315,21 @@ class TransformLayout(Primitive):
         groups = [_as_digits(stage.name, make.as_expr(e), shown, [a.extent for a in axes]) for e in listed]
         merged = tuple(map(len, groups)) if any(len(g) > 1 for g in groups) else ()
         return stage.do(TransformLayout(stage.name, tuple(d for g in groups for d in g), merged, pad_value))  # type: ignore[no-any-return]
+
+
+def _beyond(op: Operation) -> Tensor | None:
+    """A tensor that an operation may read at indices beyond it, if any."""
+    if not isinstance(op, ComputeOp):
+        return None
+    ranges = [(a.var, a.dom) for a in (*op.axis, *op.reduce_axis)]
+    facts = Facts().bind_all((v, d.min, make.add(d.min, make.sub(d.extent, 1))) for v, d in ranges if d)
+    for body in op.body:
+        for e in preorder(body):
+            if isinstance(e, TensorRead):
+                for index, n in zip(e.indices, e.tensor.shape, strict=True):
+                    if not (facts.prove(make.le(0, index)) and facts.prove(make.lt(index, n))):
+                        return e.tensor
+    return None
 
 
 def _axes(st: StageState) -> Sequence[IterVar]:
@@ -338,11 +405,13 @@ def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Exp
     of those below, dims among them."""
     terms = sorted(linear.poly(e).items(), key=lambda term: (len(term[0]), term[1]))
     found: list[Digit] = []
-    below, dims = 1, list[Expr]()
+    below, under, dims = 1, 1, list[Expr]()  # the places of all digits below, and without the last of them
     for factors, weight in terms:
         own = list(factors)
         for dim in dims:
             own = _without(own, dim)
+        if found and not dims and found[-1][2] == 0 and weight > below > 0 and weight % under == 0:
+            found[-1], below = (*found[-1][:2], weight // under), weight  # more places than it has values
         digit = (
             _as_digit(own[0], axes)
             if len(own) == 1 and len(factors) == len(dims) + 1 and below and weight == below
@@ -355,6 +424,7 @@ def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Exp
         if not size and stride == 1 and isinstance(extents[axis], Var):
             dims.append(extents[axis])
         else:
+            under = below
             below *= size or (0 if extent is None else -(-extent // stride))
         found.append(digit)
     if len(found) == len(terms) and found:

@@ -1,0 +1,164 @@
+"""Convolutions of known sizes, channels first: register tiles of outputs × vectors of pixels of several rows.
+
+The rows of an image with its margin are counted as one axis, each phase of a stride by itself, so that what a
+tap of neighbouring outputs reads is a vector that lies together. Between the end of a row and the next one a
+few sums are computed that nobody reads, as many as the margin is wide: fewer than the rests of vectors in
+every row. A strip of rows is summed for some outputs before it is put in its place. Uses public primitives
+only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..analysis import Conv, constant, conv_of, cost_of
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import Tensor
+from .common import in_registers, share_out, size, work
+from .conv import padding_of, rows_in_vectors, time_by_pixel
+from .gemm import tile_for, time_of
+from .nests import pack
+
+CROSSING = 1.08  # times as long takes a tile whose vectors cross lines of the cache, as taps beside taps do
+# of each element of the image: with its margin, and row behind row; the same where a stride picks elements
+COPIES, PICKED = 2, 4
+MOST_TAPS = 7  # of a row that are written out where a stride makes each read another phase
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The numbers of a schedule: the places of a row and those of them that are pixels, the register tile,
+    the rows of a strip."""
+
+    row: int
+    places: int
+    high: int
+    vectors: int
+    strip: int
+    time: float  # cycles for one image
+
+
+def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Whether ``inside`` is a convolution over rows, and vectors of pixels take less time for it than vectors
+    of outputs."""
+    conv = conv_of(inside.op)
+    if conv is None or not conv.batch or conv.images == 0 or len(conv.sizes) < 2 or 0 in conv.sizes:
+        return False
+    if conv.data.dtype != inside.op.body[0].dtype or conv.weight.dtype != conv.data.dtype:
+        return False  # narrower types, which a copy of the image makes wide once
+    return plan(conv, target).time <= time_by_pixel(conv, target)
+
+
+def plan(conv: Conv, target: Target) -> Plan:
+    """The strip and the tile with the least time."""
+    rows, row = conv.sizes[-2:]
+    places = max(row, -(-(constant(conv.data.shape[-1]) or row) // conv.strides[-1]))
+    lanes = target.vector_lanes(conv.data.dtype)
+    high, vectors = _tile(conv, rows * places, lanes, target)
+    channels, taps = size(conv.channels) or 1, [size(t) or 1 for t in conv.taps]
+    depth, high_taps = channels * math.prod(taps), taps[-2] if len(taps) > 1 else 1
+    front = math.prod(conv.sizes[:-2])
+
+    def time(strip: int) -> float:
+        pixels = (strip - 1) * places + row
+        tiles = -(-pixels // (lanes * vectors)) * lanes * vectors
+        sums = depth * CROSSING * time_of(conv.each, tiles, high, vectors, lanes, target)
+        copied = ((strip - 1) * conv.strides[-2] + high_taps) * places * conv.strides[-1] * channels
+        copies = (PICKED if max(conv.strides) > 1 else COPIES) * cost_of(target).transposition * copied
+        return front * conv.groups * -(-rows // strip) * (sums + copies)
+
+    most = max(1, min(rows, target.l1_bytes // (high * places * conv.data.dtype.bytes)))
+    best = min(range(1, most + 1), key=time)
+    return Plan(row, places, high, vectors, best, time(best))
+
+
+def _tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int, int]:
+    """(outputs, vectors) of the register tile; one that does not reach beyond a group."""
+    table, registers = cost_of(target), target.vector_registers
+    if conv.groups == 1:
+        return tile_for(conv.each, pixels, lanes, registers, table)
+    divisors = [d for d in range(1, conv.each + 1) if conv.each % d == 0]
+    # half of the registers: with more LLVM spills sums for NEON, and these are chains enough
+    tiles = [(d, v) for d in divisors for v in range(1, 5) if d * v <= registers // 2]
+    return min(tiles, key=lambda t: (table.tile(*t) / (t[0] * t[1]), t))
+
+
+def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """Compute the convolution ``inside`` in register tiles for strips of ``out``, which has its shape and
+    reads it at its own place."""
+    conv = conv_of(inside.op)
+    assert conv is not None
+    p, lanes, iterations = plan(conv, target), target.vector_lanes(conv.data.dtype), work(inside)
+    if any(t is conv.weight for t in constants):
+        deep = (conv.channels, *conv.taps)
+        pack(s, inside, conv.weight, conv.weight_axes, conv.outputs, p.high, deep=deep)
+    margin, image = _image(s, conv, inside, p)
+
+    def behind_each_other(*at: Any) -> list[Any]:
+        return [*at[:-2], at[-2] * p.places + at[-1]]
+
+    held = s[s.cache_write(inside.name, "local")]
+    for stage in (held, inside):
+        stage.transform_layout(behind_each_other, pad_value="any")
+    batch = len(conv.batch)
+    images, o, (*front, y, x) = list(out.op.axis[:batch]), out.op.axis[batch], out.op.axis[batch + 1 :]
+    block, oi = out.split(o, p.high)
+    strip, yi = out.split(y, p.strip)
+    overlaps = p.row > lanes and p.row % lanes > 0
+    xo, xi = out.split(x, min(lanes, p.row), tail="shift" if overlaps else "auto")
+    shared = [*images, *front, strip]
+    if math.prod(conv.sizes[:-2]) * -(-conv.sizes[-2] // p.strip) * (conv.images or 1) < target.num_cores:
+        part, block = out.split(block, nparts=target.num_cores)
+        shared.append(part)
+    out.reorder(*shared, block, oi, yi, xo, xi)
+    out.vectorize(xi)
+    inside.compute_at(out, block)
+    *around, so, sp = inside.op.axis
+    sv, lane = inside.split(sp, lanes)
+    tile, vector = inside.split(sv, p.vectors)
+    inside.reorder(*around, tile, so, vector, lane)
+    inside.unroll(so)
+    inside.unroll(vector)
+    inside.vectorize(lane)
+    held.compute_at(inside, tile)
+    in_registers(s, held)
+    *around, own, q = held.op.axis
+    held.reorder(*around, conv.channels, *conv.taps, own, q)
+    if max(conv.strides) > 1 and (size(conv.taps[-1]) or 1) <= MOST_TAPS:
+        held.unroll(conv.taps[-1])
+    vector, lane = held.split(q, lanes)
+    held.unroll(own)
+    held.unroll(vector)
+    held.vectorize(lane)
+    share_out(out, shared, iterations, target)
+    image.compute_at(out, out.leaf_iter_vars[0])
+    _, lane = image.split(image.op.axis[-1], lanes)
+    image.vectorize(lane)
+    if margin is not None:
+        margin.compute_at(out, out.leaf_iter_vars[0])
+        rows_in_vectors(margin, lanes)
+
+
+def _image(s: Schedule, conv: Conv, inside: Stage, p: Plan) -> tuple[Stage | None, Stage]:
+    """The image with its margin and its phases apart, None where it has neither; and the copy of it with row
+    behind row."""
+    batch, strides = len(conv.batch), conv.strides
+
+    def by_phase(*at: Any) -> list[Any]:
+        places = list(zip(at[batch + 1 :], strides, strict=True))
+        phases = [i % st for i, st in places if st > 1]
+        return [*at[:batch], *phases, at[batch], *[i // st for i, st in places]]
+
+    margin, data = padding_of(s, conv.data), conv.data
+    if margin is None and max(strides) > 1:
+        margin = s[s.cache_read(data, "global", [inside.name])]
+    if margin is not None:
+        margin.transform_layout(by_phase)
+        (data,) = margin.op.outputs
+    image = s[s.cache_read(data, "global", [inside.name])]
+    image.transform_layout(lambda *at: [*at[:-2], at[-2] * p.places + at[-1]])
+    return margin, image

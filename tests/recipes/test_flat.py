@@ -1,0 +1,88 @@
+"""The recipe for convolutions over rows of known sizes: right bit for bit on odd shapes and groups, whole
+vectors of pixels in its sums, and left alone where vectors of outputs take less time."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512, NEON, inner_loop
+from tests.ops import images
+from tests.ops.arrays import exact
+from tests.ops.images import small
+from tests.recipes.test_conv import both, declared
+
+RNG = np.random.default_rng(13)
+# (images, channels, outputs, image, kernel, options): rests of outputs, strips and vectors; strides, groups
+CASES = [
+    (2, 3, 7, (11, 13), (3, 3), {"padding": 1}),
+    (1, 4, 5, (9, 17), (3, 2), {}),
+    (1, 5, 11, (13, 20), (5, 3), {"padding": ((2, 1), (1, 2)), "stride": (2, 3)}),
+    (2, 2, 3, (16, 16), (2, 2), {"stride": 2}),
+    (1, 3, 6, (12, 10), (3, 3), {"padding": 2, "dilation": 2}),
+    (2, 12, 18, (8, 9), (3, 3), {"padding": 1, "groups": 3}),
+    (1, 10, 20, (7, 7), (3, 3), {"padding": 1, "stride": 2, "groups": 2}),
+    (1, 2, 3, (1, 40), (1, 3), {"padding": (0, 1)}),
+]
+
+
+@pytest.mark.parametrize(("n", "channels", "outputs", "image", "kernel", "options"), CASES, ids=str)
+def test_odd_shapes(n, channels, outputs, image, kernel, options):
+    w = small(RNG, (outputs, channels // options.get("groups", 1), *kernel))
+    x, b = small(RNG, (n, channels, *image)), small(RNG, (outputs,))
+    assert ".local" in plan_of(x, w, b, AVX512, **options)[0].tree()
+    exact(both(x, w, b, **options), np.maximum(images.conv(x, w, b, **options), 0), "float32")
+
+
+def test_three_dimensions():
+    x, w = small(RNG, (1, 3, 4, 6, 7), "float64"), small(RNG, (5, 3, 2, 3, 3), "float64")
+    exact(both(x, w, None, op=ops.conv3d, padding=1), np.maximum(images.conv(x, w, padding=1), 0), "float64")
+
+
+def plan_of(x, w, b, target, **options):
+    X, W, B, out = declared(x, w, b, **options)
+    return default_schedule(out, target, constants=[W]), [X, W, B, out]
+
+
+def zeros(channels, outputs, height, kernel, groups=1):
+    shapes = (1, channels, height, height), (outputs, channels // groups, kernel, kernel), (outputs,)
+    return [np.zeros(shape, "f4") for shape in shapes]
+
+
+@pytest.mark.parametrize(
+    ("target", "register", "fma", "stack", "case", "options"),
+    [
+        (AVX2, "ymm", "vfmadd", r"\(%r[sb]p", (12, 22, 40, 5), {"padding": 2}),
+        (AVX512, "zmm", "vfmadd", r"\(%r[sb]p", (12, 22, 40, 5), {"padding": 2}),
+        (NEON, "v", "fmla", r"\[sp", (12, 22, 40, 5), {"padding": 2}),
+        (AVX2, "ymm", "vfmadd", r"\(%r[sb]p", (32, 32, 30, 3, 4), {"padding": 1, "groups": 4}),
+        (AVX512, "zmm", "vfmadd", r"\(%r[sb]p", (32, 32, 30, 3, 4), {"padding": 1, "groups": 4}),
+    ],
+    ids=["5x5-avx2", "5x5-avx512", "5x5-neon", "groups-avx2", "groups-avx512"],
+)
+def test_sums_are_whole_vectors_in_registers(target, register, fma, stack, case, options):
+    s, args = plan_of(*zeros(*case), target, **options)
+    asm = tl.build(s, args, target=target).get_source("asm")
+    body = inner_loop(asm, fma)
+    assert len([x for x in body if fma in x and re.search(rf"\b{register}\d", x)]) >= 8
+    assert not [x for x in body if re.search(stack, x) or "div" in x or "gather" in x]
+    assert not re.search(r"vfmadd\w+ss|fmadd\ts", asm), "a sum of one lane"
+
+
+def test_rows_stand_behind_each_other_and_a_strip_of_sums_is_read_by_its_pixels():
+    """Of a row of 40 pixels with a margin of 2 + 2, sums for 44 places are held."""
+    s, args = plan_of(*zeros(12, 22, 40, 5), AVX512, padding=2)
+    text = str(tl.lower(s, args))
+    assert re.search(r"= conv2d\[.*\*44 \+|i2\S*\*44", text)
+    assert "< x16(40)" not in text.split("for rc")[1].split("relu[")[0], "a test of every place"
+
+
+@pytest.mark.parametrize("height", [7, 14])
+def test_where_margins_are_wide_vectors_are_of_outputs(height):
+    s, _ = plan_of(*zeros(64, 64, height, 3), AVX512, padding=1)
+    assert "relu.local" in s.tree()
