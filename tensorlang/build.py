@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from .codegen import compile_ll, emit, emit_export, kernel_signature
+from .codegen import STACK_LIMIT, compile_ll, emit, emit_export, kernel_signature
 from .core.names import identifier
 from .errors import CallError, LowerError
 from .expr.nodes import Expr, Var, const_int
 from .interface.signature import Signature
 from .loopir.stmt import Func
+from .loopir.workspaces import with_workspaces
 from .lowering.constants import Packing, split_constants
 from .lowering.lower import lower_state
 from .lowering.written_out import missing_outputs, write_out
@@ -434,9 +435,10 @@ def unbound(
     steps: str | None = None,
 ) -> KernelCode:
     """As ``compile``, but the values of ``constants`` are not needed yet: what depends on them alone is a
-    parameter, so that one kernel serves layers that differ in their weights. Its sizes are told by their
-    numbers in ``dims``. ``steps`` is the JSON of a trace that is replayed in place of a default schedule.
-    Nothing is loaded. Raises LowerError as ``build``, ScheduleError for steps that are refused.
+    parameter, so that one kernel serves layers that differ in their weights; so are workspaces, behind the
+    outputs. Its sizes are told by their numbers in ``dims``. ``steps`` is the JSON of a trace that is
+    replayed in place of a default schedule. Nothing is loaded. Raises LowerError as ``build``, ScheduleError
+    for steps that are refused.
     """
     where = as_target(target)
     with _uncollected(), _depth("compile"):
@@ -449,7 +451,7 @@ def unbound(
         func = lower_state(
             state, [*given, *(t for p in packings for t in p.tensors)], identifier(name), [], {}
         )
-        func = _passed(func, False, ())
+        func = with_workspaces(_passed(func, False, ()), STACK_LIMIT)
         code = compile_ll(emit(func, where, math), where, program=lambda: str(func))
         packers = tuple(_packer(p, constants) for p in packings)
     places = tuple(next(i for i, d in enumerate(dims) if d is v) for v in _slots(func))

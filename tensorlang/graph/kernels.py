@@ -3,16 +3,20 @@ of regions, workers and the cache; no engines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..arith.facts import Facts
+from ..arith.simplify import simplify_expr
 from ..build import unbound
 from ..core.names import identifier
 from ..errors import DeclareError
+from ..expr import make
 from ..expr.nodes import Expr
+from ..interface.signature import Signature, Size
 from ..runtime.codes import KernelCode
 from ..target import as_target
 from ..te import Tensor, serialize
@@ -41,8 +45,8 @@ class Region:
 
 @dataclass
 class Kernel:
-    """A region as code: ``inputs`` (values of the graph), ``outputs``, then ``constants`` (arrays, packed)
-    are its buffers; ``slots`` its sizes in terms of the graph's dims."""
+    """A region as code: ``inputs`` (values of the graph), ``outputs``, workspaces among them, then
+    ``constants`` (arrays, packed) are its buffers; ``slots`` its sizes in terms of the graph's dims."""
 
     region: Region
     code: KernelCode
@@ -144,9 +148,43 @@ class Compiler:
         sizes = list(d.dims.values())
         constants = code.packed([np.asarray(v.data) for v, _ in d.constants])
         slots = [sizes[i] for i in code.places]
-        return Kernel(region, code, d.inputs, region.outputs, constants, slots)
+        outputs = [*region.outputs, *_workspaces(region, code.signature, slots)]
+        return Kernel(region, code, d.inputs, outputs, constants, slots)
 
 
+def _workspaces(region: Region, signature: Signature, slots: Sequence[Expr]) -> list[Value]:
+    """What the kernel writes beside its outputs, and nobody reads."""
+    names = {d.name: e for d, e in zip(signature.dims, slots, strict=False)}
+    own = [p for p in signature.params if p.output][len(region.outputs) :]
+    return [
+        Value(f"{region.outputs[0].name}.workspace", [_at_least_0(_size(n, names)) for n in p.shape], p.dtype)
+        for p in own
+    ]
+
+
+def _at_least_0(n: Expr) -> Expr:
+    return simplify_expr(make.max_(n, make.const(0, n.dtype)), Facts())
+
+
+def _size(n: Size, names: Mapping[str, Expr]) -> Expr:
+    """A size of a signature in terms of the graph."""
+    if isinstance(n, str):
+        return names[n]
+    if isinstance(n, int):
+        return make.as_expr(n)
+    op, a, b = n
+    return _OPS[op](_size(a, names), _size(b, names))
+
+
+_OPS: dict[str, Callable[[Expr, Expr], Expr]] = {
+    "+": make.add,
+    "-": make.sub,
+    "*": make.mul,
+    "//": make.floordiv,
+    "%": make.floormod,
+    "min": make.min_,
+    "max": make.max_,
+}
 _ALONE = "alone_"
 
 

@@ -11,8 +11,10 @@ from .compile import CompiledCode, compile_ll
 from .export import emit_export
 from .function import emit, kernel_signature
 from .located import Instruction, Located, located
+from .statement import STACK_LIMIT
 
 __all__ = [
+    "STACK_LIMIT",
     "CompiledCode",
     "Instruction",
     "Located",
