@@ -288,10 +288,10 @@ class StageState:
 
     def loop(self, name: str) -> IterVar | None:
         """The loop or axis of that name."""
-        for iv in reversed(self.all_loops()):
-            if iv.name == name:
-                return iv
-        return None
+        there = next((iv for iv in self.leaves if iv.name == name), None)
+        if there is not None:
+            return there
+        return next((iv for iv in reversed(self.all_loops()) if iv.name == name), None)
 
     def kind(self, iv: IterVar) -> str:
         return self.kinds.get(iv, "serial")
