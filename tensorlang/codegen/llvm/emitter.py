@@ -101,6 +101,7 @@ class Emitter:
         self.vars: dict[Var, str] = {}  # index variables hold i64, the others their own register type
         self.var_depth: dict[Var, int] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
+        self.harmless: dict[Expr, bool] = {}  # vectors that may be read in every lane, by these ranges
         self.streamed: frozenset[Buffer] = frozenset()  # buffers that are written past the caches
         self.stack_bytes = 0
         self.live: list[Live] = []  # run-time allocations, to be freed on failure
@@ -203,6 +204,7 @@ class Emitter:
             hi,
         ):  # a copy of its loop with other bounds: what was concluded from the old ones is void
             self.ranges = {known: r for known, r in self.ranges.items() if type(known) is Var}
+            self.harmless.clear()
         self.ranges[v] = (lo, hi)
 
     def forget(self, buffer: Buffer) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from ...core.dtype import DType
 from ...core.visit import TypeTable
 from ...expr import linear, make
+from ...expr.deep import ask_below, is_deep
 from ...expr.nodes import (
     EQ,
     LE,
@@ -174,7 +175,7 @@ def _logic(em: Emitter, e: And | Or) -> str:
     a, b = e.a, e.b
     if e.dtype.lanes > 1 and buffers_read(b):
         a = _settled(em, a)
-        b = guarded(b, a if is_and else _settled(em, make.not_(a)))
+        b = guarded(em, b, a if is_and else _settled(em, make.not_(a)))
     return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(a)}, {em.value(b)}")
 
 
@@ -203,7 +204,8 @@ def _if_then_else(em: Emitter, e: IfThenElse) -> str:
         return _select(em, e)  # type: ignore[arg-type]
     if e.cond.dtype.lanes > 1:
         cond = _settled(em, e.cond)
-        return em.value(make.select(cond, guarded(e.a, cond), guarded(e.b, _settled(em, make.not_(cond)))))
+        a, b = guarded(em, e.a, cond), guarded(em, e.b, _settled(em, make.not_(cond)))
+        return em.value(make.select(cond, a, b))
     return _branch(em, e)
 
 
@@ -227,15 +229,15 @@ def _branch(em: Emitter, e: IfThenElse) -> str:
     return em.ins(f"phi {em.type(e.dtype)} {', '.join(incoming)}")
 
 
-def guarded(e: Expr, cond: Expr) -> Expr:
-    """The vector ``e`` for the lanes where the vector ``cond`` holds: memory is touched only there. What the
-    other lanes hold does not matter. ``cond`` reads no memory itself (see :func:`_settled`), so the masks it
-    goes into do not grow without end."""
+def guarded(em: Emitter, e: Expr, cond: Expr) -> Expr:
+    """The vector ``e`` for the lanes where the vector ``cond`` holds: memory is touched only there, but for
+    what any lane may read. What the other lanes hold does not matter. ``cond`` reads no memory itself (see
+    :func:`_settled`), so the masks it goes into do not grow without end."""
     wanted = _conjuncts(cond)
     done: dict[Expr, Expr] = {}
 
     def walk(e: Expr) -> Expr:
-        if not buffers_read(e):
+        if not buffers_read(e) or _harmless(em, e):
             return e
         result = done.get(e)
         if result is None:
@@ -254,6 +256,8 @@ def guarded(e: Expr, cond: Expr) -> Expr:
                 if any(a is not b for a, b in zip(kids, e.children(), strict=True))
                 else e
             )
+        if e in em.memo:
+            return e  # read already, in the lanes that its own mask allows
         old = e.mask
         if old is not None and all(any(c is m for m in _conjuncts(old)) for c in wanted):
             return e
@@ -265,6 +269,32 @@ def guarded(e: Expr, cond: Expr) -> Expr:
         )
 
     return walk(e)
+
+
+def _harmless(em: Emitter, e: Expr) -> bool:
+    """Whether every read in ``e`` is inside its buffer in every lane, and no more than one of a vector: as
+    good without a mask, and the same read for all conditions."""
+    result = em.harmless.get(e)
+    if result is None:
+        if is_deep(e):
+            ask_below(e, em.harmless.__contains__, lambda k: _harmless(em, k))
+        result = em.harmless[e] = all([_harmless(em, c) for c in e.children()]) and (
+            type(e) is not Load or _inside(em, e)
+        )
+    return result
+
+
+def _inside(em: Emitter, e: Load) -> bool:
+    if e.mask is not None or any(
+        i.dtype.lanes > 1 and not (d == len(e.indices) - 1 and type(i) is Ramp and const_int(i.stride) == 1)
+        for d, i in enumerate(e.indices)
+    ):
+        return False
+    for i, n in zip(e.indices, e.buffer.shape, strict=True):
+        (low, high), whole = index.interval(em, i), const_int(n)
+        if low is None or high is None or whole is None or low < 0 or high >= whole:
+            return False
+    return True
 
 
 def _settled(em: Emitter, cond: Expr) -> Expr:
