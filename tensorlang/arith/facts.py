@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import islice
 
 from ..expr import make
 from ..expr.deep import ask_below, is_deep
@@ -38,12 +39,11 @@ from ..expr.nodes import (
     Mul,
     Not,
     Or,
-    Select,
     Var,
 )
-from ..expr.walk import variables
+from ..expr.walk import preorder, variables
 from .inequalities import assumed, nonneg_forms, undivided, whole
-from .quotients import by_knobs, quotient, quotient_width, unbroken
+from .quotients import by_knobs, quotient, unbroken
 from .wrapping import held, is_sum, settled
 
 Number = int | None
@@ -157,7 +157,7 @@ class Facts:
                 )
             return _UNBOUNDED
         if isinstance(e, Gcd):
-            return int(self._positive(e.a) or self._positive(e.b)), None
+            return int(self.positive(e.a) or self.positive(e.b)), None
         if isinstance(e, Min):
             (al, ah), (bl, bh) = self.interval(e.a), self.interval(e.b)
             return (None if al is None or bl is None else min(al, bl)), (
@@ -263,16 +263,25 @@ class Facts:
             return None if a is None else not a
         return None
 
-    def nonneg(self, p: Poly) -> bool:
-        """Whether the polynomial is provably never negative."""
+    def nonneg(self, p: Poly, cases: int = 4) -> bool:
+        """Whether the polynomial is provably never negative. Where neither ranges nor what is assumed tell,
+        so many min and max are taken apart into both of their sides."""
         p = undivided(p)
         if self._nonneg(p, _MAX_DEPTH):
             return True
-        return any(
+        if any(
             self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2)
             for k in (*self.known, *assumed(p))
             for n in _times(p, k)
-        )
+        ):
+            return True
+        for mono, c in p.items() if self.known and cases else ():
+            if len(mono) == 1 and isinstance(mono[0], Min if c > 0 else Max):
+                rest = {m: k for m, k in p.items() if m is not mono}
+                return all(
+                    self.nonneg(add_poly(rest, poly(side), c), cases - 1) for side in mono[0].children()
+                )
+        return False
 
     def _nonneg(self, p: Poly, depth: int) -> bool:
         lo, hi = self.interval_poly(p)
@@ -284,7 +293,7 @@ class Facts:
         if atom is None:
             return False
         q, r = split_by_atom(p, atom)
-        sign = self._sign(q)
+        sign = self.sign(q)
         if sign == 0:
             return False
         every, some = self._replacements(atom, sign < 0, q)
@@ -292,7 +301,8 @@ class Facts:
             return all(self._nonneg(_replace(q, e, r), depth - 1) for e in every)
         return any(self._nonneg(_replace(q, e, r), depth - 1) for e in some)
 
-    def _sign(self, q: Poly) -> int:
+    def sign(self, q: Poly) -> int:
+        """1 for what is never negative, -1 for what is never positive, 0 when neither is known."""
         lo, hi = self.interval_poly(q)
         return 1 if lo is not None and lo >= 0 else (-1 if hi is not None and hi <= 0 else 0)
 
@@ -302,17 +312,20 @@ class Facts:
         if type(e) is Var:
             return self.level.get(e, -1)
         inner = max((self.level.get(v, -1) for v in variables(e)), default=-1)
-        return inner + 0.5
+        return inner + 1 - 0.5 ** clamps_within(e)
 
     def _innermost(self, p: Poly) -> Expr | None:
         best: Expr | None = None
-        best_depth = -1.0
+        best_depth = (-1.0, False)  # of those as deep, first the one of which both sides must hold
         seen: dict[Expr, None] = {}
         for mono in p:
             for atom in mono:
                 if atom not in seen:
                     seen[atom] = None
-                    d = self.depth_of(atom)
+                    d = (
+                        self.depth_of(atom),
+                        len(mono) == 1 and isinstance(atom, Min if p[mono] > 0 else Max),
+                    )
                     if d > best_depth and (type(atom) is not Var or atom in self.ranges):
                         best, best_depth = atom, d
         return best
@@ -353,7 +366,7 @@ class Facts:
         lo_n, hi_n = self.interval(atom)
         end = hi_n if upper else lo_n
         ends: list[Poly] = [] if end is None else [{(): end} if end else {}]
-        if upper and isinstance(atom, FloorMod) and type(atom.b) is not Const and self._positive(atom.b):
+        if upper and isinstance(atom, FloorMod) and type(atom.b) is not Const and self.positive(atom.b):
             ends.append(add_poly(poly(atom.b), {(): -1}))  # x % n <= n - 1
         return [], ends
 
@@ -389,7 +402,7 @@ class Facts:
             if not _is_atom(p, e):
                 return self._bound_poly(p, e, gone, upper)
         if isinstance(e, FloorDiv | FloorMod):
-            if not self._positive(e.b) or any(gone(v) for v in variables(e.b)):
+            if not self.positive(e.b) or any(gone(v) for v in variables(e.b)):
                 return None
             if isinstance(e, FloorMod):
                 return self._bound_mod(e, gone, upper)
@@ -435,10 +448,10 @@ class Facts:
             if atom is None:
                 return from_poly(p, e.dtype)
             q, r = split_by_atom(p, atom)
-            sign = self._sign(q)
+            sign = self.sign(q)
             if sign == 0:
                 return None
-            end = self._end(atom, q, gone, upper == (sign > 0))
+            end = self.end(atom, gone, upper == (sign > 0))
             if end is None:
                 return None
             product = mul_poly(q, poly(end))
@@ -447,90 +460,16 @@ class Facts:
             p = add_poly(r, product)
         return None
 
-    def _positive(self, e: Expr) -> bool:
+    def positive(self, e: Expr) -> bool:
+        """Whether a number is never zero or less."""
         lo = self.interval(e)[0]
         return lo is not None and lo > 0
 
-    def _end(self, atom: Expr, q: Poly, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
+    def end(self, atom: Expr, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
+        """What takes the place of an atom in a bound: an end of its own range, of a variable."""
         if type(atom) is Var and atom in self.ranges:
             return self.ranges[atom][1 if upper else 0]
         return self.bound(atom, gone, upper)
-
-    def extent_bound(self, difference: Expr, gone: Callable[[Var], bool]) -> Expr | None:
-        """An upper bound of ``difference`` without the variables that are ``gone``, with the relaxed rule for
-        ``x // c``: the width of a region whose two ends move together."""
-        p = poly(difference)
-        for _ in range(64):
-            atom = None
-            depth = -2.0
-            for mono in p:
-                for a in mono:
-                    d = self.depth_of(a)
-                    if d > depth and any(gone(v) for v in variables(a)):
-                        atom, depth = a, d
-            if atom is None:
-                return from_poly(p, difference.dtype)
-            q, r = split_by_atom(p, atom)
-            pair = None
-            if (
-                isinstance(atom, FloorDiv)
-                and self._positive(atom.b)
-                and not any(gone(v) for v in variables(atom.b))
-            ):
-                pair = self._paired_division(atom, q, r, gone)
-            elif isinstance(atom, Select) and not any(gone(v) for v in variables(atom.cond)):
-                pair = self._paired_select(atom, q, r, gone)
-            if pair is not None:
-                p = pair
-                continue
-            sign = self._sign(q)
-            if sign == 0:
-                return None
-            end = self._end(atom, q, gone, sign > 0)
-            if end is None:
-                return None
-            product = mul_poly(q, poly(end))
-            if product is None:
-                return None
-            p = add_poly(r, product)
-        return None
-
-    def _paired_division(self, atom: FloorDiv, q: Poly, r: Poly, gone: Callable[[Var], bool]) -> Poly | None:
-        # (x + d) // c - x // c: find the partner with the opposite factor and a numerator a bounded way off
-        c = atom.b
-        sign = self._sign(q)
-        for mono in r:
-            for other in mono:
-                if isinstance(other, FloorDiv) and other.b is c and other is not atom and sign:
-                    opposite, rest = split_by_atom(r, other)
-                    if add_poly(opposite, q):
-                        continue
-                    high, low = (atom, other) if sign > 0 else (other, atom)
-                    d = self.extent_bound(make.sub(high.a, low.a), gone)
-                    if d is None:
-                        return None
-                    product = mul_poly(q if sign > 0 else opposite, poly(quotient_width(low.a, d, c)))
-                    return None if product is None else add_poly(rest, product)
-        return None
-
-    def _paired_select(self, atom: Select, q: Poly, r: Poly, gone: Callable[[Var], bool]) -> Poly | None:
-        # select(c, a, b) - select(c, a1, b1) is select(c, a - a1, b - b1)
-        sign = self._sign(q)
-        for mono in r:
-            for other in mono:
-                if isinstance(other, Select) and other.cond is atom.cond and other is not atom and sign:
-                    opposite, rest = split_by_atom(r, other)
-                    if add_poly(opposite, q):
-                        continue
-                    high, low = (atom, other) if sign > 0 else (other, atom)
-                    a, b = (
-                        self.extent_bound(make.sub(x, y), gone) for x, y in ((high.a, low.a), (high.b, low.b))
-                    )
-                    if a is None or b is None:
-                        return None
-                    product = mul_poly(q if sign > 0 else opposite, poly(make.select(atom.cond, a, b)))
-                    return None if product is None else add_poly(rest, product)
-        return None
 
     def divisible(self, e: Expr, by: Expr) -> bool:
         """Whether ``e`` is provably a multiple of ``by``."""
@@ -541,6 +480,11 @@ class Facts:
             return divisor_of(poly(e)) % n == 0
         r = poly(e) if isinstance(by, Mul) else split_by_atom(poly(e), by)[1]
         return not r or e is by
+
+
+def clamps_within(e: Expr) -> int:
+    """How many min and max there are in an atom: more in one that stands around another; at least 1."""
+    return e.memo("clamps", lambda: max(1, sum(isinstance(n, Min | Max) for n in islice(preorder(e), 64))))  # type: ignore[no-any-return]
 
 
 def _is_atom(p: Poly, e: Expr) -> bool:

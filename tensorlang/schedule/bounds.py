@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from copy import copy
 from itertools import islice
 
+from ..arith.extents import extent_bound
 from ..arith.facts import Facts
 from ..arith.simplify import Simplifier
 from ..arith.widen import widened
 from ..expr import make
-from ..expr.nodes import Expr, Var, const_int
+from ..expr.nodes import Expr, Max, Min, Var, const_int
 from ..expr.walk import preorder, substitute, variables
 from ..te.axis import IterVar, dims_of
 from ..te.extern import OpaqueOp
@@ -259,7 +260,21 @@ class Bounds:
                         if boxes is None
                         else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]
                     )
+        if boxes is not None and any(ends is not None and _clamped(ends) for ends in boxes):
+            simplifier = Simplifier(self._running(place))
+            boxes = [
+                ends if ends is None or not _clamped(ends) else (simplifier(ends[0]), simplifier(ends[1]))
+                for ends in boxes
+            ]
         return boxes
+
+    def _running(self, place: At | str | None) -> Facts:
+        """What holds while an iteration of the loops around a place runs: none of them is empty."""
+        facts = self.known_at(place)
+        for v in self.around(place):
+            low, high = self.facts.ranges[v]
+            facts = facts.assume(make.le(low, high))
+        return facts
 
     def _ends(self, index: Expr, gone: object) -> tuple[Expr, Expr] | None:
         if any(isinstance(node, TensorRead) for node in preorder(index)):
@@ -274,8 +289,8 @@ class Bounds:
         if ends is None:
             return full
         lo, hi = (make.cast(whole.dtype, e) for e in ends)
-        extent = self.facts.extent_bound(
-            make.add(make.sub(widened(hi), widened(lo)), 1), lambda v: v.kind == "loop"
+        extent = extent_bound(
+            self.facts, make.add(make.sub(widened(hi), widened(lo)), 1), lambda v: v.kind == "loop"
         )
         extent = None if extent is None else make.cast(whole.dtype, extent)
         if extent is None or (depends_on_dims(extent) and self.facts.prove(make.le(whole, extent)) is True):
@@ -373,6 +388,11 @@ def _cuts(stage: StageState) -> list[Expr]:
 def _domain(axis: IterVar) -> tuple[Expr, Expr]:
     assert axis.dom is not None
     return axis.dom[0], axis.dom[1]
+
+
+def _clamped(ends: tuple[Expr, Expr]) -> bool:
+    """Whether an end is the smaller or larger of several, of which the ranges of loops may tell which."""
+    return any(isinstance(node, Min | Max) for e in ends for node in preorder(e))
 
 
 def _union(a: tuple[Expr, Expr] | None, b: tuple[Expr, Expr] | None) -> tuple[Expr, Expr] | None:

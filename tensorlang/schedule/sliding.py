@@ -19,15 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ..arith.extents import extent_bound
 from ..expr import make
-from ..expr.nodes import Expr, Var, const_int
-from ..expr.walk import substitute, variables
+from ..expr.nodes import LT, Expr, Max, Min, Var, const_int
+from ..expr.walk import preorder, substitute, variables
 from ..te.scan import ScanOp
 from .bounds import Bounds
 from .legality.places import chain
 from .state import At, ScheduleState, StageState
 
 Move = tuple[Var, int, int, int]
+Step = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,20 @@ class Slide:
 NOTHING = Slide()
 
 
-def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
+def slide_of(
+    state: ScheduleState, bounds: Bounds, stage: StageState, found: dict[str, Slide] | None = None
+) -> Slide:
     """What slides of a stage; nothing unless it is a scan, or its memory is further out than it is
-    computed."""
-    if stage.is_scan:
-        return _rows_that_live(state, bounds, stage)
+    computed. ``found`` are slides known already."""
+    known = {} if found is None else found
+    if stage.name not in known:
+        known[stage.name] = (
+            _rows_that_live(state, bounds, stage) if stage.is_scan else _windows(state, bounds, stage, known)
+        )
+    return known[stage.name]
+
+
+def _windows(state: ScheduleState, bounds: Bounds, stage: StageState, found: dict[str, Slide]) -> Slide:
     if (
         stage.store is None
         or not isinstance(stage.attach, At)
@@ -70,43 +81,96 @@ def slide_of(state: ScheduleState, bounds: Bounds, stage: StageState) -> Slide:
     ):
         return NOTHING
     between = list(_between(state, bounds, stage))  # innermost first
-    hosts = dict.fromkeys(st.name for st, _, _ in between)
-    if any(slide_of(state, bounds, state.stage(h)).conditions for h in hosts):
-        return NOTHING  # iterations of theirs are left out, and with them what this stage would have computed
     windows = [_window(bounds, stage, between, at) for at in range(len(between))]
     conditions: list[Expr] = []
     moves: list[Move] = []
     for at, ((host, var, _), window) in enumerate(zip(between, windows, strict=True)):
         if window is None or not _whole_before(bounds, state, stage, host, between, at, window):
             continue
-        along = [(d, c) for d, c in enumerate(window.moved) if c]
+        along = [d for d, c in enumerate(window.moved) if c[1]]
         if len(along) > 1:
             continue
-        new = _new_rows(bounds, stage, window, *along[0]) if along else ()
+        d, c = (along[0], window.moved[along[0]][1]) if along else (0, 0)
+        new = _new_rows(bounds, stage, window, var, d) if along else ()
         if new is None:
             continue
         first: Expr = make.eq(var, 0)
         for cond in new:
             first = make.or_(first, cond)
         conditions.append(first)
-        d, c = along[0] if along else (0, 0)
         moves.append((var, d, c, window.rows(d)))
     kept = [v for v, *_ in moves]
-    rings = _rings(state, bounds, stage, [(v, n) for _, v, n in between], windows, kept)
+    hosts = list(dict.fromkeys(st.name for st, _, _ in between))
+    slides = {h: slide_of(state, bounds, state.stage(h), found) for h in hosts}
+    for h, slide in slides.items():
+        around = [v for at, (st, v, _) in enumerate(between) if all(s.name != h for s, *_ in between[at:])]
+        if not _follows(bounds, stage, state.stage(h), slide, {v for _, v, _ in between}, around, kept):
+            return NOTHING  # what an iteration left out would have computed may be nowhere
+    onwards = _onwards(bounds, state.stage(hosts[0]), slides[hosts[0]].moves) if hosts else []
+    rings = _rings(state, bounds, stage, [(v, n) for _, v, n in between], windows, kept, onwards)
     return Slide(tuple(conditions), tuple(rings), tuple(moves))
 
 
-def _new_rows(bounds: Bounds, stage: StageState, window: Window, d: int, c: int) -> tuple[Expr] | None:
-    """That an element was not in the window of the iteration before, which lay ``c`` rows lower; None where
+def _follows(
+    bounds: Bounds,
+    stage: StageState,
+    host: StageState,
+    slide: Slide,
+    inside: set[Var],
+    around: list[Var],
+    kept: list[Var],
+) -> bool:
+    """Whether a stage needs nothing of the iterations that a sliding stage outside it leaves out: the box of
+    an iteration hangs on the element of the host alone, and the iteration that computed that element has put
+    it into memory that is still there. ``inside`` are the loops between the memory and the stage, ``around``
+    those of them outside the host."""
+    relevant = [
+        var
+        for (var, *_), cond in zip(slide.moves, slide.conditions, strict=True)
+        if not inside.isdisjoint(variables(cond))  # others leave out all that happens while the memory lives
+    ]
+    if any(all(v is not var for v in kept) for var in relevant):
+        return False
+    return not relevant or all([_hangs_on(bounds, stage, host, var) for var in around])
+
+
+def _hangs_on(bounds: Bounds, stage: StageState, host: StageState, var: Var) -> bool:
+    """Whether the box of a stage inside another is the same wherever one element of the other is computed, in
+    whichever iteration of a loop around that one."""
+    outer = bounds[host.name]
+    earlier: dict[Var, Expr] = {var: make.sub(var, 1)}
+    for a, low in zip(host.compute.axis, outer.low, strict=True):
+        own = outer.local[a.var]
+        step = make.sub(low, substitute(low, {var: make.sub(var, 1)}))
+        if type(own) is Var:
+            earlier[own] = make.add(own, step)
+        elif const_int(step) != 0:
+            return False
+    return all([const_int(make.sub(substitute(e, earlier), e)) == 0 for e in bounds[stage.name].low])
+
+
+def _onwards(bounds: Bounds, host: StageState, moves: tuple[Move, ...]) -> list[list[Var]]:
+    """The loops that visit the rows of a sliding stage, each once and in order, for each of its dimensions:
+    its own loop and those it slides along."""
+    local = bounds[host.name].local
+    return [
+        [own, *[v for v, d, step, _ in moves if d == along and step]]
+        for along, own in enumerate([local[a.var] for a in host.compute.axis])
+        if type(own) is Var
+    ]
+
+
+def _new_rows(bounds: Bounds, stage: StageState, window: Window, var: Var, d: int) -> tuple[Expr] | None:
+    """That an element was not in the window of the iteration before, which lay lower or as low; None where
     none is."""
     b = bounds[stage.name]
-    left = window.rows(d) - c
-    if c < 0 or left <= 0:
+    least, most = window.moved[d]
+    if least < 0 or window.rows(d) <= most:
         return None
     at = stage.compute.axis[d].var
-    if window.low[d] is b.low[d]:
-        return (make.ge(b.local[at], left),)
-    return (make.ge(b.value[at], make.add(window.low[d], left)),)
+    if window.low[d] is b.low[d] and least == most:
+        return (make.ge(b.local[at], window.rows(d) - most),)
+    return (make.ge(b.value[at], substitute(window.end[d], {var: make.sub(var, 1)})),)
 
 
 def _between(
@@ -126,19 +190,29 @@ def _between(
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The box of one iteration of a loop, and by how much the next iteration moves it along each dimension.
-    Where it moves along one, the loops ``inside`` that do so too are taken together: what all their
-    iterations compute. ``apart``: others move it along that dimension, which cannot be."""
+    """The box of one iteration of a loop, from ``low`` to before ``end``, with at most ``extent`` elements,
+    and by how much the next iteration moves it along each dimension: at least and at most so far, the same
+    unless an end of the whole holds it back. Where it moves along one, the loops ``inside`` that do so too
+    are taken together: what all their iterations compute. ``apart``: others move it along that dimension,
+    which cannot be."""
 
     low: tuple[Expr, ...]
+    end: tuple[Expr, ...]
     extent: tuple[Expr, ...]
-    moved: tuple[int, ...]
+    moved: tuple[Step, ...]
     inside: tuple[Var, ...]
     apart: bool
 
     def rows(self, d: int) -> int:
         """Its elements along a dimension; 0 when their number is not known."""
         return const_int(self.extent[d]) or 0 if self.extent else 1  # a scalar is one element
+
+    def goes_on(self, bounds: Bounds, var: Var, extent: Expr, d: int) -> bool:
+        """Whether the first box of an iteration, of that extent, is not before the last one of the iteration
+        before."""
+        last = make.sub(substitute(self.end[d], {var: make.sub(var, 1)}), extent)
+        most = extent_bound(bounds.facts, make.sub(last, self.low[d]), _is_loop)
+        return most is not None and bounds.facts.prove(make.le(most, 0)) is True
 
 
 def _window(
@@ -147,46 +221,66 @@ def _window(
     """The window of a loop; None when it does not move by the same at every iteration."""
     b = bounds[stage.name]
     low, extent = list(b.low), list(b.extent)
-    moved = _steps(b.low, b.extent, between[at][1])
+    end = [make.add(e, n) for e, n in zip(low, extent, strict=True)]
+    moved = _steps(bounds, b.low, b.extent, between[at][1])
     if moved is None:
         return None
     inside: list[Var] = []
     apart = False
-    along = [d for d, c in enumerate(moved) if c]
+    along = [d for d, c in enumerate(moved) if c[1]]
     for _, u, n in between[:at] if len(along) == 1 else ():
         (d,) = along
-        steps = _steps(tuple(low), tuple(extent), u)
-        if steps is not None and not steps[d]:
+        steps = _steps(bounds, tuple(low), tuple(extent), u)
+        if steps is not None and steps[d] == (0, 0):
             continue
         rows, iterations = const_int(extent[d]), const_int(n)
         if (
             steps is None
             or rows is None
             or iterations is None
-            or not 0 < steps[d] <= rows
-            or sum(map(bool, steps)) > 1
+            or not 0 <= steps[d][0] <= steps[d][1] <= rows
+            or sum(c != (0, 0) for c in steps) > 1
         ):
             apart = True  # its iterations leave gaps, or nobody knows
             continue
         low[d] = substitute(low[d], {u: make.const(0, u.dtype)})
-        extent[d] = make.const(rows + steps[d] * (iterations - 1), extent[d].dtype)
+        end[d] = substitute(end[d], {u: make.const(iterations - 1, u.dtype)})
+        extent[d] = make.const(rows + steps[d][1] * (iterations - 1), extent[d].dtype)
         inside.append(u)
-    return Window(tuple(low), tuple(extent), tuple(moved), tuple(inside), apart)
+    return Window(tuple(low), tuple(end), tuple(extent), tuple(moved), tuple(inside), apart)
 
 
-def _fills(steps: list[int], d: int, rows: int) -> bool:
-    """Whether boxes of ``rows`` that move by ``steps`` along ``d`` leave no gap between them."""
-    return 0 < steps[d] <= rows and sum(map(bool, steps)) == 1
-
-
-def _steps(low: tuple[Expr, ...], extent: tuple[Expr, ...], var: Var) -> list[int] | None:
-    """By how much an iteration moves the box along each dimension; None when that is not the same at every
-    iteration."""
+def _steps(bounds: Bounds, low: tuple[Expr, ...], extent: tuple[Expr, ...], var: Var) -> list[Step] | None:
+    """By how much an iteration moves the box along each dimension, at least and at most; None when nobody
+    knows."""
     after: dict[Var, Expr] = {var: make.add(var, 1)}
-    moved = [const_int(make.sub(substitute(e, after), e)) for e in low]
-    if any(c is None for c in moved) or any(var in variables(n) for n in extent):
+    if any(var in variables(n) for n in extent):
         return None
-    return [c or 0 for c in moved]
+    moved: list[Step] = []
+    for e in low:
+        step = make.sub(substitute(e, after), e)
+        ends = _constant_ends(bounds, step)
+        if ends is None:
+            return None
+        moved.append(ends)
+    return moved
+
+
+def _constant_ends(bounds: Bounds, step: Expr) -> Step | None:
+    exact = const_int(step)
+    if exact is not None:
+        return exact, exact
+    if not any(isinstance(node, Min | Max) for node in preorder(step)):
+        return None
+    most, least = [extent_bound(bounds.facts, e, _is_loop) for e in (step, make.neg(step))]
+    if most is None or least is None:
+        return None
+    high, low = const_int(most), const_int(least)
+    return None if high is None or low is None else (-low, high)
+
+
+def _is_loop(v: Var) -> bool:
+    return v.kind == "loop"
 
 
 def _whole_before(
@@ -199,19 +293,30 @@ def _whole_before(
     window: Window,
 ) -> bool:
     """Whether an iteration of a loop that runs means that the one before it ran, with all iterations of the
-    loops inside that move the window: guards leave out last iterations only."""
+    loops inside that move the window: guards leave out last iterations only. Where the box hangs on an
+    element of a stage around, those up to this element are enough: had it been computed before, its box
+    would be there."""
     var = between[at][1]
     facts = bounds.facts
     before: dict[Var, Expr] = {var: make.sub(var, 1)}
-    for _, u, n in between[:at]:
-        if u in window.inside:  # any iteration of it
-            any_turn = before[u] = Var(u.name, u.dtype, "loop")
-            facts = facts.bind(any_turn, make.const(0, u.dtype), make.sub(n, 1))
+    inside = [(st, u, n) for st, u, n in between[:at] if u in window.inside]
+    for _, u, n in inside:  # any iteration of it
+        any_turn = before[u] = Var(u.name, u.dtype, "loop")
+        facts = facts.bind(any_turn, make.const(0, u.dtype), make.sub(n, 1))
+    lower: list[Expr] = []  # by how much their elements are not above this one: never positive
+    for st, u, _ in inside:
+        for a in st.compute.axis if st is not host and _hangs_on(bounds, stage, st, var) else ():
+            if bounds[st.name].local[a.var] is u:
+                row = bounds[st.name].value[a.var]
+                lower.append(make.sub(substitute(row, before), row))
     for outer in dict.fromkeys([host, *[st for st, _ in chain(state, stage)]]):
         for g in bounds.guards(outer):
             if variables(g).isdisjoint(before):
                 continue
-            if facts.assume(g).assume(make.ge(var, 1)).prove(substitute(g, before)) is not True:
+            known = facts.assume(g).assume(make.ge(var, 1))
+            for e in lower if isinstance(g, LT) else ():
+                known = known.assume(make.lt(make.add(g.children()[0], e), g.children()[1]))
+            if known.prove(substitute(g, before)) is not True:
                 return False
     return True
 
@@ -223,6 +328,7 @@ def _rings(
     between: list[tuple[Var, Expr]],
     windows: list[Window | None],
     kept_across: list[Var],
+    onwards: list[list[Var]],
 ) -> Iterator[tuple[int, Expr]]:
     """The dimensions of which a ring of rows is enough: the loops that move along it follow one another, and
     nothing is kept across loops further out, where the ring would have gone on. Vectors are read from the
@@ -235,7 +341,7 @@ def _rings(
     vectors = any(st.kind(iv) == "vectorized" for st in (stage, *readers) for iv in st.leaves)
     for d in range(last + 1):
         rows, whole = (
-            _rows_of_ring(b.extent[d], d, between, windows, kept_across),
+            _rows_of_ring(bounds, b.extent[d], d, between, windows, kept_across, onwards),
             const_int(b.store_extent[d]),
         )
         if rows is None or d in stage.align or (d == last and vectors):
@@ -247,15 +353,18 @@ def _rings(
 
 
 def _rows_of_ring(
+    bounds: Bounds,
     extent: Expr,
     d: int,
     between: list[tuple[Var, Expr]],
     windows: list[Window | None],
     kept_across: list[Var],
+    onwards: list[list[Var]],
 ) -> int | None:
-    """How many rows of a dimension live at a time; None for all."""
+    """How many rows of a dimension live at a time; None for all. Loops of ``onwards`` go over rows one by
+    one: further out, they go on where those inside stopped."""
     rows = const_int(extent)
-    moving = [at for at, w in enumerate(windows) if w is None or w.moved[d]]
+    moving = [at for at, w in enumerate(windows) if w is None or w.moved[d] != (0, 0)]
     if rows is None or rows < 1 or not moving or moving != list(range(moving[0], moving[-1] + 1)):
         return None
     if any(v in kept_across for v, _ in between[moving[-1] + 1 :]):
@@ -263,13 +372,21 @@ def _rows_of_ring(
     gone = 0  # rows that the loops further in went on
     for at in moving:
         window, iterations = windows[at], const_int(between[at][1])
-        if window is None or window.moved[d] < 0 or (iterations is None and at != moving[-1]):
+        if window is None or window.moved[d][0] < 0 or (iterations is None and at != moving[-1]):
             return None
-        if window.moved[d] < gone:  # it goes back to rows of the iteration before
-            if window.apart or sum(map(bool, window.moved)) > 1:
+        inside = [between[m][0] for m in moving if m <= at]
+        if (
+            window.moved[d][0] < gone
+            and not any(set(inside) <= set(order) for order in onwards)
+            and not (
+                len(window.inside) == len(inside) - 1 and window.goes_on(bounds, between[at][0], extent, d)
+            )
+        ):
+            # it goes back to rows of the iteration before
+            if window.apart or sum(c != (0, 0) for c in window.moved) > 1:
                 return None
             rows = max(rows, window.rows(d))
-        gone += window.moved[d] * ((iterations or 1) - 1)
+        gone += window.moved[d][1] * ((iterations or 1) - 1)
     return rows
 
 

@@ -8,6 +8,7 @@ import random
 
 import pytest
 
+from tensorlang.arith.extents import extent_bound
 from tensorlang.arith.facts import Facts
 from tensorlang.arith.inequalities import undivided
 from tensorlang.arith.simplify import simplify_expr
@@ -170,7 +171,7 @@ def test_extents_of_differences_are_upper_bounds():
                 make.floordiv(make.add(make.mul(a, w.random.choice((1, 2, 4))), shift), c),
                 make.floordiv(a, c),
             )
-            end = w.facts.extent_bound(make.add(e, 1), lambda v: v.kind == "loop")
+            end = extent_bound(w.facts, make.add(e, 1), lambda v: v.kind == "loop")
             if end is None:
                 continue
             found += 1
@@ -179,6 +180,29 @@ def test_extents_of_differences_are_upper_bounds():
                     f"{end} as a bound of {e} + 1 under {w.ranges}"
                 )
     assert found > 200
+
+
+def test_extents_between_clamped_ends_are_upper_bounds():
+    """``min(a + x, n) - max(a - y, m)``, and differences of any other mixture of min and max."""
+    found, tight = 0, 0
+    for w in worlds():
+        for _ in range(10):
+            a = w.integer(1)
+            ends = []
+            for _ in range(2):
+                side = make.add(a, w.random.randint(-3, 3))
+                for _ in range(w.random.randint(1, 2)):
+                    side = w.random.choice((make.min_, make.max_))(side, w.integer(0))
+                ends.append(side)
+            e = make.sub(*ends)
+            end = extent_bound(w.facts, e, lambda v: v.kind == "loop")
+            if end is None:
+                continue
+            found += 1
+            most = max(evaluate(e, env) - evaluate(end, env) for env in w.points)
+            assert most <= 0, f"{end} as a bound of {e} under {w.ranges}"
+            tight += most == 0
+    assert found > 600 and tight > 300, (found, tight)
 
 
 def test_simplify_keeps_values_and_is_idempotent():

@@ -29,26 +29,32 @@ def repeats(bounds: Bounds, stage: StageState, chosen: Mapping[Var, Expr]) -> fl
     copies = all(type(e) is TensorRead for e in stage.compute.body)
     if stage.host is None or stage.is_opaque or stage.within is not None or copies:
         return None
-    own = bounds[stage.name]
-    iterations, whole, done = 1, 1, 1.0
-    moves = {
-        v: (rows, c) for v, _, c, rows in slide_of(bounds.state, bounds, stage).moves
-    }  # loops across which what is computed is kept
+    iterations = 1.0
+    moves = {m[0]: m[1:] for m in slide_of(bounds.state, bounds, stage).moves}
+    moved = [1.0] * len(
+        stage.compute.axis
+    )  # by how much more the loops that slide compute than one iteration
     for outer, position in chain(bounds.state, stage):
         for iv in outer.leaves[: position + 1]:
             n = _number(bounds[outer.name].loops[iv], chosen)
             if n is None:
                 return None
-            iterations *= n
-            if iv.var in moves and n > 0:
-                rows, c = moves[iv.var]
-                done *= (1 + (n - 1) * c / (rows or 1)) / n
-    for a, extent in zip(stage.compute.axis, own.extent, strict=True):
-        n, m = _number(extent, chosen), _number(a.extent, chosen)
-        if n is None or m is None:
+            if iv.var not in moves or n < 1:
+                iterations *= n
+                continue
+            d, step, rows = moves[iv.var]
+            if step:
+                moved[d] *= 1 + (n - 1) * step / (rows or 1)
+    factor = iterations
+    for times, low, extent, a in zip(
+        moved, bounds[stage.name].low, bounds[stage.name].extent, stage.compute.axis, strict=True
+    ):
+        n, whole = _number(extent, chosen), _number(a.extent, chosen)
+        if n is None or whole is None or whole < 1:
             return None
-        iterations, whole = iterations * n, whole * m
-    return done * iterations / whole if whole > 0 else None
+        once = times > 1 and all(v in moves for v in variables(low) if v.kind == "loop")
+        factor *= min(1, n * times / whole) if once else n * times / whole
+    return factor
 
 
 def _number(e: Expr, chosen: Mapping[Var, Expr]) -> int | None:
