@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tensorlang as tl
 from tensorlang import te
 
 from .mistakes_schedule import _chain, _matmul
@@ -99,7 +100,7 @@ def _merged(a):
 
 def _cached_output(a):
     cached = a("s.cache_write(C, 'local')")
-    a.says("and compute_at of that")
+    a.says("and compute_at of that at a loop of C")
     a.s[cached].compute_at(a.s[a.C], a.s[a.C].op.axis[0])
 
 
@@ -107,6 +108,13 @@ def _cached_argument(a):
     copy = a("s.cache_read(A, 'local', [reader])", reader=a.P)
     a.says("and compute_at of that")
     a.s[copy].compute_at(a.s[a.P], a.P.op.axis[0])
+
+
+def _both_results(a):
+    a.says("one te.compute of both, lambda …: (B's, C's)")
+    A = te.placeholder((8,), name="A")
+    both = te.compute((8,), lambda i: (A[i] + 1.0, (A[i] + 1.0) * 2.0))
+    tl.lower(te.create_schedule(both[0].op), [A, *both])
 
 
 FOLLOW = {
@@ -143,6 +151,7 @@ FOLLOW = {
     "inline_an_output_that_reads_a_stage": lambda a: a("s[P].compute_inline()"),
     "inline_a_reduction": lambda a: a("s[R].compute_at(reader, loop)", reader=a.s[a.C], loop=a.C.op.axis[0]),
     "split_of_an_inlined_stage": _before_or_not,
+    "reverse_compute_at_of_the_reader_of_an_output": _both_results,
     "reverse_compute_at_of_a_reduction": lambda a: a("s[P].compute_at(s[C], loop)", loop=a.C.op.axis[0]),
     "layout_of_an_input_that_fills_its_padding": _says(
         "no pad_value", lambda a: a.s[a.A].transform_layout(lambda i, j: [i // 7, j, i % 7])

@@ -343,6 +343,14 @@ def reverse_compute_at_of_a_reduction(t: Scene):
     t.watch(s)[C].reverse_compute_at(s[P], P.op.axis[0])
 
 
+def reverse_compute_at_of_the_reader_of_an_output(t: Scene):
+    A = te.placeholder((8,), name="A")
+    B = te.compute((8,), lambda i: A[i] + 1.0, name="B")
+    C = te.compute((8,), lambda i: B[i] * 2.0, name="C")
+    s = te.create_schedule([B.op, C.op])
+    t.watch(s)[C].reverse_compute_at(s[B], B.op.axis[0])
+
+
 def reverse_compute_at_beside_another_reader(t: Scene):
     s, _, P, S, C = _chain()
     t.watch(s)[S].reverse_compute_at(s[P], P.op.axis[0])

@@ -65,7 +65,9 @@ def place_verdict(
         return refuse(
             f"`{stage.name}` is an output: the caller wants all of it",
             mark=mark,
-            try_=instead_of_output(state, stage.name, then="and compute_at of that"),
+            try_=instead_of_output(
+                state, stage.name, then=f"and compute_at of that at a loop of {stage.name}"
+            ),
         )
     if stage.attach == INLINED:
         return refuse(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)

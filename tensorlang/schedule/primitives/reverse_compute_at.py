@@ -18,7 +18,6 @@ from ...expr.nodes import Expr, Var
 from ...expr.walk import preorder
 from ...te.axis import REDUCE, IterVar
 from ...te.tensor import TensorRead
-from ..legality.cache import instead_of_output
 from ..legality.places import place_verdict
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import At, Fuse, Relation, ScheduleState, Singleton, Split, StageState, change
@@ -49,7 +48,8 @@ class ReverseComputeAt(Primitive):
             return refuse(
                 f"`{self.at}` is an output: the caller wants all of it",
                 mark=mark,
-                try_=instead_of_output(state, self.at, then="first"),
+                try_=f"one te.compute of both, lambda …: ({self.at}'s, {self.stage}'s), for one nest; or "
+                f"leave {self.stage} at root",
             )
         if producer.is_opaque and not producer.is_scan:
             return refuse(f"`{self.at}` is an extern: it has no loops", mark=mark)
