@@ -82,6 +82,8 @@ class _Walk:
             found[c] = None
             if isinstance(c, And):
                 stack += (c.b, c.a)
+            elif isinstance(c, Broadcast):  # beside a mask that has a name, and its lanes
+                stack.append(c.value)
             elif isinstance(c, IfThenElse) and is_const(c.b, False):
                 # the second was tested where the first holds
                 stack += (c.a, c.cond)
