@@ -70,10 +70,10 @@ def _stream(stage: Stage, target: Target, shared: list[IterVar], strips: bool = 
         )  # at least one for each thread
     cut = n is None or n > strip
     places = [*outer]
-    if cut:
-        column, last = stage.split(last, strip)
-        places.append(column)
     block, inner = stage.split(last, lanes if n is None else min(lanes, n))
+    if cut:  # whole vectors, so that a strip ends with the last of a row
+        column, block = stage.split(block, max(1, strip // lanes))
+        places.append(column)
     row, some = stage.split(rows, ROWS if m is None else min(ROWS, m))
     stage.reorder(*places, *above, row, block, some, inner)
     stage.unroll(some)
