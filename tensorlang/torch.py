@@ -3,6 +3,7 @@ imported when something of it is used."""
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 __all__ = ["adaptive", "backend", "enable", "explain", "graphs", "invalidate", "monitor", "op", "reset"]
@@ -116,3 +117,14 @@ def op(kernel: Any, name: str) -> Any:
     from .frontends.torch import custom as room
 
     return room.custom_operator(kernel, name)
+
+
+def _before_tracing() -> None:
+    """What dynamo is to know before it traces a function, for it looks for its backend first."""
+    from .frontends.torch.traced import leave_kernels
+
+    leave_kernels()
+
+
+if "torch._dynamo" in sys.modules:
+    _before_tracing()

@@ -12,16 +12,16 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "torch.where(condition, a, b) for elements, or torch.cond(condition, f, g, (x,)) for whole branches",
     ),
     (
-        r"\.item\(\)|\.tolist\(\)|scalar_outputs|_local_scalar_dense|\b(int|float|bool)\(",
+        r"\.item\(\)|\.tolist\(\)|scalar_outputs|_local_scalar_dense|\b(int|float|bool)\(|data-dependent exp",
         "leave the number a tensor of no dimensions; where it must be a number, "
         "torch._dynamo.config.capture_scalar_outputs = True",
     ),
     (
-        r"nonzero|masked_select|unique|[Dd]ynamic.shape op|dynamic_output_shape",
+        r"nonzero|masked_select|unique|bincount|[Dd]ynamic.shape op|dynamic_output_shape",
         "a mask over all elements: torch.where(mask, x, 0), sums weighted by mask; or pad to a largest size",
     ),
     (
-        r"builtin.{0,20}`?print|logging|warnings\.warn|\bprint\(",
+        r"builtin.{0,20}`?print|logging|warnings\.warn|\bprint\(|sys\.std(out|err)",
         "print what the compiled function returns, or "
         "torch._dynamo.config.reorderable_logging_functions.add(print)",
     ),
@@ -31,7 +31,16 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "torch._dynamo.config.allow_rnn = True, or torch.export.export and tl.load_torch, "
         "which keep the layer whole",
     ),
-    (r"\bopen\(|\btime\.|\bos\.|subprocess|socket", "do it before or after the compiled function"),
+    (
+        r"\bopen\(|\btime\.|\bos\.|subprocess|socket|pickle|json|hashlib|uuid|inspect\.|torch\.save|manual_seed",
+        "do it before or after the compiled function",
+    ),
+    (r"copy\(", "x.clone()"),
+    (r"\bsort(ed)?\b", "torch.sort or torch.topk of one tensor"),
+    (
+        r"tensorlang|\bkernel\(|Module\(?.{0,20}kernel",
+        'tensorlang.torch.op(kernel, "my::name"), which is traced',
+    ),
     (
         r"torch\._dynamo\.disable|skip(ped|file)|marked as skipped",
         "take the call out of the compiled function, or make it an operator: torch.library.custom_op",
@@ -40,7 +49,6 @@ ADVICE: tuple[tuple[str, str], ...] = (
         r"numpy|np\.|\.numpy\(\)",
         "torch's function of that name, or tensorlang.torch.op for a kernel of yours",
     ),
-    (r"tensorlang|Module\(?.{0,20}kernel", 'tensorlang.torch.op(kernel, "my::name"), which is traced'),
     (r"requires_grad_|\.backward\(", "gradients outside: loss.backward() after the compiled forward"),
     (r"[Cc]ontext manager|^with ", "enter the context outside of the compiled function"),
     (r"\b(generator|yield|iterator)\b", "a list made in advance in place of the generator"),

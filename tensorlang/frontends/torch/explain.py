@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import html
 import linecache
+import sysconfig
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ import torch
 from . import backend, region
 from .advice import advice_for
 from .monitor import Monitor
+
+_LIBRARIES = tuple({Path(p) for n, p in sysconfig.get_paths().items() if n.endswith(("lib", "stdlib"))})
 
 
 @dataclass(frozen=True)
@@ -107,17 +110,12 @@ class Explanation:
 
 def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Explanation:
     """The report on ``fn(*args)``, which is called a few times."""
-    torch._dynamo.reset()
-    told = torch._dynamo.explain(fn)(*args, **kwargs)
+    breaks, told = breaks_of(fn, args, kwargs)
     torch._dynamo.reset()
     first = len(backend.GRAPHS)
     with region.watched() as calls, Monitor() as seen:
         torch.compile(fn, backend=backend.tensorlang)(*args, **kwargs)
     graphs = backend.GRAPHS[first:]
-    breaks = [_break(r.reason, r.user_stack) for r in told.break_reasons]
-    breaks += [
-        b for b in _first(fn, args, kwargs) if (b.file, b.line) not in [(o.file, o.line) for o in breaks]
-    ]
     return Explanation(
         getattr(fn, "__qualname__", type(fn).__name__),
         graphs,
@@ -129,10 +127,18 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
     )
 
 
+def breaks_of(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Break], Any]:
+    """Where graphs of ``fn(*args)`` break, each place once, and dynamo's own explanation."""
+    torch._dynamo.reset()
+    told = torch._dynamo.explain(fn)(*args, **kwargs)
+    breaks = [_break(r.reason, r.user_stack) for r in told.break_reasons] + _first(fn, args, kwargs)
+    return list({(b.file, b.line): b for b in reversed(breaks)}.values())[::-1], told
+
+
 def _break(reason: Any, stack: Sequence[Any]) -> Break:
-    """Where the innermost frame of the user stands, and what torch says."""
+    """Where the innermost frame of the program stands, and what torch says."""
     words = str(reason)
-    frame = stack[-1] if stack else None
+    frame = next((f for f in reversed(stack) if _own(f.filename)), stack[-1] if stack else None)
     file, line = (frame.filename, frame.lineno or 0) if frame else ("?", 0)
     text = (linecache.getline(file, line) or (frame.line or "" if frame else "")).strip()
     return Break(file, line, text, words.splitlines()[0] if words else "", advice_for(words, text))
@@ -143,9 +149,15 @@ def _first(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     torch._dynamo.reset()
     try:
         torch.compile(fn, backend="eager", fullgraph=True)(*args, **kwargs)
-    except torch._dynamo.exc.Unsupported as error:
-        return [_break(error.msg, getattr(error, "real_stack", None) or ())]
+    except torch._dynamo.exc.TorchDynamoException as error:
+        return [_break(getattr(error, "msg", str(error)), getattr(error, "real_stack", None) or ())]
     return []
+
+
+def _own(file: str) -> bool:
+    """Whether a file is the program's: none of Python's library, and of no package that is installed."""
+    path = Path(file)
+    return path.exists() and not any(path.is_relative_to(place) for place in _LIBRARIES)
 
 
 def _guard(guard: Any) -> str:
