@@ -26,11 +26,11 @@ def test_demo(tmp_path: Path) -> None:
             sys.executable,
             str(ROOT / "tutorials" / "demo.py"),
             "--trials",
-            "4",
-            "--seconds",
-            "3",
-            "--turns",
             "2",
+            "--seconds",
+            "1",
+            "--turns",
+            "1",
             "--out",
             str(tmp_path),
         ],
@@ -52,7 +52,7 @@ def test_demo(tmp_path: Path) -> None:
     assert [row[0] for row in rows] == ["plain loops", "tl.compile", "by hand", "searched", "numpy"]
     assert all(float(figure) > 0 for row in rows for figure in row[1:])
     step5 = done.stdout[done.stdout.index("5  Let a search") :]
-    assert "tune conv2d(48, 28, 28, 32): 5000 trials, at most 3 s" in step5 and "def apply(s):" in step5
+    assert "tune conv2d(48, 28, 28, 32): 5000 trials, at most 1 s" in step5 and "def apply(s):" in step5
     assert re.findall(r"^  (tl\.compile|found|numpy) +[\d.]+ +[\d.]+× ", step5, re.MULTILINE) == [
         "tl.compile",
         "found",
