@@ -43,7 +43,9 @@ def _ordered(
     n = turned.shape[-1]
     rows = make.as_expr(inputs.product(turned.shape[:-1])) if x.ndim > 1 else make.as_expr(1)
     flat = turned if turned.ndim == 2 else reshape(turned, (rows, n))
-    size = n if few is None else make.as_expr(few)
+    size = n
+    if few is not None:
+        size = make.as_expr(few) if inputs.at_most(few, n) else make.min_(n, make.as_expr(few))
     both = te.loops(
         sort_rows if few is None else best_rows,
         [flat],
@@ -88,7 +90,7 @@ def top_k(
             f"ops.top_k: k={k} of dimension {d} of {inputs.named(x)}", legal=f"0 to {x.shape[d]}"
         )
     few = const_int(count)
-    if few is not None and 1 <= few <= FEW and inputs.at_most(few, x.shape[d]):
+    if few is not None and 1 <= few <= FEW:
         return _ordered("top_k", x, d, largest, few)
     values, places = _ordered("top_k", x, d, largest)
     return tuple(strided_slice(t, (0,), (count,), axes=(d,)) for t in (values, places))  # type: ignore[return-value]

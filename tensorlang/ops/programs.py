@@ -106,7 +106,7 @@ def best_rows(
                 at[place.value] = i
                 with b.when(make.not_(full)):
                     kept.set(kept.value + 1)
-        with b.loop("q", k) as q:
+        with b.loop("q", values.shape[1]) as q:  # k, or all of a row of fewer
             values[row, q] = keys[q]
             places[row, q] = at[q]
 
