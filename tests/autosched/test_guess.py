@@ -53,12 +53,14 @@ def test_what_cannot_be_tuned_has_its_default_schedule() -> None:
         autosched.compile([a])
 
 
-def test_compile_prefers_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compile_prefers_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, measurer: Measurer
+) -> None:
     tensors = list(matmul(32, 32, 32))
     task = SearchTask.of(tensors)
     monkeypatch.undo()
     path = tmp_path / "r.jsonl"
-    autosched.tune(task, trials=2, records=path, model="random", progress=False)
+    autosched.tune(task, trials=2, records=path, model="random", measurer=measurer, progress=False)
     monkeypatch.setattr(guess, "best_guess", lambda *a, **k: pytest.fail("the records have this task"))
     f = autosched.compile(tensors, records=path)
     a, b = (_ints(t) for t in tensors[:2])

@@ -193,15 +193,18 @@ def test_a_variant_without_knobs_is_one_candidate() -> None:
 
 
 SCRIPT = """
-from tests.autosched.workloads import Pretend, conv
+from tests.autosched.workloads import Pretend, conv, matmul
 from autosched import SearchTask, tune
+from autosched.templates import matmul as template
 pretend = Pretend(fail=True)
-tune(SearchTask(conv, (8, 16, 14, 14), "llvm -mcpu=haswell -num-cores=2"), trials=48, seed=11, measurer=pretend, progress=False)
+X86 = "llvm -mcpu=haswell -num-cores=2"
+tune(SearchTask(conv, (8, 16, 14, 14), X86), trials=48, seed=11, measurer=pretend, progress=False)
+tune(SearchTask(matmul, (96, 80, 64), X86, template=template), trials=24, seed=11, measurer=pretend, progress=False)
 print("\\n".join(pretend.traces))
 """
 
 
-def test_sketches_and_search_are_the_same_in_every_process() -> None:
+def test_sketches_templates_and_search_are_the_same_in_every_process() -> None:
     runs = [
         subprocess.Popen(
             [sys.executable, "-c", SCRIPT],
@@ -213,5 +216,5 @@ def test_sketches_and_search_are_the_same_in_every_process() -> None:
     ]
     texts = [r.communicate()[0] for r in runs]
     assert [r.returncode for r in runs] == [0, 0]
-    assert texts[0].count("\n") >= 48
+    assert texts[0].count("\n") >= 72
     assert texts[0] == texts[1]

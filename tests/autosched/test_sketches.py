@@ -9,6 +9,7 @@ import pytest
 import tensorlang as tl
 from autosched import SearchTask, best_guess, tune
 from autosched.cost_model.features import FeatureSet
+from autosched.measure import Measurer
 from autosched.search import Evolutionary, Seen, allot
 from autosched.space import Variant, variant, variants_of
 from autosched.space.rules import RULES, Answer, Where, rule
@@ -265,7 +266,7 @@ def test_rules_that_never_end_are_an_error() -> None:
         variants_of(SearchTask(scale, (8,), rules=[again]))
 
 
-def test_places_make_variants() -> None:
+def test_places_make_variants(measurer: Measurer) -> None:
     def template(s: tl.Schedule, tensors: list[te.Tensor]) -> None:
         out = tensors[-1]
         s.sample_tile(s[out].op.axis[0], name="unused")
@@ -284,7 +285,12 @@ def test_places_make_variants() -> None:
         assert v.row(v.decisions(row)) is not None
         assert [w.row(v.decisions(row)) is not None for w in variants] == [w is v for w in variants]
     result = tune(
-        SearchTask.of([x, out], template=template), trials=12, seed=2, model="random", progress=False
+        SearchTask.of([x, out], template=template),
+        trials=12,
+        seed=2,
+        model="random",
+        measurer=measurer,
+        progress=False,
     )
     assert result.best is not None and not result.failures
 
@@ -350,8 +356,10 @@ def test_a_target_of_another_machine_is_refused_before_anything_starts() -> None
         tune(task, trials=2, progress=False)
 
 
-def test_tuned_conv_end_to_end() -> None:
-    result = tune(SearchTask(conv, (4, 8, 7, 9)), trials=5, seed=1, model="random", progress=False)
+def test_tuned_conv_end_to_end(measurer: Measurer) -> None:
+    result = tune(
+        SearchTask(conv, (4, 8, 7, 9)), trials=5, seed=1, model="random", measurer=measurer, progress=False
+    )
     assert result.best is not None and not result.failures, result
     scope: dict = {}
     exec(result.task.print_best([result.best]), scope)

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +32,7 @@ from tensorlang.errors import TensorLangError
 from .workloads import Pretend, conv, matmul, scale, scale_template, scripted_fate
 
 
-def test_matmul_end_to_end(tmp_path: Path) -> None:
+def test_matmul_end_to_end(tmp_path: Path, measurer: Measurer) -> None:
     task = SearchTask(matmul, (48, 40, 32), template=matmul_template)
     path = tmp_path / "r.jsonl"
     result = tune(task, trials=12, records=path, seed=3, batch=6, progress=False)
@@ -43,18 +42,18 @@ def test_matmul_end_to_end(tmp_path: Path) -> None:
     a, b = np.ones((48, 32), np.float32), np.arange(32 * 40, dtype=np.float32).reshape(32, 40) % 7
     assert (f(a, b) == a @ b).all()
     before = path.read_bytes()
-    again = tune(task, trials=12, records=path, seed=3, progress=False)
+    again = tune(task, trials=12, records=path, seed=3, measurer=measurer, progress=False)
     assert again.measured == 0 and path.read_bytes() == before
     assert again.best == result.best
-    more = tune(task, trials=16, records=path, seed=3, progress=False)
+    more = tune(task, trials=16, records=path, seed=3, measurer=measurer, progress=False)
     costs = cost_of(task.target).digest
     assert all(r.versions == {"tensorlang": tl.__version__, "costs": costs} for r in RecordLog(path))
     assert more.measured == 4 and len({r.steps for r in RecordLog(path)}) == 16
 
 
-def test_conv_end_to_end() -> None:
+def test_conv_end_to_end(measurer: Measurer) -> None:
     task = SearchTask(conv, (5, 6, 9, 11), template=conv2d)
-    result = tune(task, trials=6, seed=1, model="random", progress=False)
+    result = tune(task, trials=6, seed=1, model="random", measurer=measurer, progress=False)
     assert result.best is not None and not result.failures, result
     assert result.schedule is not None
 
@@ -154,32 +153,6 @@ def test_failures_are_counted_and_not_repeated(tmp_path: Path) -> None:
     pretend = Pretend()
     tune(task, trials=40, records=log, measurer=pretend, progress=False)
     assert not {r.steps for r in log.records[:30] if not r.ok} & set(pretend.traces)
-
-
-SCRIPT = """
-import sys
-from tests.autosched.workloads import Pretend, matmul
-from autosched import SearchTask, tune
-from autosched.templates import matmul as template
-pretend = Pretend(fail=True)
-tune(SearchTask(matmul, (96, 80, 64), "llvm -mcpu=haswell -num-cores=2", template=template), trials=24, seed=11, measurer=pretend, progress=False)
-print("\\n".join(pretend.traces))
-"""
-
-
-def test_same_seed_same_candidates_in_every_process() -> None:
-    texts = [
-        subprocess.run(
-            [sys.executable, "-c", SCRIPT],
-            capture_output=True,
-            text=True,
-            check=True,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-        ).stdout
-        for seed in ("1", "77")
-    ]
-    assert texts[0].count("\n") >= 24
-    assert texts[0] == texts[1]
 
 
 def test_errors_say_what_to_do(tmp_path: Path) -> None:
@@ -318,8 +291,10 @@ def _running_sum(n: int, m: int) -> list[te.Tensor]:
     return [y, te.scan(first, update, state)]
 
 
-def test_a_scan_is_tuned() -> None:
-    result = tune(SearchTask(_running_sum, (12, 40)), trials=4, model="random", progress=False)
+def test_a_scan_is_tuned(measurer: Measurer) -> None:
+    result = tune(
+        SearchTask(_running_sum, (12, 40)), trials=4, model="random", measurer=measurer, progress=False
+    )
     assert result.best is not None and not result.failures and result.schedule is not None
     y = np.arange(480, dtype=np.float32).reshape(12, 40) % 9
     assert (tl.build(result.schedule, result.tensors)(y) == np.cumsum(y, axis=0)).all()
