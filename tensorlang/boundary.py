@@ -11,6 +11,7 @@ stays and nothing is reworded. Knows errors and options; nothing of what it guar
 
 from __future__ import annotations
 
+import builtins
 import collections.abc
 import difflib
 import functools
@@ -213,8 +214,8 @@ class _Arguments:
     def kinds(self) -> dict[str, Any]:
         """What each parameter is annotated with, as far as that can be known."""
         try:
-            return typing.get_type_hints(self.f)
-        except Exception:  # a name that only type checkers know
+            return typing.get_type_hints(self.f, localns=_Names(self.f.__globals__))
+        except Exception:  # an annotation that is no expression of types
             return {}
 
     @property
@@ -283,6 +284,13 @@ class _Arguments:
         return shown_
 
 
+class _Names(dict[str, Any]):
+    """The names of a module; one that only type checkers know may be anything."""
+
+    def __missing__(self, name: str) -> Any:
+        return getattr(builtins, name, Any)
+
+
 def fits(value: Any, kind: Any) -> bool:
     """Whether a value is of the kind that an annotation names. What cannot be known fits."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
@@ -310,7 +318,9 @@ def fits(value: Any, kind: Any) -> bool:
         return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__getitem__")
     if origin in (collections.abc.Mapping, dict):
         return isinstance(value, Mapping)
-    if origin is None and isinstance(kind, type) and not getattr(kind, "_is_protocol", False):
+    if origin is None and isinstance(kind, type):
+        if getattr(kind, "_is_protocol", False):
+            return all(hasattr(value, n) for n in vars(kind) if not n.startswith("_"))
         return isinstance(value, kind)
     return True
 

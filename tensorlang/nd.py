@@ -40,12 +40,17 @@ def device(dev_type: Any = "llvm", dev_id: int = 0) -> Device:
 
 
 def array(arr: Any, device: Device | None = None) -> NDArray:
-    """A copy of ``arr``, compact in C order; Python's floats become float32, as in TVM."""
+    """A copy of ``arr``, compact in C order; Python's floats become float32, as in TVM. Raises
+    TensorLangError for what is no array of numbers."""
     made = np.array(
         arr,
         order="C",
         dtype=None if hasattr(arr, "dtype") or np.asarray(arr).dtype != np.float64 else np.float32,
     )
+    if made.dtype.kind in "OSUMm":
+        raise TensorLangError(
+            f"array of {made.dtype}", because="kernels take numbers", legal="what numpy makes numbers of"
+        )
     return made.view(NDArray)
 
 

@@ -49,7 +49,15 @@ def register_symbol(name: str, address: Any) -> None:
 
     Functions of the C library and of libraries loaded into the process are found without this.
     """
-    value = address if isinstance(address, int) else ctypes.cast(address, ctypes.c_void_p).value
+    try:
+        if isinstance(address, str | bytes):  # ctypes takes the address of the text
+            raise TypeError
+        value = address if isinstance(address, int) else ctypes.cast(address, ctypes.c_void_p).value
+    except (TypeError, ctypes.ArgumentError):
+        raise DeclareError(
+            f"register_symbol({name!r}): {type(address).__name__} is no address",
+            try_=f"tl.register_symbol({name!r}, ctypes.CDLL(path).{name})",
+        ) from None
     if not value:
         raise DeclareError(f"register_symbol({name!r}): no address")
     _symbols[name] = value

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..entries import public
-from ..errors import TensorLangError
+from ..errors import CallError, TensorLangError
 
 # shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
 SAMPLE = 1e-3
@@ -98,7 +98,10 @@ def evaluate(
 
 
 def measure(run: Callable[[int], None], *, seconds: float = 0.5) -> Timing:
-    """Time ``run(n)``, which runs the kernel n times, within about ``seconds`` after a warm-up."""
+    """Time ``run(n)``, which runs the kernel n times, within about ``seconds`` after a warm-up. Raises
+    CallError for seconds that are none."""
+    if not 0 <= seconds < math.inf:
+        raise CallError(f"benchmark(seconds={seconds})", because="it is how long to measure, such as 0.5")
     clock = time.perf_counter
     was_collecting = gc.isenabled()
     gc.disable()

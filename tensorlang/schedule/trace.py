@@ -44,6 +44,10 @@ class Trace:
         decisions: Decisions | None = None,
         notes: Mapping[int, str] | None = None,
     ) -> None:
+        if not isinstance(steps, tuple) or not all(isinstance(p, Primitive) for p in steps):
+            raise ScheduleError(
+                "Trace(…): the steps are no tuple of primitives", try_="Trace.from_json(text), s.trace"
+            )
         self.steps = steps
         self.notes = dict(notes or {})
         self.decisions: dict[str, tuple[int, ...]] = dict(decisions or {})

@@ -92,6 +92,14 @@ class Target(metaclass=_Named):
     def parse(text: str) -> Target:
         """The target that ``text`` speaks of. Raises TargetError for a kind, option, triple or CPU that means
         nothing."""
+        if not isinstance(text, str):  # shlex would read what the user types
+            raise TargetError(
+                f"Target.parse of {type(text).__name__}",
+                because="a target is text",
+                try_='"llvm -mcpu=skylake"',
+                because="a target is text",
+                try_='"llvm -mcpu=skylake"',
+            )
         return _parse(text)
 
     @staticmethod

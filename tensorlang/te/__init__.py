@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import signposts
+from ..boundary import guard
 from ..entries import close
 from ..errors import DeclareError
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
@@ -104,3 +105,9 @@ close(
     signposts.TE,
     {"create_schedule": "schedule.schedule", "schedule": "schedule.tvm_names"},
 )
+for _room, _names in (
+    (graph, ("inputs", "operations", "part", "variables_of")),
+    (reference, ("evaluate",)),
+    (serialize, ("from_json", "key_of", "resized", "to_json")),
+):
+    guard(_room, _names, _room.__name__.removeprefix("tensorlang."), DeclareError, eager=True)
