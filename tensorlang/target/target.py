@@ -97,8 +97,6 @@ class Target(metaclass=_Named):
                 f"Target.parse of {type(text).__name__}",
                 because="a target is text",
                 try_='"llvm -mcpu=skylake"',
-                because="a target is text",
-                try_='"llvm -mcpu=skylake"',
             )
         return _parse(text)
 

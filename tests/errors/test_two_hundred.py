@@ -3,6 +3,7 @@ Python's traceback and at most twelve lines in a notebook. ``--refresh-golden`` 
 
 from __future__ import annotations
 
+import ast
 import re
 import traceback
 
@@ -79,3 +80,43 @@ def test_mistake(code, names, golden):
 def test_there_are_two_hundred(golden):
     assert len(set(MISTAKES)) == len(MISTAKES) >= 200
     assert list(golden) == MISTAKES
+
+
+# advice that names things of the scene otherwise, or a file that somebody has
+EXAMPLES = (
+    "tl.load_onnx('model.onnx')",
+    "tl.lower(te.create_schedule(D.op), [A, D])",
+    "tl.build(s, [A, B, C])",
+)
+
+
+def advised(error: tl.TensorLangError, names: dict) -> ast.Expression | None:
+    """What to try, where that is an expression of names that there are."""
+    text = error.try_() if callable(error.try_) else error.try_ or ""
+    for piece in (text, *text.split(", or "), *text.split(" or "), *text.split("; "), *text.split(" with ")):
+        try:
+            tree = ast.parse(piece.strip(), mode="eval")
+        except SyntaxError:
+            continue
+        used = {x.id for x in ast.walk(tree) if isinstance(x, ast.Name)}
+        if used and used <= names.keys() and "…" not in piece and not isinstance(tree.body, ast.Tuple):
+            return tree
+    return None
+
+
+def test_advice_that_is_code_works(names, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    followed = set(EXAMPLES)
+    for code in MISTAKES:
+        tree = advised(refused(code, names), names)
+        # tuning is tried elsewhere; here it would take the most of the time
+        if tree is None or ast.unparse(tree) in followed or "autosched.tune" in ast.unparse(tree):
+            continue
+        followed.add(ast.unparse(tree))
+        try:
+            eval(compile(tree, "advice.py", "eval"), dict(names, x=names["A"]))
+        except ValueError:  # numpy's, of the very array that was refused
+            assert "np.asarray" in ast.unparse(tree), code
+        except tl.TensorLangError as e:
+            raise AssertionError(f"{code}: {ast.unparse(tree)} is advised: {e}") from e
+    assert len(followed) >= 20
