@@ -318,9 +318,7 @@ def fits(value: Any, kind: Any) -> bool:
         return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__getitem__")
     if origin in (collections.abc.Mapping, dict):
         return isinstance(value, Mapping)
-    if origin is None and isinstance(kind, type):
-        if getattr(kind, "_is_protocol", False):
-            return all(hasattr(value, n) for n in vars(kind) if not n.startswith("_"))
+    if origin is None and isinstance(kind, type) and not getattr(kind, "_is_protocol", False):
         return isinstance(value, kind)
     return True
 

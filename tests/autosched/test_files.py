@@ -112,6 +112,7 @@ class Broken(OnlyLearns):
         ({"model": 3}, "int has no fit and no predict"),
         ({"model": "xbg"}, "xgb, random"),
         ({"strategy": "anealing"}, "annealing"),
+        ({"strategy": 3}, "int has no propose"),
     ],
 )
 def test_what_cannot_search_is_an_error_before_anything_is_measured(
