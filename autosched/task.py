@@ -77,6 +77,13 @@ class SearchTask:
     tensors)`` makes the schedule with sampled values; without one, sketches are derived by rules, of which
     ``rules`` are tried first (see ``autosched.space.rules``). Raises TensorLangError when the function does
     not return such tensors.
+
+    >>> def scaled(m, n):
+    ...     A = te.placeholder((m, n), name="A")
+    ...     return [A, te.compute((m, n), lambda i, j: A[i, j] * 2, name="B")]
+    >>> task = autosched.SearchTask(scaled, (64, 64))
+    >>> task.flops
+    4096.0
     """
 
     def __init__(

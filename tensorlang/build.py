@@ -61,6 +61,15 @@ def lower(
     short form. ``constants`` are inputs whose values are given to ``build``: what depends on them alone is
     not part of the kernel. ``binds`` as in ``build``. Outputs that ``args`` leaves out follow as the last
     parameters. Raises LowerError for arguments that do not fit the computation.
+
+    >>> A = te.placeholder((8, 8), name="A")
+    >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+    >>> s = te.create_schedule(B.op)
+    >>> print(tl.lower(s, [A, B]))
+    def main(A: float32[8, 8], B: float32[8, 8] out):
+        for i in range(0, 8):
+            for j in range(0, 8):
+                B[i, j] = A[i, j] + 1.0
     """
     if isinstance(schedule, Schedule) and isinstance(args, list | tuple):
         args = [*args, *missing_outputs(schedule.state, args)]
@@ -222,6 +231,13 @@ def build(
     Raises LowerError for arguments, constants and a ``math`` that do not fit, TargetError for a target that
     means nothing, CompileError when LLVM makes no code (a bug; with ``TENSORLANG_ISOLATE=1`` in the
     environment also where LLVM would end the process).
+
+    >>> A = te.placeholder((8, 8), name="A")
+    >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+    >>> s = te.create_schedule(B.op)
+    >>> f = tl.build(s, [A, B])
+    >>> f(np.zeros((8, 8), np.float32)).sum()
+    np.float32(64.0)
     """
     where = as_target(target)
     as_target(target_host)
@@ -511,6 +527,11 @@ def compile(
     ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check``, ``constants`` and
     ``math`` as in ``build``; the schedule packs constants as a whole, ahead of the call. Raises LowerError
     when no argument is computed.
+
+    >>> x = te.placeholder((4, 8), name="x")
+    >>> f = tl.compile([x, ops.softmax(x)])
+    >>> f(np.zeros((4, 8), np.float32))[0, 0]
+    np.float32(0.125)
     """
     if not isinstance(args, list | tuple):
         raise LowerError(

@@ -123,6 +123,12 @@ def interpret(
 
         run = tl.interpret(s, [A, B], [np.arange(8, dtype="float32")], until=3)
         print(run, run.arrays["B"])
+
+    >>> A = te.placeholder((3,), name="A")
+    >>> B = te.compute((3,), lambda i: A[i] + 1, name="B")
+    >>> run = tl.interpret(te.create_schedule(B.op), [A, B], [np.arange(3, dtype="float32")], until=2)
+    >>> run.arrays["B"][:2].tolist()
+    [1.0, 2.0]
     """
     engine, watch = _loaded("interpret"), _loaded("watch")
     if isinstance(until, bool) or (isinstance(until, int) and until < 1):

@@ -23,12 +23,20 @@ __all__ = ["Device", "NDArray", "array", "cpu", "device", "empty"]
 
 
 def cpu(dev_id: int = 0) -> Device:
-    """The CPU."""
+    """The CPU.
+
+    >>> tl.cpu()
+    cpu(0)
+    """
     return Device(1, dev_id)
 
 
 def device(dev_type: Any = "llvm", dev_id: int = 0) -> Device:
-    """The device of a target: ``tl.device("llvm", 0)``. Raises TargetError for one that is not the CPU."""
+    """The device of a target: ``tl.device("llvm", 0)``. Raises TargetError for one that is not the CPU.
+
+    >>> tl.device("llvm")
+    cpu(0)
+    """
     kind = str(dev_type).split()[0] if str(dev_type).split() else ""
     if kind not in ("llvm", "cpu", "c"):
         raise TargetError(

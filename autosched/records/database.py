@@ -44,7 +44,12 @@ class BadLine:
 )
 class RecordLog:
     """A file of records. Reading takes what it can; ``bad`` lists the rest. Nothing is written before
-    ``open`` or the first ``append``."""
+    ``open`` or the first ``append``.
+
+    >>> log = autosched.RecordLog(None)
+    >>> len(log)
+    0
+    """
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)

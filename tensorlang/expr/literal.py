@@ -47,6 +47,9 @@ def const(value: int | float | bool | np.generic, dtype: str | DType | None = No
     ``float32``.
 
     Raises DeclareError for a value the type cannot hold.
+
+    >>> te.const(1, "int32") + 2
+    3
     """
     if isinstance(value, np.generic):
         value = value.item()

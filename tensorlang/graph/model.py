@@ -38,6 +38,13 @@ class Graph(Program):
         y = engine(np.ones((3, 64), "float32"))
 
     or by ``tl.load_onnx``.
+
+    >>> g = tl.Graph("relu")
+    >>> x = g.input(("rows", 4), "float32", "x")
+    >>> g.output(g.call(ops.relu, x), "y")
+    >>> engine = g.compile(cache=False)
+    >>> engine(np.full((2, 4), -1, np.float32)).sum()
+    np.float32(0.0)
     """
 
     def __init__(self, name: str = "graph") -> None:

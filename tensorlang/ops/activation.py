@@ -57,7 +57,12 @@ def _clamped(e: Expr, lo: float, hi: float) -> Expr:
 
 
 def relu(x: Tensor) -> Tensor:
-    """``max(x, 0)``, of floats and integers."""
+    """``max(x, 0)``, of floats and integers.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.relu(x), {x: np.array([-1.0, 2.0], np.float32)})[0].tolist()
+    [0.0, 2.0]
+    """
     return _of_numbers("relu", x, lambda e: make.max_(e, make.const(0, e.dtype)))
 
 
@@ -160,6 +165,10 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     ``approximate="tanh"`` ``0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x³)))``.
 
     Raises DeclareError for another ``approximate``.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.gelu(x), {x: np.array([0.0, 10.0], np.float32)})[0].tolist()
+    [0.0, 10.0]
     """
     if approximate not in ("none", "tanh"):
         raise DeclareError(f"ops.gelu: approximate={approximate!r}", legal="'none', 'tanh'")
@@ -175,17 +184,32 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.sigmoid(x), {x: np.array([0.0, 100.0], np.float32)})[0].tolist()
+    [0.5, 1.0]
+    """
     return _of_floats("sigmoid", x, te.sigmoid)
 
 
 def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.tanh(x), {x: np.array([0.0, 100.0], np.float32)})[0].tolist()
+    [0.0, 1.0]
+    """
     return _of_floats("tanh", x, te.tanh)
 
 
 def silu(x: Tensor) -> Tensor:
-    """``x * sigmoid(x)``, also called swish (Ramachandran et al. 2017)."""
+    """``x * sigmoid(x)``, also called swish (Ramachandran et al. 2017).
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.silu(x), {x: np.array([0.0, 100.0], np.float32)})[0].tolist()
+    [0.0, 100.0]
+    """
     return _of_floats("silu", x, lambda e: e * te.sigmoid(e))
 
 
@@ -197,6 +221,10 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     has it.
 
     Raises DeclareError when ``beta`` is 0.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.softplus(x), {x: np.array([100.0, 200.0], np.float32)})[0].tolist()
+    [100.0, 200.0]
     """
     b, limit = inputs.number("softplus", "beta", beta), inputs.number("softplus", "threshold", threshold)
     if b == 0:

@@ -54,6 +54,10 @@ def attention(
     nothing gives zeros. ``scores`` asks for one result more, [B, Hq, L, P + S]: ``"raw"`` (scaled),
     ``"capped"``, ``"masked"`` or ``"softmax"``. Raises DeclareError for shapes that do not fit. ``y, keys,
     values = ops.attention(q, k, v, is_causal=True)``.
+
+    >>> q, k, v = (te.placeholder((1, 2, 4, 8), name=n) for n in "qkv")
+    >>> ops.attention(q, k, v)
+    (Tensor(attention: float32[1, 2, 4, 8]), Tensor(k: float32[1, 2, 4, 8]), Tensor(v: float32[1, 2, 4, 8]))
     """
     op = "attention"
     q, k, v = inputs.floating(op, q, "q"), inputs.floating(op, k, "k"), inputs.floating(op, v, "v")

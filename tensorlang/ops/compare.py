@@ -41,7 +41,12 @@ def _ordered(t: DType) -> DType:
 
 def equal(x: Operand, y: Operand) -> Tensor:
     """Whether ``x == y``, broadcast: bool. int64 beside uint64 is compared as float64, their promoted
-    type."""
+    type.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.equal(x, y)
+    Tensor(equal: bool[2, 3])
+    """
     return nary("equal", (x, y), make.eq, _bool, _ordered)
 
 
@@ -51,7 +56,12 @@ def not_equal(x: Operand, y: Operand) -> Tensor:
 
 
 def less(x: Operand, y: Operand) -> Tensor:
-    """Whether ``x < y``, broadcast: bool."""
+    """Whether ``x < y``, broadcast: bool.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.less(x, y)
+    Tensor(less: bool[2, 3])
+    """
     return nary("less", (x, y), make.lt, _bool, _ordered)
 
 
@@ -61,7 +71,12 @@ def less_equal(x: Operand, y: Operand) -> Tensor:
 
 
 def greater(x: Operand, y: Operand) -> Tensor:
-    """Whether ``x > y``, broadcast: bool."""
+    """Whether ``x > y``, broadcast: bool.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.greater(x, y)
+    Tensor(greater: bool[2, 3])
+    """
     return nary("greater", (x, y), make.gt, _bool, _ordered)
 
 
@@ -109,6 +124,10 @@ def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
     evaluated.
 
     The result has the common type of ``x`` and ``y``.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.where(ops.greater(x, 0), x, 0)
+    Tensor(where: float32[2, 3])
     """
     condition = inputs.tensor("where", condition, "condition")
     (a, b), common = inputs.operands("where", (x, y))

@@ -78,6 +78,11 @@ def conv2d(
     [C / 8, 1, KH, KW, 1, 8]); ``weight_layout`` is another order of the letters O, I, H, W for plain layouts.
     N, H and W may be symbolic. ``out_dtype`` and sums as in ``ops.matmul``. Raises DeclareError when channels
     do not fit, ``groups`` does not divide them, or the kernel is larger than the padded input.
+
+    >>> image = te.placeholder((1, 3, 8, 8), name="image")
+    >>> w = te.placeholder((4, 3, 3, 3), name="w")
+    >>> ops.conv2d(image, w, padding=1)
+    Tensor(conv2d: float32[1, 4, 8, 8])
     """
     return convolution(
         "conv2d", 2, data, weight, bias, stride, padding, dilation, groups, layout, weight_layout, out_dtype

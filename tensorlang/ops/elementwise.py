@@ -83,19 +83,34 @@ def _numbers(op: str, *values: Any) -> None:
 
 
 def add(x: Operand, y: Operand) -> Tensor:
-    """``x + y``, broadcast."""
+    """``x + y``, broadcast.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.add(x, y)
+    Tensor(add: float32[2, 3])
+    """
     _numbers("add", x, y)
     return nary("add", (x, y), make.add)
 
 
 def subtract(x: Operand, y: Operand) -> Tensor:
-    """``x - y``, broadcast."""
+    """``x - y``, broadcast.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.subtract(x, y)
+    Tensor(subtract: float32[2, 3])
+    """
     _numbers("subtract", x, y)
     return nary("subtract", (x, y), make.sub)
 
 
 def multiply(x: Operand, y: Operand) -> Tensor:
-    """``x * y``, broadcast."""
+    """``x * y``, broadcast.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.multiply(x, y)
+    Tensor(multiply: float32[2, 3])
+    """
     _numbers("multiply", x, y)
     return nary("multiply", (x, y), make.mul)
 
@@ -105,20 +120,35 @@ def _quotient_type(t: DType) -> DType:
 
 
 def divide(x: Operand, y: Operand) -> Tensor:
-    """``x / y``, broadcast. Integers give float64."""
+    """``x / y``, broadcast. Integers give float64.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.divide(x, y)
+    Tensor(divide: float32[2, 3])
+    """
     return nary("divide", (x, y), make.div, _quotient_type, _quotient_type)
 
 
 def floor_divide(x: Operand, y: Operand) -> Tensor:
     """``x // y`` rounded down, broadcast; floats too, by numpy's rule. An integer divided by zero is 0, as in
-    numpy."""
+    numpy.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.floor_divide(x, y)
+    Tensor(floor_divide: float32[2, 3])
+    """
     _numbers("floor_divide", x, y)
     return nary("floor_divide", (x, y), _floor_divide)
 
 
 def mod(x: Operand, y: Operand) -> Tensor:
     """``x % y`` with the sign of ``y``, broadcast; of floats too. The remainder of an integer by zero is 0,
-    as in numpy."""
+    as in numpy.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.mod(x, y)
+    Tensor(mod: float32[2, 3])
+    """
     _numbers("mod", x, y)
     return nary("mod", (x, y), _mod)
 
@@ -223,17 +253,32 @@ def _logaddexp(a: Expr, b: Expr) -> Expr:
 
 
 def maximum(x: Operand, y: Operand) -> Tensor:
-    """The larger of each two elements, broadcast; NaN when either is NaN. Of bools, whether either holds."""
+    """The larger of each two elements, broadcast; NaN when either is NaN. Of bools, whether either holds.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.maximum(x, y)
+    Tensor(maximum: float32[2, 3])
+    """
     return nary("maximum", (x, y), lambda a, b: te.any(a, b) if a.dtype.is_bool else make.max_(a, b))
 
 
 def minimum(x: Operand, y: Operand) -> Tensor:
-    """The smaller of each two elements, broadcast; NaN when either is NaN. Of bools, whether both hold."""
+    """The smaller of each two elements, broadcast; NaN when either is NaN. Of bools, whether both hold.
+
+    >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
+    >>> ops.minimum(x, y)
+    Tensor(minimum: float32[2, 3])
+    """
     return nary("minimum", (x, y), lambda a, b: te.all(a, b) if a.dtype.is_bool else make.min_(a, b))
 
 
 def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """``minimum(maximum(x, min), max)``, broadcast; a bound may be left out, one is needed. NaN stays NaN."""
+    """``minimum(maximum(x, min), max)``, broadcast; a bound may be left out, one is needed. NaN stays NaN.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.clip(x, 0, 6)
+    Tensor(clip: float32[2, 3])
+    """
     x = inputs.tensor("clip", x)
     bounds = tuple(b for b in (min, max) if b is not None)
     if not bounds:
@@ -253,7 +298,12 @@ def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> T
 
 def cast(x: Tensor, dtype: str | DType) -> Tensor:
     """``x`` converted: floats to integers truncate and saturate (NaN gives 0), integers wrap, numbers to bool
-    compare with zero."""
+    compare with zero.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.cast(x, "int32")
+    Tensor(cast: int32[2, 3])
+    """
     t, x = as_dtype(dtype), inputs.tensor("cast", x)
     return inputs.stage("cast", tags.ELEMENTWISE, x.shape, lambda *i: te.cast(t, x(*i)))
 
@@ -272,17 +322,32 @@ def _float(op: str, x: Tensor, f: Callable[[Expr], Expr]) -> Tensor:
 
 
 def negative(x: Tensor) -> Tensor:
-    """``-x``; that of an unsigned integer wraps."""
+    """``-x``; that of an unsigned integer wraps.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.negative(x), {x: np.array([-1.0, 2.0], np.float32)})[0].tolist()
+    [1.0, -2.0]
+    """
     return _number("negative", x, make.neg)
 
 
 def abs(x: Tensor) -> Tensor:
-    """The absolute value. That of the least int8 is itself, as it wraps."""
+    """The absolute value. That of the least int8 is itself, as it wraps.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.abs(x), {x: np.array([-1.0, 2.0], np.float32)})[0].tolist()
+    [1.0, 2.0]
+    """
     return _number("abs", x, te.abs)
 
 
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1 in the type of ``x``; NaN of NaN."""
+    """-1, 0 or 1 in the type of ``x``; NaN of NaN.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.sign(x), {x: np.array([-3.0, 2.0], np.float32)})[0].tolist()
+    [-1.0, 1.0]
+    """
 
     def of(e: Expr) -> Expr:
         zero, one = make.const(0, e.dtype), make.const(1, e.dtype)
@@ -294,17 +359,32 @@ def sign(x: Tensor) -> Tensor:
 
 
 def square(x: Tensor) -> Tensor:
-    """``x * x``."""
+    """``x * x``.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.square(x), {x: np.array([-3.0, 2.0], np.float32)})[0].tolist()
+    [9.0, 4.0]
+    """
     return _number("square", x, lambda e: e * e)
 
 
 def floor(x: Tensor) -> Tensor:
-    """The next whole number below, in the type of ``x``."""
+    """The next whole number below, in the type of ``x``.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.floor(x), {x: np.array([-1.5, 2.5], np.float32)})[0].tolist()
+    [-2.0, 2.0]
+    """
     return _number("floor", x, te.floor)
 
 
 def ceil(x: Tensor) -> Tensor:
-    """The next whole number above, in the type of ``x``."""
+    """The next whole number above, in the type of ``x``.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.ceil(x), {x: np.array([-1.5, 2.5], np.float32)})[0].tolist()
+    [-1.0, 3.0]
+    """
     return _number("ceil", x, te.ceil)
 
 
@@ -314,17 +394,32 @@ def trunc(x: Tensor) -> Tensor:
 
 
 def round(x: Tensor) -> Tensor:
-    """The nearest whole number, halves to the even one as in numpy, in the type of ``x``."""
+    """The nearest whole number, halves to the even one as in numpy, in the type of ``x``.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.round(x), {x: np.array([0.5, 1.5], np.float32)})[0].tolist()
+    [0.0, 2.0]
+    """
     return _number("round", x, te.nearbyint)
 
 
 def sqrt(x: Tensor) -> Tensor:
-    """The square root; NaN below 0."""
+    """The square root; NaN below 0.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.sqrt(x), {x: np.array([4.0, 9.0], np.float32)})[0].tolist()
+    [2.0, 3.0]
+    """
     return _float("sqrt", x, te.sqrt)
 
 
 def rsqrt(x: Tensor) -> Tensor:
-    """``1 / sqrt(x)``."""
+    """``1 / sqrt(x)``.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.rsqrt(x), {x: np.array([4.0, 16.0], np.float32)})[0].tolist()
+    [0.5, 0.25]
+    """
     return _float("rsqrt", x, te.rsqrt)
 
 
@@ -339,7 +434,12 @@ def reciprocal(x: Tensor) -> Tensor:
 
 
 def exp(x: Tensor) -> Tensor:
-    """e to the power of ``x``."""
+    """e to the power of ``x``.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.exp(x), {x: np.array([0.0, 1.0], np.float32)})[0].tolist()
+    [1.0, 2.7182817459106445]
+    """
     return _float("exp", x, te.exp)
 
 
@@ -354,7 +454,12 @@ def expm1(x: Tensor) -> Tensor:
 
 
 def log(x: Tensor) -> Tensor:
-    """The natural logarithm; NaN below 0, minus infinity at 0."""
+    """The natural logarithm; NaN below 0, minus infinity at 0.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.log(x), {x: np.array([1.0, 1.0], np.float32)})[0].tolist()
+    [0.0, 0.0]
+    """
     return _float("log", x, te.log)
 
 
@@ -389,7 +494,12 @@ def tan(x: Tensor) -> Tensor:
 
 
 def erf(x: Tensor) -> Tensor:
-    """The error function."""
+    """The error function.
+
+    >>> x = te.placeholder((2,), name="x")
+    >>> te.reference.evaluate(ops.erf(x), {x: np.array([0.0, 10.0], np.float32)})[0].tolist()
+    [0.0, 1.0]
+    """
     return _float("erf", x, te.erf)
 
 

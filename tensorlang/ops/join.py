@@ -31,7 +31,12 @@ def _several(op: str, tensors: Any) -> list[Tensor]:
 
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after the other along ``axis``; their other sizes are equal. The dtype is their common
-    one."""
+    one.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.concatenate([x, x], 1)
+    Tensor(concatenate: float32[2, 6])
+    """
     xs = _several("concatenate", tensors)
     first = xs[0]
     d = inputs.axis_of("concatenate", axis, first.ndim, of=first.name)
@@ -78,7 +83,12 @@ concat = concatenate
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape along a new dimension ``axis``. The dtype is their common one."""
+    """Tensors of one shape along a new dimension ``axis``. The dtype is their common one.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.stack([x, x])
+    Tensor(stack: float32[2, 2, 3])
+    """
     xs = _several("stack", tensors)
     first = xs[0]
     d = inputs.axis_of("stack", axis, first.ndim + 1, of="the result")
@@ -120,6 +130,10 @@ def split(x: Tensor, indices_or_sections: int | Sequence[ExprLike], axis: int = 
     tuple of tensors.
 
     Raises DeclareError for equal parts that do not come out, or places that do not rise.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.split(x, 3, 1)
+    (Tensor(split: float32[2, 1]), Tensor(split: float32[2, 1]), Tensor(split: float32[2, 1]))
     """
     x = inputs.tensor("split", x)
     d = inputs.axis_of("split", axis, x.ndim)
@@ -240,6 +254,10 @@ def pad(
 
     Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the
     tensor; kernels refuse calls in which symbolic sizes are too small for it.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.pad(x, ((0, 0), (1, 1)))
+    Tensor(pad: float32[2, 5])
     """
     x = inputs.tensor("pad", x)
     if mode not in ("constant", "edge", "reflect"):

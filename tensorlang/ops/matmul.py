@@ -37,6 +37,10 @@ def matmul(
     right and loses that dimension again. ``transpose_a`` takes [..., K, M], ``transpose_b`` [..., N, K];
     neither is for vectors. Raises DeclareError when the sizes of K differ, the other dimensions do not
     broadcast, or an operand has no dimension.
+
+    >>> A, B = te.placeholder((4, 8), name="A"), te.placeholder((8, 5), name="B")
+    >>> ops.matmul(A, B)
+    Tensor(matmul: float32[4, 5])
     """
     return product("matmul", a, b, transpose_a, transpose_b, out_dtype)
 

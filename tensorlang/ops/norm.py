@@ -105,6 +105,10 @@ def layer_norm(
     They are those of ``normalized_shape``, as in torch, or the dimensions ``axis``; the last one when neither
     is given. ``weight`` and ``bias`` have their shape. Of floats; the dtype of ``x``. attrs["axes"] are the
     dimensions.
+
+    >>> x = te.placeholder((2, 8), name="x")
+    >>> ops.layer_norm(x)
+    Tensor(layer_norm: float32[2, 8])
     """
     x = inputs.floating("layer_norm", x)
     axes = _normalised("layer_norm", x, normalized_shape, axis)
@@ -176,6 +180,10 @@ def rms_norm(
 
     Dimensions as for :func:`layer_norm`; ``eps`` is the machine epsilon of the dtype when left out, as in
     torch.
+
+    >>> x = te.placeholder((2, 8), name="x")
+    >>> ops.rms_norm(x)
+    Tensor(rms_norm: float32[2, 8])
     """
     x = inputs.floating("rms_norm", x)
     axes = _normalised("rms_norm", x, normalized_shape, axis)
@@ -214,6 +222,11 @@ def batch_norm(
 
     Folded, as torch does, into ``x * scale + shift``: stages ``batch_norm.scale`` and ``batch_norm.shift``
     have one number for each channel.
+
+    >>> image = te.placeholder((1, 3, 8, 8), name="image")
+    >>> m, v = te.placeholder((3,), name="m"), te.placeholder((3,), name="v")
+    >>> ops.batch_norm(image, m, v)
+    Tensor(batch_norm: float32[1, 3, 8, 8])
     """
     x = inputs.floating("batch_norm", x)
     d = inputs.axis_of("batch_norm", axis, x.ndim)

@@ -64,12 +64,22 @@ def _ordered(
 
 def sort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:
     """The elements along ``axis`` (of the flattened tensor for None) in rising order, or falling; NaN last,
-    or first. Equal ones keep their order. A merge sort of each row, rows shared among threads."""
+    or first. Equal ones keep their order. A merge sort of each row, rows shared among threads.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.sort(x, 1)
+    Tensor(sort.v0: float32[2, 3])
+    """
     return _ordered("sort", x, axis, descending)[0]
 
 
 def argsort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:
-    """The indices that sort x along ``axis``, int64: as :func:`sort`."""
+    """The indices that sort x along ``axis``, int64: as :func:`sort`.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.argsort(x, 1)
+    Tensor(argsort.v1: int64[2, 3])
+    """
     return _ordered("argsort", x, axis, descending)[1]
 
 

@@ -73,6 +73,10 @@ def max_pool2d(
     ``stride`` is ``kernel_size`` when left out. ``ceil_mode`` counts a last window that is cut off at the end
     but begins inside. Raises DeclareError for a window larger than the padded input, and for padding in which
     a whole window lies.
+
+    >>> image = te.placeholder((1, 3, 8, 8), name="image")
+    >>> ops.max_pool2d(image, 2)
+    Tensor(max_pool2d: float32[1, 3, 4, 4])
     """
     return _max_pool("max_pool2d", 2, data, kernel_size, stride, padding, dilation, ceil_mode, layout)
 
@@ -120,6 +124,10 @@ def avg_pool2d(
 
     The divisor is the number of taps of the window inside the padded input, or with
     ``count_include_pad=False`` inside the input. Otherwise as :func:`max_pool2d`.
+
+    >>> image = te.placeholder((1, 3, 8, 8), name="image")
+    >>> ops.avg_pool2d(image, 2)
+    Tensor(avg_pool2d: float32[1, 3, 4, 4])
     """
     return _avg_pool(
         "avg_pool2d", 2, data, kernel_size, stride, padding, ceil_mode, count_include_pad, dilation, layout

@@ -202,7 +202,12 @@ def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: b
 
 
 def global_avg_pool(data: Tensor) -> Tensor:
-    """The mean of each channel of an image of any rank: [N, C, …] gives [N, C, 1, …]. Of floats."""
+    """The mean of each channel of an image of any rank: [N, C, …] gives [N, C, 1, …]. Of floats.
+
+    >>> image = te.placeholder((1, 3, 8, 8), name="image")
+    >>> ops.global_avg_pool(image)
+    Tensor(mean: float32[1, 3, 1, 1])
+    """
     n = spatial_rank("global_avg_pool", inputs.floating("global_avg_pool", data, "data"), any_number=True)
     return mean(data, tuple(range(2, n + 2)), keepdims=True)
 

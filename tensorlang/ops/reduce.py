@@ -136,12 +136,22 @@ def _total(
 
 
 def sum(x: Tensor, axis: Axis = None, dtype: str | DType | None = None, keepdims: bool = False) -> Tensor:
-    """The sum over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``)."""
+    """The sum over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``).
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.sum(x, axis=1)
+    Tensor(sum: float32[2])
+    """
     return _total("sum", x, axis, dtype, keepdims, te.sum)
 
 
 def prod(x: Tensor, axis: Axis = None, dtype: str | DType | None = None, keepdims: bool = False) -> Tensor:
-    """The product over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``)."""
+    """The product over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``).
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.prod(x, axis=1)
+    Tensor(prod: float32[2])
+    """
     return _total("prod", x, axis, dtype, keepdims, te.prod)
 
 
@@ -151,7 +161,12 @@ def _float_of(t: DType) -> DType:
 
 def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """The mean over ``axis``; of integers and bools in float64, as in numpy. Stages ``mean.sum`` and
-    ``mean``."""
+    ``mean``.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.mean(x, axis=1)
+    Tensor(mean: float32[2])
+    """
     x = inputs.tensor("mean", x)
     axes, out = inputs.axes_of("mean", axis, x.ndim), _float_of(x.dtype)
     return mean_stages("mean", x.shape, axes, lambda *i: te.cast(inputs.wide(out), x(*i)), out, keepdims)
@@ -159,12 +174,22 @@ def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 def var(x: Tensor, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
     """The variance over ``axis``, divided by ``n - ddof``; of integers in float64. Two passes, the second
-    about the mean: no cancellation."""
+    about the mean: no cancellation.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.var(x, axis=1)
+    Tensor(var: float32[2])
+    """
     return _spread("var", x, axis, ddof, keepdims, lambda e: e)
 
 
 def std(x: Tensor, axis: Axis = None, ddof: int = 0, keepdims: bool = False) -> Tensor:
-    """The standard deviation: the square root of :func:`var`."""
+    """The standard deviation: the square root of :func:`var`.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.std(x, axis=1)
+    Tensor(std: float32[2])
+    """
     return _spread("std", x, axis, ddof, keepdims, te.sqrt)
 
 
@@ -184,7 +209,12 @@ def _spread(op: str, x: Any, axis: Axis, ddof: int, keepdims: bool, finish: Call
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The largest element over ``axis``, NaN when there is one. Of bools, whether any holds."""
+    """The largest element over ``axis``, NaN when there is one. Of bools, whether any holds.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.max(x, axis=1)
+    Tensor(max: float32[2])
+    """
     x = inputs.tensor("max", x)
     return over(
         "max",
@@ -196,7 +226,12 @@ def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def min(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The smallest element over ``axis``, NaN when there is one. Of bools, whether all hold."""
+    """The smallest element over ``axis``, NaN when there is one. Of bools, whether all hold.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.min(x, axis=1)
+    Tensor(min: float32[2])
+    """
     x = inputs.tensor("min", x)
     return over(
         "min",
@@ -208,13 +243,23 @@ def min(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def any(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether some element over ``axis`` is true (not zero): bool."""
+    """Whether some element over ``axis`` is true (not zero): bool.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.any(x, axis=1)
+    Tensor(any: bool[2])
+    """
     x = inputs.tensor("any", x)
     return over("any", x, inputs.axes_of("any", axis, x.ndim), te.any, lambda e: te.cast(BOOL, e), keepdims)
 
 
 def all(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Whether every element over ``axis`` is true (not zero): bool."""
+    """Whether every element over ``axis`` is true (not zero): bool.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.all(x, axis=1)
+    Tensor(all: bool[2])
+    """
     x = inputs.tensor("all", x)
     return over("all", x, inputs.axes_of("all", axis, x.ndim), te.all, lambda e: te.cast(BOOL, e), keepdims)
 
@@ -226,13 +271,22 @@ def argmax(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor
     Two passes, both of plain vector reductions: the maximum, then the least index at which it stands. Raises
     DeclareError for a dimension that is empty; of a symbolic one that turns out to be, the result is the
     greatest int32 (int64 of several flattened ones).
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.argmax(x, axis=1)
+    Tensor(argmax: int64[2])
     """
     return _where_extreme("argmax", x, axis, keepdims, te.max, te.any)
 
 
 def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The index of the smallest element along ``axis``, or in the flattened tensor: int64. The first of
-    equals; the first NaN, if any."""
+    equals; the first NaN, if any.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.argmin(x, axis=1)
+    Tensor(argmin: int64[2])
+    """
     return _where_extreme("argmin", x, axis, keepdims, te.min, te.all)
 
 
@@ -278,6 +332,10 @@ def norm(x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False) -
     direct; 0 counts what is not zero.
 
     As torch.linalg.vector_norm, and numpy's norm of vectors. Integers give float64.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.norm(x)
+    Tensor(norm: float32[])
     """
     x, p = inputs.tensor("norm", x), inputs.number("norm", "ord", ord)
     axes, out = inputs.axes_of("norm", axis, x.ndim), _float_of(x.dtype)

@@ -42,6 +42,10 @@ def resize(
     of one and three dimensions have layouts such as NCW and NDHWC; packed ones work too. Raises DeclareError
     for another mode, a size that is not positive, integers to interpolate, ``align_corners`` of the nearest,
     and an image without elements along a dimension; kernels refuse calls with such images.
+
+    >>> image = te.placeholder((1, 3, 8, 8), name="image")
+    >>> ops.resize(image, (16, 16))
+    Tensor(resize: float32[1, 3, 16, 16])
     """
     n = {"W": 1, "H": 2, "D": 3}[next((c for c in "DHW" if isinstance(layout, str) and c in layout), "H")]
     lay = layout_of("resize", layout, n)

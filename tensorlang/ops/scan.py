@@ -33,6 +33,10 @@ def cumsum(
     ``exclusive`` leaves out the element itself, so that the first sum is 0; ``reverse`` adds from the end.
     The terms are added one after the other; 16-bit floats in float32, rounded once. Over nothing there is
     nothing: an empty result.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.cumsum(x, 1)
+    Tensor(cumsum: float32[2, 3])
     """
     return _running("cumsum", x, axis, dtype, make.add, 0, exclusive, reverse)
 

@@ -46,7 +46,12 @@ def moved(
 
 
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Dimension ``d`` of the result is dimension ``axes[d]`` of ``x``; reversed when left out."""
+    """Dimension ``d`` of the result is dimension ``axes[d]`` of ``x``; reversed when left out.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.transpose(x)
+    Tensor(transpose: float32[3, 2])
+    """
     x = inputs.tensor("transpose", x)
     if axes is None:
         order = list(reversed(range(x.ndim)))
@@ -62,7 +67,12 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
 
 
 def swapaxes(x: Tensor, axis1: int, axis2: int) -> Tensor:
-    """``x`` with two dimensions exchanged."""
+    """``x`` with two dimensions exchanged.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.swapaxes(x, 0, 1)
+    Tensor(swapaxes: float32[3, 2])
+    """
     x = inputs.tensor("swapaxes", x)
     a, b = (
         inputs.axis_of("swapaxes", axis1, x.ndim, "axis1"),
@@ -81,6 +91,10 @@ def reshape(x: Tensor, shape: ExprLike | Sequence[ExprLike]) -> Tensor:
     others.
 
     Raises DeclareError unless the numbers of elements are sure to be equal.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.reshape(x, (3, -1))
+    Tensor(reshape: float32[3, 2])
     """
     x = inputs.tensor("reshape", x)
     wanted = list(shape) if isinstance(shape, tuple | list) else [shape]
@@ -214,7 +228,12 @@ def _groups(before: Sequence[Expr], after: Sequence[Expr]) -> list[tuple[list[in
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions ``start_dim`` to ``end_dim`` as one."""
+    """Dimensions ``start_dim`` to ``end_dim`` as one.
+
+    >>> image = te.placeholder((1, 3, 8, 8), name="image")
+    >>> ops.flatten(image)
+    Tensor(flatten: float32[192])
+    """
     x = inputs.tensor("flatten", x)
     if x.ndim == 0:
         return moved("flatten", x, [1], lambda _: [])
@@ -233,7 +252,12 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 def squeeze(x: Tensor, axis: Axis = None) -> Tensor:
-    """Without the dimensions ``axis``, which are of size 1; without all of that size when left out."""
+    """Without the dimensions ``axis``, which are of size 1; without all of that size when left out.
+
+    >>> x = te.placeholder((1, 3), name="x")
+    >>> ops.squeeze(x, 0)
+    Tensor(squeeze: float32[3])
+    """
     x = inputs.tensor("squeeze", x)
     axes = (
         tuple(d for d in range(x.ndim) if inputs.is_one(x.shape[d]))
@@ -256,7 +280,12 @@ def squeeze(x: Tensor, axis: Axis = None) -> Tensor:
 
 
 def expand_dims(x: Tensor, axis: int | Sequence[int]) -> Tensor:
-    """With new dimensions of size 1 at the places ``axis`` of the result."""
+    """With new dimensions of size 1 at the places ``axis`` of the result.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.expand_dims(x, 0)
+    Tensor(expand_dims: float32[1, 2, 3])
+    """
     x = inputs.tensor("expand_dims", x)
     listed = tuple(axis) if isinstance(axis, tuple | list) else (axis,)
     axes = inputs.axes_of("expand_dims", listed, x.ndim + len(listed), of="the result")
@@ -273,7 +302,12 @@ def expand_dims(x: Tensor, axis: int | Sequence[int]) -> Tensor:
 
 
 def broadcast_to(x: Tensor, shape: Sequence[ExprLike]) -> Tensor:
-    """``x`` repeated to ``shape`` by numpy's rule. Raises DeclareError when it does not broadcast."""
+    """``x`` repeated to ``shape`` by numpy's rule. Raises DeclareError when it does not broadcast.
+
+    >>> y = te.placeholder((3,), name="y")
+    >>> ops.broadcast_to(y, (2, 3))
+    Tensor(broadcast_to: float32[2, 3])
+    """
     x = inputs.tensor("broadcast_to", x)
     sizes = [make.as_expr(n) for n in shape]
     fits = len(sizes) >= x.ndim and all(
@@ -289,7 +323,12 @@ def broadcast_to(x: Tensor, shape: Sequence[ExprLike]) -> Tensor:
 
 
 def flip(x: Tensor, axis: Axis = None) -> Tensor:
-    """The elements in reverse order along ``axis`` (all dimensions for None)."""
+    """The elements in reverse order along ``axis`` (all dimensions for None).
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.flip(x, 1)
+    Tensor(flip: float32[2, 3])
+    """
     x = inputs.tensor("flip", x)
     axes = inputs.axes_of("flip", axis, x.ndim)
     return moved(
@@ -299,7 +338,12 @@ def flip(x: Tensor, axis: Axis = None) -> Tensor:
 
 def tile(x: Tensor, reps: ExprLike | Sequence[ExprLike]) -> Tensor:
     """The whole tensor ``reps`` times along each dimension, aligned at the last, as numpy's tile. Numbers of
-    times may be expressions of sizes."""
+    times may be expressions of sizes.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.tile(x, (1, 2))
+    Tensor(tile: float32[2, 6])
+    """
     x = inputs.tensor("tile", x)
     given = reps if isinstance(reps, tuple | list) else (reps,)
     times: list[ExprLike] = [r if isinstance(r, Expr) else _times("tile", r) for r in given]
@@ -319,7 +363,12 @@ def tile(x: Tensor, reps: ExprLike | Sequence[ExprLike]) -> Tensor:
 
 def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
     """Each element ``repeats`` times along ``axis`` (of the flattened tensor for None), as numpy's repeat
-    with one number."""
+    with one number.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.repeat(x, 2, 1)
+    Tensor(repeat: float32[2, 6])
+    """
     x = inputs.tensor("repeat", x)
     times = _times("repeat", repeats)
     if axis is None:

@@ -24,6 +24,10 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     Stages ``softmax.max`` (rows), ``softmax.exp`` (elements, each exp once), ``softmax.sum`` (rows),
     ``softmax``; attrs["axis"] is the axis.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.softmax(x, 1)
+    Tensor(softmax: float32[2, 3])
     """
     x = inputs.floating("softmax", x)
     d, inside = inputs.axis_of("softmax", axis, x.ndim), inputs.wide(x.dtype)
@@ -50,6 +54,10 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     Stages ``log_softmax.max``, ``log_softmax.exp`` (elements), ``log_softmax.sum``, ``log_softmax.log``,
     ``log_softmax``; attrs["axis"] is the axis.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.log_softmax(x, 1)
+    Tensor(log_softmax: float32[2, 3])
     """
     x = inputs.floating("log_softmax", x)
     d, inside = inputs.axis_of("log_softmax", axis, x.ndim), inputs.wide(x.dtype)

@@ -75,6 +75,11 @@ def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
     ``wrap`` counts round, ``index`` counts negative ones from the end as ``x[i]`` does and clips the others,
     ``fast`` trusts the caller. Raises DeclareError for numpy's ``raise``, and when
     something is taken from nothing; kernels refuse that when they are called.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> rows = te.placeholder((5,), "int32", name="rows")
+    >>> ops.take(x, rows, 0)
+    Tensor(take: float32[5, 3])
     """
     x, indices, at = inputs.tensor("take", x), indices_of("take", indices), index_rule("take", mode)
     if axis is None:
@@ -131,6 +136,10 @@ def one_hot(
     ``off_value`` elsewhere.
 
     An index out of range gives a row of ``off_value`` alone.
+
+    >>> label = te.placeholder((4,), "int32", name="label")
+    >>> ops.one_hot(label, 10)
+    Tensor(one_hot: float32[4, 10])
     """
     indices, t = indices_of("one_hot", indices), as_dtype(dtype)
     d = inputs.axis_of("one_hot", axis, indices.ndim + 1, of="the result")
@@ -154,6 +163,9 @@ def arange(
 
     ``start`` and ``stop`` may be expressions of sizes, of which the result is int64 as well; ``step`` is a
     number. Raises DeclareError for a step of 0.
+
+    >>> ops.arange(8)
+    Tensor(arange: int64[8])
     """
     first, last = (0, start) if stop is None else (start, stop)
     by = inputs.number("arange", "step", step)
@@ -187,7 +199,11 @@ def _counting(first: ExprLike, last: ExprLike, by: int, t: DType) -> Tensor:
 
 
 def full(shape: ExprLike | Sequence[ExprLike], fill_value: float, dtype: str | DType = "float32") -> Tensor:
-    """``fill_value`` everywhere; the shape may be symbolic."""
+    """``fill_value`` everywhere; the shape may be symbolic.
+
+    >>> ops.full((2, 3), 1.0)
+    Tensor(full: float32[2, 3])
+    """
     t = as_dtype(dtype)
     value = make.const(
         fill_value if isinstance(fill_value, bool) else inputs.number("full", "fill_value", fill_value), t

@@ -52,13 +52,22 @@ def tril(x: Tensor, k: Diagonal = 0) -> Tensor:
 
     ``k`` is a whole number (above the main diagonal when positive) or a tensor of one integer. Raises
     DeclareError for fewer than two dimensions. ``ops.tril(ops.full((n, n), 1))`` is a causal mask.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.tril(x)
+    Tensor(tril: float32[2, 3])
     """
     return _part("tril", x, k, make.le)
 
 
 def triu(x: Tensor, k: Diagonal = 0) -> Tensor:
     """Matrices [..., M, N] with zeros below diagonal ``k``, where ``j - i < k``; otherwise as
-    :func:`tril`."""
+    :func:`tril`.
+
+    >>> x = te.placeholder((2, 3), name="x")
+    >>> ops.triu(x)
+    Tensor(triu: float32[2, 3])
+    """
     return _part("triu", x, k, make.ge)
 
 

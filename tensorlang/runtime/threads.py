@@ -54,6 +54,12 @@ def set_num_threads(count: int | None) -> None:
 
     No more threads run at once than there are processors for this process (affinity, control groups),
     whatever the count. Raises TensorLangError for a count that is no whole number from 1 to 1024.
+
+    >>> before = tl.num_threads()
+    >>> tl.set_num_threads(1)
+    >>> tl.num_threads()
+    1
+    >>> tl.set_num_threads(before)
     """
     global _wanted
     if count is not None:

@@ -24,29 +24,126 @@ class StageMethods:
         ``"guard"`` (a test or a mask in every tile), ``"mask"`` (the same; the inner half must be a vector),
         ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the last tile begins earlier and
         computes some elements twice). Lowering raises LowerError for a tail the loops do not allow.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> outer, inner = s[B].split(i, factor=4)
+        >>> print(s.tree())
+        root
+        └─ loop B.i.outer       0..2
+           └─ loop B.i.inner    0..4
+              └─ loop B.j       0..8
+                 └─ compute B   reads A
         """
     def fuse(self, *loops: IterVar | str) -> IterVar:
         """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one
         iteration.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> both = s[B].fuse(i, j)
+        >>> print(s.tree())
+        root
+        └─ loop B.i.j.fused   0..64
+           └─ compute B       reads A
         """
     def reorder(self, *loops: IterVar | str) -> None:
-        """Put the named loops into this order, outermost first; the others stay where they are."""
+        """Put the named loops into this order, outermost first; the others stay where they are.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].reorder(j, i)
+        >>> print(s.tree())
+        root
+        └─ loop B.j          0..8
+           └─ loop B.i       0..8
+              └─ compute B   reads A
+        """
     def vectorize(self, loop: IterVar | str) -> None:
-        """Run all iterations of the loop at once, one per vector lane. The extent must be constant."""
+        """Run all iterations of the loop at once, one per vector lane. The extent must be constant.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].vectorize(j)
+        >>> print(s.tree())
+        root
+        └─ loop B.i          0..8
+           └─ loop B.j       0..8  vectorized
+              └─ compute B   reads A
+        """
     def unroll(self, loop: IterVar | str) -> None:
-        """Write the iterations of the loop out one after the other. The extent must be constant."""
+        """Write the iterations of the loop out one after the other. The extent must be constant.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].unroll(j)
+        >>> print(s.tree())
+        root
+        └─ loop B.i          0..8
+           └─ loop B.j       0..8  unrolled
+              └─ compute B   reads A
+        """
     def parallel(self, loop: IterVar | str) -> None:
-        """Share the iterations of the loop out among threads. Not for reduction loops."""
+        """Share the iterations of the loop out among threads. Not for reduction loops.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].parallel(i)
+        >>> print(s.tree())
+        root
+        └─ loop B.i          0..8  parallel
+           └─ loop B.j       0..8
+              └─ compute B   reads A
+        """
     def compute_at(self, parent: Stage, loop: IterVar | str) -> None:
         """Compute this stage inside ``loop`` of ``parent``: as much of it as one iteration of the loop reads.
 
         Calls come in any order: while a reader that could still be moved there is elsewhere, the stage waits
         at root (``s.pending``). Raises ScheduleError for a place that no later call could make legal.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> C = te.compute((8, 8), lambda i, j: B[i, j] * 2, name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> s[B].compute_at(s[C], C.op.axis[0])
+        >>> print(s.tree())
+        root
+        └─ loop C.i             0..8
+           ├─ storage B         float32[1, 8]  global  32 B
+           ├─ loop B.i          0..1
+           │  └─ loop B.j       0..8
+           │     └─ compute B   reads A
+           └─ loop C.j          0..8
+              └─ compute C      reads B
         """
     def compute_root(self) -> None:
         """Compute this stage whole, before everything that reads it."""
     def compute_inline(self) -> None:
-        """Write this stage's body into its readers; the stage disappears."""
+        """Write this stage's body into its readers; the stage disappears.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> C = te.compute((8, 8), lambda i, j: B[i, j] * 2, name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> s[B].compute_inline()
+        >>> print(s.tree())
+        root
+        └─ loop C.i          0..8
+           └─ loop C.j       0..8
+              └─ compute C   reads A
+        """
     def reverse_compute_at(self, parent: Stage, loop: IterVar | str) -> None:
         """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element."""
     def reverse_compute_inline(self) -> None:
@@ -96,28 +193,102 @@ class ScheduleMethods:
 
         ``dtype`` is the type of the copy, one that holds every value of ``tensor`` exactly (int16 for int8);
         its own when left out.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> copy = s.cache_read(A, "local", [B])
+        >>> print(s.tree())
+        root
+        ├─ storage A.local         float32[8, 8]  local  256 B
+        ├─ loop A.local.ax0        0..8
+        │  └─ loop A.local.ax1     0..8
+        │     └─ compute A.local   reads A
+        └─ loop B.i                0..8
+           └─ loop B.j             0..8
+              └─ compute B         reads A.local
         """
     @overload
     def cache_write(self, tensor: Tensor | Operation | str, scope: str='local') -> Tensor:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
         tensor.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> acc = s.cache_write(B, "local")
+        >>> print(s.tree())
+        root
+        ├─ storage B.local         float32[8, 8]  local  256 B
+        ├─ loop B.local.i          0..8
+        │  └─ loop B.local.j       0..8
+        │     └─ compute B.local   reads A
+        └─ loop B.i                0..8
+           └─ loop B.j             0..8
+              └─ compute B         reads B.local
         """
     @overload
     def cache_write(self, tensor: Sequence[Tensor], scope: str='local') -> tuple[Tensor, ...]:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
         tensor.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> acc = s.cache_write(B, "local")
+        >>> print(s.tree())
+        root
+        ├─ storage B.local         float32[8, 8]  local  256 B
+        ├─ loop B.local.i          0..8
+        │  └─ loop B.local.j       0..8
+        │     └─ compute B.local   reads A
+        └─ loop B.i                0..8
+           └─ loop B.j             0..8
+              └─ compute B         reads B.local
         """
     @overload
     def rfactor(self, tensor: Tensor | Operation | str, axis: IterVar | str, factor_axis: int=0) -> Tensor:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
         tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
         ``tensor`` with the new one at ``factor_axis``.
+
+        >>> A, k = te.placeholder((64,), name="A"), te.reduce_axis((0, 64), name="k")
+        >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> ko, ki = s[B].split(k, factor=16)
+        >>> part = s.rfactor(B, ki)
+        >>> print(s.tree())
+        root
+        ├─ storage B.rf              float32[16, 1]  global  64 B
+        ├─ loop B.rf.k.inner         0..16
+        │  └─ loop B.rf.i            0..1
+        │     └─ loop B.rf.k.outer   0..4  reduce
+        │        └─ compute B.rf     reads A
+        └─ loop B.i                  0..1
+           └─ loop B.k.inner.v       0..16  reduce
+              └─ compute B           reads B.rf
         """
     @overload
     def rfactor(self, tensor: tuple[Tensor, ...], axis: IterVar | str, factor_axis: int=0) -> tuple[Tensor, ...]:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
         tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
         ``tensor`` with the new one at ``factor_axis``.
+
+        >>> A, k = te.placeholder((64,), name="A"), te.reduce_axis((0, 64), name="k")
+        >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> ko, ki = s[B].split(k, factor=16)
+        >>> part = s.rfactor(B, ki)
+        >>> print(s.tree())
+        root
+        ├─ storage B.rf              float32[16, 1]  global  64 B
+        ├─ loop B.rf.k.inner         0..16
+        │  └─ loop B.rf.i            0..1
+        │     └─ loop B.rf.k.outer   0..4  reduce
+        │        └─ compute B.rf     reads A
+        └─ loop B.i                  0..1
+           └─ loop B.k.inner.v       0..16  reduce
+              └─ compute B           reads B.rf
         """
     @overload
     def sample_tile(self, loop: IterVar, parts: Literal[1]=1, *, max_factor: int=64, candidates: Iterable[int] | None=None, values: int | Sequence[int] | None=None, name: str | None=None, role: str='tile') -> Var:

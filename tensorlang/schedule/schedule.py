@@ -487,7 +487,17 @@ def _parts(state: ScheduleState) -> dict[Operation, Span]:
 
 def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) -> Schedule:
     """A schedule for the computation of these outputs (a tensor, its ``.op``, or a list of either): every
-    stage at root, plain loops."""
+    stage at root, plain loops.
+
+    >>> A = te.placeholder((8, 8), name="A")
+    >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+    >>> s = te.create_schedule(B.op)
+    >>> print(s.tree())
+    root
+    └─ loop B.i          0..8
+       └─ loop B.j       0..8
+          └─ compute B   reads A
+    """
     listed = list(outputs) if isinstance(outputs, list | tuple) else [outputs]
     ops: dict[Operation, None] = {}
     for o in listed:

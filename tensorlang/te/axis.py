@@ -87,12 +87,21 @@ class IterVar(Operators):
 
 
 def var(name: str = "tindex", dtype: str | DType = "int32") -> Var:
-    """A symbolic value of which nothing is known. As a size it is solved from the shapes of the arguments."""
+    """A symbolic value of which nothing is known. As a size it is solved from the shapes of the arguments.
+
+    >>> n = te.var("n")
+    >>> te.placeholder((n, 8), name="A")
+    Tensor(A: float32[n, 8])
+    """
     return _checked("var", name, dtype, None, None, 1, None)
 
 
 def size_var(name: str = "size", dtype: str | DType = "int32") -> Var:
-    """A symbolic size: never negative."""
+    """A symbolic size: never negative.
+
+    >>> te.size_var("n")
+    n
+    """
     return _checked("size_var", name, dtype, 0, None, 1, None)
 
 
@@ -109,6 +118,10 @@ def dim(
 
     The facts are checked when a kernel is called and used for proofs when it is built.
     Raises DeclareError when the facts contradict each other.
+
+    >>> m = te.dim("m", 1, 4096, multiple_of=8)
+    >>> te.placeholder((m, 8), name="A")
+    Tensor(A: float32[m, 8])
     """
     for what, fact in (("lo", lo), ("hi", hi), ("multiple_of", multiple_of), ("hint", hint)):
         if not (isinstance(fact, int) or (fact is None and what in ("hi", "hint"))) or isinstance(fact, bool):
@@ -326,6 +339,11 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
     and be data, as that of a sparse row: ``te.reduce_axis((indptr[i], indptr[i + 1]))``. Then it ends where
     the tensors that are read with it end, whatever the numbers say; where none tells how long it may be,
     ``te.min(length[i], largest)`` does. Raises DeclareError when the range is no pair or runs backwards.
+
+    >>> A = te.placeholder((8, 4), name="A")
+    >>> k = te.reduce_axis((0, 4), name="k")
+    >>> te.compute((8,), lambda i: te.sum(A[i, k], axis=k), name="S")
+    Tensor(S: float32[8])
     """
     checked_name("te.reduce_axis", name)
     if isinstance(dom, Range):

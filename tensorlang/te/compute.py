@@ -83,6 +83,9 @@ def placeholder(
     elements between neighbours as an int, an expression of sizes, or None for any; solved from the array at
     the call, 0 and negative ones too. Raises DeclareError for an unknown dtype, a negative size, or strides
     that are none.
+
+    >>> te.placeholder((8, 8), "float32", name="A")
+    Tensor(A: float32[8, 8])
     """
     where = f"placeholder {checked_name('te.placeholder', name)!r}"
     sizes = _shape(where, shape)
@@ -112,6 +115,10 @@ def decl_buffer(
 
     ``strides`` as in ``te.placeholder``. The other names are accepted when they ask for nothing: an array is
     passed with the address of its first element, aligned to its type. Raises DeclareError.
+
+    >>> A = te.placeholder((8, 8), name="A")
+    >>> te.decl_buffer(A.shape, A.dtype, strides="any").strides
+    (buffer.stride0, buffer.stride1)
     """
     for word, value, plain in (
         ("data", data, (None,)),
@@ -173,6 +180,10 @@ def compute(
     result. Axes are called like the parameters, those of ``*indices`` ``i0, i1, …`` or by ``varargs_names``.
     ``tag`` and ``attrs`` are notes that change no meaning. Raises DeclareError with the place in the user's
     code for anything else.
+
+    >>> A = te.placeholder((8, 8), name="A")
+    >>> te.compute((8,), lambda i: A[i, i] * 2, name="D")
+    Tensor(D: float32[8])
     """
     where = f"compute {checked_name('te.compute', name)!r}"
     extents = _shape(where, shape)

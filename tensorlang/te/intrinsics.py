@@ -84,7 +84,12 @@ __all__ = [
 
 
 def exp(x: ExprLike) -> Expr:
-    """e to the power of ``x``."""
+    """e to the power of ``x``.
+
+    >>> A = te.placeholder((8,), name="A")
+    >>> te.compute((8,), lambda i: te.exp(A[i]), name="E")
+    Tensor(E: float32[8])
+    """
     return call("exp", x)
 
 
@@ -137,7 +142,12 @@ def erf(x: ExprLike) -> Expr:
 
 
 def sqrt(x: ExprLike) -> Expr:
-    """The square root; NaN below 0."""
+    """The square root; NaN below 0.
+
+    >>> A = te.placeholder((8,), name="A")
+    >>> te.compute((8,), lambda i: te.sqrt(A[i]), name="R")
+    Tensor(R: float32[8])
+    """
     return call("sqrt", x)
 
 

@@ -234,20 +234,32 @@ _HUGE = {
 
 
 def max_value(dtype_: str | DType) -> Expr:
-    """The largest finite value of the type."""
+    """The largest finite value of the type.
+
+    >>> te.max_value("int8")
+    int8(127)
+    """
     t = dtype(dtype_)
     return make.const(_HUGE[t.name] if t.is_float else t.limits()[1], t)
 
 
 def min_value(dtype_: str | DType) -> Expr:
     """The smallest value of the type: of floats the lowest finite one, as in TVM (``-te.infinity(t)`` is
-    lower)."""
+    lower).
+
+    >>> te.min_value("int8")
+    int8(-128)
+    """
     t = dtype(dtype_)
     return make.const(-_HUGE[t.name] if t.is_float else t.limits()[0], t)
 
 
 def infinity(dtype_: str | DType = "float32") -> Expr:
-    """Positive infinity. Raises DeclareError for a type that has none."""
+    """Positive infinity. Raises DeclareError for a type that has none.
+
+    >>> te.infinity("float32")
+    inf
+    """
     t = dtype(dtype_)
     if not t.is_float:
         raise DeclareError(f"infinity({t.name!r}): integers have none", try_=f"te.max_value({t.name!r})")
@@ -274,12 +286,25 @@ Axis = IterVar | Sequence[IterVar]
 
 def sum(expr: ExprLike, axis: Axis, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
     """The sum of ``expr`` over the axes, in the dtype of ``expr``; only where ``where`` holds, beginning with
-    ``init`` (0)."""
+    ``init`` (0).
+
+    >>> A = te.placeholder((2, 4), name="A")
+    >>> k = te.reduce_axis((0, 4), name="k")
+    >>> S = te.compute((2,), lambda i: te.sum(A[i, k], axis=k), name="S")
+    >>> te.reference.evaluate(S, {A: np.ones((2, 4), np.float32)})[0].tolist()
+    [4.0, 4.0]
+    """
     return reduce(SUM, (expr,), axis, where, init)[0]
 
 
 def prod(expr: ExprLike, axis: Axis, where: ExprLike | None = None, init: ExprLike | None = None) -> Expr:
-    """The product of ``expr`` over the axes; only where ``where`` holds, beginning with ``init`` (1)."""
+    """The product of ``expr`` over the axes; only where ``where`` holds, beginning with ``init`` (1).
+
+    >>> A = te.placeholder((2, 4), name="A")
+    >>> k = te.reduce_axis((0, 4), name="k")
+    >>> te.compute((2,), lambda i: te.prod(A[i, k], axis=k), name="P")
+    Tensor(P: float32[2])
+    """
     return reduce(PROD, (expr,), axis, where, init)[0]
 
 
@@ -291,7 +316,13 @@ def min(
     init: ExprLike | None = None,
 ) -> Expr:
     """The minimum over reduction axes, ``te.min(A[i, k], axis=k)``; or the smallest of the arguments,
-    ``te.min(a, b)``."""
+    ``te.min(a, b)``.
+
+    >>> A = te.placeholder((2, 4), name="A")
+    >>> k = te.reduce_axis((0, 4), name="k")
+    >>> te.compute((2,), lambda i: te.min(A[i, k], axis=k), name="M")
+    Tensor(M: float32[2])
+    """
     return _fold_or_reduce(MIN, make.min_, (expr, *args), axis, where, init)
 
 
@@ -303,7 +334,13 @@ def max(
     init: ExprLike | None = None,
 ) -> Expr:
     """The maximum over reduction axes, ``te.max(A[i, k], axis=k)``; or the largest of the arguments,
-    ``te.max(a, b)``."""
+    ``te.max(a, b)``.
+
+    >>> A = te.placeholder((2, 4), name="A")
+    >>> k = te.reduce_axis((0, 4), name="k")
+    >>> te.compute((2,), lambda i: te.max(A[i, k], axis=k), name="M")
+    Tensor(M: float32[2])
+    """
     return _fold_or_reduce(MAX, make.max_, (expr, *args), axis, where, init)
 
 
@@ -314,6 +351,10 @@ def all(
     ``te.all(A[k] > 0, axis=k)``.
 
     Every condition is evaluated: one does not guard the reads of another (``te.if_then_else`` does).
+
+    >>> i = te.var("i")
+    >>> te.all(i >= 1, i < 9)
+    1 <= i and i < 9
     """
     return _fold_or_reduce(ALL, make.and_, args, axis, where, init, 1)
 
@@ -325,6 +366,10 @@ def any(
     axes.
 
     Every condition is evaluated, as for :func:`all`.
+
+    >>> i = te.var("i")
+    >>> te.any(i < 1, i >= 9)
+    i < 1 or 9 <= i
     """
     return _fold_or_reduce(ANY, make.or_, args, axis, where, init, 1)
 
@@ -375,6 +420,11 @@ def comm_reducer(
 
     ``fcombine`` must be associative and commutative, and ``fidentity`` neutral for it: schedules reorder and
     split reductions.
+
+    >>> both = te.comm_reducer(lambda a, b: a * b, lambda dtype: te.const(1, dtype), name="product")
+    >>> A, k = te.placeholder((2, 4), name="A"), te.reduce_axis((0, 4), name="k")
+    >>> te.compute((2,), lambda i: both(A[i, k], axis=k), name="P")
+    Tensor(P: float32[2])
     """
     for word, f in (("fcombine", fcombine), ("fidentity", fidentity)):
         if not callable(f):

@@ -151,6 +151,20 @@ class CacheRead(Primitive):
 
         ``dtype`` is the type of the copy, one that holds every value of ``tensor`` exactly (int16 for int8);
         its own when left out.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> copy = s.cache_read(A, "local", [B])
+        >>> print(s.tree())
+        root
+        ├─ storage A.local         float32[8, 8]  local  256 B
+        ├─ loop A.local.ax0        0..8
+        │  └─ loop A.local.ax1     0..8
+        │     └─ compute A.local   reads A
+        └─ loop B.i                0..8
+           └─ loop B.j             0..8
+              └─ compute B         reads A.local
         """
         listed = readers if isinstance(readers, list | tuple) else (readers,)
         index = tensor.value_index if isinstance(tensor, Tensor) else 0

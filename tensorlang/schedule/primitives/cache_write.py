@@ -132,7 +132,22 @@ class CacheWrite(Primitive):
     @staticmethod
     def call(schedule: Schedule, tensor: StageKey | Sequence[StageKey], scope: str = "local") -> Any:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
-        tensor."""
+        tensor.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> acc = s.cache_write(B, "local")
+        >>> print(s.tree())
+        root
+        ├─ storage B.local         float32[8, 8]  local  256 B
+        ├─ loop B.local.i          0..8
+        │  └─ loop B.local.j       0..8
+        │     └─ compute B.local   reads A
+        └─ loop B.i                0..8
+           └─ loop B.j             0..8
+              └─ compute B         reads B.local
+        """
         listed: Sequence[Any] = tensor if isinstance(tensor, list | tuple) else [tensor]
         names = {schedule.stage_name(t) for t in listed}
         if len(names) != 1:

@@ -55,6 +55,21 @@ class ComputeAt(Primitive):
 
         Calls come in any order: while a reader that could still be moved there is elsewhere, the stage waits
         at root (``s.pending``). Raises ScheduleError for a place that no later call could make legal.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> C = te.compute((8, 8), lambda i, j: B[i, j] * 2, name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> s[B].compute_at(s[C], C.op.axis[0])
+        >>> print(s.tree())
+        root
+        └─ loop C.i             0..8
+           ├─ storage B         float32[1, 8]  global  32 B
+           ├─ loop B.i          0..1
+           │  └─ loop B.j       0..8
+           │     └─ compute B   reads A
+           └─ loop C.j          0..8
+              └─ compute C      reads B
         """
         if not hasattr(parent, "loop_name"):
             raise ScheduleError(

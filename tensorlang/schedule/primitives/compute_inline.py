@@ -61,7 +61,19 @@ class ComputeInline(Primitive):
 
     @staticmethod
     def call(stage: Stage) -> None:
-        """Write this stage's body into its readers; the stage disappears."""
+        """Write this stage's body into its readers; the stage disappears.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> C = te.compute((8, 8), lambda i, j: B[i, j] * 2, name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> s[B].compute_inline()
+        >>> print(s.tree())
+        root
+        └─ loop C.i          0..8
+           └─ loop C.j       0..8
+              └─ compute C   reads A
+        """
         stage.do(ComputeInline(stage.name))
 
 

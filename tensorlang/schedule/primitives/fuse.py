@@ -124,7 +124,18 @@ class Fuse(Primitive):
     @staticmethod
     def call(stage: Stage, *loops: IterVar | str) -> IterVar:
         """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one
-        iteration."""
+        iteration.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> both = s[B].fuse(i, j)
+        >>> print(s.tree())
+        root
+        └─ loop B.i.j.fused   0..64
+           └─ compute B       reads A
+        """
         listed = tuple(loops[0]) if len(loops) == 1 and isinstance(loops[0], list | tuple) else loops
         return stage.do(Fuse(stage.name, tuple(stage.loop_name("fuse", x) for x in listed)))  # type: ignore[no-any-return]
 

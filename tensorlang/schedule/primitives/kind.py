@@ -111,7 +111,19 @@ class Vectorize(Kind):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str) -> None:
-        """Run all iterations of the loop at once, one per vector lane. The extent must be constant."""
+        """Run all iterations of the loop at once, one per vector lane. The extent must be constant.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].vectorize(j)
+        >>> print(s.tree())
+        root
+        └─ loop B.i          0..8
+           └─ loop B.j       0..8  vectorized
+              └─ compute B   reads A
+        """
         stage.do(Vectorize(stage.name, stage.loop_name("vectorize", loop)))
 
 
@@ -127,7 +139,19 @@ class Unroll(Kind):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str) -> None:
-        """Write the iterations of the loop out one after the other. The extent must be constant."""
+        """Write the iterations of the loop out one after the other. The extent must be constant.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].unroll(j)
+        >>> print(s.tree())
+        root
+        └─ loop B.i          0..8
+           └─ loop B.j       0..8  unrolled
+              └─ compute B   reads A
+        """
         stage.do(Unroll(stage.name, stage.loop_name("unroll", loop)))
 
 
@@ -159,7 +183,19 @@ class Parallel(Kind):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str) -> None:
-        """Share the iterations of the loop out among threads. Not for reduction loops."""
+        """Share the iterations of the loop out among threads. Not for reduction loops.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].parallel(i)
+        >>> print(s.tree())
+        root
+        └─ loop B.i          0..8  parallel
+           └─ loop B.j       0..8
+              └─ compute B   reads A
+        """
         stage.do(Parallel(stage.name, stage.loop_name("parallel", loop)))
 
 

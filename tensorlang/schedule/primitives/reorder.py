@@ -45,5 +45,17 @@ class Reorder(Primitive):
 
     @staticmethod
     def call(stage: Stage, *loops: IterVar | str) -> None:
-        """Put the named loops into this order, outermost first; the others stay where they are."""
+        """Put the named loops into this order, outermost first; the others stay where they are.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> s[B].reorder(j, i)
+        >>> print(s.tree())
+        root
+        └─ loop B.j          0..8
+           └─ loop B.i       0..8
+              └─ compute B   reads A
+        """
         stage.do(Reorder(stage.name, tuple(stage.loop_name("reorder", x) for x in loops)))

@@ -174,7 +174,24 @@ class Rfactor(Primitive):
     def call(schedule: Schedule, tensor: StageKey, axis: IterVar | str, factor_axis: int = 0) -> Any:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
         tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
-        ``tensor`` with the new one at ``factor_axis``."""
+        ``tensor`` with the new one at ``factor_axis``.
+
+        >>> A, k = te.placeholder((64,), name="A"), te.reduce_axis((0, 64), name="k")
+        >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> ko, ki = s[B].split(k, factor=16)
+        >>> part = s.rfactor(B, ki)
+        >>> print(s.tree())
+        root
+        ├─ storage B.rf              float32[16, 1]  global  64 B
+        ├─ loop B.rf.k.inner         0..16
+        │  └─ loop B.rf.i            0..1
+        │     └─ loop B.rf.k.outer   0..4  reduce
+        │        └─ compute B.rf     reads A
+        └─ loop B.i                  0..1
+           └─ loop B.k.inner.v       0..16  reduce
+              └─ compute B           reads B.rf
+        """
         stage = schedule[tensor]
         rank = len(stage.op.axis) if isinstance(stage.op, ComputeOp) else 0  # the check words the mistake
         at = whole(factor_axis)

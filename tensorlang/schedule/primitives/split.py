@@ -151,6 +151,18 @@ class Split(Primitive):
         ``"guard"`` (a test or a mask in every tile), ``"mask"`` (the same; the inner half must be a vector),
         ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the last tile begins earlier and
         computes some elements twice). Lowering raises LowerError for a tail the loops do not allow.
+
+        >>> A = te.placeholder((8, 8), name="A")
+        >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> i, j = B.op.axis
+        >>> outer, inner = s[B].split(i, factor=4)
+        >>> print(s.tree())
+        root
+        └─ loop B.i.outer       0..2
+           └─ loop B.i.inner    0..4
+              └─ loop B.j       0..8
+                 └─ compute B   reads A
         """
         return stage.do(
             Split(
