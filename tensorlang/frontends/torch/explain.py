@@ -123,7 +123,7 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
         dict(Counter(_guard(g) for g in told.out_guards or ()).most_common(8)),
         [str(f) for f in seen],
         [_timed(i, r, given) for i, (r, given) in enumerate(calls.items()) if not r.counts.reason],
-        sum(g.seconds for g in graphs),
+        sum(g.seconds + sum(c.seconds for c in g.counts) for g in graphs),
     )
 
 

@@ -41,11 +41,12 @@ MOST_CHANGES = 3  # of parameters before they are no longer constants
 
 @dataclass
 class Counts:
-    """What happened to a region: ``compiled`` engines, ``calls`` of them, calls ``left`` to torch and the
-    ``reason``."""
+    """What happened to a region: ``compiled`` engines in ``seconds``, ``calls`` of them, calls ``left`` to
+    torch and the ``reason``."""
 
     nodes: int = 0
     compiled: int = 0
+    seconds: float = 0.0
     calls: int = 0
     left: int = 0
     reason: str = ""
@@ -198,11 +199,13 @@ class Region:
             self._changes += 1
             if self._changes >= MOST_CHANGES:
                 self.frozen = ()
+        start = time.perf_counter()
         try:
             self._compile(args)
         except TensorLangError as error:
             self.engine = None
             self.counts.reason = str(error)
+        self.counts.seconds += time.perf_counter() - start
 
     def _compile(self, args: Any) -> None:
         self._held = [args[i].detach() for i in self.frozen]  # nothing else may come to lie there

@@ -1,0 +1,1 @@
+"""Models of torchvision and transformers under ``torch.compile``: eager, inductor and ours."""

@@ -1,0 +1,140 @@
+"""``python -m benchmarks.torch_models [names] --threads 1 2``: latency of models under torch.compile.
+
+Each way to compile has a process of its own; they are asked in turn, one call each, so that whatever else the
+machine does meets all of them. A table shows milliseconds and ratios, and names every model below 0.9 of the
+best of the others; ``--json`` adds the figures to a file. Knows nothing of what the ways are.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from .cases import CASES
+
+WAYS = ("eager", "inductor_frozen", "tensorlang")
+
+
+class Way:
+    """A process that makes calls when it is asked."""
+
+    def __init__(self, python: str, model: str, way: str, threads: int) -> None:
+        self.process = subprocess.Popen(
+            [python, "-m", "benchmarks.torch_models.worker", model, way, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.seconds: list[float] = []
+        self.told: dict[str, float] = {}
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        found = self.process.stdout.readline()
+        if not found:
+            raise RuntimeError("the process has ended")
+        return found
+
+    def ready(self) -> None:
+        self.told = json.loads(self.line())
+
+    def go(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        self.seconds.append(float(self.line()))
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def measured(
+    python: str, model: str, threads: int, ways: list[str], seconds: float, calls: int
+) -> dict[str, Any]:
+    """For each way what it told and the median of its calls, in seconds; None where it failed."""
+    made = {}
+    try:
+        for way in ways:  # one after another: compilers are not to wait for each other
+            made[way] = Way(python, model, way, threads)
+            try:
+                made[way].ready()
+            except (RuntimeError, ValueError):
+                made.pop(way).close()
+        end = time.perf_counter() + seconds
+        for turn in range(calls):
+            for way in made.values():
+                way.go()
+            if turn >= 4 and time.perf_counter() > end:
+                break
+        return {
+            w: {**made[w].told, "median": statistics.median(made[w].seconds), "least": min(made[w].seconds)}
+            if w in made
+            else None
+            for w in ways
+        }
+    finally:
+        for way in made.values():
+            way.close()
+
+
+def mean(ratios: list[float]) -> float:
+    """Geometric."""
+    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
+
+
+def table(rows: dict[str, dict[str, Any]], ways: list[str]) -> str:
+    """The figures, and what is slower than the best of the others."""
+    others = [w for w in ways if w != "tensorlang"]
+    lines = [f"{'model, threads':26}" + "".join(f"{w:>17}" for w in ways) + "   ours ÷ best   compile, s"]
+    ratios: dict[str, list[float]] = {w: [] for w in others}
+    slow = []
+    for key, row in rows.items():
+        text = "".join(f"{1e3 * row[w]['median']:14.2f} ms" if row.get(w) else f"{'–':>17}" for w in ways)
+        ours = row.get("tensorlang")
+        if ours:
+            found = {w: row[w]["median"] / ours["median"] for w in others if row.get(w)}
+            for w, ratio in found.items():
+                ratios[w].append(ratio)
+            text += f"{min(found.values(), default=1.0):10.2f}×" + f"{ours['compile']:14.1f}"
+            slow += [f"{key} ({ratio:.2f}× {w})" for w, ratio in found.items() if ratio < 0.9]
+        lines.append(f"{key:26}{text}")
+    lines += [f"geometric mean over {w}: {mean(r):.2f}× of {len(r)}" for w, r in ratios.items()]
+    lines.append("below 0.9: " + (", ".join(slow) or "none"))
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="benchmarks.torch_models", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="model", help=", ".join(CASES))
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--ways", nargs="+", default=list(WAYS))
+    parser.add_argument("--seconds", type=float, default=4.0, help="of calls, for each model")
+    parser.add_argument("--calls", type=int, default=200)
+    parser.add_argument("--python", default=sys.executable, help="what runs the processes")
+    parser.add_argument("--json", type=Path, help="the file that figures are added to")
+    args = parser.parse_args()
+    wrong = [n for n in args.names if n not in CASES]
+    if wrong:
+        parser.error(f"no model {wrong[0]}; there are {', '.join(CASES)}")
+    rows: dict[str, Any] = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
+    for name in args.names or CASES:
+        for threads in args.threads:
+            key = f"{name}, {threads}"
+            rows[key] = measured(args.python, name, threads, args.ways, args.seconds, args.calls)
+            if args.json:
+                args.json.write_text(json.dumps(rows, indent=1) + "\n")
+            print(table({key: rows[key]}, args.ways).splitlines()[1], flush=True)
+    print(table(rows, args.ways))
+
+
+if __name__ == "__main__":
+    main()
