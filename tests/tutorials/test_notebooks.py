@@ -114,6 +114,14 @@ SHOWS = {
         "profile-code": "one run",
         "save-code": "loaded in",
     },
+    "90_extend_it": {
+        "operator-graph": "huber → mean",
+        "primitive-use": "s[B].strip(j, 16)",
+        "primitive-replay": "factor is 0",
+        "rule-code": "rows_together: softmax.sum",
+        "pass-code": "B[i, j] = A[i, j] + A[i, j]",
+        "pass-use": "right: True",
+    },
 }
 PICTURES = {
     "02_schedule_by_hand": ("chart",),
@@ -128,6 +136,7 @@ PICTURES = {
 SHORT_SHOWS = {"04_templates_and_knobs": {"tune": "6 trials, 6 measured", "resume": "8 trials, 2 measured"}}
 # What makes a run shorter: pieces of the source that must be there, and what is put in their place.
 SHORTER = {
+    "90_extend_it": {"trials=24": "trials=4"},
     "04_templates_and_knobs": {
         "trials=40": "trials=6",
         "trials=48": "trials=8",
