@@ -57,7 +57,8 @@ def _clamped(e: Expr, lo: float, hi: float) -> Expr:
 
 
 def relu(x: Tensor) -> Tensor:
-    """``max(x, 0)``, of floats and integers.
+    """``max(x, 0)``, of floats and integers. The shape is that of ``x``, and so is the type. Raises
+    DeclareError for bool.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.relu(x), {x: np.array([-1.0, 2.0], np.float32)})[0].tolist()
@@ -67,12 +68,14 @@ def relu(x: Tensor) -> Tensor:
 
 
 def relu6(x: Tensor) -> Tensor:
-    """``min(max(x, 0), 6)``, of floats and integers."""
+    """``min(max(x, 0), 6)``, of floats and integers. The shape is that of ``x``, and so is the type.
+    Raises DeclareError for bool."""
     return _of_numbers("relu6", x, lambda e: _clamped(e, 0, 6))
 
 
 def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    """``x`` where it is positive, else ``negative_slope * x``."""
+    """``x`` where it is positive, else ``negative_slope * x``. The shape is that of ``x``, and so is the
+    type. Raises DeclareError for integers and bool."""
     slope = inputs.number("leaky_relu", "negative_slope", negative_slope)
     return _of_floats("leaky_relu", x, lambda e: te.select(e > 0.0, e, e * make.const(slope, e.dtype)))
 
@@ -184,7 +187,8 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 
 
 def sigmoid(x: Tensor) -> Tensor:
-    """``1 / (1 + exp(-x))``.
+    """``1 / (1 + exp(-x))``. The shape is that of ``x``, and so is the type. Raises DeclareError for
+    integers and bool.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.sigmoid(x), {x: np.array([0.0, 100.0], np.float32)})[0].tolist()
@@ -194,7 +198,8 @@ def sigmoid(x: Tensor) -> Tensor:
 
 
 def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent.
+    """The hyperbolic tangent. The shape is that of ``x``, and so is the type. Raises DeclareError for
+    integers and bool.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.tanh(x), {x: np.array([0.0, 100.0], np.float32)})[0].tolist()
@@ -238,7 +243,8 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
 
 def softsign(x: Tensor) -> Tensor:
-    """``x / (1 + |x|)``."""
+    """``x / (1 + |x|)``. The shape is that of ``x``, and so is the type. Raises DeclareError for integers
+    and bool."""
     return _of_floats("softsign", x, lambda e: e / (1.0 + te.abs(e)))
 
 
@@ -254,12 +260,14 @@ def hard_sigmoid(x: Tensor, alpha: float | None = None, beta: float = 0.5) -> Te
 
 
 def hard_swish(x: Tensor) -> Tensor:
-    """``x * hard_sigmoid(x)`` (Howard et al. 2019, MobileNetV3)."""
+    """``x * hard_sigmoid(x)`` (Howard et al. 2019, MobileNetV3). The shape is that of ``x``, and so is
+    the type. Raises DeclareError for integers and bool."""
     return _of_floats("hard_swish", x, lambda e: e * _clamped(e + 3.0, 0, 6) * make.const(1 / 6, e.dtype))
 
 
 def hard_tanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    """``min(max(x, min_val), max_val)``."""
+    """``min(max(x, min_val), max_val)``. The shape is that of ``x``, and so is the type. Raises
+    DeclareError for integers and bool."""
     lo, hi = inputs.number("hard_tanh", "min_val", min_val), inputs.number("hard_tanh", "max_val", max_val)
     return _of_floats("hard_tanh", x, lambda e: _clamped(e, lo, hi))
 

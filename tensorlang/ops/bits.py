@@ -41,22 +41,26 @@ def _bits(
 
 
 def bitwise_and(x: Operand, y: Operand) -> Tensor:
-    """The bits that both have, broadcast."""
+    """The bits that both have, broadcast. Shapes meet by numpy's rule, types by its promotion. Raises
+    DeclareError for floats and for shapes that do not go together."""
     return _bits("bitwise_and", x, y, te.bitwise_and, make.and_)
 
 
 def bitwise_or(x: Operand, y: Operand) -> Tensor:
-    """The bits that either has, broadcast."""
+    """The bits that either has, broadcast. Shapes meet by numpy's rule, types by its promotion. Raises
+    DeclareError for floats and for shapes that do not go together."""
     return _bits("bitwise_or", x, y, te.bitwise_or, make.or_)
 
 
 def bitwise_xor(x: Operand, y: Operand) -> Tensor:
-    """The bits that exactly one has, broadcast."""
+    """The bits that exactly one has, broadcast. Shapes meet by numpy's rule, types by its promotion.
+    Raises DeclareError for floats and for shapes that do not go together."""
     return _bits("bitwise_xor", x, y, te.bitwise_xor, make.ne)
 
 
 def bitwise_not(x: Tensor) -> Tensor:
-    """Every bit turned over: ``-x - 1`` of signed integers."""
+    """Every bit turned over: ``-x - 1`` of signed integers. The shape is that of ``x``. Raises
+    DeclareError for floats."""
     x = inputs.tensor("bitwise_not", x)
     _no_floats("bitwise_not", x)
     return unary("bitwise_not", x, make.not_ if x.dtype.is_bool else te.bitwise_not)

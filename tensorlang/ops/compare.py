@@ -51,12 +51,14 @@ def equal(x: Operand, y: Operand) -> Tensor:
 
 
 def not_equal(x: Operand, y: Operand) -> Tensor:
-    """Whether ``x != y``, broadcast: bool."""
+    """Whether ``x != y``, broadcast: bool. Shapes meet by numpy's rule. Raises DeclareError for shapes
+    that do not go together."""
     return nary("not_equal", (x, y), make.ne, _bool, _ordered)
 
 
 def less(x: Operand, y: Operand) -> Tensor:
-    """Whether ``x < y``, broadcast: bool.
+    """Whether ``x < y``, broadcast: bool. Shapes meet by numpy's rule. Raises DeclareError for shapes
+    that do not go together.
 
     >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
     >>> ops.less(x, y)
@@ -66,12 +68,14 @@ def less(x: Operand, y: Operand) -> Tensor:
 
 
 def less_equal(x: Operand, y: Operand) -> Tensor:
-    """Whether ``x <= y``, broadcast: bool."""
+    """Whether ``x <= y``, broadcast: bool. Shapes meet by numpy's rule. Raises DeclareError for shapes
+    that do not go together."""
     return nary("less_equal", (x, y), make.le, _bool, _ordered)
 
 
 def greater(x: Operand, y: Operand) -> Tensor:
-    """Whether ``x > y``, broadcast: bool.
+    """Whether ``x > y``, broadcast: bool. Shapes meet by numpy's rule. Raises DeclareError for shapes
+    that do not go together.
 
     >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
     >>> ops.greater(x, y)
@@ -81,7 +85,8 @@ def greater(x: Operand, y: Operand) -> Tensor:
 
 
 def greater_equal(x: Operand, y: Operand) -> Tensor:
-    """Whether ``x >= y``, broadcast: bool."""
+    """Whether ``x >= y``, broadcast: bool. Shapes meet by numpy's rule. Raises DeclareError for shapes
+    that do not go together."""
     return nary("greater_equal", (x, y), make.ge, _bool, _ordered)
 
 
@@ -100,22 +105,26 @@ def isclose(
 
 
 def logical_and(x: Operand, y: Operand) -> Tensor:
-    """Whether both are true (not zero), broadcast: bool."""
+    """Whether both are true (not zero), broadcast: bool. Shapes meet by numpy's rule. Raises DeclareError
+    for shapes that do not go together."""
     return nary("logical_and", (x, y), make.and_, _bool, _bool)
 
 
 def logical_or(x: Operand, y: Operand) -> Tensor:
-    """Whether one is true (not zero), broadcast: bool."""
+    """Whether one is true (not zero), broadcast: bool. Shapes meet by numpy's rule. Raises DeclareError
+    for shapes that do not go together."""
     return nary("logical_or", (x, y), make.or_, _bool, _bool)
 
 
 def logical_xor(x: Operand, y: Operand) -> Tensor:
-    """Whether exactly one is true (not zero), broadcast: bool."""
+    """Whether exactly one is true (not zero), broadcast: bool. Shapes meet by numpy's rule. Raises
+    DeclareError for shapes that do not go together."""
     return nary("logical_xor", (x, y), make.ne, _bool, _bool)
 
 
 def logical_not(x: Tensor) -> Tensor:
-    """Whether ``x`` is false (zero): bool."""
+    """Whether ``x`` is false (zero): bool. The shape is that of ``x``. Raises DeclareError for what is no
+    tensor."""
     return nary("logical_not", (inputs.tensor("logical_not", x),), make.not_, _bool, _bool)
 
 

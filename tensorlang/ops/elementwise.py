@@ -83,7 +83,8 @@ def _numbers(op: str, *values: Any) -> None:
 
 
 def add(x: Operand, y: Operand) -> Tensor:
-    """``x + y``, broadcast.
+    """``x + y``, broadcast. Shapes meet by numpy's rule, types by its promotion. Raises DeclareError for
+    bool and for shapes that do not go together.
 
     >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
     >>> ops.add(x, y)
@@ -94,7 +95,8 @@ def add(x: Operand, y: Operand) -> Tensor:
 
 
 def subtract(x: Operand, y: Operand) -> Tensor:
-    """``x - y``, broadcast.
+    """``x - y``, broadcast. Shapes meet by numpy's rule, types by its promotion. Raises DeclareError for
+    bool and for shapes that do not go together.
 
     >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
     >>> ops.subtract(x, y)
@@ -105,7 +107,8 @@ def subtract(x: Operand, y: Operand) -> Tensor:
 
 
 def multiply(x: Operand, y: Operand) -> Tensor:
-    """``x * y``, broadcast.
+    """``x * y``, broadcast. Shapes meet by numpy's rule, types by its promotion. Raises DeclareError for
+    bool and for shapes that do not go together.
 
     >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
     >>> ops.multiply(x, y)
@@ -120,7 +123,8 @@ def _quotient_type(t: DType) -> DType:
 
 
 def divide(x: Operand, y: Operand) -> Tensor:
-    """``x / y``, broadcast. Integers give float64.
+    """``x / y``, broadcast. Integers give float64. Shapes meet by numpy's rule, types by its promotion.
+    Raises DeclareError for shapes that do not go together.
 
     >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
     >>> ops.divide(x, y)
@@ -322,7 +326,8 @@ def _float(op: str, x: Tensor, f: Callable[[Expr], Expr]) -> Tensor:
 
 
 def negative(x: Tensor) -> Tensor:
-    """``-x``; that of an unsigned integer wraps.
+    """``-x``; that of an unsigned integer wraps. The shape is that of ``x``, and so is the type. Raises
+    DeclareError for bool.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.negative(x), {x: np.array([-1.0, 2.0], np.float32)})[0].tolist()
@@ -342,7 +347,8 @@ def abs(x: Tensor) -> Tensor:
 
 
 def sign(x: Tensor) -> Tensor:
-    """-1, 0 or 1 in the type of ``x``; NaN of NaN.
+    """-1, 0 or 1 in the type of ``x``; NaN of NaN. The shape is that of ``x``, and so is the type. Raises
+    DeclareError for bool.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.sign(x), {x: np.array([-3.0, 2.0], np.float32)})[0].tolist()
@@ -359,7 +365,7 @@ def sign(x: Tensor) -> Tensor:
 
 
 def square(x: Tensor) -> Tensor:
-    """``x * x``.
+    """``x * x``. The shape is that of ``x``, and so is the type. Raises DeclareError for bool.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.square(x), {x: np.array([-3.0, 2.0], np.float32)})[0].tolist()
@@ -369,7 +375,8 @@ def square(x: Tensor) -> Tensor:
 
 
 def floor(x: Tensor) -> Tensor:
-    """The next whole number below, in the type of ``x``.
+    """The next whole number below, in the type of ``x``. The shape is that of ``x``, and so is the type.
+    Raises DeclareError for bool.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.floor(x), {x: np.array([-1.5, 2.5], np.float32)})[0].tolist()
@@ -379,7 +386,8 @@ def floor(x: Tensor) -> Tensor:
 
 
 def ceil(x: Tensor) -> Tensor:
-    """The next whole number above, in the type of ``x``.
+    """The next whole number above, in the type of ``x``. The shape is that of ``x``, and so is the type.
+    Raises DeclareError for bool.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.ceil(x), {x: np.array([-1.5, 2.5], np.float32)})[0].tolist()
@@ -389,7 +397,8 @@ def ceil(x: Tensor) -> Tensor:
 
 
 def trunc(x: Tensor) -> Tensor:
-    """The next whole number towards 0, in the type of ``x``."""
+    """The next whole number towards 0, in the type of ``x``. The shape is that of ``x``, and so is the
+    type. Raises DeclareError for bool."""
     return _number("trunc", x, te.trunc)
 
 
@@ -404,7 +413,8 @@ def round(x: Tensor) -> Tensor:
 
 
 def sqrt(x: Tensor) -> Tensor:
-    """The square root; NaN below 0.
+    """The square root; NaN below 0. The shape is that of ``x``; floats keep their type, int32 gives
+    float64, uint8 float16. Raises DeclareError for what is no tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.sqrt(x), {x: np.array([4.0, 9.0], np.float32)})[0].tolist()
@@ -414,7 +424,8 @@ def sqrt(x: Tensor) -> Tensor:
 
 
 def rsqrt(x: Tensor) -> Tensor:
-    """``1 / sqrt(x)``.
+    """``1 / sqrt(x)``. The shape is that of ``x``; floats keep their type, int32 gives float64, uint8
+    float16. Raises DeclareError for what is no tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.rsqrt(x), {x: np.array([4.0, 16.0], np.float32)})[0].tolist()
@@ -424,17 +435,20 @@ def rsqrt(x: Tensor) -> Tensor:
 
 
 def cbrt(x: Tensor) -> Tensor:
-    """The cube root, of negative numbers too."""
+    """The cube root, of negative numbers too. The shape is that of ``x``; floats keep their type, int32
+    gives float64, uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("cbrt", x, te.cbrt)
 
 
 def reciprocal(x: Tensor) -> Tensor:
-    """``1 / x``, of floats (integers give floats)."""
+    """``1 / x``, of floats (integers give floats). The shape is that of ``x``; floats keep their type,
+    int32 gives float64, uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("reciprocal", x, lambda e: 1.0 / e)
 
 
 def exp(x: Tensor) -> Tensor:
-    """e to the power of ``x``.
+    """e to the power of ``x``. The shape is that of ``x``; floats keep their type, int32 gives float64,
+    uint8 float16. Raises DeclareError for what is no tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.exp(x), {x: np.array([0.0, 1.0], np.float32)})[0].tolist()
@@ -444,17 +458,20 @@ def exp(x: Tensor) -> Tensor:
 
 
 def exp2(x: Tensor) -> Tensor:
-    """2 to the power of ``x``."""
+    """2 to the power of ``x``. The shape is that of ``x``; floats keep their type, int32 gives float64,
+    uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("exp2", x, te.exp2)
 
 
 def expm1(x: Tensor) -> Tensor:
-    """``exp(x) - 1``, precise near 0."""
+    """``exp(x) - 1``, precise near 0. The shape is that of ``x``; floats keep their type, int32 gives
+    float64, uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("expm1", x, te.expm1)
 
 
 def log(x: Tensor) -> Tensor:
-    """The natural logarithm; NaN below 0, minus infinity at 0.
+    """The natural logarithm; NaN below 0, minus infinity at 0. The shape is that of ``x``; floats keep
+    their type, int32 gives float64, uint8 float16. Raises DeclareError for what is no tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.log(x), {x: np.array([1.0, 1.0], np.float32)})[0].tolist()
@@ -464,37 +481,44 @@ def log(x: Tensor) -> Tensor:
 
 
 def log2(x: Tensor) -> Tensor:
-    """The logarithm to base 2."""
+    """The logarithm to base 2. The shape is that of ``x``; floats keep their type, int32 gives float64,
+    uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("log2", x, te.log2)
 
 
 def log10(x: Tensor) -> Tensor:
-    """The logarithm to base 10."""
+    """The logarithm to base 10. The shape is that of ``x``; floats keep their type, int32 gives float64,
+    uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("log10", x, te.log10)
 
 
 def log1p(x: Tensor) -> Tensor:
-    """``log(1 + x)``, precise near 0."""
+    """``log(1 + x)``, precise near 0. The shape is that of ``x``; floats keep their type, int32 gives
+    float64, uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("log1p", x, te.log1p)
 
 
 def sin(x: Tensor) -> Tensor:
-    """The sine, ``x`` in radians."""
+    """The sine, ``x`` in radians. The shape is that of ``x``; floats keep their type, int32 gives
+    float64, uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("sin", x, te.sin)
 
 
 def cos(x: Tensor) -> Tensor:
-    """The cosine, ``x`` in radians."""
+    """The cosine, ``x`` in radians. The shape is that of ``x``; floats keep their type, int32 gives
+    float64, uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("cos", x, te.cos)
 
 
 def tan(x: Tensor) -> Tensor:
-    """The tangent, ``x`` in radians."""
+    """The tangent, ``x`` in radians. The shape is that of ``x``; floats keep their type, int32 gives
+    float64, uint8 float16. Raises DeclareError for what is no tensor."""
     return _float("tan", x, te.tan)
 
 
 def erf(x: Tensor) -> Tensor:
-    """The error function.
+    """The error function. The shape is that of ``x``; floats keep their type, int32 gives float64, uint8
+    float16. Raises DeclareError for what is no tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.erf(x), {x: np.array([0.0, 10.0], np.float32)})[0].tolist()
@@ -504,19 +528,21 @@ def erf(x: Tensor) -> Tensor:
 
 
 def isnan(x: Tensor) -> Tensor:
-    """Whether an element is NaN: bool."""
+    """Whether an element is NaN: bool. The shape is that of ``x``. Raises DeclareError for bool."""
     x = inputs.tensor("isnan", x)
     return inputs.stage("isnan", tags.ELEMENTWISE, x.shape, lambda *i: te.isnan(x(*i)))
 
 
 def isfinite(x: Tensor) -> Tensor:
-    """Whether an element is neither infinite nor NaN: bool."""
+    """Whether an element is neither infinite nor NaN: bool. The shape is that of ``x``. Raises
+    DeclareError for bool."""
     x = inputs.tensor("isfinite", x)
     return inputs.stage("isfinite", tags.ELEMENTWISE, x.shape, lambda *i: te.isfinite(x(*i)))
 
 
 def isinf(x: Tensor) -> Tensor:
-    """Whether an element is infinite, either way: bool."""
+    """Whether an element is infinite, either way: bool. The shape is that of ``x``. Raises DeclareError
+    for bool."""
     x = inputs.tensor("isinf", x)
     return inputs.stage("isinf", tags.ELEMENTWISE, x.shape, lambda *i: te.isinf(x(*i)))
 

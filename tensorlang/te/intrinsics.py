@@ -84,7 +84,8 @@ __all__ = [
 
 
 def exp(x: ExprLike) -> Expr:
-    """e to the power of ``x``.
+    """e to the power of ``x``. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool.
 
     >>> A = te.placeholder((8,), name="A")
     >>> te.compute((8,), lambda i: te.exp(A[i]), name="E")
@@ -94,47 +95,56 @@ def exp(x: ExprLike) -> Expr:
 
 
 def exp2(x: ExprLike) -> Expr:
-    """2 to the power of ``x``."""
+    """2 to the power of ``x``. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool."""
     return call("exp2", x)
 
 
 def exp10(x: ExprLike) -> Expr:
-    """10 to the power of ``x``."""
+    """10 to the power of ``x``. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool."""
     return call("exp10", x)
 
 
 def expm1(x: ExprLike) -> Expr:
-    """``exp(x) - 1``, precise near 0."""
+    """``exp(x) - 1``, precise near 0. Of one element, in the type of ``x``; whole tensors are for
+    ``ops``. Raises DeclareError for integers and bool."""
     return call("expm1", x)
 
 
 def log(x: ExprLike) -> Expr:
-    """The natural logarithm; NaN below 0, minus infinity at 0."""
+    """The natural logarithm; NaN below 0, minus infinity at 0. Of one element, in the type of ``x``;
+    whole tensors are for ``ops``. Raises DeclareError for integers and bool."""
     return call("log", x)
 
 
 def log2(x: ExprLike) -> Expr:
-    """The logarithm to base 2."""
+    """The logarithm to base 2. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool."""
     return call("log2", x)
 
 
 def log10(x: ExprLike) -> Expr:
-    """The logarithm to base 10."""
+    """The logarithm to base 10. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool."""
     return call("log10", x)
 
 
 def log1p(x: ExprLike) -> Expr:
-    """``log(1 + x)``, precise near 0."""
+    """``log(1 + x)``, precise near 0. Of one element, in the type of ``x``; whole tensors are for
+    ``ops``. Raises DeclareError for integers and bool."""
     return call("log1p", x)
 
 
 def sigmoid(x: ExprLike) -> Expr:
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``. Of one element, in the type of ``x``; whole tensors are for ``ops``. Raises
+    DeclareError for integers and bool."""
     return call("sigmoid", x)
 
 
 def erf(x: ExprLike) -> Expr:
-    """The error function."""
+    """The error function. Of one element, in the type of ``x``; whole tensors are for ``ops``. Raises
+    DeclareError for integers and bool."""
     return call("erf", x)
 
 
@@ -142,7 +152,8 @@ def erf(x: ExprLike) -> Expr:
 
 
 def sqrt(x: ExprLike) -> Expr:
-    """The square root; NaN below 0.
+    """The square root; NaN below 0. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool.
 
     >>> A = te.placeholder((8,), name="A")
     >>> te.compute((8,), lambda i: te.sqrt(A[i]), name="R")
@@ -152,12 +163,14 @@ def sqrt(x: ExprLike) -> Expr:
 
 
 def rsqrt(x: ExprLike) -> Expr:
-    """``1 / sqrt(x)``."""
+    """``1 / sqrt(x)``. Of one element, in the type of ``x``; whole tensors are for ``ops``. Raises
+    DeclareError for integers and bool."""
     return call("rsqrt", x)
 
 
 def cbrt(x: ExprLike) -> Expr:
-    """The cube root, of negative numbers too."""
+    """The cube root, of negative numbers too. Of one element, in the type of ``x``; whole tensors are for
+    ``ops``. Raises DeclareError for integers and bool."""
     return call("cbrt", x)
 
 
@@ -167,7 +180,8 @@ def pow(x: ExprLike, y: ExprLike) -> Expr:
 
 
 def hypot(x: ExprLike, y: ExprLike) -> Expr:
-    """``sqrt(x * x + y * y)`` that does not overflow on the way."""
+    """``sqrt(x * x + y * y)`` that does not overflow on the way. Of one element each, in the type of
+    both; whole tensors are for ``ops``. Raises DeclareError for integers and bool."""
     return call("hypot", x, y)
 
 
@@ -180,67 +194,80 @@ def ldexp(x: ExprLike, n: ExprLike) -> Expr:
 
 
 def sin(x: ExprLike) -> Expr:
-    """The sine, ``x`` in radians."""
+    """The sine, ``x`` in radians. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool."""
     return call("sin", x)
 
 
 def cos(x: ExprLike) -> Expr:
-    """The cosine, ``x`` in radians."""
+    """The cosine, ``x`` in radians. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool."""
     return call("cos", x)
 
 
 def tan(x: ExprLike) -> Expr:
-    """The tangent, ``x`` in radians."""
+    """The tangent, ``x`` in radians. Of one element, in the type of ``x``; whole tensors are for ``ops``.
+    Raises DeclareError for integers and bool."""
     return call("tan", x)
 
 
 def asin(x: ExprLike) -> Expr:
-    """The arc sine, from -pi/2 to pi/2; NaN outside -1..1."""
+    """The arc sine, from -pi/2 to pi/2; NaN outside -1..1. Of one element, in the type of ``x``; whole
+    tensors are for ``ops``. Raises DeclareError for integers and bool."""
     return call("asin", x)
 
 
 def acos(x: ExprLike) -> Expr:
-    """The arc cosine, from 0 to pi; NaN outside -1..1."""
+    """The arc cosine, from 0 to pi; NaN outside -1..1. Of one element, in the type of ``x``; whole
+    tensors are for ``ops``. Raises DeclareError for integers and bool."""
     return call("acos", x)
 
 
 def atan(x: ExprLike) -> Expr:
-    """The arc tangent, from -pi/2 to pi/2."""
+    """The arc tangent, from -pi/2 to pi/2. Of one element, in the type of ``x``; whole tensors are for
+    ``ops``. Raises DeclareError for integers and bool."""
     return call("atan", x)
 
 
 def atan2(y: ExprLike, x: ExprLike) -> Expr:
-    """The angle of the point (``x``, ``y``), from -pi to pi."""
+    """The angle of the point (``x``, ``y``), from -pi to pi. Of one element each, in the type of both;
+    whole tensors are for ``ops``. Raises DeclareError for integers and bool."""
     return call("atan2", y, x)
 
 
 def sinh(x: ExprLike) -> Expr:
-    """The hyperbolic sine."""
+    """The hyperbolic sine. Of one element, in the type of ``x``; whole tensors are for ``ops``. Raises
+    DeclareError for integers and bool."""
     return call("sinh", x)
 
 
 def cosh(x: ExprLike) -> Expr:
-    """The hyperbolic cosine."""
+    """The hyperbolic cosine. Of one element, in the type of ``x``; whole tensors are for ``ops``. Raises
+    DeclareError for integers and bool."""
     return call("cosh", x)
 
 
 def tanh(x: ExprLike) -> Expr:
-    """The hyperbolic tangent."""
+    """The hyperbolic tangent. Of one element, in the type of ``x``; whole tensors are for ``ops``. Raises
+    DeclareError for integers and bool."""
     return call("tanh", x)
 
 
 def asinh(x: ExprLike) -> Expr:
-    """The inverse of sinh."""
+    """The inverse of sinh. Of one element, in the type of ``x``; whole tensors are for ``ops``. Raises
+    DeclareError for integers and bool."""
     return call("asinh", x)
 
 
 def acosh(x: ExprLike) -> Expr:
-    """The inverse of cosh; NaN below 1."""
+    """The inverse of cosh; NaN below 1. Of one element, in the type of ``x``; whole tensors are for
+    ``ops``. Raises DeclareError for integers and bool."""
     return call("acosh", x)
 
 
 def atanh(x: ExprLike) -> Expr:
-    """The inverse of tanh; NaN outside -1..1."""
+    """The inverse of tanh; NaN outside -1..1. Of one element, in the type of ``x``; whole tensors are for
+    ``ops``. Raises DeclareError for integers and bool."""
     return call("atanh", x)
 
 
@@ -289,7 +316,8 @@ def copysign(x: ExprLike, y: ExprLike) -> Expr:
 
 
 def nextafter(x: ExprLike, y: ExprLike) -> Expr:
-    """The neighbour of ``x`` in its type on the way to ``y``."""
+    """The neighbour of ``x`` in its type on the way to ``y``. Of one element each, in the type of both;
+    whole tensors are for ``ops``. Raises DeclareError for integers and bool."""
     return call("nextafter", x, y)
 
 
@@ -299,7 +327,8 @@ def fmod(x: ExprLike, y: ExprLike) -> Expr:
 
 
 def isnan(x: ExprLike) -> Expr:
-    """Whether ``x`` is NaN: a bool. No integer is."""
+    """Whether ``x`` is NaN: a bool. No integer is. Of one element; whole tensors are for ``ops``. Raises
+    DeclareError for bool."""
     return _classified("isnan", x, False)
 
 
@@ -341,32 +370,35 @@ def _pair(x: ExprLike, y: ExprLike) -> tuple[Any, Any]:
 
 
 def bitwise_and(x: ExprLike, y: ExprLike) -> Expr:
-    """``x & y``."""
+    """``x & y``. Of one element each; whole tensors are for ``ops``. Raises DeclareError for floats."""
     return operator.and_(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 def bitwise_or(x: ExprLike, y: ExprLike) -> Expr:
-    """``x | y``."""
+    """``x | y``. Of one element each; whole tensors are for ``ops``. Raises DeclareError for floats."""
     return operator.or_(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 def bitwise_xor(x: ExprLike, y: ExprLike) -> Expr:
-    """``x ^ y``."""
+    """``x ^ y``. Of one element each; whole tensors are for ``ops``. Raises DeclareError for floats and
+    bool."""
     return operator.xor(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 def bitwise_not(x: ExprLike) -> Expr:
-    """``~x``."""
+    """``~x``. Of one element; whole tensors are for ``ops``. Raises DeclareError for floats."""
     return operator.invert(cast(Any, make.as_expr(x)))  # type: ignore[no-any-return]
 
 
 def shift_left(x: ExprLike, y: ExprLike) -> Expr:
-    """``x << y``; 0 when all bits are shifted out."""
+    """``x << y``; 0 when all bits are shifted out. Of one element each; whole tensors are for ``ops``.
+    Raises DeclareError for floats and bool."""
     return operator.lshift(*_pair(x, y))  # type: ignore[no-any-return]
 
 
 def shift_right(x: ExprLike, y: ExprLike) -> Expr:
-    """``x >> y``; signed numbers keep their sign."""
+    """``x >> y``; signed numbers keep their sign. Of one element each; whole tensors are for ``ops``.
+    Raises DeclareError for floats and bool."""
     return operator.rshift(*_pair(x, y))  # type: ignore[no-any-return]
 
 
@@ -374,17 +406,20 @@ def shift_right(x: ExprLike, y: ExprLike) -> Expr:
 
 
 def add(a: ExprLike, b: ExprLike) -> Expr:
-    """``a + b``."""
+    """``a + b``. Of one element each, in the type of both; whole tensors are for ``ops``. Raises
+    DeclareError for bool."""
     return make.add(a, b)
 
 
 def subtract(a: ExprLike, b: ExprLike) -> Expr:
-    """``a - b``."""
+    """``a - b``. Of one element each, in the type of both; whole tensors are for ``ops``. Raises
+    DeclareError for bool."""
     return make.sub(a, b)
 
 
 def multiply(a: ExprLike, b: ExprLike) -> Expr:
-    """``a * b``."""
+    """``a * b``. Of one element each, in the type of both; whole tensors are for ``ops``. Raises
+    DeclareError for bool."""
     return make.mul(a, b)
 
 
@@ -396,22 +431,26 @@ def div(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def indexdiv(a: ExprLike, b: ExprLike) -> Expr:
-    """``a // b`` for indices, which are not negative."""
+    """``a // b`` for indices, which are not negative. Of one element each; whole tensors are for ``ops``.
+    Raises DeclareError for floats and bool."""
     return make.floordiv(a, b)
 
 
 def indexmod(a: ExprLike, b: ExprLike) -> Expr:
-    """``a % b`` for indices, which are not negative."""
+    """``a % b`` for indices, which are not negative. Of one element each; whole tensors are for ``ops``.
+    Raises DeclareError for floats and bool."""
     return make.floormod(a, b)
 
 
 def logical_and(a: ExprLike, b: ExprLike) -> Expr:
-    """Whether both conditions hold. Both are evaluated."""
+    """Whether both conditions hold. Both are evaluated. Of one element each; whole tensors are for
+    ``ops``. Raises DeclareError for floats and integers."""
     return make.and_(a, b)
 
 
 def logical_or(a: ExprLike, b: ExprLike) -> Expr:
-    """Whether one of the conditions holds. Both are evaluated."""
+    """Whether one of the conditions holds. Both are evaluated. Of one element each; whole tensors are for
+    ``ops``. Raises DeclareError for floats and integers."""
     return make.or_(a, b)
 
 
@@ -426,5 +465,6 @@ def convert(value: ExprLike) -> Expr:
 
 
 def logical_not(a: ExprLike) -> Expr:
-    """Whether the condition does not hold."""
+    """Whether the condition does not hold. Of one element; whole tensors are for ``ops``. Raises
+    DeclareError for floats and integers."""
     return make.not_(a)
