@@ -13,6 +13,7 @@ from ..arith.facts import Facts
 from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import variables
 from ..interface.signature import Dim
+from ..runtime import hosts
 from ..runtime import program as plain
 from ..runtime.engine import Engine
 from ..runtime.steps import Loaded
@@ -20,7 +21,7 @@ from .graph import Node, Program, Value
 from .kernels import Compiler, Kernel, Region
 from .passes import REGIONS, Hooks, simplified
 from .regions import regions
-from .sizes import Sizes, function
+from .sizes import Sizes
 
 How = tuple[int, Collection[str], Hooks]  # the level, what is left out, who sees the passes
 
@@ -204,21 +205,16 @@ class _Writer:
         )
 
     def _host(self, node: Node, bodies: Sequence[Engine]) -> plain.Host:
-        def call(arrays: Sequence[Any], dims: dict[str, int]) -> tuple[Any, ...]:
-            attrs = {k: self._number(x, dims) for k, x in node.attrs.items()}
-            made = node.fn(*bodies, *arrays, **attrs)
-            return made if isinstance(made, tuple) else (made,)
-
+        attrs = {k: self._stored(x) for k, x in node.attrs.items()}
+        stored = plain.Stored(hosts.name_of(node.fn), attrs, list(bodies))
+        call = hosts.caller(node.fn, stored, self.sizes.table)
         inputs = tuple(None if v is None else self.value(v) for v in node.inputs)
-        return plain.Host(node.op, call, inputs, tuple(self.value(v) for v in node.outputs))
+        return plain.Host(node.op, call, inputs, tuple(self.value(v) for v in node.outputs), stored)
 
-    def _number(self, x: Any, dims: Mapping[str, int]) -> Any:
-        """An attribute with numbers for sizes."""
+    def _stored(self, x: Any) -> Any:
+        """An attribute with rows for sizes."""
         if isinstance(x, Const):
             return const_int(x)
         if isinstance(x, Expr):
-            known = {d: dims[n] for d, n in self.sizes.names.items() if n in dims}
-            return function([x], list(known))(*known.values())[0]
-        if isinstance(x, list | tuple):
-            return type(x)(self._number(y, dims) for y in x)
-        return x
+            return plain.Row(self.sizes.row(x))
+        return type(x)(self._stored(y) for y in x) if isinstance(x, list | tuple) else x

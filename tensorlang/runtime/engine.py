@@ -240,14 +240,18 @@ class Engine:
             for key, after in engine.later.items():
                 later[key] = len(parts)
                 parts.append(after)
+            bodies = {}
+            for body in engine.bodies:
+                bodies[id(body)] = len(parts)
+                parts.append(body)
             for c in engine.codes:
                 codes.setdefault(c.symbol, c)
             for a in engine.constants:
                 constants.setdefault(id(a), a)
-            numbered.append((engine, later))
+            numbered.append((engine, later, bodies))
         symbols_, arrays = {s: i for i, s in enumerate(codes)}, {n: i for i, n in enumerate(constants)}
         contents = Contents(
-            [Part(e._shared(symbols_, arrays), later) for e, later in numbered],
+            [Part(e._shared(symbols_, arrays, bodies), later) for e, later, bodies in numbered],
             list(codes.values()),
             list(constants.values()),
             self.target,
@@ -268,15 +272,29 @@ class Engine:
         signature = self._signature(self.program.inputs, self.program.outputs)
         export(path, lambda: c_engine(self, signature, name or signature.name), None, cc)
 
-    def _shared(self, codes: Mapping[str, int], arrays: Mapping[int, int]) -> Program:
-        """The program with numbers of codes and constants that several programs share."""
+    @property
+    def bodies(self) -> list[Engine]:
+        """The engines of graphs that functions of arrays run."""
+        return [body for s in self.program.steps if isinstance(s, Host) for body in s.stored.bodies]
+
+    def _shared(
+        self, codes: Mapping[str, int], arrays: Mapping[int, int], bodies: Mapping[int, int]
+    ) -> Program:
+        """The program with numbers of codes, constants and bodies that several programs share."""
         p = self.program
         own = [arrays[id(a)] for a in self.constants]
         kernels = [
             k._replace(code=codes[self.codes[k.code].symbol], constants=tuple(own[c] for c in k.constants))
             for k in p.kernels
         ]
-        return replace(p, kernels=kernels, constants={v: own[c] for v, c in p.constants.items()})
+        steps = [
+            replace(s, stored=replace(s.stored, bodies=[bodies[id(b)] for b in s.stored.bodies]))
+            if isinstance(s, Host)
+            else s
+            for s in p.steps
+        ]
+        constants = {v: own[c] for v, c in p.constants.items()}
+        return replace(p, kernels=kernels, constants=constants, steps=steps)
 
     @staticmethod
     def load(path: str | Path, *, verify: bool = False, mine: bool = False) -> Engine:
@@ -292,6 +310,9 @@ class Engine:
         engines = [Engine(p.program, found.codes, found.constants, None, loaded) for p in found.parts]
         for engine, part in zip(engines, found.parts, strict=True):
             engine.later.update((key, engines[n]) for key, n in part.later.items())
+            for s in part.program.steps:
+                if isinstance(s, Host):
+                    s.stored.bodies[:] = [engines[n] for n in s.stored.bodies]
         return engines[0]
 
     # -- step by step

@@ -24,9 +24,9 @@ import numpy as np
 from ..core.dtype import dtype
 from ..errors import TensorLangError
 from ..interface.signature import Dim, Signature
-from . import files, store
+from . import files, hosts, store
 from .codes import KernelCode
-from .program import Host, Kernel, Program, Rest, Value
+from .program import Host, Kernel, Program, Rest, Stored, Value
 from .size_table import SizeTable
 
 MAGIC = b"tensorlang engine "
@@ -60,7 +60,8 @@ class Contents(NamedTuple):
 def pack(contents: Contents) -> bytes:
     """The bytes of a file. Raises TensorLangError for a program that calls Python."""
     name = contents.parts[0].program.name
-    host = sorted({s.name for p in contents.parts for s in p.program.steps if isinstance(s, Host)})
+    steps = [s for p in contents.parts for s in p.program.steps if isinstance(s, Host)]
+    host = sorted({s.name for s in steps if not s.stored.function})
     if host:
         raise TensorLangError(
             f"{name} cannot be saved", because=f"it calls functions of Python: {', '.join(host)}"
@@ -118,11 +119,18 @@ def _written(p: Program) -> dict[str, Any]:
         "assumed": p.assumed,
         "constants": list(p.constants.items()),
         "kernels": p.kernels,
-        "steps": p.steps,
+        "steps": [_step(s) for s in p.steps],
         "rest": p.rest,
         "otherwise": p.otherwise,
         "most": list(p.most.items()),
     }
+
+
+def _step(s: tuple[int, ...] | Host) -> Any:
+    if not isinstance(s, Host):
+        return s
+    attrs = {k: hosts.to_json(x) for k, x in s.stored.attrs.items()}
+    return [s.name, s.stored.function, s.inputs, s.outputs, attrs, s.stored.bodies]
 
 
 def _key_out(key: Any) -> Any:
@@ -219,7 +227,7 @@ def _contents(header: Mapping[str, Any], code: bytes, weights: memoryview) -> Co
         at += length
     constants = [_constant(row, weights) for row in header["constants"]]
     count = len(header["parts"])
-    parts = [_part(row, codes, constants, count) for row in header["parts"]]
+    parts = [_part(row, codes, constants, range(n + 1, count)) for n, row in enumerate(header["parts"])]
     if not parts:
         raise ValueError("there is no program")
     return Contents(parts, codes, constants, None, helpers)
@@ -235,7 +243,8 @@ def _constant(row: Any, weights: memoryview) -> np.ndarray:
     return np.frombuffer(weights[place : place + size], form).reshape(shape)
 
 
-def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray], parts: int) -> Part:
+def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray], behind: range) -> Part:
+    """A program; ``behind`` are the numbers of the parts that it may run."""
     data, later = row
     dims = tuple(Dim(_text(n), _bound(lo), _bound(hi), _index(m, _LARGEST)) for n, lo, hi, m in data["dims"])
     if len({d.name for d in dims}) != len(dims) or any(d.multiple_of < 1 for d in dims):
@@ -246,7 +255,9 @@ def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
     def rows(many: Any) -> tuple[int, ...]:
         return tuple(_index(n, len(sizes.rows)) for n in many)
 
-    values = [Value(_text(n), str(dtype(_text(t))), rows(shape)) for n, t, shape in data["values"]]
+    values = [
+        Value(_text(n), str(dtype(_text(t))) if t else "", rows(shape)) for n, t, shape in data["values"]
+    ]
 
     def known(many: Any) -> tuple[int, ...]:
         return tuple(_index(v, len(values)) for v in many)
@@ -257,6 +268,17 @@ def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
         pivot, needed, live = x
         which = None if pivot is None else _index(pivot, len(values))
         return Rest(which, tuple(map(_text, needed)), known(live))
+
+    def step(x: Any) -> tuple[int, ...] | Host:
+        if all(isinstance(k, int) for k in x):
+            return tuple(_index(k, len(data["kernels"])) for k in x)
+        name, function, given, made, attrs, bodies = x
+        inputs = tuple(None if v is None else _index(v, len(values)) for v in given)
+        own = {_text(k): hosts.from_json(a, len(sizes.rows)) for k, a in attrs.items()}
+        stored = Stored(_text(function), own, [behind[_index(n - behind.start, len(behind))] for n in bodies])
+        hosts.check(stored, inputs)
+        call = hosts.caller(hosts.FUNCTIONS[function][0], stored, sizes)
+        return Host(_text(name), call, inputs, known(made), stored)
 
     program = Program(
         _text(data["name"]),
@@ -279,13 +301,13 @@ def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
             )
             for c, inputs, outputs, held, slots in data["kernels"]
         ],
-        [tuple(_index(k, len(data["kernels"])) for k in step) for step in data["steps"]],
+        [step(s) for s in data["steps"]],
         rest(data["rest"]),
         rest(data["otherwise"]),
         {_index(v, len(values)): _index(n, _LARGEST) for v, n in data["most"]},
     )
     _check(program, codes, constants)
-    return Part(program, {_key_in(k): _index(n, parts) for k, n in later})
+    return Part(program, {_key_in(k): _index(n, behind.stop) for k, n in later})
 
 
 def _check(p: Program, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]) -> None:
@@ -304,7 +326,11 @@ def _check(p: Program, codes: Sequence[KernelCode], constants: Sequence[np.ndarr
             raise ValueError("a constant has another form")
     ready = {*p.inputs, *p.constants}
     for step in p.steps:
-        assert not isinstance(step, Host)
+        if isinstance(step, Host):
+            if not ready.issuperset(v for v in step.inputs if v is not None) or ready & {*step.outputs}:
+                raise ValueError("a value is read before it is made")
+            ready.update(step.outputs)
+            continue
         for k in step:
             _check_kernel(p, p.kernels[k], codes, constants)
             if not ready.issuperset(p.kernels[k].inputs) or not ready.isdisjoint(p.kernels[k].outputs):

@@ -46,15 +46,32 @@ def lives(kernels: Sequence[Kernel], sizes: Mapping[int, int]) -> list[Life]:
     return [Life(*span) for span in spans.values()]
 
 
+class Row(NamedTuple):
+    """A size in an attribute: the number of a row."""
+
+    number: int
+
+
+@dataclass
+class Stored:
+    """A function of arrays as plain data: its name, empty for one that no file knows, its attributes, and
+    the engines of the graphs it runs."""
+
+    function: str
+    attrs: Mapping[str, Any]
+    bodies: list[Any] = field(default_factory=list)
+
+
 @dataclass(frozen=True)
 class Host:
     """A function of arrays that runs between kernels: ``call(arrays, dims)``; None among the inputs is one
-    that is left out."""
+    that is left out. ``stored`` is what a file has of it."""
 
     name: str
     call: Callable[[Sequence[Any], dict[str, int]], tuple[Any, ...]]
     inputs: tuple[int | None, ...]
     outputs: tuple[int, ...]
+    stored: Stored
 
 
 class Rest(NamedTuple):

@@ -15,7 +15,6 @@ import numpy as np
 
 from ..native.engine import REPEAT_HEAD, UNPLANNED
 from .arrays import address_of, empty
-from .engine import Engine
 from .run import functions
 
 MOST = 4096  # iterations until Python has a look, which may be interrupted
@@ -48,9 +47,10 @@ def repeated(
 ) -> Repeated | None:
     """At most so many iterations from these inputs on; ``results`` are like what each of them gives. None
     where that cannot be."""
-    if not isinstance(engine, Engine) or most < 1 or not all(type(a) is np.ndarray for a in results):
+    plan_of = getattr(engine, "plan_of", None)  # a body may be any function
+    if plan_of is None or most < 1 or not all(type(a) is np.ndarray for a in results):
         return None
-    plan = engine.plan_of(inputs, results)
+    plan = plan_of(inputs, results)
     if plan is None:
         return None
     state, sizes, given = plan

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ...errors import TensorLangError
 from ...expr.nodes import Expr, Var
 from ...expr.walk import variables
-from ...graph import Graph, Opaque, Value, loops
+from ...graph import Graph, Opaque, Value
+from ...runtime import loops
 from ...te import dim
 from . import forms
 from .known import as_known

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ... import ops, te
 from ...graph import Value
+from ...runtime import choices
 from ...te import Tensor
 from .proto import Call
 from .table import graph_op, one, te_op
@@ -89,16 +88,12 @@ def compress(c: Importer, call: Call) -> Any:
     x, condition = (c.tensor(n) for n in call.inputs)
     axis = call.attrs.get("axis")
     results = [(_chosen(x, axis), x.dtype)]
-    return c.g.host(_compressed, [x, condition], results, call.op, call.name, call.outputs, axis=axis)
+    return c.g.host(choices.compressed, [x, condition], results, call.op, call.name, call.outputs, axis=axis)
 
 
 def _chosen(x: Value, axis: int | None) -> list[Any]:
     """The shape of some of the slices along an axis, or of the elements."""
     return [None] if axis is None else [None if d == axis % x.ndim else n for d, n in enumerate(x.shape)]
-
-
-def _compressed(x: np.ndarray, condition: np.ndarray, axis: int | None) -> np.ndarray:
-    return np.compress(condition, x, axis)
 
 
 @graph_op("Unique")
@@ -107,27 +102,13 @@ def unique(c: Importer, call: Call) -> Any:
     x = c.tensor(call.inputs[0])
     axis, in_order = call.attrs.get("axis"), bool(call.attrs.get("sorted", 1))
     results = [(_chosen(x, axis), x.dtype), ([None], "int64"), ([None], "int64"), ([None], "int64")]
-    return c.g.host(_unique, [x], results, call.op, call.name, call.outputs, axis=axis, in_order=in_order)
-
-
-def _unique(x: np.ndarray, axis: int | None, in_order: bool) -> tuple[np.ndarray, ...]:
-    found, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
-    inverse = inverse.reshape(-1)
-    if not in_order:
-        order = np.argsort(first, kind="stable")
-        found = np.take(found, order, 0 if axis is None else axis)
-        first, counts = first[order], counts[order]
-        inverse = np.argsort(order, kind="stable")[inverse]
-    return found, first.astype(np.int64), inverse.astype(np.int64), counts.astype(np.int64)
+    return c.g.host(
+        choices.unique, [x], results, call.op, call.name, call.outputs, axis=axis, in_order=in_order
+    )
 
 
 @graph_op("Det")
 def det(c: Importer, call: Call) -> Any:
     """Of each matrix; elimination with pivots is a function of arrays."""
     x = c.tensor(call.inputs[0])
-    return c.g.host(_det, [x], [(x.shape[:-2], x.dtype)], call.op, call.name, call.outputs)
-
-
-def _det(x: np.ndarray) -> np.ndarray:
-    wide = np.float64 if x.dtype == np.float64 else np.float32
-    return np.asarray(np.linalg.det(x.astype(wide)), x.dtype)
+    return c.g.host(choices.determinant, [x], [(x.shape[:-2], x.dtype)], call.op, call.name, call.outputs)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ... import ops
+from ...runtime import choices
 from ...te import Tensor
 from .proto import Call
 from .table import graph_op, one, te_op
@@ -25,11 +24,6 @@ def top_k(
 ) -> Any:
     n: Any = k if number is None else one(number)
     return ops.top_k(x, n, axis, bool(largest), bool(sorted))
-
-
-def first_rows(rows: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """As many rows as count."""
-    return rows[: int(count.reshape(-1)[0])]
 
 
 @graph_op("NonMaxSuppression")
@@ -48,7 +42,7 @@ def non_max_suppression(c: Importer, call: Call) -> Any:
         most=None if most is None or most.data is None else int(most.data.reshape(-1)[0]),
         center=bool(call.attrs.get("center_point_box", 0)),
     )
-    return c.g.host(first_rows, made, [((None, 3), "int64")], "Rows", call.name, call.outputs)
+    return c.g.host(choices.first_rows, made, [((None, 3), "int64")], "Rows", call.name, call.outputs)
 
 
 def _best_boxes(
@@ -65,14 +59,9 @@ def _best_boxes(
     return ops.non_max_suppression(boxes, scores, limit, 0.0 if overlap is None else overlap, least, center)
 
 
-def first_columns(columns: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """As many columns as count."""
-    return columns[:, : int(count.reshape(-1)[0])]
-
-
 @graph_op("NonZero")
 def non_zero(c: Importer, call: Call) -> Any:
     x = c.tensor(call.inputs[0])
     made = c.g.call(ops.nonzero, x, op=call.op, name=call.name)
     shape = (max(1, x.ndim), None)
-    return c.g.host(first_columns, made, [(shape, "int64")], "Columns", call.name, call.outputs)
+    return c.g.host(choices.first_columns, made, [(shape, "int64")], "Columns", call.name, call.outputs)

@@ -226,7 +226,8 @@ def _channels(values: Sequence[Value | None], rank: int, axis: int, sizes: Seque
         if v is None or v.data is None:
             return None
         place = axis - (rank - v.data.ndim)
-        if place < 0 or v.data.shape[place] != size or v.data.size != size:
+        along = tuple(size if d == place else 1 for d in range(v.data.ndim))
+        if place < 0 or np.shape(v.data) != along:
             return None
         found.add((place, v.data.ndim, str(v.data.dtype)))
     return found.pop()[0] if len(found) == 1 else None

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..runtime import repeat
+from . import repeat
 
 Body = Callable[..., Any]
 

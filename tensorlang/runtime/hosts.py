@@ -1,0 +1,141 @@
+"""Functions of arrays that run between kernels, as plain data: by a name that files know, with attributes in
+which sizes are rows of a table, and with the engines of the graphs they run. Knows programs; nothing of what
+a graph is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ..core.dtype import dtype
+from . import choices, loops
+from .program import Row, Stored
+from .size_table import SizeTable
+
+MOST = 64  # of small numbers, such as axes
+
+# what a file may name, with how many inputs it takes at least and at most
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
+    "looped": (loops.looped, 2, None),
+    "scanned": (loops.scanned, 1, None),
+    "scanned_rows": (loops.scanned_rows, 1, None),
+    "first_rows": (choices.first_rows, 2, 2),
+    "first_columns": (choices.first_columns, 2, 2),
+    "compressed": (choices.compressed, 2, 2),
+    "unique": (choices.unique, 1, 1),
+    "determinant": (choices.determinant, 1, 1),
+}
+_NAMES = {f: name for name, (f, *_) in FUNCTIONS.items()}
+_LOOPS = ("looped", "scanned", "scanned_rows")
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """The name by which files know a function, or nothing."""
+    return _NAMES.get(function, "")
+
+
+def caller(
+    function: Callable[..., Any], stored: Stored, sizes: SizeTable
+) -> Callable[[Sequence[Any], dict[str, int]], tuple[Any, ...]]:
+    """``call(arrays, dims)``, with numbers for the sizes in attributes."""
+    rows = list(dict.fromkeys(_rows(list(stored.attrs.values()))))
+    names = sizes.dims(rows)
+    numbers = sizes.function(rows, names) if rows else None
+
+    def call(arrays: Sequence[Any], dims: dict[str, int]) -> tuple[Any, ...]:
+        known = {} if numbers is None else dict(zip(rows, numbers(*(dims[d] for d in names)), strict=True))
+        attrs = {k: _with_numbers(x, known) for k, x in stored.attrs.items()}
+        made = function(*stored.bodies, *arrays, **attrs)
+        return made if isinstance(made, tuple) else (made,)
+
+    return call
+
+
+def _rows(x: Any) -> Iterator[int]:
+    if isinstance(x, Row):
+        yield x.number
+    elif isinstance(x, list | tuple):
+        for y in x:
+            yield from _rows(y)
+
+
+def _with_numbers(x: Any, known: Mapping[int, int]) -> Any:
+    if isinstance(x, Row):
+        return known[x.number]
+    return type(x)(_with_numbers(y, known) for y in x) if isinstance(x, list | tuple) else x
+
+
+# -- in files
+
+
+def to_json(x: Any) -> Any:
+    """An attribute as a document of JSON has it."""
+    if isinstance(x, Row):
+        return {"row": x.number}
+    return [to_json(y) for y in x] if isinstance(x, list | tuple) else x
+
+
+def from_json(x: Any, rows: int) -> Any:
+    """The attribute. Raises ValueError for what is none."""
+    if isinstance(x, dict):
+        number = x["row"]
+        if list(x) != ["row"] or type(number) is not int or not 0 <= number < rows:
+            raise ValueError("no size")
+        return Row(number)
+    if isinstance(x, list):
+        return [from_json(y, rows) for y in x]
+    if x is None or type(x) in (int, bool, str):
+        return x
+    raise ValueError(f"{type(x).__name__} is no attribute")
+
+
+def check(stored: Stored, inputs: Sequence[int | None]) -> None:
+    """That a function read from a file can be called so. Raises ValueError."""
+    name, attrs = stored.function, stored.attrs
+    _, least, most = FUNCTIONS[name]
+    wanted: dict[str, Callable[[Any], bool]] = {}
+    if name in _LOOPS:
+        wanted = {"sizes": _sizes, "carried": _small, "empty": _empty}
+        own = 2 if name == "looped" else 0
+        if name != "looped":
+            axes = attrs["axes"]
+            wanted |= dict.fromkeys(("axes", "back", "out_axes", "out_back"), _axes)
+            own = len(axes) if _axes(axes) and axes else len(inputs) + 1
+        least = max(least, own + (attrs["carried"] if _small(attrs["carried"]) else 0))
+        most = None
+    elif name in ("compressed", "unique"):
+        wanted = {"axis": lambda x: x is None or _axis(x)}
+        wanted |= {"in_order": lambda x: type(x) is bool} if name == "unique" else {}
+    wrong = set(attrs) != set(wanted) or not all(fits(attrs[k]) for k, fits in wanted.items())
+    optional = 2 if name == "looped" else 0
+    if (
+        wrong
+        or not least <= len(inputs) <= (len(inputs) if most is None else most)
+        or None in inputs[optional:]
+        or len(stored.bodies) != (name in _LOOPS)
+    ):
+        raise ValueError(f"{name} is not called so")
+
+
+def _small(x: Any) -> bool:
+    return type(x) is int and 0 <= x < MOST * MOST
+
+
+def _axis(x: Any) -> bool:
+    return type(x) is int and -MOST <= x < MOST
+
+
+def _axes(x: Any) -> bool:
+    return isinstance(x, list) and all(map(_axis, x))
+
+
+def _sizes(x: Any) -> bool:
+    return isinstance(x, list) and all(isinstance(n, Row) or (type(n) is int and n >= 0) for n in x)
+
+
+def _empty(x: Any) -> bool:
+    """Shapes and types."""
+    return isinstance(x, list) and all(
+        isinstance(e, list) and len(e) == 2 and _sizes(e[0]) and bool(dtype(e[1])) for e in x
+    )
