@@ -240,6 +240,32 @@ def test_a_loop_allocates_what_has_one_size_once() -> None:
     np.testing.assert_array_equal(b, [2, 4, 6, 8, 0, 0])
 
 
+def test_allocations_after_other_statements_and_in_inner_loops_are_made_once() -> None:
+    """As those of softmax by rows, behind the row's greatest element: 0.1 µs a row."""
+    n = var("n", kind="dim")
+    x, y, some = buffer("X", "float32", n), buffer("Y", "float32", n), buffer("S", "float32", 1)
+    t, u = (buffer(name, "float32", n, scope="global") for name in "TU")
+
+    def inner(i: Expr, j: Expr) -> Stmt:
+        return Alloc(
+            u,
+            seq(Store(u, load(t, (i,)) + load(some, (make.const(0),)), (j,)), Store(y, load(u, (j,)), (i,))),
+        )
+
+    def row(i: Expr) -> Stmt:
+        kept = seq(Store(t, load(x, (i,)) * 2, (i,)), loop(3, lambda j: inner(i, j)))
+        return Alloc(some, seq(Store(some, make.const(1.0), (make.const(0),)), Alloc(t, kept)))
+
+    kernel = Kernel(Func("k", (x, y), loop(n, row), (n,), (y,)))
+    a, b = np.arange(6, dtype="float32"), np.zeros(6, "float32")
+    try:
+        helper.fail_after[0] = 2
+        assert kernel(a, b, dims=(6,)) == 0 and not helper.live_blocks
+    finally:
+        helper.fail_after[0] = None
+    np.testing.assert_array_equal(b, a * 2 + 1)
+
+
 def test_a_loop_allocates_what_grows_with_its_variable_anew() -> None:
     n = var("n", kind="dim")
     y = buffer("Y", "float32", n)
