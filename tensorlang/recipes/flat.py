@@ -50,7 +50,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         return False
     if conv.data.dtype != inside.op.body[0].dtype or conv.weight.dtype != conv.data.dtype:
         return False  # narrower types, which a copy of the image makes wide once
-    return plan(conv, target).time <= time_by_pixel(conv, target)
+    found = plan(conv, target)
+    return found.places > 1 and found.time <= time_by_pixel(conv, target)
 
 
 def plan(conv: Conv, target: Target) -> Plan:

@@ -162,7 +162,8 @@ class StageMethods:
 
         The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the
         rest is filled with ``pad_value`` (0 when left out; a reduction's with its initial values), and never
-        read of an input.
+        read of an input. ``pad_value="any"`` computes there what the formula gives, without a test, where
+        that reads nothing beyond a tensor; no reader asks for it.
         """
     def tensorize(self, loop: IterVar | str, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from

@@ -39,6 +39,15 @@ def test_odd_shapes(n, channels, outputs, image, kernel, options):
     exact(both(x, w, b, **options), np.maximum(images.conv(x, w, b, **options), 0), "float32")
 
 
+def test_rows_of_one_pixel():
+    """Nothing stands behind them: rows were to be one axis with their only pixels, and there is no such
+    layout."""
+    for channels, outputs in ((3, 5), (4, 32)):
+        x, w = small(RNG, (1, channels, 40, 1)), small(RNG, (outputs, channels, 3, 1))
+        b = small(RNG, (outputs,))
+        exact(both(x, w, b, padding=(1, 0)), np.maximum(images.conv(x, w, b, padding=(1, 0)), 0), "float32")
+
+
 def test_three_dimensions():
     x, w = small(RNG, (1, 3, 4, 6, 7), "float64"), small(RNG, (5, 3, 2, 3, 3), "float64")
     exact(both(x, w, None, op=ops.conv3d, padding=1), np.maximum(images.conv(x, w, padding=1), 0), "float64")
