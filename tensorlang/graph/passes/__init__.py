@@ -21,6 +21,7 @@ from .identities import drop_identities
 from .join import join_products
 from .operators import name_operators
 from .scales import scale_weights
+from .winograd import fewer_multiplications
 
 __all__ = ["PASSES", "REGIONS", "Hook", "Hooks", "Pass", "simplified"]
 
@@ -46,6 +47,7 @@ PASSES = (
     Pass("scales", scale_weights, 2),
     Pass("operators", name_operators, 2),
     Pass("products", join_products, 2),
+    Pass("winograd", fewer_multiplications, 2),
 )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from ...analysis import constant, operations, reads_of, reduces_rows
 from ...expr.nodes import Expr
+from ...ops import tags
 from ...te import ComputeOp, Operation, PlaceholderOp, Tensor
 from ...te.extern import OpaqueOp
 from ...te.graph import operations as te_operations
@@ -24,6 +25,10 @@ class Reading(enum.IntEnum):
     ALONG = 1  # at some of the indices of their own place, in order: a broadcast
     ROW = 2  # all of the row that they belong to
     AWAY = 3  # anywhere else
+
+
+# transforms, which default schedules never write into the body of what follows
+APART = (tags.WINOGRAD_WEIGHT, tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE)
 
 
 class Kind(enum.IntEnum):
@@ -69,7 +74,7 @@ def _facts(node: Node) -> Facts:
         isinstance(op, ComputeOp) and not isinstance(op, OpaqueOp) and len(op.body) == 1 for op in computed
     ):
         return Facts(Kind.ALONE, reads, 0)
-    work = sum(operations(op.body) for op in computed if isinstance(op, ComputeOp))
+    work = sum(operations(op.body) for op in computed if isinstance(op, ComputeOp) and op.tag not in APART)
     if not depths:
         return Facts(Kind.MAP, reads, work)
     return Facts(Kind.ROWS, reads, work, depths.pop() or 0) if in_rows else Facts(Kind.HEAVY, reads, work)

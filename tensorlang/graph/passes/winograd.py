@@ -1,0 +1,122 @@
+"""Convolutions by constant 3×3 kernels with fewer multiplications, where that takes less time
+(``ops.conv2d_winograd``). Which of a node's inputs are image and weight, and how wide the margin is, is told
+by its te.
+
+Rounding moves: on the layers of ResNet-50, F(4×4, 3×3) is within 2e-5 of the largest output, a direct sum
+within 2e-6; ``without=["winograd"]`` is the switch. Only for images of known height and width, float32.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import ops
+from ...analysis import Conv, constant, conv_of, cost_of, reads_of, step
+from ...expr.linear import poly
+from ...expr.nodes import Const
+from ...expr.walk import preorder
+from ...target import as_target
+from ...te import ComputeOp, Tensor
+from ...te.graph import operations
+from ..graph import Node, Program, Value
+from .rewrite import plain, renewed
+from .scales import weighed
+
+# cycles for a vector of elements of the transforms, before and behind. Measured (Zen 5) at 64 × 56 × 56 to
+# 256 × 14 × 14
+TRANSFORM = 43
+GAIN = 0.85  # of the time of a direct sum, at most
+DIRECT = 1.15  # times the multiply-adds take with what is around them
+Margin = tuple[tuple[int, int], ...]
+
+
+def fewer_multiplications(graph: Program) -> Program:
+    """The graph with convolutions by Winograd's minimal filtering."""
+    new = [_transformed(n) for n in graph.nodes]
+    return graph if all(a is b for a, b in zip(new, graph.nodes, strict=True)) else renewed(graph, new)
+
+
+def _transformed(n: Node) -> Node:
+    if not plain(n) or len(n.outputs) != 1:
+        return n
+    found = n.memo["winograd"] if "winograd" in n.memo else _found(n)
+    n.memo["winograd"] = found
+    if found is None:
+        return n
+    inputs, attrs = found
+    made = Node("Winograd", winograd, inputs, attrs, n.name)
+    made.outputs, made.was = list(n.outputs), n.was or (n.op,)
+    return made
+
+
+def winograd(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Margin, tile: int) -> Tensor:
+    """A convolution of [N, C, H, W] by [O, C, 3, 3]."""
+    return ops.conv2d_winograd(x, weight, bias, padding=padding, tile=tile)  # type: ignore[no-any-return]
+
+
+def _found(n: Node) -> tuple[list[Value | None], dict[str, Any]] | None:
+    """The inputs and attributes of the same convolution by fewer multiplications, None where it is none, or
+    does not gain."""
+    ways = [w for w in weighed(n) if w.axis == 1 and w.weight_axis == 0]
+    computed = [op for op in operations([n.results[0].op]) if isinstance(op, ComputeOp)]
+    sums = [op for op in computed if op.reduce_axis]
+    if len(ways) != 1 or len(sums) != 1 or n.results[0].dtype != "float32":
+        return None
+    conv = conv_of(sums[0])
+    if conv is None or conv.weight is not ways[0].weight.tensor or not _three_by_three(conv, sums[0]):
+        return None
+    images = [v for v in n.reads if v is not ways[0].weight and v is not ways[0].bias]
+    if len(images) != 1 or images[0].dtype != "float32" or len(images[0].shape) != 4:
+        return None
+    padding = _margin(conv, images[0])
+    if padding is None or not _gains(conv):
+        return None
+    return [images[0], ways[0].weight, ways[0].bias], {"padding": padding, "tile": 4}
+
+
+def _three_by_three(conv: Conv, op: ComputeOp) -> bool:
+    """Whether it is a convolution in one group by 3×3 taps beside each other, at every place."""
+    if conv.groups != 1 or len(conv.spatial) != 2 or len(conv.taps) != 2 or 0 in conv.sizes:
+        return False
+    if max(conv.strides) > 1 or [constant(t.extent) for t in conv.taps] != [3, 3]:
+        return False
+    if [conv.weight_axes.get(a) for a in (conv.outputs, conv.channels, *conv.taps)] != [0, 1, 2, 3]:
+        return False
+    (at,) = [at for t, at in reads_of(op).plain if t is conv.data]
+    return all(step(i, t) == 1 for i, t in zip(at[-2:], conv.taps, strict=True))
+
+
+def _margin(conv: Conv, image: Value) -> Margin | None:
+    """Rows and columns of zeros around the image; None where something else is read than the image with a
+    margin."""
+    if conv.data is image.tensor:
+        return ((0, 0), (0, 0))
+    op = conv.data.op
+    reads = reads_of(op).plain if isinstance(op, ComputeOp) else ()
+    if conv.data.op.tag != ops.tags.PAD or len(reads) != 1 or reads[0][0] is not image.tensor:
+        return None
+    if any(isinstance(e, Const) and e.dtype.is_float and e.value for e in preorder(op.body[0])):
+        return None  # a margin of another value
+    margin = []
+    for i, a, n, whole in zip(reads[0][1], op.axis, image.shape, conv.data.shape, strict=True):
+        before = -poly(i).get((), 0)
+        sizes = constant(n), constant(whole)
+        if step(i, a) != 1 or (sizes[0] is None and before):
+            return None
+        margin.append((before, 0 if None in sizes else sizes[1] - sizes[0] - before))  # type: ignore[operator]
+    return tuple(margin[2:]) if margin[:2] == [(0, 0), (0, 0)] else None
+
+
+def _gains(conv: Conv) -> bool:
+    """Whether transforms and products of tiles take less time than the direct sum; the transformed weight, 4
+    times as large, comes from memory."""
+    target = as_target(None)
+    table, lanes = cost_of(target), target.vector_lanes("float32")
+    channels, (height, width) = constant(conv.channels.extent) or 1, conv.sizes
+    images, rate = conv.images or 1, table.per_cycle * lanes
+    tiles = images * -(-height // 4) * -(-width // 4)
+    products = 36 * channels * conv.each * -(-tiles // lanes) * lanes / rate
+    streamed = 36 * channels * conv.each * 4 / (table.l3_rate / 2)
+    transforms = TRANSFORM / lanes * 36 * (channels + conv.each) * tiles
+    direct = DIRECT * 9 * channels * conv.each * images * height * width / rate
+    return max(products, streamed) + transforms < GAIN * direct

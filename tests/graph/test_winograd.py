@@ -1,0 +1,78 @@
+"""Convolutions by fewer multiplications: which a graph takes, that the answers stay, and the switch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tensorlang import ops
+from tensorlang.graph import Graph
+from tensorlang.graph.passes import simplified
+from tests.ops import images
+
+RNG = np.random.default_rng(3)
+
+
+def graph(x=(1, 128, 28, 28), outputs=128, kernel=(3, 3), bias=True, **options):
+    g = Graph()
+    v = g.input(x, name="x")
+    w = RNG.standard_normal((outputs, x[1] // options.get("groups", 1), *kernel)).astype("float32")
+    b = RNG.standard_normal(outputs).astype("float32")
+    y = g.call(ops.conv2d, v, g.constant(w), *([g.constant(b)] if bias else []), **options)
+    g.output(g.call(ops.relu, y))
+    return g, w, b if bias else np.zeros_like(b)
+
+
+def names(g, **options):
+    return [n.op for n in simplified(g, **options).nodes]
+
+
+@pytest.mark.parametrize("padding", [1, 0, ((2, 1), (0, 1))], ids=str)
+@pytest.mark.parametrize("bias", [True, False])
+def test_answers_stay_within_2e_5_of_the_largest(padding, bias):
+    g, w, b = graph(bias=bias, padding=padding)
+    assert names(g) == ["Winograd", "relu"] and names(g, without=["winograd"]) == ["conv2d", "relu"]
+    x = RNG.standard_normal((1, 128, 28, 28)).astype("float32")
+    want = np.maximum(images.conv(x.astype("float64"), w.astype("float64"), b, padding=padding), 0)
+    y = g.compile()(x)
+    assert np.abs(y - want).max() <= 2e-5 * want.max()
+
+
+def test_an_open_batch():
+    g, w, b = graph(("n", 128, 28, 28), padding=1)
+    assert names(g) == ["Winograd", "relu"]
+    x = RNG.standard_normal((2, 128, 28, 28)).astype("float32")
+    want = np.maximum(images.conv(x.astype("float64"), w.astype("float64"), b, padding=1), 0)
+    assert np.abs(g.compile()(x) - want).max() <= 2e-5 * want.max()
+
+
+@pytest.mark.parametrize(
+    ("x", "options"),
+    [
+        ((1, 128, "h", 28), {"padding": 1}),
+        ((1, 128, 56, 56), {"padding": 1, "stride": 2}),
+        ((1, 128, 28, 28), {"padding": 2, "dilation": 2}),
+        ((1, 128, 28, 28), {"padding": 1, "groups": 2}),
+        ((1, 128, 28, 28), {"kernel": (1, 3)}),
+        ((1, 128, 4, 4), {"padding": 1}),
+        ((1, 3, 28, 28), {"outputs": 8, "padding": 1}),
+    ],
+    ids=["open", "stride", "dilation", "groups", "1x3", "few tiles", "few channels"],
+)
+def test_others_are_summed_directly(x, options):
+    assert "Winograd" not in names(graph(x, **options)[0])
+
+
+def test_a_margin_of_another_value_is_no_margin_of_zeros():
+    def framed(x, w):
+        return ops.conv2d(ops.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), "constant", 2.0), w)
+
+    g = Graph()
+    x, w = g.input((1, 128, 28, 28), name="x"), g.constant(np.ones((128, 128, 3, 3), "float32"))
+    g.output(g.call(framed, x, w))
+    assert names(g) == ["framed"]
+
+
+def test_what_follows_is_computed_in_the_same_kernel():
+    g, _, _ = graph(padding=1)
+    assert "Winograd → relu" in str(g.compile().explain())
