@@ -9,10 +9,26 @@ from math import gcd
 from ..expr import make
 from ..expr.deep import ask_below, holds_within, is_deep
 from ..expr.linear import Poly, from_poly, poly, wraps
-from ..expr.nodes import And, Choice, Compare, Const, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Not, Or
+from ..expr.nodes import (
+    And,
+    Choice,
+    Compare,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Max,
+    Min,
+    Not,
+    Or,
+    TruncDiv,
+    TruncMod,
+)
 from .facts import Facts
+from .shorter import shorter
 
-_HARD = (FloorDiv, FloorMod, Min, Max, Compare, Choice, And, Or, Not)
+_HARD = (FloorDiv, FloorMod, TruncDiv, TruncMod, Min, Max, Compare, Choice, And, Or, Not)
 
 
 def is_hard(e: Expr) -> bool:
@@ -56,10 +72,12 @@ class Simplifier:
             return self._choice(e)
         kids = e.children()
         new = tuple(self(k) for k in kids)
-        if any(a is not b for a, b in zip(kids, new, strict=True)):
-            out = e.with_children(*new)
-            return self._rule(out) if out.dtype.lanes == 1 else out
-        return self._rule(e) if e.dtype.lanes == 1 else e
+        out = e.with_children(*new) if any(a is not b for a, b in zip(kids, new, strict=True)) else e
+        return self._shortened(self._rule(out)) if out.dtype.lanes == 1 else out
+
+    def _shortened(self, e: Expr) -> Expr:
+        short = shorter(e, self.facts)
+        return e if short is e else self(short)
 
     def _choice(self, e: Choice) -> Expr:
         cond = self(e.cond)
