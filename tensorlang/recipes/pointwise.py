@@ -1,5 +1,5 @@
-"""Convolutions of single pixels (1×1) of known sizes, channels first: register tiles of output channels ×
-vectors of neighbouring pixels, which run over the ends of rows.
+"""Convolutions of single pixels (1×1) and of one dimension, of known sizes, channels first: register tiles of
+output channels × vectors of neighbouring pixels, which run over the ends of rows.
 
 Image and result are read and written where they lie, and nothing is transposed; a weight that is known ahead
 lies in panels of a tile's outputs. Where the pixels of an image leave much of a last vector empty, tiles of
@@ -18,7 +18,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import in_registers, share_out, size, work
-from .conv import counted, time_by_pixel
+from .conv import counted, padding_of, time_by_pixel
 from .gemm import tile_for, time_of
 from .nests import fuse, pack
 
@@ -26,10 +26,12 @@ FEW_TILES = 8  # of an image for each thread: more are shared out evenly enough
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` reduces the channels of single pixels, and vectors of pixels take less time for it
-    than vectors of outputs."""
+    """Whether ``inside`` reduces the channels of single pixels, or of windows in one row, and vectors of
+    pixels take less time for it than vectors of outputs."""
     conv = conv_of(inside.op)
-    if conv is None or not conv.pointwise or 0 in conv.sizes or conv.images == 0:
+    if conv is None or 0 in conv.sizes or conv.images == 0:
+        return False
+    if not conv.pointwise and (len(conv.sizes) > 1 or conv.groups > 1 or not conv.batch):
         return False
     if conv.data.dtype != inside.op.body[0].dtype or conv.weight.dtype != conv.data.dtype:
         return False  # narrower types, which a copy of the image makes wide once
@@ -40,8 +42,9 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 
 def _time(conv: Conv, target: Target) -> float:
     """Cycles for one image."""
-    depth, pixels = size(conv.channels) or 1, math.prod(conv.sizes)
-    copied = cost_of(target).transposition * depth * pixels if _strided(conv) else 0
+    channels, pixels = size(conv.channels) or 1, math.prod(conv.sizes)
+    depth = channels * math.prod(size(t) or 1 for t in conv.taps)
+    copied = cost_of(target).transposition * channels * pixels if _strided(conv) else 0
     return depth * time_of(conv.each, pixels, *_tile(conv, target), _lanes(conv, target), target) + copied
 
 
@@ -66,9 +69,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes, iterations, batch = _lanes(conv, target), work(inside), len(conv.batch)
     high, vectors = _tile(conv, target)
     if any(t is conv.weight for t in constants):
-        deep = (*conv.taps, conv.channels)
+        deep = (conv.channels, *conv.taps)
         pack(s, inside, conv.weight, conv.weight_axes, conv.outputs, high, deep=deep)
-    pixels = _read_pixels(s, conv, inside) if _strided(conv) else None
+    pixels = _image(s, conv, inside)
 
     def laid_out(*at: Any) -> list[Any]:
         return [*at[:batch], at[batch], *counted(at[batch + 1 :], conv.sizes)]
@@ -90,7 +93,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.compute_at(out, block)
     in_registers(s, inside)
     *front, own, p = inside.op.axis
-    inside.reorder(*front, *conv.taps, conv.channels, own, p)
+    inside.reorder(*front, conv.channels, *conv.taps, own, p)
     vector, lane = inside.split(p, lanes)
     inside.unroll(own)
     inside.unroll(vector)
@@ -104,9 +107,15 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         share_out(pixels, around[batch:], work(pixels), target)
 
 
-def _read_pixels(s: Schedule, conv: Conv, inside: Stage) -> Stage:
-    """A copy of the pixels that a stride reads, side by side; only those are copied for an image."""
-    copy, batch = s[s.cache_read(conv.data, "global", [inside.name])], len(conv.batch)
+def _image(s: Schedule, conv: Conv, inside: Stage) -> Stage | None:
+    """What is computed for each image: its margin, or the pixels that a stride reads, side by side; None
+    where it is read where it lies."""
+    # behind a margin around single pixels, all of it is an image
+    copy, batch = None if conv.pointwise else padding_of(s, conv.data), len(conv.batch)
+    if copy is None and _strided(conv):
+        copy = s[s.cache_read(conv.data, "global", [inside.name])]
+    if copy is None:
+        return None
 
     def by_phase(*at: Any) -> list[Any]:
         places = list(zip(at[batch + 1 :], conv.strides, strict=True))

@@ -92,3 +92,33 @@ def test_one_output_of_a_constant_weight():
     x, w = (RNG.integers(-2, 3, s).astype("float32") for s in ((1, 16, 4), (1, 16, 1)))
     found = tl.compile([X, W, ops.conv1d(X, W)], constants={W: w})(x)
     assert np.array_equal(found, np.einsum("bcn,oc->bon", x, w[..., 0]))
+
+
+@pytest.mark.parametrize(
+    ("n", "channels", "outputs", "width", "taps", "options"),
+    [
+        (2, 5, 11, 53, 3, {"padding": 1}),
+        (1, 3, 7, 100, 5, {"stride": 3}),
+        (2, 4, 6, 61, 4, {"stride": 2, "padding": ((1, 2),)}),
+        (1, 6, 9, 40, 3, {"dilation": 4, "padding": 4}),
+    ],
+    ids=str,
+)
+def test_windows_in_one_row(n, channels, outputs, width, taps, options):
+    x, w = small(RNG, (n, channels, width)), small(RNG, (outputs, channels, taps))
+    b = small(RNG, (outputs,))
+    got = both(x, w, b, op=ops.conv1d, **options)
+    exact(got, np.maximum(images.conv(x, w, b, **options), 0), "float32")
+
+
+@pytest.mark.parametrize(("target", "register"), [(AVX2, "ymm"), (AVX512, "zmm")], ids=["avx2", "avx512"])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_sums_of_windows_in_one_row_are_whole_vectors_in_registers(target, register, stride):
+    x, w = np.zeros((1, 16, 600), "f4"), np.zeros((48, 16, 3), "f4")
+    X, W, B, out = declared(x, w, np.zeros(48, "f4"), op=ops.conv1d, padding=1, stride=stride)
+    s = default_schedule(out, target, constants=[W])
+    asm = tl.build(s, [X, W, B, out], target=target).get_source("asm")
+    body = inner_loop(asm, "vfmadd")
+    assert len([x for x in body if "vfmadd" in x and register in x]) >= 12
+    assert not [x for x in body if re.search(r"\(%r[sb]p", x) or "div" in x or "gather" in x]
+    assert "relu.local" not in s.tree() and not re.search(r"vfmadd\w+ss", asm)
