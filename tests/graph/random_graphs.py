@@ -285,13 +285,17 @@ def _told(v: Any, a: np.ndarray) -> dict[Var, int]:
 def _evaluated(n: Any, given: list[Any], dims: dict[Var, int]) -> list[np.ndarray]:
     attrs = {k: _numbers(x, dims) for k, x in n.attrs.items()}
     if n.kind != "te":
-        return listed(n.fn(*given, **attrs))
+        return listed(n.fn(*(_body(g) for g in n.graphs), *given, **attrs))
     tensors = [
         None if a is None else te.placeholder(a.shape, v.dtype) for v, a in zip(n.inputs, given, strict=True)
     ]
     results = n.of(tensors, attrs)
     values = {t: a for t, a in zip(tensors, given, strict=True) if t is not None}
     return list(te.reference.evaluate(results, values))
+
+
+def _body(graph: Graph) -> Any:
+    return lambda *arrays: tuple(reference(graph, list(arrays)))
 
 
 def _numbers(x: Any, dims: dict[Var, int]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import random_elements as elements
 from . import random_heavy as heavy
+from . import random_loops as loops
 from . import random_spelled as spelled
 
 STEPS = (
@@ -53,6 +54,7 @@ STEPS = (
     (heavy.quantised, 1),
     (heavy.integer_product, 1),
     (heavy.sparse, 0.3),
+    (loops.looped, 0.3),
     (spelled.gelu, 1),
     (spelled.norm, 1.5),
     (spelled.attention, 1.5),
