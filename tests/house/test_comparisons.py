@@ -29,6 +29,7 @@ ARRAYS = {  # shapes of arrays, and of rows of features: numbers
     "slower.shape[1] == 2",
     "self.strides[d] == 1",  # of a window
     "shape == guess.shape",
+    "v.data.shape[place] != size",
     "packing.sources == packing.tensors",  # tensors, which are equal when they are the same
 }
 
