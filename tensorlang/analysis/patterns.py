@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from ..arith.conditions import conjuncts
 from ..expr.linear import poly, reads_data
-from ..expr.nodes import LE, LT, Access, Call, Cast, Choice, Const, Expr, Mul, Var, const_int
+from ..expr.nodes import LE, LT, Access, Call, Cast, Choice, Const, Expr, FloorMod, Mul, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
 from ..te.reducers import Reduce
@@ -70,6 +70,18 @@ def step(index: Expr, axis: IterVar) -> int | None:
     ):
         return None
     return poly(index).get((axis.var,), 0)
+
+
+def period(op: ComputeOp, axis: IterVar) -> int | None:
+    """The ``c`` where all reads move with ``axis`` as ``axis % c``, as those of repeated rows do; else
+    None."""
+    found = {
+        const_int(i.b) if isinstance(i, FloorMod) and i.a is axis.var else None
+        for _, at in reads_of(op).plain
+        for i in at
+        if axis.var in variables(i)
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:

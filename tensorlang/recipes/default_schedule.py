@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import few_operations, has_calls, reads_of, reduces_rows, step, transposed
+from ..analysis import few_operations, has_calls, period, reads_of, reduces_rows, step, transposed
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
@@ -30,6 +30,7 @@ KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES)
 MAX_CHAIN_COST = 100
 # operations a body may have to be written into a reduction, where it is evaluated again and again
 MAX_INLINE_COST = 8
+FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 MOST_STRIDE = 4  # between elements that a vector reads
 MOST_TAPS = 7  # along each dimension of a window
 
@@ -155,7 +156,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     if transposition is not None:
         copies.transpose_in_tiles(s, stage, transposition, target)
         return
-    n = size(axes[-1])
+    again = _repeats(stage)
+    if again is not None:
+        axes[-1:] = stage.split(axes[-1], again)
+    n = size(axes[-1]) if again is None else again
     if n is None or n >= 2:
         width = vector_width(stage, n, target)
         # a rest is a vector that overlaps the one before, where nothing shares those out: a masked store
@@ -172,6 +176,15 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
         stream_stores(stage, shared, target)
+
+
+def _repeats(stage: Stage) -> int | None:
+    """After how many elements along memory a copy reads the same again, where that is many times: those of
+    ``x[j % 500]``. A loop over them reads as they lie."""
+    n, again = size(stage.op.axis[-1]), period(stage.op, stage.op.axis[-1])
+    return (
+        again if n is not None and again is not None and FEW_AGAIN <= again < n and n % again == 0 else None
+    )
 
 
 def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
