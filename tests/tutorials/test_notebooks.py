@@ -114,6 +114,16 @@ SHOWS = {
         "profile-code": "one run",
         "save-code": "loaded in",
     },
+    "09_torch_backend": {
+        "model": "in 1 engine",
+        "report": "torch.where(condition, a, b)",
+        "mended": "1 graph, 0 breaks",
+        "sizes": "torch._dynamo.mark_dynamic(x, 1)",
+        "marked": "nothing was compiled anew",
+        "train": "step 120",
+        "adaptive": "spent to compile",
+        "ahead": "kernels",
+    },
     "90_extend_it": {
         "operator-graph": "huber → mean",
         "primitive-use": "s[B].strip(j, 16)",
@@ -204,6 +214,8 @@ def test_runs(path: Path, whole: bool, tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")
     if path.stem == "08_whole_models":
         models_are_there()
+    if path.stem == "09_torch_backend":
+        pytest.importorskip("torch")
     notebook = nbformat.read(path, as_version=4)
     committed = [kinds(cell) for cell in notebook.cells if cell.cell_type == "code"]
     execute(notebook if whole else shortened(notebook, SHORTER.get(path.stem, {})), tmp_path)

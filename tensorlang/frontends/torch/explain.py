@@ -161,7 +161,8 @@ def _own(file: str) -> bool:
 
 
 def _guard(guard: Any) -> str:
-    return str(getattr(guard.create_fn, "__name__", guard.create_fn)).lower().replace("_", " ")
+    make = getattr(guard.create_fn, "func", guard.create_fn)  # of a functools.partial
+    return str(getattr(make, "__name__", make)).lower().replace("_", " ")
 
 
 def _timed(i: int, r: region.Region, args: tuple[Any, ...]) -> tuple[str, int, float, float]:
