@@ -54,7 +54,9 @@ def _text(kind: str, length: int = 128, **config: Any) -> Callable[[], Case]:
     def make() -> Case:
         import transformers
 
-        made = getattr(transformers, f"{kind.partition('For')[0].removesuffix('Model')}Config")
+        made = getattr(
+            transformers, f"{kind.partition('For')[0].removesuffix('Model').removesuffix('Encoder')}Config"
+        )
         net = getattr(transformers, kind)(made(**config))
         return net, (torch.randint(2, WORDS, (1, length)),)
 
@@ -80,6 +82,7 @@ def _whisper() -> Case:
         encoder_layers=4,
         decoder_layers=1,
         encoder_attention_heads=4,
+        decoder_attention_heads=4,
         encoder_ffn_dim=1024,
         max_source_positions=250,
         pad_token_id=0,
