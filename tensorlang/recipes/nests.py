@@ -153,10 +153,8 @@ def pack(
         ahead = [at[d] for d in front]
         if width is None:
             return [*ahead, *along, a]
-        if isinstance(width, int) and width == 1 and not (each or pairs):  # no place within a panel
-            return [*ahead, a, *along]
         ahead += [a // each, a // width % (each // width)] if each else [a // width]
-        lanes = [] if isinstance(width, int) and width == 1 else [a % width]
+        lanes = [] if isinstance(width, int) and width == 1 else [a % width]  # the only place in a panel
         return [*ahead, *along, *[d // 2 for d in last], *lanes, *[d % 2 for d in last]]
 
     copy.transform_layout(layout)
