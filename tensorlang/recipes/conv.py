@@ -13,7 +13,7 @@ image. Uses public primitives only.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..analysis import Conv, constant, conv_of, cost_of
@@ -143,6 +143,24 @@ def _tile(conv: Conv, lanes: int, target: Target) -> tuple[int, int]:
     return tile_for(math.prod(conv.sizes), conv.each, lanes, registers)
 
 
+def depth(conv: Conv) -> int:
+    """Multiply-adds of an output."""
+    return (size(conv.channels) or 1) * math.prod(size(t) or 1 for t in conv.taps)
+
+
+def by_phase(conv: Conv) -> Callable[..., list[Any]]:
+    """The layout of an image whose pixels of each phase of a stride lie together: images, phases, channel,
+    places."""
+    batch = len(conv.batch)
+
+    def laid_out(*at: Any) -> list[Any]:
+        places = list(zip(at[batch + 1 :], conv.strides, strict=True))
+        phases = [i % st for i, st in places if st > 1]
+        return [*at[:batch], *phases, at[batch], *[i // st for i, st in places]]
+
+    return laid_out
+
+
 def time_by_pixel(conv: Conv, target: Target) -> float:
     """Cycles for one image: the tiles, and what is transposed before and after."""
     lanes, pixels, channels = (
@@ -152,8 +170,7 @@ def time_by_pixel(conv: Conv, target: Target) -> float:
     )
     if conv.each < lanes:
         return math.inf
-    depth = channels * math.prod(size(t) or 1 for t in conv.taps)
-    tiles = depth * time_of(pixels, conv.each, *_tile(conv, lanes, target), lanes, target)
+    tiles = depth(conv) * time_of(pixels, conv.each, *_tile(conv, lanes, target), lanes, target)
     transposed = conv.each + (channels if conv.pointwise else 0)
     if not conv.pointwise and channels * _reach(conv) > PAGES * PAGE:
         tiles *= FAR

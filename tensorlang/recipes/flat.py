@@ -19,7 +19,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import in_registers, share_out, size, work
-from .conv import padding_of, rows_in_vectors, time_by_pixel
+from .conv import by_phase, depth, padding_of, rows_in_vectors, time_by_pixel
 from .gemm import tile_for, time_of
 from .nests import pack
 
@@ -60,14 +60,13 @@ def plan(conv: Conv, target: Target) -> Plan:
     places = max(row, -(-(constant(conv.data.shape[-1]) or row) // conv.strides[-1]))
     lanes = target.vector_lanes(conv.data.dtype)
     high, vectors = _tile(conv, rows * places, lanes, target)
-    channels, taps = size(conv.channels) or 1, [size(t) or 1 for t in conv.taps]
-    depth, high_taps = channels * math.prod(taps), taps[-2] if len(taps) > 1 else 1
+    channels, high_taps = size(conv.channels) or 1, (size(conv.taps[-2]) or 1) if len(conv.taps) > 1 else 1
     front = math.prod(conv.sizes[:-2])
 
     def time(strip: int) -> float:
         pixels = (strip - 1) * places + row
         tiles = -(-pixels // (lanes * vectors)) * lanes * vectors
-        sums = depth * CROSSING * time_of(conv.each, tiles, high, vectors, lanes, target)
+        sums = depth(conv) * CROSSING * time_of(conv.each, tiles, high, vectors, lanes, target)
         copied = ((strip - 1) * conv.strides[-2] + high_taps) * places * conv.strides[-1] * channels
         copies = (PICKED if max(conv.strides) > 1 else COPIES) * cost_of(target).transposition * copied
         return front * conv.groups * -(-rows // strip) * (sums + copies)
@@ -147,18 +146,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
 def _image(s: Schedule, conv: Conv, inside: Stage, p: Plan) -> tuple[Stage | None, Stage]:
     """The image with its margin and its phases apart, None where it has neither; and the copy of it with row
     behind row."""
-    batch, strides = len(conv.batch), conv.strides
-
-    def by_phase(*at: Any) -> list[Any]:
-        places = list(zip(at[batch + 1 :], strides, strict=True))
-        phases = [i % st for i, st in places if st > 1]
-        return [*at[:batch], *phases, at[batch], *[i // st for i, st in places]]
-
     margin, data = padding_of(s, conv.data), conv.data
-    if margin is None and max(strides) > 1:
+    if margin is None and max(conv.strides) > 1:
         margin = s[s.cache_read(data, "global", [inside.name])]
     if margin is not None:
-        margin.transform_layout(by_phase)
+        margin.transform_layout(by_phase(conv))
         (data,) = margin.op.outputs
     image = s[s.cache_read(data, "global", [inside.name])]
     image.transform_layout(lambda *at: [*at[:-2], at[-2] * p.places + at[-1]])

@@ -18,7 +18,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import in_registers, share_out, size, work
-from .conv import counted, padding_of, time_by_pixel
+from .conv import by_phase, counted, depth, padding_of, time_by_pixel
 from .gemm import tile_for, time_of
 from .nests import fuse, pack
 
@@ -43,9 +43,10 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def _time(conv: Conv, target: Target) -> float:
     """Cycles for one image."""
     channels, pixels = size(conv.channels) or 1, math.prod(conv.sizes)
-    depth = channels * math.prod(size(t) or 1 for t in conv.taps)
     copied = cost_of(target).transposition * channels * pixels if _strided(conv) else 0
-    return depth * time_of(conv.each, pixels, *_tile(conv, target), _lanes(conv, target), target) + copied
+    return (
+        depth(conv) * time_of(conv.each, pixels, *_tile(conv, target), _lanes(conv, target), target) + copied
+    )
 
 
 def _tile(conv: Conv, target: Target) -> tuple[int, int]:
@@ -111,20 +112,10 @@ def _image(s: Schedule, conv: Conv, inside: Stage) -> Stage | None:
     """What is computed for each image: its margin, or the pixels that a stride reads, side by side; None
     where it is read where it lies."""
     # behind a margin around single pixels, all of it is an image
-    copy, batch = None if conv.pointwise else padding_of(s, conv.data), len(conv.batch)
+    copy = None if conv.pointwise else padding_of(s, conv.data)
     if copy is None and _strided(conv):
         copy = s[s.cache_read(conv.data, "global", [inside.name])]
     if copy is None:
         return None
-
-    def by_phase(*at: Any) -> list[Any]:
-        places = list(zip(at[batch + 1 :], conv.strides, strict=True))
-        return [
-            *at[:batch],
-            *[i % st for i, st in places if st > 1],
-            at[batch],
-            *[i // st for i, st in places],
-        ]
-
-    copy.transform_layout(by_phase)
+    copy.transform_layout(by_phase(conv))
     return copy
