@@ -389,7 +389,9 @@ class Stage(StageMethods):
         if isinstance(loop, str):
             return loop
         if isinstance(loop, IterVar):
-            if loop in self.state.leaves or loop in self.state.all_loops():
+            if any(iv is loop for iv in self.state.leaves) or any(
+                iv is loop for iv in self.state.all_loops()
+            ):
                 return loop.name
             raise ScheduleError(
                 f"s[{self.name}].{call}({loop.name}): not a loop of `{self.name}`",

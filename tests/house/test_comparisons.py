@@ -11,7 +11,7 @@ import pytest
 
 from tests.house.source import PACKAGES, none, parsed, python_files, relative
 
-FIELDS = {"indices", "extent", "var", "body", "condition", "sources", "shape", "strides", "dom"}
+FIELDS = {"indices", "extent", "var", "body", "condition", "sources", "shape", "strides", "dom", "leaves"}
 EQUAL = (ast.Eq, ast.NotEq, ast.In, ast.NotIn)
 TYPES = {"Expr", "Var", "tuple[Expr, ...]", "list[Expr]", "Sequence[Expr]"}
 # where what == gives is what is meant, where nodes are the subject, and where no expression comes
@@ -110,6 +110,7 @@ def test_expressions_are_not_compared_by_equals():
         "def f(a, b):\n return a.shape[0] == b",
         "def f(index: Expr, others):\n return index == others",
         "def f(axes, v):\n return v in [a.var for a in axes]",
+        "def f(stage, loop):\n return loop in stage.leaves",
     ],
 )
 def test_the_lint_sees(text):
