@@ -1,17 +1,11 @@
 """Machine code from the loop IR. Knows expressions, the loop IR and targets; never sees schedules or tensors
 of the language."""
 
-from .llvm import (
-    STACK_LIMIT,
-    CompiledCode,
-    Instruction,
-    Located,
-    compile_ll,
-    emit,
-    emit_export,
-    kernel_signature,
-    located,
-)
+from .llvm.compile import CompiledCode, compile_ll
+from .llvm.export import emit_export
+from .llvm.function import emit, kernel_signature
+from .llvm.located import Instruction, Located, located
+from .llvm.statement import STACK_LIMIT
 
 __all__ = [
     "STACK_LIMIT",
