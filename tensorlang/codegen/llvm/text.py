@@ -115,6 +115,7 @@ class Module:
         ), self.node('!{i32 2, !"Debug Info Version", i32 3}')
 
     def _named(self) -> str:
+        """What tells LLVM of these nodes."""
         unit, version = self._unit
         return f"!llvm.dbg.cu = !{{{unit}}}\n!llvm.module.flags = !{{{version}}}"
 
@@ -155,9 +156,7 @@ class Module:
             "\n".join(self._declared.values()),
             "\n".join(f"{name} = {text}" for text, name in self._constants.items()),
             "\n".join(f"{name} = {text}" for text, name in self._notes.items()),
-            f"!llvm.dbg.cu = !{{{self._unit[0]}}}\n!llvm.module.flags = !{{{self._unit[1]}}}"
-            if self.lines
-            else "",
+            self._named() if self.lines else "",
             attributes,
         ]
         return "\n\n".join(p for p in parts if p) + "\n"
