@@ -52,9 +52,7 @@ class _Test:
     def cond(self) -> Expr:
         index = self.indices[self.dim]
         inside = make.and_(make.le(0, index), make.lt(index, self.buffer.shape[self.dim]))
-        for c in reversed(self.when):
-            inside = make.if_then_else(c, inside, make.TRUE)
-        return inside
+        return _where(self.when, inside)
 
 
 @dataclass(frozen=True)
@@ -65,10 +63,14 @@ class _Divisor:
     when: tuple[Expr, ...]
 
     def cond(self) -> Expr:
-        other = make.ne(self.division.b, 0)
-        for c in reversed(self.when):
-            other = make.if_then_else(c, other, make.TRUE)
-        return other
+        return _where(self.when, make.ne(self.division.b, 0))
+
+
+def _where(when: tuple[Expr, ...], cond: Expr) -> Expr:
+    """What is asked for only where all of ``when`` hold, which are asked for first."""
+    for c in reversed(when):
+        cond = make.if_then_else(c, cond, make.TRUE)
+    return cond
 
 
 class _Checker:
@@ -156,18 +158,12 @@ class _Checker:
                 tests[_Test(b, indices, d, when)] = None
 
     def report(self, t: _Test | _Divisor, loops: tuple[Var, ...]) -> Report:
+        names = tuple(self.names(v) for v in loops)
         if isinstance(t, _Divisor):
             e = t.division
-            names = tuple(self.names(v) for v in loops)
             return Report(show(e, self.names), DIVISION, e.b, e.a, names, loops)
-        return Report(
-            access_text(t.buffer, t.indices, self.names),
-            t.dim,
-            t.indices[t.dim],
-            t.buffer.shape[t.dim],
-            tuple(self.names(v) for v in loops),
-            loops,
-        )
+        access = access_text(t.buffer, t.indices, self.names)
+        return Report(access, t.dim, t.indices[t.dim], t.buffer.shape[t.dim], names, loops)
 
 
 def _not_zero(e: Expr, facts: Facts, when: tuple[Expr, ...]) -> bool:
