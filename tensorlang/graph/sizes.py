@@ -1,4 +1,5 @@
-"""Sizes of a graph as rows of a table, the form that engines compute them in. Knows expressions."""
+"""Sizes of a graph: which are the same for every call, and as rows of a table, the form that engines compute
+them in. Knows expressions."""
 
 from __future__ import annotations
 
@@ -83,3 +84,8 @@ def function(sizes: Sequence[Expr], dims: Sequence[Var]) -> Callable[..., tuple[
             f"a size of the graph depends on `{late[0]}`, which is not known", because="no input has it"
         )
     return made.table.function(rows, names)
+
+
+def same_sizes(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    """Whether two shapes are the same for every call."""
+    return len(a) == len(b) and all(n is m for n, m in zip(a, b, strict=True))

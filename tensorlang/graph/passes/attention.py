@@ -14,7 +14,8 @@ from ...te import Tensor, whole
 from ..graph import Node, Value
 from ..regions.facts import Kind, facts_of
 from .meaning import axis, form_of
-from .spelled import FAR, Found, Place, calls, number, single, te_of
+from .rewrite import single
+from .spelled import FAR, Found, Place, calls, number, te_of
 
 HINT = 64  # of a number of keys that nobody knows
 # keys; below, three kernels are as fast as one. 12 heads of 32 on one thread, copies of heads included: 0.8

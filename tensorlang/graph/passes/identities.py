@@ -7,7 +7,7 @@ from ...te import ComputeOp
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Reading, reading
-from .rewrite import plain, renewed
+from .rewrite import alike_in_shape, renewed, single
 
 
 def drop_identities(graph: Program) -> Program:
@@ -25,14 +25,10 @@ def drop_identities(graph: Program) -> Program:
 
 def _source(n: Node) -> Value | None:
     """The input that the node hands on; None when it does something."""
-    if not plain(n) or len(n.outputs) != 1 or len(n.reads) != 1:
+    if not single(n) or len(n.reads) != 1:
         return None
     (source,) = n.reads
-    out = n.outputs[0]
-    same = len(out.shape) == len(source.shape) and all(
-        a is b for a, b in zip(out.shape, source.shape, strict=True)
-    )
-    if not same or out.dtype != source.dtype:
+    if not alike_in_shape(n.outputs[0], source):
         return None
     (made,) = n.results
     op = made.op

@@ -24,8 +24,9 @@ from ...te.graph import operations
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Kind, Reading, facts_of
+from ..sizes import same_sizes
 from .duplicates import function_key
-from .rewrite import plain, renewed
+from .rewrite import exchanged, single
 from .scales import weighed
 
 MOST_BYTES = 64 << 20  # of weights side by side
@@ -36,7 +37,7 @@ def join_products(graph: Program) -> Program:
     work = _Join(graph)
     for readers in graph.readers().values():
         work.take(readers)
-    return work.result()
+    return exchanged(graph, work.new)
 
 
 @dataclass(frozen=True)
@@ -66,23 +67,12 @@ class _Join:
         self.readers = graph.readers()
         self.kept = set(graph.outputs) | set(graph.rest.live if graph.rest is not None else ())
         self.new: dict[int, list[Node]] = {}  # in the place of a node
-        self.gone: set[int] = set()
-
-    def result(self) -> Program:
-        if not self.new:
-            return self.graph
-        nodes = [
-            m
-            for n in self.graph.nodes
-            for m in (*self.new.get(id(n), ()), *([] if id(n) in self.gone else [n]))
-        ]
-        return renewed(self.graph, nodes)
 
     def take(self, readers: Sequence[Node]) -> None:
         """Join products among these nodes, which read one value."""
         groups: dict[Any, list[_Product]] = {}
         for n in readers:
-            p = None if id(n) in self.gone else _product(n)
+            p = None if id(n) in self.new else _product(n)
             if p is not None:
                 with contextlib.suppress(TypeError):  # attributes that cannot be compared
                     groups.setdefault(_kind(p), []).append(p)
@@ -109,8 +99,8 @@ class _Join:
             part.outputs = [v]
             nodes.append(part)
             begin += size
+        self.new |= {id(n): [] for n in gone}
         self.new[id(first.node)] = nodes
-        self.gone.update(map(id, gone))
 
     def _step(
         self, ends: Sequence[Value], whole: Value, axis: int, sizes: Sequence[int]
@@ -145,7 +135,7 @@ class _Join:
 
 def _product(n: Node) -> _Product | None:
     """The product that a node is, without a bias."""
-    if not plain(n) or len(n.outputs) != 1:
+    if not single(n):
         return None
     for w in weighed(n):
         if (
@@ -192,19 +182,15 @@ def _how(n: Node, v: Value) -> Any:
 
 def _of_channels(n: Node, v: Value) -> bool:
     """Whether a node does something to each element of ``v`` by itself, with constants."""
-    if not plain(n) or len(n.outputs) != 1 or any(w.data is None for w in n.reads if w is not v):
+    if not single(n) or any(w.data is None for w in n.reads if w is not v):
         return False
     facts = facts_of(n)
     return (
-        _same_sizes(n.outputs[0].shape, v.shape)
+        same_sizes(n.outputs[0].shape, v.shape)
         and facts.kind is Kind.MAP
         and facts.reads.get(v) is Reading.SAME
         and not _counts(n)
     )
-
-
-def _same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return len(a) == len(b) and all(n is m for n, m in zip(a, b, strict=True))
 
 
 def _counts(n: Node) -> bool:
@@ -248,7 +234,7 @@ def _again(n: Node, given: dict[Value, Value], axis: int, size: int, was: Sequen
     except TensorLangError:
         return None
     wanted = [*out.shape[:axis], make.const(size, out.shape[axis].dtype), *out.shape[axis + 1 :]]
-    if made.dtype != out.dtype or not _same_sizes(made.shape, wanted):
+    if made.dtype != out.dtype or not same_sizes(made.shape, wanted):
         return None
     node.outputs = [Value(out.name, made.shape, out.dtype, node)]
     node.was = tuple(m.op for m in was)

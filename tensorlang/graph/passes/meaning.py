@@ -22,6 +22,7 @@ from ...te.axis import var
 from ...te.extern import OpaqueOp
 from ...te.reducers import Reduce
 from ...te.tensor import TensorRead
+from ..sizes import same_sizes
 
 MOST = 64  # monomials of a form
 # significant digits of numbers: a model says 0.7071068 where an operator means sqrt(1 / 2)
@@ -51,9 +52,7 @@ def form_of(t: Tensor) -> Form | None:
 
 def alike(a: Tensor, b: Tensor) -> bool:
     """Whether both are the same function of the same placeholders, but for rounding."""
-    if a.dtype != b.dtype or len(a.shape) != len(b.shape):
-        return False
-    if not all(n is m for n, m in zip(a.shape, b.shape, strict=True)):
+    if a.dtype != b.dtype or not same_sizes(a.shape, b.shape):
         return False
     form = form_of(a)
     return form is not None and form == form_of(b)

@@ -15,7 +15,8 @@ from ...ops import tags
 from ...te import Tensor
 from ..graph import Node, Program, Value
 from .attention import attention_at
-from .spelled import Found, Place, alike_in_shape, bodies, calls, number, single
+from .rewrite import alike_in_shape, single
+from .spelled import Found, Place, bodies, calls, number
 
 
 def name_operators(graph: Program) -> Program:

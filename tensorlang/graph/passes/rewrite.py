@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping, Sequence
 
 from ..graph import Node, Program, Value
+from ..sizes import same_sizes
 
 
 def renewed(graph: Program, nodes: Sequence[Node], replaced: Mapping[Value, Value] | None = None) -> Program:
@@ -17,6 +18,14 @@ def renewed(graph: Program, nodes: Sequence[Node], replaced: Mapping[Value, Valu
     if graph.rest is None:
         new.outputs = [resolved(v, found) for v in graph.outputs]
     return new
+
+
+def exchanged(graph: Program, others: Mapping[int, Sequence[Node]]) -> Program:
+    """The program with other nodes in the place of some, which are named by their ``id``; the very same where
+    there are none."""
+    if not others:
+        return graph
+    return renewed(graph, [m for n in graph.nodes for m in others.get(id(n), [n])])
 
 
 def resolved(v: Value, replaced: Mapping[Value, Value]) -> Value:
@@ -41,3 +50,13 @@ def remade(n: Node, inputs: Sequence[Value | None], outputs: Sequence[Value]) ->
 def plain(n: Node) -> bool:
     """Whether it is a function of te tensors, which gives the same whenever it is asked."""
     return n.kind == "te" and not n.graphs
+
+
+def single(n: Node) -> bool:
+    """Whether it is such a function, with one result."""
+    return plain(n) and len(n.outputs) == 1
+
+
+def alike_in_shape(a: Value, b: Value) -> bool:
+    """Whether two values have one type, and sizes that are the same for every call."""
+    return a.dtype == b.dtype and same_sizes(a.shape, b.shape)

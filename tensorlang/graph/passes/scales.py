@@ -25,7 +25,7 @@ from ...te.reducers import Reduce
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Reading, reading
-from .rewrite import plain, remade, renewed
+from .rewrite import alike_in_shape, exchanged, remade, single
 
 
 def scale_weights(graph: Program) -> Program:
@@ -34,7 +34,7 @@ def scale_weights(graph: Program) -> Program:
     kept = set(graph.outputs)
     replaced: dict[int, list[Node]] = {}
     for heavy in graph.nodes:
-        if id(heavy) in replaced or not plain(heavy) or len(heavy.outputs) != 1:
+        if id(heavy) in replaced or not single(heavy):
             continue
         for w in weighed(heavy):
             chain, scale, by = _chain(heavy.outputs[0], w.axis, readers, kept)
@@ -43,7 +43,7 @@ def scale_weights(graph: Program) -> Program:
             replaced |= {id(n): [] for n in (heavy, *chain)}
             replaced[id(chain[-1])] = _with_scale(heavy, chain[-1], w, scale, by)
             break
-    return renewed(graph, [m for n in graph.nodes for m in replaced.get(id(n), [n])]) if replaced else graph
+    return exchanged(graph, replaced)
 
 
 def _chain(
@@ -54,7 +54,7 @@ def _chain(
     scale, by = np.ones(()), np.zeros(())
     while v not in kept and len(readers.get(v, ())) == 1:
         (n,) = readers[v]
-        if not plain(n) or len(n.outputs) != 1 or not _alike(n.outputs[0], v):
+        if not single(n) or not alike_in_shape(n.outputs[0], v):
             break
         line = _line(n, v, axis)
         if line is None:
@@ -63,11 +63,6 @@ def _chain(
         scale, by, v = scale * factor, by * factor + amount, n.outputs[0]
         chain.append(n)
     return chain, scale, by
-
-
-def _alike(a: Value, b: Value) -> bool:
-    same = len(a.shape) == len(b.shape) and all(n is m for n, m in zip(a.shape, b.shape, strict=True))
-    return same and a.dtype == b.dtype
 
 
 SHIFT = "Shift"

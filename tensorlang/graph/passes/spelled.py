@@ -20,7 +20,7 @@ from ...te import ComputeOp, Tensor
 from ...te.graph import operations
 from ..graph import Node, Program, Value
 from .meaning import alike
-from .rewrite import plain, renewed
+from .rewrite import exchanged, single
 
 MOST = 16  # small operators of a large one
 FAR = 6  # of them in a row
@@ -43,26 +43,18 @@ class Place:
         self.readers = graph.readers()
         self.maker = {v: n for n in graph.nodes for v in n.outputs}
         self.kept = set(graph.outputs) | set(graph.rest.live if graph.rest is not None else ())
-        self.found: dict[int, Node] = {}
-        self.gone: set[int] = set()
+        self.new: dict[int, list[Node]] = {}  # in the place of a node
 
     def take(self, found: Found | None) -> None:
         """Replace the small operators."""
-        if found is None or any(id(n) in self.gone for n in found.small):
+        if found is None or any(id(n) in self.new for n in found.small):
             return
-        self.found[id(found.root)] = found.node
-        self.gone.update(id(n) for n in found.small)
+        self.new |= {id(n): [] for n in found.small}
+        self.new[id(found.root)] = [found.node]
 
     def result(self) -> Program:
         """The graph as it is now."""
-        if not self.found:
-            return self.graph
-        nodes = [
-            self.found.get(id(n), n)
-            for n in self.graph.nodes
-            if id(n) not in self.gone or id(n) in self.found
-        ]
-        return renewed(self.graph, nodes)
+        return exchanged(self.graph, self.new)
 
     def made(self, v: Value) -> Node | None:
         """The node that gives this value and no other, a function of te tensors."""
@@ -155,11 +147,6 @@ class Place:
 # -- what a graph looks like
 
 
-def single(n: Node) -> bool:
-    """Whether a node is a function of te tensors with one result."""
-    return plain(n) and len(n.outputs) == 1
-
-
 def number(v: Value | None) -> float | None:
     """A constant of one element, as a number."""
     if v is None or v.data is None or v.data.size != 1 or v.data.dtype.kind not in "biuf":
@@ -202,9 +189,3 @@ def bodies(n: Node) -> Iterator[Expr]:
         if isinstance(op, ComputeOp):
             for body in op.body:
                 yield from preorder(body)
-
-
-def alike_in_shape(a: Value, b: Value) -> bool:
-    """Whether two values have one type, and sizes that are the same for every call."""
-    same = a.dtype == b.dtype and len(a.shape) == len(b.shape)
-    return same and all(n is m for n, m in zip(a.shape, b.shape, strict=True))

@@ -19,7 +19,7 @@ from ...target import as_target
 from ...te import ComputeOp, Tensor
 from ...te.graph import operations
 from ..graph import Node, Program, Value
-from .rewrite import plain, renewed
+from .rewrite import exchanged, single
 from .scales import weighed
 
 # cycles for a vector of elements of the transforms, before and behind. Measured (Zen 5) at 64 × 56 × 56 to
@@ -32,17 +32,18 @@ Margin = tuple[tuple[int, int], ...]
 
 def fewer_multiplications(graph: Program) -> Program:
     """The graph with convolutions by Winograd's minimal filtering."""
-    new = [_transformed(n) for n in graph.nodes]
-    return graph if all(a is b for a, b in zip(new, graph.nodes, strict=True)) else renewed(graph, new)
+    made = ((n, _transformed(n)) for n in graph.nodes)
+    return exchanged(graph, {id(n): [new] for n, new in made if new is not None})
 
 
-def _transformed(n: Node) -> Node:
-    if not plain(n) or len(n.outputs) != 1:
-        return n
+def _transformed(n: Node) -> Node | None:
+    """The node that takes the place of this one, None where it stays."""
+    if not single(n):
+        return None
     found = n.memo["winograd"] if "winograd" in n.memo else _found(n)
     n.memo["winograd"] = found
     if found is None:
-        return n
+        return None
     inputs, attrs = found
     made = Node("Winograd", winograd, inputs, attrs, n.name)
     made.outputs, made.was = list(n.outputs), n.was or (n.op,)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from ...analysis import typical
 from ..graph import Node, Program, Value
 from ..kernels import Region
+from ..sizes import same_sizes
 from .facts import Facts, Kind, Reading, facts_of, in_lines
 
 MOST_WORK = 100  # operations of an element of a region: what default schedules write into one body
@@ -217,7 +218,7 @@ def _maps(producer: Group, reader: Group) -> bool:
         producer.kind is Kind.MAP
         and reader.kind is Kind.MAP
         and _how(producer, reader) is Reading.SAME
-        and _same(producer.out, reader.out)
+        and same_sizes(producer.out.shape, reader.out.shape)
     )
 
 
@@ -227,7 +228,7 @@ def _after_heavy(producer: Group, reader: Group) -> bool:
         producer.kind is Kind.HEAVY
         and reader.kind is Kind.MAP
         and _how(producer, reader) is Reading.SAME
-        and _same(producer.out, reader.out)
+        and same_sizes(producer.out.shape, reader.out.shape)
     )
 
 
@@ -264,10 +265,6 @@ def _any_map(producer: Group, reader: Group) -> bool:
 
 def _how(producer: Group, reader: Group) -> Reading:
     return max(reader.reads[v] for v in producer.outputs if v in reader.reads)
-
-
-def _same(a: Value, b: Value) -> bool:
-    return len(a.shape) == len(b.shape) and all(n is m for n, m in zip(a.shape, b.shape, strict=True))
 
 
 def _rows_of(v: Value, depth: int) -> list[int]:
