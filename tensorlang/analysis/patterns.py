@@ -3,6 +3,7 @@ schedules."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -70,6 +71,13 @@ def step(index: Expr, axis: IterVar) -> int | None:
     ):
         return None
     return poly(index).get((axis.var,), 0)
+
+
+def own_place(op: ComputeOp, at: Sequence[Expr]) -> bool:
+    """Whether an element of ``op`` reads at these indices what stands where it does itself."""
+    return len(at) == len(op.axis) and all(
+        i is a.var or (constant(a.extent) == 1 and constant(i) == 0) for i, a in zip(at, op.axis, strict=True)
+    )
 
 
 def period(op: ComputeOp, axis: IterVar) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import few_operations, has_calls, period, reads_of, reduces_rows, step, transposed
+from ..analysis import few_operations, has_calls, own_place, period, reads_of, reduces_rows, step, transposed
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
@@ -128,21 +128,12 @@ def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
             same = len(t.shape) == len(stage.op.axis) and all(
                 a is b.extent for a, b in zip(t.shape, stage.op.axis, strict=True)
             )
-            if same and len(s.state.readers(producer.name)) == 1 and _at_own_place(stage, t):
+            # a stencil, or the transpose, would have the sums of whole rows computed again for each element
+            beside = [at for read, at in reads_of(stage.op).plain if read is t]
+            alone = len(s.state.readers(producer.name)) == 1
+            if same and alone and all(own_place(stage.op, at) for at in beside):
                 found.append(s[producer.name])
     return found[0] if len(found) == 1 else None
-
-
-def _at_own_place(stage: Stage, t: Tensor) -> bool:
-    """Whether an element reads ``t`` where it stands itself and nowhere else. A stencil, or the transpose,
-    would have the sums of whole rows computed again for each element."""
-    own = [a.var for a in stage.op.axis]
-    return all(
-        i is v or size(a) == 1
-        for read, at in reads_of(stage.op).plain
-        if read is t
-        for i, v, a in zip(at, own, stage.op.axis, strict=True)
-    )
 
 
 def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:

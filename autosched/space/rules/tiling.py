@@ -15,7 +15,7 @@ from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import constant, reads_of
+from tensorlang.analysis import constant, own_place, reads_of
 
 from .placing import decided, places, repeats
 from .rule import Answer, Where, empty, iterations, untouched, ways
@@ -152,12 +152,8 @@ def at_own_place(reader: tl.Stage, stage: tl.Stage) -> bool:
         constant(a.extent) != constant(b.extent) for a, b in zip(axes, stage.op.axis, strict=True)
     ):
         return False
-    return all(
-        i is a.var or (constant(a.extent) == 1 and constant(i) == 0)
-        for t, indices in reads_of(reader.op).plain
-        if t in stage.op.outputs
-        for i, a in zip(indices, axes, strict=True)
-    )
+    reads = [indices for t, indices in reads_of(reader.op).plain if t in stage.op.outputs]
+    return all(own_place(reader.op, indices) for indices in reads)
 
 
 def forms(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[Form]:

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ...analysis import constant, operations, reads_of, reduces_rows
+from ...analysis import constant, operations, own_place, reads_of, reduces_rows
 from ...expr.nodes import Expr
 from ...ops import tags
 from ...te import ComputeOp, Operation, PlaceholderOp, Tensor
@@ -119,9 +119,7 @@ def _readings(ops: Sequence[Operation], results: Sequence[Tensor], reduced: Read
 
 def reading(op: ComputeOp, at: Sequence[Expr]) -> Reading:
     """How an element of ``op`` reads at these indices."""
-    if len(at) == len(op.axis) and all(
-        i is a.var or (constant(a.extent) == 1 and constant(i) == 0) for i, a in zip(at, op.axis, strict=True)
-    ):
+    if own_place(op, at):
         return Reading.SAME
     places = {a.var: d for d, a in enumerate(op.axis)}
     if any(constant(i) != 0 and i not in places for i in at):
