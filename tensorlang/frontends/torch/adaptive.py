@@ -247,9 +247,9 @@ class Adaptive:
             options, dynamic = self._how["options"], self._how["dynamic"]
 
             def noted(gm: Any, inputs: Any, **kwargs: Any) -> Any:
-                first = len(backend.GRAPHS)
-                made = backend.tensorlang(gm, inputs, **kwargs)
-                self.graphs += backend.GRAPHS[first:]
+                with backend.noted() as graphs:
+                    made = backend.tensorlang(gm, inputs, **kwargs)
+                self.graphs += graphs
                 return made
 
             self._fn = torch.compile(self.model, backend=noted, dynamic=dynamic, options=options)  # type: ignore[call-overload]

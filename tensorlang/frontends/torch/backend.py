@@ -8,11 +8,13 @@ the parameters are there.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +39,7 @@ class Compiled:
 
     kind: str
     nodes: int
-    seconds: float = 0.0  # to cut it and to make its engines
+    seconds: float = 0.0  # to cut it
     left: dict[str, tuple[str, str]] = field(default_factory=dict)  # node → operator, reason
     counts: list[Counts] = field(default_factory=list)
     reason: str = ""  # why all of it stays in torch
@@ -53,9 +55,15 @@ class Compiled:
         """How many of the operators engines compute."""
         return sum(c.nodes for c in self.counts if not c.reason)
 
+    @property
+    def to_compile(self) -> float:
+        """Seconds to cut it and to make its engines."""
+        return self.seconds + sum(c.seconds for c in self.counts)
+
 
 GRAPHS: list[Compiled] = []  # the latest of this process, in the order they came
 MOST = 10_000
+_NOTED: ContextVar[tuple[list[Compiled], ...]] = ContextVar("noted", default=())  # by those who want to see
 
 
 def tensorlang(
@@ -83,6 +91,17 @@ def tensorlang(
         return compiler(gm, inputs)
     with composite.whole():
         return compiler(gm, inputs)
+
+
+@contextlib.contextmanager
+def noted() -> Iterator[list[Compiled]]:
+    """A context that notes the graphs that torch hands over in it."""
+    seen: list[Compiled] = []
+    before = _NOTED.set((*_NOTED.get(), seen))
+    try:
+        yield seen
+    finally:
+        _NOTED.reset(before)
 
 
 @functools.lru_cache(maxsize=1)
@@ -126,6 +145,8 @@ class Graph:
         self.compiled = Compiled(kind, sum(_computes(n) for n in gm.graph.nodes))
         GRAPHS.append(self.compiled)
         del GRAPHS[:-MOST]
+        for seen in _NOTED.get():
+            seen.append(self.compiled)
         self._run: Callable[..., Any] | None = None
         self._lock = threading.Lock()
 

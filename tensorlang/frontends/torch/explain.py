@@ -112,10 +112,8 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
     """The report on ``fn(*args)``, which is called a few times."""
     breaks, told = breaks_of(fn, args, kwargs)
     torch._dynamo.reset()
-    first = len(backend.GRAPHS)
-    with region.watched() as calls, Monitor() as seen:
+    with backend.noted() as graphs, region.watched() as calls, Monitor() as seen:
         torch.compile(fn, backend=backend.tensorlang)(*args, **kwargs)
-    graphs = backend.GRAPHS[first:]
     return Explanation(
         getattr(fn, "__qualname__", type(fn).__name__),
         graphs,
@@ -123,7 +121,7 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
         dict(Counter(_guard(g) for g in told.out_guards or ()).most_common(8)),
         [str(f) for f in seen],
         [_timed(i, r, given) for i, (r, given) in enumerate(calls.items()) if not r.counts.reason],
-        sum(g.seconds + sum(c.seconds for c in g.counts) for g in graphs),
+        sum(g.to_compile for g in graphs),
     )
 
 

@@ -10,7 +10,7 @@ from tensorlang.errors import TensorLangError
 
 torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
-from tensorlang.frontends.torch import region  # noqa: E402
+from tensorlang.frontends.torch import backend, region  # noqa: E402
 from tensorlang.frontends.torch.advice import advice_for  # noqa: E402
 
 
@@ -32,6 +32,13 @@ def test_a_report_shows_breaks_with_advice():
     assert mine.text == 'print("twice")  # BREAK' and mine.file == __file__
     assert f"{mine.line}: {mine.text}" in str(found) and mine.advice in str(found)
     assert len(found.graphs) == 2 and "breaks" in found._repr_html_()
+
+
+def test_a_report_has_its_graphs_where_as_many_are_kept_as_may_be(monkeypatch):
+    monkeypatch.setattr(backend, "MOST", 1)
+    for n in range(3):
+        (graph,) = tlt.explain(lambda x, n=n: x * n + 1, torch.ones(3)).graphs
+        assert graph.taken == graph.nodes > 0 and tlt.graphs() == [graph]
 
 
 def test_a_report_tells_what_is_where(tmp_path):
