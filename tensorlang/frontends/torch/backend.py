@@ -115,9 +115,7 @@ def _compiler(kind: str, settings: Settings, gm: fx.GraphModule, inputs: Sequenc
     graph = Graph(kind, gm, frozen, settings)
 
     def boxed(args: list[Any]) -> Any:
-        given = args[:]
-        args.clear()  # what nobody else holds goes when it has been read
-        return graph(*given)
+        return graph(*args)
 
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
@@ -151,9 +149,9 @@ class Graph:
         self._lock = threading.Lock()
 
     def __call__(self, *args: Any) -> Any:
-        if self._run is None or SWITCH.off:
-            return (self.gm if SWITCH.off else self._made())(*args)
-        return self._run(*args)
+        if SWITCH.off:
+            return self.gm(*args)
+        return (self._run or self._made())(*args)
 
     def _made(self) -> Callable[..., Any]:
         with self._lock:
