@@ -10,7 +10,6 @@ before; for the first one it is a guess.
 from __future__ import annotations
 
 import contextlib
-import logging
 import statistics
 import threading
 import time
@@ -23,8 +22,9 @@ from torch.utils._pytree import tree_flatten, tree_map
 
 from . import backend
 from .memory import available
+from .region import version_of
+from .settings import log
 
-log = logging.getLogger("tensorlang.torch")
 GUESS, FASTER = 10.0, 2.0  # seconds to compile, and times faster, before anything is known of a model
 CALL = 20e-6  # seconds that a call of compiled code takes beside its work: guards
 KINDS = 1024  # of calls; further ones stay eager
@@ -99,7 +99,7 @@ class Adaptive:
         self.failures = 0
         self.reason = ""  # why nothing is compiled any more
         self.graphs: list[backend.Compiled] = []
-        self._how = {"options": dict(options) if options else None, "dynamic": dynamic}
+        self._how: dict[str, Any] = {"options": dict(options) if options else None, "dynamic": dynamic}
         self._fn: Callable[..., Any] | None = None
         self._clock = clock
         self._lasted: list[float] = []  # seconds of compilations
@@ -201,7 +201,7 @@ class Adaptive:
         )
 
     def _versions(self) -> list[int]:
-        return [-1 if x.is_inference() else x._version for x in self._tensors()]
+        return [version_of(x) for x in self._tensors()]
 
     def _tensors(self) -> Iterator[torch.Tensor]:
         if isinstance(self.model, torch.nn.Module):
@@ -244,7 +244,6 @@ class Adaptive:
 
     def _compiled(self) -> Callable[..., Any]:
         if self._fn is None:
-            options, dynamic = self._how["options"], self._how["dynamic"]
 
             def noted(gm: Any, inputs: Any, **kwargs: Any) -> Any:
                 with backend.noted() as graphs:
@@ -252,7 +251,7 @@ class Adaptive:
                 self.graphs += graphs
                 return made
 
-            self._fn = torch.compile(self.model, backend=noted, dynamic=dynamic, options=options)  # type: ignore[call-overload]
+            self._fn = torch.compile(self.model, backend=noted, **self._how)
         assert self._fn is not None
         return self._fn
 
