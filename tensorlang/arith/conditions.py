@@ -73,10 +73,15 @@ def never_negative(cond: Expr) -> Poly | None:
 
 
 def holds_when_nonneg(p: Poly, t: DType) -> Expr:
-    """The inequality that says ``p >= 0``, with every term on the side where its sign is positive."""
+    """The inequality that says ``p >= 0``."""
+    return make.le(*on_sides(p, t))
+
+
+def on_sides(p: Poly, t: DType) -> tuple[Expr, Expr]:
+    """``(a, b)`` of which ``p`` is ``b - a``, with every term where its sign is positive."""
     left = {m: -c for m, c in p.items() if c < 0}
     right = {m: c for m, c in p.items() if c > 0}
-    return make.le(from_poly(left, t), from_poly(right, t))
+    return from_poly(left, t), from_poly(right, t)
 
 
 def limits(cond: Expr, var: Var) -> tuple[Expr | None, Expr | None] | None:

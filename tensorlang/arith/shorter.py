@@ -11,7 +11,7 @@ from ..expr import make
 from ..expr.linear import Poly, add_poly, from_poly, poly, reads_data, wraps
 from ..expr.nodes import EQ, LE, LT, NE, And, Compare, Const, Expr, FloorDiv, Max, Min, Or, TruncDiv, TruncMod
 from ..expr.walk import preorder
-from .conditions import conjunction, conjuncts, denied, disjuncts
+from .conditions import conjunction, conjuncts, denied, disjuncts, never_negative, on_sides
 from .facts import Facts
 from .inequalities import undivided
 
@@ -78,8 +78,9 @@ def _compared(e: Compare, facts: Facts) -> Expr:
         side = _of_two(e, facts)
         if side is not None:
             return side
-        p = add_poly(poly(e.b), poly(e.a), -1)  # > 0 or >= 0
-        new = _without_factor(add_poly(p, {(): -1}) if strict else p, facts)
+        p = never_negative(e)
+        assert p is not None  # of indices
+        new = _without_factor(p, facts)
         if strict:
             new = add_poly(new, {(): 1})
         build = make.lt if strict else make.le
@@ -92,10 +93,7 @@ def _compared(e: Compare, facts: Facts) -> Expr:
         build = make.ne if strict else make.eq
     else:
         return e
-    t = e.a.dtype
-    left = from_poly({m: -k for m, k in new.items() if k < 0}, t)
-    right = from_poly({m: k for m, k in new.items() if k > 0}, t)
-    out = build(left, right)
+    out = build(*on_sides(new, e.a.dtype))
     return out if _size(out) < _size(e) else e
 
 
