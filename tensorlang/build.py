@@ -244,15 +244,8 @@ def build(
     hooks = (times,) if times is not None else ()
     if isinstance(schedule, Func):
         _alone(schedule, args, name, bounds_check, constants, binds)
-        return _module(
-            schedule if schedule.ready else _passed(schedule, bounds_check, hooks),
-            where,
-            math,
-            times,
-            [],
-            load,
-            partial(_passed, schedule, bounds_check) if not schedule.ready else (lambda hooks: schedule),
-        )
+        given = (lambda hooks: schedule) if schedule.ready else partial(_passed, schedule, bounds_check)
+        return _module(given(hooks), where, math, times, [], load, given, (None, ()))
     if args is None:
         raise LowerError("build: the arguments are missing", try_="tl.build(s, [A, B, C])")
     values = _values(schedule, args, constants or {})
@@ -299,7 +292,7 @@ def _module(
     data: Sequence[Any],
     load: bool,
     again: Callable[[tuple[Hook, ...]], Func],
-    source: tuple[Schedule | None, Args] = (None, ()),
+    source: tuple[Schedule | None, Args],
 ) -> Module:
     """The kernel as machine code; ``data`` are the arrays of its constants; ``again`` makes ``func`` once
     more, of the ``source``."""
@@ -365,7 +358,7 @@ class _Tools:
     constants: Mapping[str, Any]
     math: str
     again: Callable[[tuple[Hook, ...]], Func]
-    source: tuple[Schedule | None, Args] = (None, ())
+    source: tuple[Schedule | None, Args]
 
     def view(self, kernel: Module, arrays: Sequence[Any]) -> Any:
         from .view import page_of
