@@ -29,7 +29,7 @@ from ...errors import ScheduleError
 from ...expr import linear, make
 from ...expr.make import ExprLike
 from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
-from ...expr.walk import preorder, rewrite, substitute
+from ...expr.walk import rewrite, substitute
 from ...te.axis import AXIS_SEPARATOR, IterVar, fresh_axis
 from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
@@ -323,12 +323,10 @@ def _beyond(op: Operation) -> Tensor | None:
         return None
     ranges = [(a.var, a.dom) for a in (*op.axis, *op.reduce_axis)]
     facts = Facts().bind_all((v, d.min, make.add(d.min, make.sub(d.extent, 1))) for v, d in ranges if d)
-    for body in op.body:
-        for e in preorder(body):
-            if isinstance(e, TensorRead):
-                for index, n in zip(e.indices, e.tensor.shape, strict=True):
-                    if not (facts.prove(make.le(0, index)) and facts.prove(make.lt(index, n))):
-                        return e.tensor
+    for e in op.reads:
+        for index, n in zip(e.indices, e.tensor.shape, strict=True):
+            if not (facts.prove(make.le(0, index)) and facts.prove(make.lt(index, n))):
+                return e.tensor
     return None
 
 
