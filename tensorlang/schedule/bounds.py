@@ -289,9 +289,7 @@ class Bounds:
         if ends is None:
             return full
         lo, hi = (make.cast(whole.dtype, e) for e in ends)
-        extent = extent_bound(
-            self.facts, make.add(make.sub(widened(hi), widened(lo)), 1), lambda v: v.kind == "loop"
-        )
+        extent = extent_bound(self.facts, make.add(make.sub(widened(hi), widened(lo)), 1), is_loop)
         extent = None if extent is None else make.cast(whole.dtype, extent)
         if extent is None or (depends_on_dims(extent) and self.facts.prove(make.le(whole, extent)) is True):
             return full
@@ -383,6 +381,11 @@ def _cuts(stage: StageState) -> list[Expr]:
         for n in (rel.factor, rel.nparts)
         if n is not None
     ]
+
+
+def is_loop(v: Var) -> bool:
+    """Whether a variable counts the iterations of a loop."""
+    return v.kind == "loop"
 
 
 def _domain(axis: IterVar) -> tuple[Expr, Expr]:

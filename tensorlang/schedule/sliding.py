@@ -24,7 +24,7 @@ from ..expr import make
 from ..expr.nodes import LT, Expr, Max, Min, Var, const_int
 from ..expr.walk import preorder, substitute, variables
 from ..te.scan import ScanOp
-from .bounds import Bounds
+from .bounds import Bounds, is_loop
 from .legality.places import chain
 from .state import At, ScheduleState, StageState
 
@@ -211,7 +211,7 @@ class Window:
         """Whether the first box of an iteration, of that extent, is not before the last one of the iteration
         before."""
         last = make.sub(substitute(self.end[d], {var: make.sub(var, 1)}), extent)
-        most = extent_bound(bounds.facts, make.sub(last, self.low[d]), _is_loop)
+        most = extent_bound(bounds.facts, make.sub(last, self.low[d]), is_loop)
         return most is not None and bounds.facts.prove(make.le(most, 0)) is True
 
 
@@ -272,15 +272,11 @@ def _constant_ends(bounds: Bounds, step: Expr) -> Step | None:
         return exact, exact
     if not any(isinstance(node, Min | Max) for node in preorder(step)):
         return None
-    most, least = [extent_bound(bounds.facts, e, _is_loop) for e in (step, make.neg(step))]
+    most, least = [extent_bound(bounds.facts, e, is_loop) for e in (step, make.neg(step))]
     if most is None or least is None:
         return None
     high, low = const_int(most), const_int(least)
     return None if high is None or low is None else (-low, high)
-
-
-def _is_loop(v: Var) -> bool:
-    return v.kind == "loop"
 
 
 def _whole_before(
