@@ -16,7 +16,7 @@ from ...arith.facts import Facts
 from ...arith.simplify import simplify_expr
 from ...expr import make
 from ...expr.nodes import Add, Call, Const, Div, Expr, Mul, Sub, Var, const_int
-from ...expr.walk import substitute, variables
+from ...expr.walk import preorder, substitute, variables
 from ...te import ComputeOp, Tensor
 from ...te.axis import var
 from ...te.extern import OpaqueOp
@@ -125,7 +125,7 @@ class _Reader:
         return None
 
     def _as_written(self, e: Expr, at: Mapping[Var, Expr]) -> Form:
-        if not any(isinstance(k, TensorRead | Reduce) for k in _all(e)):
+        if not any(isinstance(k, TensorRead | Reduce) for k in preorder(e)):
             inside = simplify_expr(substitute(e, at), self.facts)
             if isinstance(inside, Const) and inside.dtype.is_float:
                 return self.number(float(inside.value))
@@ -226,12 +226,6 @@ _ROOTS = {"sqrt": 0.5, "rsqrt": -0.5}
 _EXPONENTS = (3.0, 2.0, 0.5, -0.5, -1.0)
 
 
-def _all(e: Expr) -> Iterator[Expr]:
-    yield e
-    for k in e.children():
-        yield from _all(k)
-
-
 def _product(a: Monomial, b: Monomial) -> Monomial:
     found = dict(a)
     for f, x in b:
@@ -239,40 +233,29 @@ def _product(a: Monomial, b: Monomial) -> Monomial:
     return frozenset((f, x) for f, x in found.items() if x)
 
 
-def _parts(f: Factor) -> Iterator[Any]:
-    """What a factor is made of, the forms in it opened."""
+def _factors(f: Form) -> Iterator[Factor]:
+    """The factors of a form, and those of the forms in them."""
+    for monomial, _ in f:
+        for factor, _ in monomial:
+            yield from _within(factor)
+
+
+def _within(f: Factor) -> Iterator[Factor]:
+    """A factor, and those of the forms in it."""
+    yield f
     for part in f:
         if isinstance(part, frozenset):
-            for monomial, _ in part:
-                for inner, _ in monomial:
-                    yield from _parts(inner)
-        else:
-            yield part
+            yield from _factors(part)
 
 
 def _mentions(f: Factor, v: Var) -> bool:
-    return any(isinstance(p, Expr) and v in variables(p) for p in _parts(f))
+    return any(isinstance(p, Expr) and v in variables(p) for x in _within(f) for p in x)
 
 
 def _level(f: Form) -> int:
     """How many reductions are nested in a form."""
     kinds = ("add", "mul", "min", "max", "and", "or")
-    levels = [0]
-
-    def walk(x: Any) -> None:
-        if isinstance(x, frozenset):
-            for monomial, _ in x:
-                for inner, _ in monomial:
-                    walk(inner)
-        elif isinstance(x, tuple):
-            if x[0] in kinds and type(x[1]) is int:
-                levels.append(x[1])
-            for part in x:
-                if isinstance(part, frozenset | tuple):
-                    walk(part)
-
-    walk(f)
-    return max(levels)
+    return max((x[1] for x in _factors(f) if x[0] in kinds and type(x[1]) is int), default=0)
 
 
 def _renamed(f: Form, old: Var, new: Var) -> Form:
