@@ -42,6 +42,7 @@ class Place:
         self.graph = graph
         self.readers = graph.readers()
         self.maker = {v: n for n in graph.nodes for v in n.outputs}
+        self.place = {n: i for i, n in enumerate(graph.nodes)}
         self.kept = set(graph.outputs) | set(graph.rest.live if graph.rest is not None else ())
         self.new: dict[int, list[Node]] = {}  # in the place of a node
 
@@ -124,22 +125,9 @@ class Place:
                 return None
         except TensorLangError:  # it takes no such arguments
             return None
-        return self.replaced(root, inside, leaves, op, fn, attrs)
-
-    def replaced(
-        self,
-        root: Node,
-        inside: list[Node],
-        leaves: Sequence[Value | None],
-        op: str,
-        fn: Callable[..., Tensor],
-        attrs: dict[str, Any],
-    ) -> Found:
-        """The new node."""
         node = Node(op, fn, leaves, attrs, root.name)
         node.outputs = list(root.outputs)
-        places = {id(n): i for i, n in enumerate(self.graph.nodes)}
-        small = sorted(inside, key=lambda n: places[id(n)])
+        small = sorted(inside, key=self.place.__getitem__)
         node.was = tuple(n.op for n in small)
         return Found(node, root, small)
 
