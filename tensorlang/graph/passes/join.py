@@ -65,7 +65,7 @@ class _Join:
     def __init__(self, graph: Program) -> None:
         self.graph = graph
         self.readers = graph.readers()
-        self.kept = set(graph.outputs) | set(graph.rest.live if graph.rest is not None else ())
+        self.kept = set(graph.outputs)  # what the rest of a model reads is among them
         self.new: dict[int, list[Node]] = {}  # in the place of a node
 
     def take(self, readers: Sequence[Node]) -> None:

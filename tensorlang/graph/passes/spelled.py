@@ -43,7 +43,7 @@ class Place:
         self.readers = graph.readers()
         self.maker = {v: n for n in graph.nodes for v in n.outputs}
         self.place = {n: i for i, n in enumerate(graph.nodes)}
-        self.kept = set(graph.outputs) | set(graph.rest.live if graph.rest is not None else ())
+        self.kept = set(graph.outputs)  # what the rest of a model reads is among them
         self.new: dict[int, list[Node]] = {}  # in the place of a node
 
     def take(self, found: Found | None) -> None:
