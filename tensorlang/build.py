@@ -361,10 +361,11 @@ class _Tools:
     source: tuple[Schedule | None, Args]
 
     def view(self, kernel: Module, arrays: Sequence[Any]) -> Any:
-        from .view import page_of
+        from .view import page_of, watched
 
         schedule, args = self.source
-        return page_of(kernel, self.func, self.target, self.math, schedule, args, self.again, arrays)
+        _, steps = watched(self.again)
+        return page_of(kernel, self.func, self.target, self.math, schedule, args, steps, arrays)
 
     def c_function(self, name: str) -> CFunction:
         text, signature = emit_export(self.func, self.target, name, self.constants, self.math)

@@ -29,6 +29,7 @@ from .schedule.schedule import Schedule
 from .target import Target, as_target
 from .te.tensor import Tensor
 
+Steps = Sequence[tuple[str, str]]  # of each pass its name and the text of what it made
 MOST = 500_000  # bytes of a page
 ROOM = 120_000  # of them for what passes changed
 SECONDS = 0.2  # of measuring
@@ -85,10 +86,19 @@ def view(
     timed, a fifth of a second, and drawn below the roof of this machine. At most 500 kB: long texts are cut.
     Raises LowerError and TargetError as ``build`` does, CallError for arrays that do not fit.
     """
-    func = lower(schedule, args, name)
+    func, steps = watched(lambda hooks: lower(schedule, args, name, hooks=hooks))
     kernel = build(func, target=target)
-    again = lambda hooks: lower(schedule, args, name, hooks=hooks)
-    return page_of(kernel, func, as_target(target), "default", schedule, args, again, arrays)
+    return page_of(kernel, func, as_target(target), "default", schedule, args, steps, arrays)
+
+
+def watched(lowering: Callable[[tuple[Hook, ...]], Func]) -> tuple[Func, Steps]:
+    """What is lowered with a hook, and the text of the loop IR at first and after each pass."""
+    steps: list[tuple[str, str]] = []
+
+    def hook(p: Pass, after: Func, seconds: float) -> None:
+        steps.append((p.name, str(after)))
+
+    return lowering((hook,)), steps
 
 
 def page_of(
@@ -98,17 +108,11 @@ def page_of(
     math: str,
     schedule: Schedule | None,
     args: Sequence[Any],
-    again: Callable[[tuple[Hook, ...]], object],
-    arrays: Sequence[Any] = (),
+    steps: Steps,
+    arrays: Sequence[Any],
 ) -> View:
-    """The page of a kernel that was made of ``func``; ``again`` lowers once more, for the passes to be
-    seen. Without a schedule there is no tree."""
-    steps: list[tuple[str, str]] = []
-
-    def hook(p: Pass, after: Func, seconds: float) -> None:
-        steps.append((p.name, str(after)))
-
-    again((hook,))
+    """The page of a kernel that was made of ``func``, and that by these steps. Without a schedule there is
+    no tree."""
     code_of = located(func, target, math)
     sections = []
     if schedule is not None:
@@ -200,7 +204,7 @@ def _roofline(kernel: Module, schedule: Schedule, args: Sequence[Any], arrays: S
     return f"{roof(p)}<div>{escape(timing)}: {escape(p)}</div>"
 
 
-def _passes(steps: Sequence[tuple[str, str]]) -> str:
+def _passes(steps: Steps) -> str:
     """What each pass changed."""
     made, idle, room = "", [], ROOM
     for (_, before), (name, after) in pairwise(steps):
