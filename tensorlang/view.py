@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .analysis import Statement, analyse
 from .build import build, lower
-from .codegen import Located, located
+from .codegen import Instruction, Located, located
 from .core.text import bytes_text
 from .display import Raw, box, code, details, escape, folded, table, tree_svg
 from .display.linked import SCRIPT, Row, chooser, ends, linked
@@ -30,9 +33,10 @@ from .target import Target, as_target
 from .te.tensor import Tensor
 
 Steps = Sequence[tuple[str, str]]  # of each pass its name and the text of what it made
-MOST = 500_000  # bytes of a page
-ROOM = 120_000  # of them for what passes changed
+ROOM = 120_000  # bytes, of the 500,000 of a page, for what passes changed
 SECONDS = 0.2  # of measuring
+_LOOP = re.compile(r"\s*for (\S+) in ")
+_LINE = attrgetter("line")
 _VECTOR = re.compile(r"%[xyz]mm(\d+)|\b[vqz](\d{1,2})\b")
 _PAGE = (
     '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
@@ -43,6 +47,18 @@ _PAGE = (
     "h2{{font:600 16px system-ui,sans-serif}}svg{{max-width:100%;height:auto}}"
     "</style><title>{title}</title></head><body>{body}{script}</body></html>\n"
 )
+
+
+class _Loop(NamedTuple):
+    """A loop of the loop IR: its variable, its first line, from 1, and its last."""
+
+    name: str
+    first: int
+    last: int
+
+    def button(self, words: str) -> Raw:
+        """HTML that marks it."""
+        return Raw(chooser(words, self.first, self.last))
 
 
 class View:
@@ -114,16 +130,17 @@ def page_of(
     """The page of a kernel that was made of ``func``, and that by these steps. Without a schedule there is
     no tree."""
     code_of = located(func, target, math)
+    loops = _loops(code_of.lines)
+    facts = None if schedule is None else analyse(schedule)
     sections = []
-    if schedule is not None:
-        statements = analyse(schedule).statements
+    if schedule is not None and facts is not None:
         sections.append(("schedule tree", tree_svg(schedule.tree())))
-        sections.append(("bytes and reuse", _reuse(statements, code_of.lines, target)))
+        sections.append(("bytes and reuse", _reuse(facts.statements, loops, target)))
     rows = [Row(i.text, i.line, bool(i.moved)) for i in code_of.code]
     sections.append(("loop IR and assembly", linked(code_of.lines, rows)))
-    sections.append(("instructions and registers", _registers(code_of, target)))
-    if schedule is not None:
-        sections.append(("roofline", _roofline(kernel, schedule, args, arrays)))
+    sections.append(("instructions and registers", _registers(code_of, loops, target)))
+    if facts is not None:
+        sections.append(("roofline", _roofline(kernel, facts.flops, args, arrays)))
     if steps:
         sections.append(("loop IR of the schedule", folded(steps[0][1])))
         sections.append(("passes", _passes(steps)))
@@ -131,8 +148,16 @@ def page_of(
     return View(f"{kernel.name} for {kernel.target}", sections)
 
 
-def _reuse(statements: Sequence[Statement], lines: Sequence[str], target: Target) -> str:
-    """What one run of each loop touches, and how often each byte of that is used."""
+def _loops(lines: Sequence[str]) -> list[_Loop]:
+    found = enumerate(zip(lines, ends(lines), strict=True), 1)
+    return [_Loop(m[1], n, last) for n, (text, last) in found if (m := _LOOP.match(text))]
+
+
+def _reuse(statements: Sequence[Statement], loops: Sequence[_Loop], target: Target) -> str:
+    """What one run of each loop touches, and how often each byte of that is used. A loop whose name no other
+    has in the loop IR is marked by a button."""
+    times = Counter(x.name for x in loops)
+    alone = {x.name: x for x in loops if times[x.name] == 1}
     rows = []
     for st in statements:
         for level, loop in enumerate(st.loops):
@@ -140,9 +165,10 @@ def _reuse(statements: Sequence[Statement], lines: Sequence[str], target: Target
             whole, inside = sum(touched.values()), _number(st.extent(level))
             used = inside * sum(a.bytes * a.count for a in st.accesses)
             words = f"{loop.stage}.{loop.name}"
+            shown = alone.get(loop.name) if level >= st.own else None
             rows.append(
                 (
-                    _named(words, loop.name, lines) if level >= st.own else words,
+                    words if shown is None else shown.button(words),
                     st.name if not level else "",
                     loop.kind,
                     _number(loop.extent),
@@ -165,39 +191,31 @@ def _fits(n: int, target: Target) -> str:
     return next((f"fits {name}" for name, size in levels if n <= size), "fits no cache")
 
 
-def _named(words: str, name: str, lines: Sequence[str]) -> str:
-    """The name of a loop; a button that marks it, if the loop IR has one loop of that name."""
-    found = [n for n, x in enumerate(lines, 1) if x.lstrip().startswith(f"for {name} in ")]
-    return Raw(chooser(words, found[0], ends(lines)[found[0] - 1])) if len(found) == 1 else words
-
-
-def _registers(made: Located, target: Target) -> str:
+def _registers(made: Located, loops: Sequence[_Loop], target: Target) -> str:
     """Instructions, vector registers and moves to and from the stack: of the kernel and of each loop."""
-    last = ends(made.lines)
-    loops = [n for n, x in enumerate(made.lines, 1) if re.match(r"\s*for ", x)]
-    rows: list[tuple[object, ...]] = [("the kernel", *_counts(made, 0, len(made.lines)))]
-    for n in loops:
-        inner = [m for m in loops if n < m <= last[n - 1]]
-        words = made.lines[n - 1].strip().rstrip(":")
+    real = sorted((i for i in made.code if not i.is_label), key=_LINE)
+    rows: list[tuple[object, ...]] = [("the kernel", *_counts(real))]
+    for loop in loops:
+        inner = [x for x in loops if loop.first < x.first <= loop.last]
+        words = made.lines[loop.first - 1].strip().rstrip(":")
+        mine = real[bisect_left(real, loop.first, key=_LINE) : bisect_right(real, loop.last, key=_LINE)]
         own = "" if inner else "innermost"
-        rows.append((Raw(chooser(words, n, last[n - 1])), *_counts(made, n, last[n - 1]), own))
+        rows.append((loop.button(words), *_counts(mine), own))
     note = f"<div>There are {target.vector_registers} vector registers of {target.vector_bits} bits.</div>"
     return table(rows, ("loop", "instructions", "vector registers", "spills", "reloads", "")) + note
 
 
-def _counts(made: Located, low: int, high: int) -> tuple[int, int, int, int]:
-    mine = [i for i in made.code if not i.is_label and low <= i.line <= high]
+def _counts(mine: Sequence[Instruction]) -> tuple[int, int, int, int]:
     vectors = {m[1] or m[2] for i in mine for m in _VECTOR.finditer(i.text)}
     moved = [i.moved for i in mine]
     return len(mine), len(vectors), moved.count("spill"), moved.count("reload")
 
 
-def _roofline(kernel: Module, schedule: Schedule, args: Sequence[Any], arrays: Sequence[Any]) -> str:
+def _roofline(kernel: Module, flops: int, args: Sequence[Any], arrays: Sequence[Any]) -> str:
     """The kernel below the roof, if there is something to time it on."""
     if not arrays:
         return "<div>tl.view(s, args, arrays=[a, b]), or f.view(a, b), times the kernel and draws it.</div>"
     timing = kernel.benchmark(*arrays, seconds=SECONDS)
-    flops = analyse(schedule, accesses=False).flops
     if not flops:
         return f"<div>{escape(timing)}; its operations are not known, for its sizes are open.</div>"
     p = position([a for a in args if isinstance(a, Tensor)], flops, timing.median)
