@@ -13,6 +13,7 @@ import numpy as np
 from . import te
 from .analysis import Sizes
 from .build import build, compile
+from .core.text import bytes_text
 from .runtime import Module, num_threads
 from .schedule.schedule import Schedule, create_schedule
 from .target import Target
@@ -83,14 +84,6 @@ def position(tensors: Sequence[te.Tensor], flops: float, seconds: float) -> Posi
     p = replace(p, flops=max(p.flops, flops / seconds))  # others were at work when it was measured
     roof, limit = (p.flops, "arithmetic") if p.flops <= bound else (bound, "bandwidth")
     return Position(intensity, flops / seconds, max(roof, 1.0), limit, p)
-
-
-def bytes_text(n: float) -> str:
-    """``65536`` as ``64 KiB``."""
-    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if n >= scale:
-            return f"{n / scale:.3g} {unit}"
-    return f"{n:.0f} B"
 
 
 def multiply_adds(threads: int, steps: int) -> tuple[Module, int, int]:

@@ -130,11 +130,15 @@ def test_trees_and_columns():
         == "x    y\n--  --\na    1\nbb  22"
     )
     assert text.columns([]) == ""
-    assert [text.bytes_text(n) for n in (0, 4096, 1536, 10**6, 3 << 30)] == [
+    assert [text.bytes_text(n) for n in (0, 12, 1536, 4096, 65536, 10**6, 1023 << 10, 3 << 29, 3 << 30)] == [
         "0 B",
-        "4 KiB",
+        "12 B",
         "1.5 KiB",
+        "4 KiB",
+        "64 KiB",
         "977 KiB",
+        "1023 KiB",
+        "1.5 GiB",
         "3 GiB",
     ]
 

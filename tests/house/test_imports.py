@@ -80,7 +80,7 @@ ROOMS: dict[str, set[str]] = {
         "schedule",
         "target",
     },
-    "roofline": {"analysis", "build", "runtime", "schedule", "target", "te"},
+    "roofline": {"analysis", "build", "core", "runtime", "schedule", "target", "te"},
     "migrate": {"errors"},  # asks modules by name
     "calibrate": {"analysis", "build", "errors", "runtime", "schedule", "target", "te"},
 }
