@@ -11,7 +11,7 @@ from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import Buffer
 from ..schedule.bounds import Bounds, lanes_around, region_size
-from ..schedule.sliding import slide_of
+from ..schedule.sliding import Slide
 from ..schedule.state import INLINED, ScheduleState, StageState
 from ..te.axis import dims_of
 from ..te.loops import LoopsOp
@@ -97,14 +97,17 @@ def _beside(stage: StageState, buffers: Mapping[Tensor, Buffer]) -> bool:
     return isinstance(stage.op, LoopsOp) and any(t in buffers for t in stage.op.outputs)
 
 
-def workspace_buffers(state: ScheduleState, bounds: Bounds, buffers: dict[Tensor, Buffer]) -> None:
-    """Add a buffer for every stage that is neither argument nor inlined."""
+def workspace_buffers(
+    state: ScheduleState, bounds: Bounds, slides: Mapping[str, Slide], buffers: dict[Tensor, Buffer]
+) -> None:
+    """Add a buffer for every stage that is neither argument nor inlined, of which ``slides`` says what slides
+    by its name."""
     for stage in state.stages:
         if stage.is_placeholder or stage.attach == INLINED or stage.shares:
             continue
         for t in stage.op.outputs:
             if t not in buffers:
-                shape = slide_of(state, bounds, stage).shape(region_size(t, bounds))
+                shape = slides[stage.name].shape(region_size(t, bounds))
                 shape = (*shape, *[n for n, _ in lanes_around(state, bounds, stage)])
                 buffers[t] = Buffer(t.name, t.dtype, shape, stage.scope, _padded(shape, stage.align))
 

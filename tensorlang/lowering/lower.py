@@ -40,7 +40,7 @@ from ..schedule.legality.places import wished
 from ..schedule.legality.tensorize import Operand, match, mismatched
 from ..schedule.primitives.kind import LIMITS
 from ..schedule.sliding import NOTHING as NO_SLIDE
-from ..schedule.sliding import slide_of, sliding_parts
+from ..schedule.sliding import Slide, slides_of, sliding_parts
 from ..schedule.state import At, ScheduleState, StageState, depends_on_dims
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from ..schedule.tree.printer import draw
@@ -76,7 +76,8 @@ def lower_state(
     _nobody_waits(state)
     buffers, params = argument_buffers(state, args, constants, strides)
     bounds = bounds_of(state)
-    workspace_buffers(state, bounds, buffers)
+    slides = slides_of(state, bounds)
+    workspace_buffers(state, bounds, slides, buffers)
     share_buffers(state, buffers)
     known = bounds.stages
     used = [
@@ -86,7 +87,7 @@ def lower_state(
         for e in (*bounds[st.name].loops.values(), *_scalars(st))
     ]
     dims = sizes_of(params, used)
-    writer = _Writer(state, bounds, buffers, params)
+    writer = _Writer(state, bounds, slides, buffers, params)
     outputs = tuple(
         buffers[t]
         for st in state.stages
@@ -159,6 +160,7 @@ class _Writer:
         self,
         state: ScheduleState,
         bounds: Bounds,
+        slides: Mapping[str, Slide],
         buffers: dict[Tensor, Buffer],
         params: Sequence[Buffer | Var],
     ) -> None:
@@ -176,9 +178,9 @@ class _Writer:
             for st in state.stages
             if st.host is not None and not st.shares
         }
-        self.slides = {st.key: slide_of(state, bounds, st) for st in state.stages if st.store is not None}
+        self.slides = {st.key: slides[st.name] for st in state.stages if st.store is not None}
         for scan in (st for st in state.stages if st.is_scan):
-            slide = slide_of(state, bounds, scan)
+            slide = slides[scan.name]
             self.slides.update((part.key, slide) for part in sliding_parts(state, scan) if slide.ring)
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
         # the guards at each position, as they are written

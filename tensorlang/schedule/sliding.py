@@ -58,6 +58,14 @@ class Slide:
 NOTHING = Slide()
 
 
+def slides_of(state: ScheduleState, bounds: Bounds) -> dict[str, Slide]:
+    """What slides of every stage, by its name."""
+    found: dict[str, Slide] = {}
+    for stage in state.stages:
+        slide_of(state, bounds, stage, found)
+    return found
+
+
 def slide_of(
     state: ScheduleState, bounds: Bounds, stage: StageState, found: dict[str, Slide] | None = None
 ) -> Slide:
