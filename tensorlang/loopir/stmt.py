@@ -482,12 +482,23 @@ class Func:
         self.needs = needs
 
     def with_body(self, body: Stmt) -> Func:
+        return self.changed(body=body)
+
+    def changed(
+        self,
+        *,
+        name: str | None = None,
+        params: tuple[Buffer | Var, ...] | None = None,
+        body: Stmt | None = None,
+        outputs: tuple[Buffer, ...] | None = None,
+    ) -> Func:
+        """The kernel with other parts, which is not ``ready``."""
         return Func(
-            self.name,
-            self.params,
-            body,
+            self.name if name is None else name,
+            self.params if params is None else params,
+            self.body if body is None else body,
             self.dims,
-            self.outputs,
+            self.outputs if outputs is None else outputs,
             self.attrs,
             self.constants,
             self.needs,

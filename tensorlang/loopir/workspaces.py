@@ -51,16 +51,6 @@ def with_workspaces(func: Func, least: int) -> Func:
         return func
     last = max(i for i, p in enumerate(func.params) if any(p is o for o in func.outputs))
     params = (*func.params[: last + 1], *found, *func.params[last + 1 :])
-    new = Func(
-        func.name,
-        params,
-        body,
-        func.dims,
-        (*func.outputs, *found),
-        func.attrs,
-        func.constants,
-        func.needs,
-        func.updates,
-    )
+    new = func.changed(params=params, body=body, outputs=(*func.outputs, *found))
     new.ready = func.ready
     return new

@@ -29,9 +29,7 @@ def instrument(func: Func, deep: bool) -> tuple[Func, tuple[Nest, ...]]:
     table = Buffer(TABLE, INT64, (make.const(len(marks.rows), "int64"), make.const(2, "int64")))
     body = _with_table(body, marks.table, table)
     params, outputs = (*func.params, table), (*func.outputs, table)
-    return Func(
-        func.name, params, body, func.dims, outputs, func.attrs, func.constants, func.needs, func.updates
-    ), tuple(marks.rows)
+    return func.changed(params=params, body=body, outputs=outputs), tuple(marks.rows)
 
 
 class _Marks:

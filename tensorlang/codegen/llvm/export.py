@@ -42,17 +42,7 @@ def emit_export(
     """
     check_name(name, frozenset())
     symbols = [constant_symbol(func, c) for c in func.constants]
-    named = Func(
-        name,
-        func.params,
-        func.body,
-        func.dims,
-        func.outputs,
-        func.attrs,
-        func.constants,
-        func.needs,
-        func.updates,
-    )
+    named = func.changed(name=name)
     signature = kernel_signature(named)
     if signature.externs:
         raise TensorLangError(
