@@ -19,7 +19,7 @@ from tensorlang.peers.answers import Difference, difference
 from tensorlang.peers.runtimes import OURS, RUNTIMES, installed
 from tensorlang.peers.turns import race
 
-from .cases import CASES
+from .cases import CASES, inputs_of
 from .fetch import path
 
 RESULTS = Path(__file__).parents[1] / "results" / "models.json"
@@ -48,8 +48,7 @@ def rows(model: str, threads: list[int], rounds: int) -> list[dict[str, Any]]:
     if file is None:
         print(f"{model}: not fetched, python -m benchmarks.models.fetch")
         return []
-    names = {v.name for v in tl.load_onnx(file).inputs}
-    cases = [{k: a for k, a in inputs.items() if k in names} for inputs in CASES[model]()]
+    cases = inputs_of(model, tl.load_onnx(file))
     made = []
     for inputs, part in zip(cases, differences(str(file), cases), strict=True):
         shape = " ".join(str(list(a.shape)) for a in inputs.values())

@@ -70,3 +70,9 @@ CASES: dict[str, Callable[[], Iterator[Inputs]]] = {
     "ocr-recogniser": pictures((1, 48, 320), (3, 48, 160), (1, 48, 77)),
     "ocr-detector": pictures((1, 320, 320), (3, 64, 96), (1, 160, 224)),
 }
+
+
+def inputs_of(model: str, graph: Any) -> list[Inputs]:
+    """What a model is called with: of each case what is an input of its graph; files of a family differ."""
+    names = {v.name for v in graph.inputs}
+    return [{k: a for k, a in case.items() if k in names} for case in CASES[model]()]

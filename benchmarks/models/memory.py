@@ -25,7 +25,7 @@ from tensorlang.runtime.arena import bound
 from tensorlang.runtime.engine import Engine
 from tensorlang.runtime.steps import Run
 
-from .cases import CASES
+from .cases import CASES, inputs_of
 from .fetch import path
 
 CALLS = 100
@@ -97,13 +97,11 @@ def main() -> None:
             print(f"{model}: not fetched, python -m benchmarks.models.fetch")
             continue
         graph = tl.load_onnx(file)
-        names = {v.name for v in graph.inputs}
         engine = graph.compile()
         with tempfile.TemporaryDirectory() as folder:
             saved, arrays = str(Path(folder, "model.engine")), str(Path(folder, "inputs.npz"))
             used = []
-            for n, case in enumerate(CASES[model]()):
-                inputs = {k: a for k, a in case.items() if k in names}
+            for n, inputs in enumerate(inputs_of(model, graph)):
                 engine.run(inputs)
                 used.append(arena(engine, inputs))
                 if n == 0:

@@ -24,7 +24,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import ops, options
 
-from .cases import CASES
+from .cases import CASES, inputs_of
 from .fetch import path
 
 RESNET = "resnet-50"  # of the package onnx, with one number for all weights of a layer
@@ -87,8 +87,7 @@ def model(name: str) -> tuple[Path | None, list[dict[str, Any]]]:
     found = path(name)
     if found is None:
         return None, []
-    names = {v.name for v in tl.load_onnx(found).inputs}
-    return found, [{k: a for k, a in case.items() if k in names} for case in CASES[name]()]
+    return found, inputs_of(name, tl.load_onnx(found))
 
 
 def row(name: str) -> str:

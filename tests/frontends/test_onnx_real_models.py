@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 import tensorlang as tl  # noqa: E402
-from benchmarks.models.cases import CASES  # noqa: E402
+from benchmarks.models.cases import CASES, inputs_of  # noqa: E402
 from benchmarks.models.fetch import path  # noqa: E402
 from tensorlang.graph.engine import compiled  # noqa: E402
 from tensorlang.graph.kernels import Compiler  # noqa: E402
@@ -26,11 +26,9 @@ def test_a_real_model_answers_as_onnxruntime(model):
     graph, compiler = tl.load_onnx(file), Compiler()
     assert (graph.rest is None) == (model != "silero"), "only a rate that is an input is known late"
     engine = compiled(graph, compiler)
-    names = {v.name for v in graph.inputs}
     peer = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
     seen: dict[int, int] = {}
-    for inputs in CASES[model]():
-        given = {k: a for k, a in inputs.items() if k in names}
+    for given in inputs_of(model, graph):
         for a, b in zip(engine.run(given).values(), peer.run(None, given), strict=True):
             assert a.shape == b.shape
             np.testing.assert_allclose(a, b, rtol=0, atol=1e-4 * max(1.0, float(np.abs(b).max())))
