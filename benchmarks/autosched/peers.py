@@ -24,6 +24,7 @@ from autosched import tune
 from autosched.measure import Measurer, Stages
 
 from ..harness.case import problem
+from ..harness.figures import geomean
 from ..harness.measure import ratio, take_turns
 from ..peers import PEERS
 from . import metaschedule
@@ -189,9 +190,8 @@ def table(entries: list[dict[str, Any]]) -> str:
     means = {h: [e["ratio"][h] for e in entries if h in e.get("ratio", {})] for h in heads} | {
         "best library": best
     }
-    mean = lambda v: math.exp(sum(map(math.log, v)) / len(v)) if v else math.nan
     lines.append(
-        f"{'geometric mean':<18}" + "".join(f"{mean(means[h]):>14.2f}" for h in [*heads, "best library"])
+        f"{'geometric mean':<18}" + "".join(f"{geomean(means[h]):>14.2f}" for h in [*heads, "best library"])
     )
     lines += [
         f"{e['case']}: MetaSchedule {e['metaschedule']['status']} {e['metaschedule'].get('note', '')}"

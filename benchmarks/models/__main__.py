@@ -19,6 +19,7 @@ from tensorlang.peers.answers import Difference, difference
 from tensorlang.peers.runtimes import OURS, RUNTIMES, installed
 from tensorlang.peers.turns import race
 
+from ..harness.figures import geomean
 from .cases import CASES, inputs_of
 from .fetch import path
 
@@ -76,9 +77,8 @@ def main() -> None:
     for n in given.threads:
         ratios = [r["ratio"] for r in every if r["threads"] == n and r["ratio"] > 0]
         if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
             print(
-                f"{n} threads: the best peer's time over ours, geometric mean {mean:.2f}, lowest "
+                f"{n} threads: the best peer's time over ours, geometric mean {geomean(ratios):.2f}, lowest "
                 f"{min(ratios):.2f}"
             )
     if given.out:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import statistics
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..harness.figures import geomean
 from .cases import CASES
 
 WAYS = ("eager", "inductor_frozen", "tensorlang")
@@ -86,11 +86,6 @@ def measured(
             way.close()
 
 
-def mean(ratios: list[float]) -> float:
-    """Geometric."""
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
-
-
 def table(rows: dict[str, dict[str, Any]], ways: list[str]) -> str:
     """The figures, and what is slower than the best of the others."""
     others = [w for w in ways if w != "tensorlang"]
@@ -107,7 +102,7 @@ def table(rows: dict[str, dict[str, Any]], ways: list[str]) -> str:
             text += f"{min(found.values(), default=1.0):10.2f}×" + f"{ours['compile']:14.1f}"
             slow += [f"{key} ({ratio:.2f}× {w})" for w, ratio in found.items() if ratio < 0.9]
         lines.append(f"{key:26}{text}")
-    lines += [f"geometric mean over {w}: {mean(r):.2f}× of {len(r)}" for w, r in ratios.items()]
+    lines += [f"geometric mean over {w}: {geomean(r):.2f}× of {len(r)}" for w, r in ratios.items()]
     lines.append("below 0.9: " + (", ".join(slow) or "none"))
     return "\n".join(lines)
 
