@@ -50,27 +50,22 @@ def _detection(size: int = 224) -> Case:
     return resnet_fpn_backbone(backbone_name="resnet18", weights=None), (torch.randn(1, 3, size, size),)
 
 
+def _transformer(kind: str, config: dict[str, Any]) -> torch.nn.Module:
+    """A model by its class, ``T5EncoderModel``; its settings are of the class ``T5Config``."""
+    import transformers
+
+    name = kind.partition("For")[0].removesuffix("Model").removesuffix("Encoder")
+    settings = getattr(transformers, f"{name}Config")(**config)
+    net: torch.nn.Module = getattr(transformers, kind)(settings)
+    return net
+
+
 def _text(kind: str, length: int = 128, **config: Any) -> Callable[[], Case]:
-    def make() -> Case:
-        import transformers
-
-        made = getattr(
-            transformers, f"{kind.partition('For')[0].removesuffix('Model').removesuffix('Encoder')}Config"
-        )
-        net = getattr(transformers, kind)(made(**config))
-        return net, (torch.randint(2, WORDS, (1, length)),)
-
-    return make
+    return lambda: (_transformer(kind, config), (torch.randint(2, WORDS, (1, length)),))
 
 
 def _image(kind: str, size: int = 224, **config: Any) -> Callable[[], Case]:
-    def make() -> Case:
-        import transformers
-
-        made = getattr(transformers, f"{kind.removesuffix('Model')}Config")
-        return getattr(transformers, kind)(made(**config)), (torch.randn(1, 3, size, size),)
-
-    return make
+    return lambda: (_transformer(kind, config), (torch.randn(1, 3, size, size),))
 
 
 def _whisper() -> Case:

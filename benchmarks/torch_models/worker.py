@@ -17,11 +17,10 @@ from torch.utils._pytree import tree_leaves
 
 from .cases import case
 
-WAYS = ("eager", "inductor", "inductor_frozen", "tensorlang")
-
 
 def compiled(net: Any, way: str) -> Any:
-    """The model as that way calls it."""
+    """The model as that way calls it: ``eager``, ``inductor_frozen`` (with parameters as constants), or a
+    backend of torch.compile."""
     if way == "eager":
         return net
     if way == "inductor_frozen":
