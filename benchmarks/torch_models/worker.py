@@ -32,15 +32,7 @@ def compiled(net: Any, way: str) -> Any:
 
 def tensors(made: Any) -> list[torch.Tensor]:
     """All tensors in what a model gives."""
-    if hasattr(made, "to_tuple"):
-        made = made.to_tuple()
-    leaves = list(made.values()) if isinstance(made, dict) else tree_leaves(made)
-    return [
-        t
-        for x in leaves
-        for t in (tensors(x) if hasattr(x, "to_tuple") else [x])
-        if isinstance(t, torch.Tensor)
-    ]
+    return [x for x in tree_leaves(made) if isinstance(x, torch.Tensor)]
 
 
 def within(way: str) -> float:
