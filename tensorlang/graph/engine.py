@@ -179,7 +179,7 @@ class _Writer:
             ):
                 ends = [facts.interval(n)[1] for n in v.shape]
                 if None not in ends:
-                    found[i] = math.prod(max(0, n or 0) for n in ends) * v.dtype.to_numpy().itemsize
+                    found[i] = math.prod(max(0, n or 0) for n in ends) * v.dtype.bytes
         return found
 
     def _rest(self, rest: Any) -> plain.Rest | None:

@@ -40,8 +40,7 @@ def _evaluated(n: Node, given: list[Value | None]) -> list[np.ndarray] | None:
     if any(s is None for shape in sizes for s in shape):
         return None
     made = sum(
-        math.prod(s or 0 for s in shape) * v.dtype.to_numpy().itemsize
-        for v, shape in zip(n.outputs, sizes, strict=True)
+        math.prod(s or 0 for s in shape) * v.dtype.bytes for v, shape in zip(n.outputs, sizes, strict=True)
     )
     held = sum(v.data.nbytes for v in given if v is not None and v.data is not None)
     if made > max(MOST_BYTES, MOST_GROWTH * held):
