@@ -21,6 +21,7 @@ from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import substitute, variables
 from ..te import dim
 from .graph import Node, Opaque, Program, Value
+from .passes.rewrite import remade
 
 Substitution = Mapping[Var, Expr]
 EXAMPLE = 'profile={"batch": (1, 1, 16), "length": 128}, or by inputs {"x": [(1, 1, 8), 3, None]}'
@@ -160,14 +161,11 @@ def _like(v: Value, shape: Sequence[Any], node: Node | None) -> Value:
 
 def _again(n: Node, found: dict[Value, Value], sizes: Substitution) -> Node:
     given = [None if v is None else found.get(v, v) for v in n.inputs]
-    node = Node(
-        n.op, n.fn, given, {k: replaced(x, sizes) for k, x in n.attrs.items()}, n.name, n.kind, n.graphs
-    )
+    node = remade(n, given, attrs={k: replaced(x, sizes) for k, x in n.attrs.items()})
     if n.kind == "te":
         shapes = [[simplify_expr(s, Facts()) for s in t.shape] for t in node.results]
     else:
         shapes = [replaced(list(v.shape), sizes) for v in n.outputs]
     node.outputs = [_like(v, shape, node) for v, shape in zip(n.outputs, shapes, strict=True)]
-    node.was = n.was
     found.update(zip(n.outputs, node.outputs, strict=True))
     return node

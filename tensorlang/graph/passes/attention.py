@@ -15,7 +15,7 @@ from ..graph import Node, Value
 from ..regions.facts import Kind, facts_of
 from .meaning import axis, form_of
 from .rewrite import single
-from .spelled import FAR, Found, Place, calls, number, te_of
+from .spelled import FAR, Found, Place, calls, read_by, te_of
 
 HINT = 64  # of a number of keys that nobody knows
 # keys; below, three kernels are as fast as one. 12 heads of 32 on one thread, copies of heads included: 0.8
@@ -98,7 +98,7 @@ def _scores(at: Place, s: Value) -> tuple[Node, float, Value | None] | None:
             return None
         if _product(n):
             return n, scale, mask
-        reads = [v for v in n.reads if number(v) is None]
+        reads = read_by(n)
         if len(reads) == 2 and mask is None:
             inner = next((v for v in reads if _leads_to_product(at, v)), None)
             if inner is None:
@@ -119,7 +119,7 @@ def _leads_to_product(at: Place, v: Value) -> bool:
             return False
         if _product(n):
             return True
-        reads = [w for w in n.reads if number(w) is None]
+        reads = read_by(n)
         if len(reads) != 1:
             return False
         v = reads[0]
@@ -145,7 +145,7 @@ def _scaled(at: Place, v: Any) -> tuple[Value, float]:
     by = 1.0
     for _ in range(FAR):
         n = at.made(v)
-        reads = [] if n is None else [w for w in n.reads if number(w) is None]
+        reads = [] if n is None else read_by(n)
         factor = _factor(n, reads[0]) if n is not None and len(reads) == 1 else None
         if factor is None:
             break
@@ -160,7 +160,7 @@ def _keys(at: Place, turned: Any) -> tuple[Value, float] | None:
     v, inside = turned, list[Node]()
     for _ in range(FAR):
         n = at.made(v)
-        reads = [] if n is None else [w for w in n.reads if number(w) is None]
+        reads = [] if n is None else read_by(n)
         if n is None or len(reads) != 1 or facts_of(n).kind is not Kind.MAP:
             return None
         inside.append(n)

@@ -26,7 +26,7 @@ from ..graph import Node, Program, Value
 from ..regions.facts import Kind, Reading, facts_of
 from ..sizes import same_sizes
 from .duplicates import function_key
-from .rewrite import exchanged, single
+from .rewrite import exchanged, remade, single
 from .scales import weighed
 
 MOST_BYTES = 64 << 20  # of weights side by side
@@ -227,7 +227,7 @@ def _beside(values: Sequence[Value], axis: int) -> Value:
 
 def _again(n: Node, given: dict[Value, Value], axis: int, size: int, was: Sequence[Node]) -> Node | None:
     """The node with other inputs, when its result is as before but for its size along ``axis``."""
-    node = Node(n.op, n.fn, [given.get(v, v) if v is not None else None for v in n.inputs], n.attrs, n.name)
+    node = remade(n, [None if v is None else given.get(v, v) for v in n.inputs])
     out = n.outputs[0]
     try:
         (made,) = node.results

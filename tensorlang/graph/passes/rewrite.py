@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..graph import Node, Program, Value
 from ..sizes import same_sizes
@@ -40,9 +41,14 @@ def _with_inputs(n: Node, replaced: Mapping[Value, Value]) -> Node:
     return n if all(a is b for a, b in zip(inputs, n.inputs, strict=True)) else remade(n, inputs, n.outputs)
 
 
-def remade(n: Node, inputs: Sequence[Value | None], outputs: Sequence[Value]) -> Node:
-    """A node that does the same to other inputs."""
-    new = Node(n.op, n.fn, inputs, n.attrs, n.name, n.kind, n.graphs)
+def remade(
+    n: Node,
+    inputs: Sequence[Value | None],
+    outputs: Sequence[Value] = (),
+    attrs: dict[str, Any] | None = None,
+) -> Node:
+    """A node that does the same to other inputs, with its own attributes unless others are given."""
+    new = Node(n.op, n.fn, inputs, n.attrs if attrs is None else attrs, n.name, n.kind, n.graphs)
     new.outputs, new.was = list(outputs), n.was
     return new
 

@@ -142,6 +142,11 @@ def number(v: Value | None) -> float | None:
     return float(v.data.reshape(()).item())
 
 
+def read_by(n: Node) -> list[Value]:
+    """What a node reads beside numbers."""
+    return [v for v in n.reads if number(v) is None]
+
+
 def te_of(v: Value, inside: Sequence[Node]) -> Tensor:
     """The te of a value as these nodes make it; numbers are written out."""
     made: dict[Value, Tensor] = {}
