@@ -39,6 +39,25 @@ def test_an_import_loads_no_more_than_it_needs(code):
 
 
 @pytest.mark.parametrize("package", PACKAGES)
+def test_no_public_name_loads_anything_slow(package):
+    loaded = {m.split(".")[0] for m in after(f"from {package} import *")}
+    slow = {
+        "ml_dtypes",
+        "xgboost",
+        "sklearn",
+        "scipy",
+        "matplotlib",
+        "pandas",
+        "torch",
+        "dask",
+        "IPython",
+        "hypothesis",
+        "pytest",
+    } & loaded
+    assert not slow, f"the names of {package} load {', '.join(sorted(slow))}"
+
+
+@pytest.mark.parametrize("package", PACKAGES)
 def test_type_checkers_see_the_names_that_are_loaded_late(package):
     module = importlib.import_module(package)
     path = ROOT / package / "__init__.py"
