@@ -11,12 +11,7 @@ import tensorlang.torch as tlt  # noqa: E402
 from tensorlang.frontends.torch import adaptive, memory  # noqa: E402
 from tensorlang.frontends.torch.adaptive import Adaptive, Costs  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    tlt.reset()
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 class Machine:

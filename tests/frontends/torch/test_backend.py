@@ -15,12 +15,7 @@ F = torch.nn.functional
 import tensorlang.torch as tlt  # noqa: E402
 from tensorlang.frontends.torch import region  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    tlt.reset()
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def compiled(f, **kwargs):

@@ -26,11 +26,7 @@ torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
 from tensorlang.frontends.torch.explain import breaks_of  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    tlt.reset()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def branches(x):

@@ -13,11 +13,7 @@ import tensorlang.torch as tlt  # noqa: E402
 from tensorlang.frontends.torch import backend, region  # noqa: E402
 from tensorlang.frontends.torch.advice import advice_for  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    tlt.reset()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def tells(x):

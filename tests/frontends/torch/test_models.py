@@ -8,12 +8,7 @@ torch = pytest.importorskip("torch")
 F = torch.nn.functional
 import tensorlang.torch as tlt  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    tlt.reset()
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def all_taken():

@@ -8,11 +8,7 @@ torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
 from tensorlang.frontends.torch.monitor import remedy  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    tlt.reset()
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def f(x):

@@ -21,10 +21,7 @@ from tensorlang.frontends.torch.settings import SWITCH, Settings, settings_of  #
 
 
 @pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    tlt.reset()
-    torch.manual_seed(0)
+def on(fresh):
     yield
     tlt.enable()
 

@@ -17,12 +17,7 @@ torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
 from tensorlang.frontends.torch import region  # noqa: E402
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    torch._dynamo.reset()
-    tlt.reset()
-    torch.manual_seed(0)
+pytestmark = pytest.mark.usefixtures("fresh")
 
 
 def model():
