@@ -10,7 +10,7 @@ from tensorlang.errors import TensorLangError
 
 torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
-from tensorlang.frontends.torch import backend, region  # noqa: E402
+from tensorlang.frontends.torch import backend  # noqa: E402
 from tensorlang.frontends.torch.advice import advice_for  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -69,17 +69,3 @@ def test_a_kernel_is_an_operator_that_dynamo_traces():
         tlt.op(tl.compile([x_ := te.placeholder((2,), name="x"), x_ + x_]), "double")
     with pytest.raises(TensorLangError, match="a kernel is needed"):
         tlt.op(len, "ours::len")
-
-
-def test_threads_are_as_many_as_torchs():
-    before = torch.get_num_threads()
-    region._threads = 0  # nothing was told to kernels
-    f = torch.compile(lambda x: x * 2 + 1, backend=tlt.backend)
-    try:
-        torch.set_num_threads(1)
-        f(torch.ones(3))
-        assert tl.num_threads() == 1
-    finally:
-        torch.set_num_threads(before)
-        region._threads = 0
-        tl.set_num_threads(None)

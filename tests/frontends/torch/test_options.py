@@ -10,7 +10,7 @@ import pytest
 
 from tensorlang.errors import TensorLangError
 from tensorlang.graph import makers
-from tensorlang.runtime import num_threads
+from tensorlang.runtime import num_threads, set_num_threads
 from tests.house.source import ROOT
 
 torch = pytest.importorskip("torch")
@@ -140,6 +140,8 @@ def test_engines_have_as_many_threads_as_torch():
             assert num_threads() == n
     finally:
         torch.set_num_threads(before)
+        region._threads = 0
+        set_num_threads(None)
 
 
 PROGRAM = """
