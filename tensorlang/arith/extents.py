@@ -46,19 +46,15 @@ class _Extents:
             if pair is not None:
                 p = pair
                 continue
-            sign = self.facts.sign(q)
-            if sign == 0:
-                return None
-            if isinstance(atom, Min | Max) and self.clamps > 0:
+            if isinstance(atom, Min | Max) and self.clamps > 0 and (sign := self.facts.sign(q)):
                 self.clamps -= 1
                 found = self.clamped(atom, q, r, sign)
                 if found is not None:
                     return found
-            end = self.facts.end(atom, self.gone, sign > 0)
-            product = None if end is None else mul_poly(q, poly(end))
-            if product is None:
+            replaced = self.facts.at_end(atom, q, r, self.gone, True)
+            if replaced is None:
                 return None
-            p = add_poly(r, product)
+            p = replaced
         return None
 
     def moves(self, e: Expr) -> bool:

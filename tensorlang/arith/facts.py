@@ -447,18 +447,18 @@ class Facts:
                         atom, depth = a, d
             if atom is None:
                 return from_poly(p, e.dtype)
-            q, r = split_by_atom(p, atom)
-            sign = self.sign(q)
-            if sign == 0:
+            replaced = self.at_end(atom, *split_by_atom(p, atom), gone, upper)
+            if replaced is None:
                 return None
-            end = self.end(atom, gone, upper == (sign > 0))
-            if end is None:
-                return None
-            product = mul_poly(q, poly(end))
-            if product is None:
-                return None
-            p = add_poly(r, product)
+            p = replaced
         return None
+
+    def at_end(self, atom: Expr, q: Poly, r: Poly, gone: Callable[[Var], bool], upper: bool) -> Poly | None:
+        """A bound of ``q * atom + r``: with an end of the atom in its place."""
+        sign = self.sign(q)
+        end = self.end(atom, gone, upper == (sign > 0)) if sign else None
+        product = None if end is None else mul_poly(q, poly(end))
+        return None if product is None else add_poly(r, product)
 
     def positive(self, e: Expr) -> bool:
         """Whether a number is never zero or less."""
