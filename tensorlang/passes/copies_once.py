@@ -3,8 +3,8 @@
 ``P: float32[n]; P[i] = W[i]; …; Q: float32[n]; Q[i] = W[i]; … reads Q`` → the second nest goes, and P is read
 
 A thousand products with one right operand pack it once. Asked of nests at the top of a kernel that read
-arguments nobody writes, and write a workspace nobody else writes; whether two are equal does not hang on the
-names of their loops. Runs while loops are still one each.
+arguments nobody writes, and write a workspace that nobody else writes and no code of others sees; whether two
+are equal does not hang on the names of their loops. Runs while loops are still one each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..expr.nodes import Expr, Var
 from ..expr.walk import substitute
 from ..loopir.stmt import Buffer, For, Func, If, Seq, Stmt, Store, preorder, rewrite
 from .block import Uses, chain, uses
-from .reuse_storage import rename
+from .reuse_storage import own, rename
 
 
 def copies_once(func: Func) -> Func:
@@ -25,8 +25,7 @@ def copies_once(func: Func) -> Func:
     if len(items) < 3:
         return func
     found = [uses(i) for i in items]
-    own = {b for b in buffers if b.scope == "global"}
-    copies = {i: b for i, b in _copies(func, own, found).items() if _plain(items[i])}
+    copies = {i: b for i, b in _copies(func, set(own(buffers, items)), found).items() if _plain(items[i])}
     rough = {i: (b.dtype, b.shape, b.strides, *found[i].reads) for i, b in copies.items()}
     often = Counter(rough.values())
     first: dict[Any, Buffer] = {}
@@ -43,7 +42,7 @@ def copies_once(func: Func) -> Func:
     return func.with_body(rename(rewrite(func.body, lambda s: Seq(()) if s in gone else None), home))
 
 
-def _copies(func: Func, own: set[Buffer], found: list[Uses]) -> dict[int, Buffer]:
+def _copies(func: Func, workspaces: set[Buffer], found: list[Uses]) -> dict[int, Buffer]:
     """The items that make one workspace, all of it, from arguments that stay as they are."""
     writers = Counter(b for u in found for b in u.writes)
     given = {b for b in func.buffers() if not writers[b]}
@@ -51,7 +50,7 @@ def _copies(func: Func, own: set[Buffer], found: list[Uses]) -> dict[int, Buffer
     for i, u in enumerate(found):
         if not u.fixed and len(u.writes) == 1 and u.reads and u.reads.keys() <= given:
             b = next(iter(u.writes))
-            if b in own and writers[b] == 1:
+            if b in workspaces and writers[b] == 1:
                 out[i] = b
     return out
 

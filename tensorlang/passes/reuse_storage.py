@@ -137,7 +137,7 @@ def _block(s: Stmt) -> Steps[Stmt]:
     if any(new is not old for old, new in inner.items()):
         s = run(_replace_items(s, inner))
         items = [inner[i] for i in items]
-    shared = _share(_own(buffers, items), items)
+    shared = _share(own(buffers, items), items)
     return rename(s, shared) if shared else s
 
 
@@ -160,7 +160,7 @@ def _lives(buffers: list[Buffer], items: list[Stmt]) -> list[_Life]:
     return list(lives.values())
 
 
-def _own(buffers: list[Buffer], items: list[Stmt]) -> list[Buffer]:
+def own(buffers: list[Buffer], items: list[Stmt]) -> list[Buffer]:
     """The workspaces among ``buffers`` that no code of others sees, which would mind their shape."""
     seen = {b for item in items for st in preorder(item) if isinstance(st, Extern) for b in st.buffers()}
     return [b for b in buffers if b.scope == "global" and b not in seen]
@@ -316,7 +316,7 @@ def _into_outputs(body: Stmt, outputs: tuple[Buffer, ...]) -> Stmt:
     moves: dict[Buffer, Buffer] = {}
     taken: set[Buffer] = set()
     lives = {x.buffer: x for x in _lives([*buffers, *outputs], items)}
-    for b in _own(buffers, items):
+    for b in own(buffers, items):
         mine = lives.get(b)
         if mine is None or mine.first == mine.last:
             continue

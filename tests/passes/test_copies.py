@@ -61,8 +61,11 @@ for i_3 in range(0, 8):
         # the first is written again
         (copy(W, P), add(X, P, T), copy(W, Q), copy(T, P), add(P, Q, C), add(T, X, D)),
         (copy(C, P), add(X, P, T), add(T, T, C), copy(C, Q), add(T, Q, D)),  # the source changes meanwhile
+        # code of others reads the second, which has its shape and its name
+        (copy(W, P), add(X, P, T), copy(W, Q), Extern("packed", "look", (Q,), ()), add(T, Q, C)),
+        (copy(W, P), Extern("packed", "look", (P,), ()), copy(W, Q), add(X, Q, C), add(X, Q, D)),
     ],
-    ids=["values", "source", "written again", "source written"],
+    ids=["values", "source", "written again", "source written", "second seen", "first seen"],
 )
 def test_what_differs_stays(nests: tuple[Stmt, ...]) -> None:
     before = kernel(*nests)

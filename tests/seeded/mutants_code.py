@@ -14,7 +14,7 @@ MACHINE_CODE = (
     ),
     M(
         "a loop runs one iteration too many",
-        "codegen.llvm.statement:loop",
+        "codegen.llvm.statement:_repeated",
         "icmp slt i64 {following}, {end}",
         "icmp sle i64 {following}, {end}",
         ("split_tail", "vector_tail"),
