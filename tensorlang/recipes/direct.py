@@ -27,11 +27,11 @@ REST = 1.05  # times as long takes a block of fewer outputs: its code is another
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` is a convolution in one group, of an image of open width."""
+    """Whether ``inside`` is a convolution over channels, of an image of open width."""
     conv = conv_of(inside.op)
     return (
         conv is not None
-        and conv.groups == 1
+        and (conv.groups == 1 or (size(conv.channels) or 0) > 1)
         and size(conv.spatial[-1]) is None
         and conv.strides[-1] <= MOST_STRIDE
         and not any(size(a) == 0 for a in inside.op.axis)
@@ -85,8 +85,8 @@ def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lan
 
 
 def _tile(conv: Conv, target: Target) -> tuple[int, int]:
-    """(outputs, vectors) of the register tile: the fewest cycles for all outputs, and of equals the
-    narrowest, since nobody knows how wide the image is."""
+    """(outputs, vectors) of the register tile, which does not reach beyond a group: the fewest cycles for all
+    outputs, and of equals the narrowest, since nobody knows how wide the image is."""
     registers, table = int(target.vector_registers * SUMS), cost_of(target)
 
     def cycles(high: int, vectors: int) -> float:
@@ -96,5 +96,10 @@ def _tile(conv: Conv, target: Target) -> tuple[int, int]:
 
     # one vector where elements are picked out of two: half the code; more where outputs are few
     widths = (1, 2) if conv.strides[-1] > 1 else (2,) if conv.each * 2 >= table.chains else (2, 4)
-    tiles = [(high, v) for v in widths for high in range(1, min(conv.each, registers // v) + 1)]
+    tiles = [
+        (high, v)
+        for v in widths
+        for high in range(1, min(conv.each, registers // v) + 1)
+        if conv.groups == 1 or conv.each % high == 0
+    ]
     return min(tiles, key=lambda t: (round(cycles(*t), 2), t[1]))

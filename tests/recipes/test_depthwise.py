@@ -37,6 +37,10 @@ SHAPES = [
     (2, 1, 1, 300, (1, 3), {"padding": (0, 1)}),
     (2, 1, 9, 1, (3, 1), {"padding": (1, 0)}),
     (2, 1, 9, 9, (7, 7), {"padding": 3}),
+    (2, 1, 11, 21, (7, 7), {"padding": 3, "stride": (1, 2)}),
+    (2, 1, 13, 19, (11, 9), {"padding": ((5, 5), (4, 4))}),
+    (2, 1, 23, 25, (7, 8), {"padding": 3, "stride": 3}),
+    (2, 1, 1, 50, (1, 31), {"padding": (0, 15)}),
 ]
 
 
@@ -50,7 +54,7 @@ def test_odd_shapes(channels, each, height, width, kernel, options):
     exact(tl.compile([X, B, out], constants={W: w})(x, b), want, "float32")
 
 
-@pytest.mark.parametrize("kernel, stride", [(3, 1), (5, 2), (5, (2, 1))])
+@pytest.mark.parametrize("kernel, stride", [(3, 1), (5, 2), (5, (2, 1)), (7, 1), (9, 3)])
 def test_an_open_batch_height_and_width(kernel, stride):
     n, h, v = te.var("n"), te.var("h"), te.var("v")
     w, b = small(RNG, (5, 1, kernel, kernel)), small(RNG, (5,))
@@ -73,6 +77,26 @@ def test_open_sizes_are_summed_in_vectors_with_one_plane_of_memory(stride):
     body = inner_loop(asm, "vfmadd")
     assert not [x for x in body if "div" in x]
     assert asm.count("tensorlang_alloc") == 1
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_windows_of_many_taps_are_summed_in_vectors_where_they_overlap(stride):
+    n, h, v = te.var("n"), te.var("h"), te.var("v")
+    X, W = te.placeholder((n, 64, h, v), name="X"), te.placeholder((64, 1, 11, 11), name="W")
+    s = default_schedule(ops.conv2d(X, W, groups=64, padding=5, stride=stride), AVX512)
+    asm = tl.build(s, [X, W, s.outputs[0].output(0)], target=AVX512).get_source("asm")
+    assert "gather" not in asm and not re.search(r"vfmadd\w+ss", asm)
+    body = inner_loop(asm, "vfmadd")
+    assert len([x for x in body if "vfmadd" in x]) == 4 * 11
+    assert not [x for x in body if "div" in x or re.search(r"vmov\w+\s+%zmm\d+, .*\(%rsp\)", x)]
+
+
+def test_mean_of_windows_side_by_side_keeps_its_rows():
+    """Windows of many taps that do not overlap are no work for tiles of this recipe."""
+    X = te.placeholder((1, 4, 56, 56), name="X")
+    pooled = ops.avg_pool2d(X, 8, stride=8)
+    text = str(tl.lower(default_schedule(pooled, AVX512), [X, pooled]))
+    assert "x8(0.0)" in text and "X[0, c, y*8 + ry, x*8 : x*8 + 8]" in text
 
 
 @pytest.mark.parametrize("types", ["float64", "int8", "float16"])

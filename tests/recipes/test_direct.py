@@ -26,13 +26,17 @@ CASES = [
     (7, 17, (1, 1), {"stride": (2, 1)}),
     (2, 9, (5, 5), {"padding": 2, "stride": 3}),
     (3, 6, (3, 2), {"padding": ((2, 1), (1, 0)), "dilation": (1, 2)}),
+    (8, 24, (3, 3), {"padding": 1, "groups": 2}),
+    (10, 15, (4, 4), {"padding": 1, "groups": 5, "stride": (3, 1)}),
+    (6, 26, (3, 3), {"padding": 1, "groups": 2, "stride": 2}),
+    (6, 3, (1, 1), {"groups": 3}),
 ]
 
 
 def declared(channels, outputs, kernel, types="float32", op=ops.conv2d, **options):
     n, sizes = te.var("n"), [te.var(f"s{i}") for i in range(len(kernel))]
     X = te.placeholder((n, channels, *sizes), types, name="X")
-    W = te.placeholder((outputs, channels, *kernel), types, name="W")
+    W = te.placeholder((outputs, channels // options.get("groups", 1), *kernel), types, name="W")
     B = te.placeholder((outputs,), types if types != "int8" else "int32", name="B")
     return X, W, B, ops.relu(op(X, W, B, **options))
 
@@ -40,7 +44,7 @@ def declared(channels, outputs, kernel, types="float32", op=ops.conv2d, **option
 @pytest.mark.parametrize(("channels", "outputs", "kernel", "options"), CASES, ids=str)
 def test_odd_shapes(channels, outputs, kernel, options):
     X, W, B, out = declared(channels, outputs, kernel, **options)
-    w, b = small(RNG, (outputs, channels, *kernel)), small(RNG, (outputs,))
+    w, b = small(RNG, tuple(map(int, W.shape))), small(RNG, (outputs,))
     f = tl.compile([X, B, out], constants={W: w})
     for n, height, width in SHAPES:
         x = small(RNG, (n, channels, height, width))
@@ -74,9 +78,11 @@ def assembly(target, register, *case, **options):
 
 
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "ymm"), (AVX512, "zmm")])
-@pytest.mark.parametrize("kernel", [1, 3])
-def test_sums_are_whole_vectors_in_registers(target, register, kernel):
-    asm, body, spill = assembly(target, register, 32, 24, (kernel, kernel), padding=kernel // 2)
+@pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 1), (3, 2)])
+def test_sums_are_whole_vectors_in_registers(target, register, kernel, groups):
+    asm, body, spill = assembly(
+        target, register, 32, 24, (kernel, kernel), padding=kernel // 2, groups=groups
+    )
     sums = [x for x in body if re.search(rf"vfmadd\w+ps\s.*%{register}", x)]
     assert len(sums) >= 12
     assert not [x for x in body if re.search(spill, x) or "div" in x or "gather" in x]
