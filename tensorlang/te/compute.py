@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, overload
+from typing import Any, TypeAlias, TypeVar, overload
 
 from ..core.dtype import FLOAT32, DType
 from ..errors import DeclareError
@@ -20,6 +20,18 @@ from .ragged import straightened
 from .reducers import Reduce, forbid_nested
 from .strides import BufferDecl, Strides, checked_strides
 from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead, TensorSlice, letters
+
+_R = TypeVar("_R")
+_I: TypeAlias = IterVar
+# Callable[..., R] fits every function of axes; these tell type checkers what the parameters of a lambda are
+_OfAxes: TypeAlias = (
+    Callable[[_I], _R]
+    | Callable[[_I, _I], _R]
+    | Callable[[_I, _I, _I], _R]
+    | Callable[[_I, _I, _I, _I], _R]
+    | Callable[[_I, _I, _I, _I, _I], _R]
+    | Callable[[_I, _I, _I, _I, _I, _I], _R]
+)
 
 _tag: ContextVar[str] = ContextVar("tag", default="")
 
@@ -150,7 +162,16 @@ def _dtype(where: str, t: str | DType) -> DType:
 @overload
 def compute(
     shape: ExprLike | Sequence[ExprLike],
-    fcompute: Callable[..., tuple[ExprLike, ...] | list[ExprLike]],
+    fcompute: _OfAxes[ExprLike],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> Tensor: ...
+@overload
+def compute(
+    shape: ExprLike | Sequence[ExprLike],
+    fcompute: _OfAxes[tuple[ExprLike, ...]],
     name: str = "compute",
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
@@ -165,6 +186,15 @@ def compute(
     attrs: Mapping[str, Any] | None = None,
     varargs_names: Sequence[str] | None = None,
 ) -> Tensor: ...
+@overload
+def compute(
+    shape: ExprLike | Sequence[ExprLike],
+    fcompute: Callable[..., tuple[ExprLike, ...] | list[ExprLike]],
+    name: str = "compute",
+    tag: str = "",
+    attrs: Mapping[str, Any] | None = None,
+    varargs_names: Sequence[str] | None = None,
+) -> tuple[Tensor, ...]: ...
 def compute(
     shape: ExprLike | Sequence[ExprLike],
     fcompute: Callable[..., Any],

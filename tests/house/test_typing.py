@@ -5,7 +5,11 @@ knows."""
 from __future__ import annotations
 
 import inspect
+import json
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +56,17 @@ def test_mypy_passes_a_users_file_and_finds_his_mistakes():
     assert errors == {
         f"mistakes.py:{n}": line.rpartition("  # ")[2] for n, line in enumerate(mistakes, 1) if "  # " in line
     }, found
+
+
+@pytest.mark.skipif(shutil.which("pyright") is None, reason="pyright is not installed")
+def test_strict_pyright_passes_a_users_file(tmp_path):
+    shutil.copy(TYPED / "user.py", tmp_path)
+    settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    ran = subprocess.run(
+        ["pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stdout
 
 
 @pytest.mark.parametrize("primitive", TABLE, ids=lambda p: p.name)
