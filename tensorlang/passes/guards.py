@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import Container
 
 from ..arith.conditions import conjunction, conjuncts
+from ..arith.facts import Facts
 from ..expr import make
-from ..expr.nodes import Expr, IfThenElse
+from ..expr.nodes import Expr, IfThenElse, Max, Min, Var
 from ..expr.walk import preorder as walk
 from ..expr.walk import rewrite as rewrite_expr
-from ..loopir.stmt import If, Stmt, Store, rewrite
+from ..expr.walk import variables
+from ..loopir.stmt import If, Load, Stmt, Store, loads, rewrite
 
 
 def tested(s: Stmt) -> list[Expr]:
@@ -21,6 +23,35 @@ def tested(s: Stmt) -> list[Expr]:
     return [c for e in _choices(s) for c in conjuncts(e.cond)]
 
 
+def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
+    """Under what conditions an index that a store reads at, as the mirrored edge of an image, is the side of
+    its ``min`` and ``max`` over ``lanes`` that it is most of the time: an affine index, which lanes read as
+    it lies."""
+    found: list[Expr] = []
+
+    def side(e: Expr) -> Expr | None:
+        if not isinstance(e, Min | Max) or loads(e) or not any(v in lanes for v in variables(e)):
+            return None
+        low, high = facts.interval(make.sub(e.a, e.b))
+        most = (high is None or (low is not None and high > -low)) is isinstance(e, Max)
+        kept, other = (e.a, e.b) if most else (e.b, e.a)
+        found.append(_kept(e, kept, other))
+        return kept
+
+    for index in dict.fromkeys(_indices(s)):
+        rewrite_expr(index, side)
+    return found
+
+
+def _kept(e: Expr, kept: Expr, other: Expr) -> Expr:
+    """The condition under which ``e`` is ``kept``."""
+    return make.le(other, kept) if isinstance(e, Max) else make.le(kept, other)
+
+
+def _indices(s: Stmt) -> list[Expr]:
+    return [i for read in loads(s.value) for i in read.indices] if isinstance(s, Store) else []
+
+
 def without(body: Stmt, decided: Container[Expr]) -> Stmt:
     """``body`` where the conditions in ``decided`` hold."""
 
@@ -29,7 +60,9 @@ def without(body: Stmt, decided: Container[Expr]) -> Stmt:
             left = [c for c in conjuncts(s.cond) if c not in decided]
             if len(left) < len(conjuncts(s.cond)):
                 return If(conjunction(left), s.then) if left else s.then
-        if any(c in decided for e in _choices(s) for c in conjuncts(e.cond)):
+        if any(c in decided for e in _choices(s) for c in conjuncts(e.cond)) or any(
+            isinstance(x, Min | Max) for i in _indices(s) for x in walk(i)
+        ):
             return s.with_exprs(*[rewrite_expr(e, taken) for e in s.exprs()])
         return None
 
@@ -38,6 +71,13 @@ def without(body: Stmt, decided: Container[Expr]) -> Stmt:
             left = [c for c in conjuncts(e.cond) if c not in decided]
             if len(left) < len(conjuncts(e.cond)):
                 return make.if_then_else(conjunction(left), e.a, e.b) if left else e.a
+        if isinstance(e, Load):
+            return e.with_children(*[rewrite_expr(k, kept) for k in e.children()])
+        return None
+
+    def kept(e: Expr) -> Expr | None:
+        if isinstance(e, Min | Max):
+            return next((a for a, b in ((e.a, e.b), (e.b, e.a)) if _kept(e, a, b) in decided), None)
         return None
 
     return rewrite(body, drop)

@@ -3,7 +3,9 @@
 ``for io: for i in unrolled 0..8: if io * 8 + i < n: S`` → ``for io: if io * 8 + 7 < n: (for i: S) else: (for
 i: if …: S)``
 
-A choice in the value of a store, as the copy of a padded operand makes, is a guard like the others.
+A choice in the value of a store, as the copy of a padded operand makes, is a guard like the others; and so is
+a clamp of the index that a vector reads at, as those of a mirrored or repeated edge: in most vectors all
+lanes take the same side of it, and read neighbours.
 
 The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below,
 so a nest has one fast and one careful copy. Only guards below vectorised or unrolled loops ask for it: those
@@ -22,7 +24,7 @@ from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, seq
-from .guards import tested, without
+from .guards import clamped, tested, without
 
 MAX_COPIED = 4000  # statements after unrolling that may be written twice
 
@@ -59,16 +61,20 @@ def _walk(s: Stmt, facts: Facts) -> Steps[Stmt]:
 
 
 def _guards(
-    s: Stmt, fixed: tuple[Var, ...], facts: Facts, found: dict[Expr, Facts]
+    s: Stmt, fixed: dict[Var, str], facts: Facts, found: dict[Expr, Facts]
 ) -> Steps[dict[Expr, Facts]]:
     """Guards below ``s`` that depend on a vectorised or unrolled loop below ``s``, each with the facts where
-    it stands."""
+    it stands; and clamps of vectors."""
     if isinstance(s, For):
         facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
-        fixed = (*fixed, s.var) if s.kind in ("vectorized", "unrolled") else fixed
+        fixed = {**fixed, s.var: s.kind} if s.kind in ("vectorized", "unrolled") else fixed
         return (yield _guards(s.body, fixed, facts, found))
     for c in tested(s):
         if never_negative(c) is not None and any(v in variables(c) for v in fixed):
+            found.setdefault(c, facts)
+    lanes = {v for v, kind in fixed.items() if kind == "vectorized"}
+    for c in clamped(s, lanes, facts) if lanes else ():
+        if never_negative(c) is not None:
             found.setdefault(c, facts)
     for part in s.parts():
         yield _guards(part, fixed, facts, found)
@@ -78,7 +84,7 @@ def _guards(
 def _wanted(body: Stmt) -> dict[Var, None]:
     """The variables from outside that guards of vectorised and unrolled loops in ``body`` speak of."""
     inner = {st.var for st in preorder(body) if isinstance(st, For)}
-    return {v: None for c in run(_guards(body, (), Facts(), {})) for v in variables(c) if v not in inner}
+    return {v: None for c in run(_guards(body, {}, Facts(), {})) for v in variables(c) if v not in inner}
 
 
 def _two_copies(body: Stmt, facts: Facts) -> Stmt:
@@ -87,7 +93,7 @@ def _two_copies(body: Stmt, facts: Facts) -> Stmt:
         return body
     clean: dict[Expr, None] = {}
     decided: dict[Expr, None] = {}
-    for cond, known in run(_guards(body, (), facts, {})).items():
+    for cond, known in run(_guards(body, {}, facts, {})).items():
         p = never_negative(cond)
         assert p is not None
         worst = known.bound(from_poly(p, cond.a.dtype), lambda v: v in inner, False)  # type: ignore[attr-defined]
