@@ -7,7 +7,7 @@ When the block ends these are wrapped around what follows them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -16,8 +16,10 @@ from ..core.dtype import dtype as as_dtype
 from ..errors import LowerError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Expr, Var
-from .stmt import PARALLEL, SERIAL, Alloc, Buffer, For, If, Let, Stmt, Store, load, seq
+from ..expr.nodes import Expr, IfThenElse, Var
+from ..expr.walk import preorder, rewrite
+from .stmt import PARALLEL, SERIAL, VECTORIZED, Alloc, Buffer, For, If, Let, Stmt, Store, load, loads, seq
+from .stmt import preorder as statements
 
 
 class Elements:
@@ -87,28 +89,47 @@ class Builder:
 
     @contextmanager
     def loop(
-        self, name: str, extent: ExprLike, begin: ExprLike = 0, *, parallel: bool = False
+        self,
+        name: str,
+        extent: ExprLike,
+        begin: ExprLike = 0,
+        *,
+        parallel: bool = False,
+        vector: bool = False,
     ) -> Iterator[Expr]:
         first, count = make.unify(begin, extent)
         var = Var(name, first.dtype, "loop")
         with self._block() as inside:
             yield var
-        self.emit(For(var, first, count, PARALLEL if parallel else SERIAL, _closed(inside)))
+        kind, body = PARALLEL if parallel else VECTORIZED if vector else SERIAL, _closed(inside)
+        (first, count), named = _as_before((first, count), body)
+        self.emit(named(For(var, first, count, kind, body)))
 
     @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:
         with self._block() as inside:
             yield
-        self.emit(If(make.cast(BOOL, condition), _closed(inside)))
+        body = _closed(inside)
+        (condition,), named = _as_before((make.cast(BOOL, condition),), body)
+        self.emit(named(If(condition, body)))
 
     @contextmanager
     def otherwise(self) -> Iterator[None]:
         before = self._blocks[-1][-1] if self._blocks[-1] else None
+        names = []  # of what the condition reads
+        while isinstance(before, Let):
+            names.append(before)
+            before = before.body
         if not isinstance(before, If) or before.orelse is not None:
             raise LowerError("a program of loops: otherwise without a when before it")
         with self._block() as inside:
             yield
-        self._blocks[-1][-1] = If(before.cond, before.then, _closed(inside))
+        orelse = _closed(inside)
+        (condition,), named = _as_before((before.cond,), orelse)
+        made = named(If(condition, before.then, orelse))
+        for let in reversed(names):
+            made = Let(let.var, let.value, made)
+        self._blocks[-1][-1] = made
 
     def let(self, name: str, value: ExprLike) -> Expr:
         e = make.as_expr(value)
@@ -127,6 +148,26 @@ class Builder:
         buffer = Buffer(name, as_dtype(dtype), tuple(make.as_expr(n) for n in shape), "global")
         self._blocks[-1].append(buffer)
         return Elements(self, buffer)
+
+
+def _as_before(exprs: Sequence[Expr], body: Stmt) -> tuple[list[Expr], Callable[[Stmt], Stmt]]:
+    """Expressions that hold in ``body``, which may write to what they read: such elements get names, for of
+    the elements themselves no more is known inside; and what puts the names around a statement. An element
+    that is read in one case only has none: then the whole expression gets one."""
+    written = {w for s in statements(body) for w in s.written()} if any(map(loads, exprs)) else set()
+    names: dict[Expr, Var] = {}
+    for x in exprs:
+        changed: list[Expr] = [e for e in loads(x) if e.buffer in written]
+        if changed and any(isinstance(e, IfThenElse) for e in preorder(x)):
+            changed = [x]
+        names |= {e: Var("before", e.dtype, "data") for e in changed}
+
+    def named(s: Stmt) -> Stmt:
+        for e, var in names.items():
+            s = Let(var, e, s)
+        return s
+
+    return [rewrite(x, names.get) for x in exprs], named
 
 
 def _closed(items: Sequence[Any]) -> Stmt:

@@ -236,7 +236,7 @@ def non_max_suppression(
     bound = te.cast(INT64, inputs.product([scores.shape[0], scores.shape[1], each]))
     chosen, count = te.loops(
         kept_boxes,
-        [wide, judged, argsort(scores, -1, True), most, overlap, least],
+        [wide, judged, most, overlap, least],
         [(bound, 3), ()],
         [INT64, INT64],
         name=op,

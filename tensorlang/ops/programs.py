@@ -20,6 +20,7 @@ from . import inputs
 from .places import kept_within
 
 Array = np.ndarray[Any, Any]
+LANES = 16  # boxes that are compared at once
 
 
 def _before(a: Expr, b: Expr, descending: bool) -> Expr:
@@ -271,12 +272,12 @@ def unique_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory],
 
 
 def _kept_boxes(
-    boxes: Array, scores: Array, order: Array, most: Array, overlap: Array, least: Array, center: bool
+    boxes: Array, scores: Array, most: Array, overlap: Array, least: Array, center: bool
 ) -> list[Any]:
     chosen = []
     for n, c in np.ndindex(scores.shape[:2]):
         kept: list[int] = []
-        for i in order[n, c]:
+        for i in np.argsort(-scores[n, c], kind="stable"):
             if len(kept) >= int(most) or not scores[n, c, i] > least:
                 continue
             if all(not _overlap(boxes[n, i], boxes[n, k], center) > overlap for k in kept):
@@ -303,46 +304,113 @@ def _overlap(a: Array, b: Array, center: bool) -> Any:
         return shared / (areas[0] + areas[1] - shared) if shared > 0 else 0.0
 
 
+def _first(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Expr:
+    """Whether a candidate, score and box, goes before another."""
+    return te.any(a[0] > b[0], te.all(make.eq(a[0], b[0]), a[1] < b[1]))
+
+
+def _sink(
+    b: LoopBuilder,
+    heap: tuple[Memory, Memory],
+    hole: Expr,
+    size: Expr,
+    levels: Expr,
+    candidate: tuple[Expr, Expr],
+) -> None:
+    """Put a candidate where it belongs at or below a hole of a heap of that size; so many levels are below.
+    What goes first stands on top, the two below of ``i`` are ``2 i + 1`` and ``2 i + 2``."""
+    at = b.cell("hole", hole.dtype, hole)
+    with b.loop("level", levels):
+        here = b.let("here", at.value)
+        left = b.let("left", te.min(here * 2 + 1, size - 1))
+        right = b.let("right", te.min(here * 2 + 2, size - 1))
+        one, other = ((heap[0][i], heap[1][i]) for i in (left, right))
+        below = b.let("below", te.select(_first(other, one), right, left))
+        with b.when(te.all(here * 2 + 1 < size, _first((heap[0][below], heap[1][below]), candidate))):
+            heap[0][here] = heap[0][below]
+            heap[1][here] = heap[1][below]
+            at.set(below)
+    for memory, e in zip(heap, candidate, strict=True):
+        memory[at.value] = e
+
+
+def _levels(b: LoopBuilder, size: Expr) -> Expr:
+    """Of a heap of that size."""
+    levels = b.cell("levels", size.dtype, 0)
+    one = make.const(1, size.dtype)
+    with b.loop("bit", 31 * one) as bit, b.when(te.shift_left(one, bit) <= size):
+        levels.set(bit + 1)
+    return b.let("height", levels.value)
+
+
 @te.loop_program("kept_boxes", _kept_boxes)
 def kept_boxes(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], center: bool) -> None:
-    """Of boxes [N, B, 4] with scores [N, C, B] in falling order, those that overlap no better one of their
-    class too much: (image, class, box) for each, and how many. The candidates of a class are compared with
-    what was kept of it alone."""
-    (boxes, scores, order, most, overlap, least), (chosen, count) = given, made
+    """Of boxes [N, B, 4] with scores [N, C, B] those that overlap no better one of their class too much:
+    (image, class, box) for each, and how many. The candidates of a class are a heap, from which no more are
+    taken than are wanted; each is compared with what was kept of its class, ``LANES`` at a time."""
+    (boxes, scores, most, overlap, least), (chosen, count) = given, made
     images, classes, n = scores.shape
     kind: DType = boxes.dtype
+    zero, none = make.const(0, kind), make.const(0, n.dtype)
     total = b.cell("total", INT64, 0)
-    corners = b.memory("corners", (n, 5), kind)
+    wanted, limit, lowest = b.let("wanted", most[()]), b.let("limit", overlap[()]), b.let("lowest", least[()])
+    corners = b.memory("corners", (5, make.ceildiv(n, LANES) * LANES), kind)
+    heap = b.memory("keys", (n,), scores.dtype), b.memory("at", (n,), n.dtype)
     with b.loop("image", images) as image, b.loop("class", classes) as cls:
+        found = b.cell("found", n.dtype, 0)
+        with b.loop("i", n) as i, b.when(scores[image, cls, i] > lowest):
+            heap[0][found.value] = scores[image, cls, i]
+            heap[1][found.value] = i
+            found.set(found.value + 1)
+        size = b.let("size", found.value)
+        height = _levels(b, size)
+        with b.loop("up", height - 1) as up:  # from the last level but one
+            first = b.let("first", te.shift_left(none + 1, height - 2 - up))
+            with b.loop("i", first, first - 1) as i:
+                candidate = b.let("score", heap[0][i]), b.let("box", heap[1][i])
+                _sink(b, heap, i, size, up + 1, candidate)
         kept = b.cell("kept", n.dtype, 0)
-        with b.loop("rank", n) as rank:
-            i = b.let("box", kept_within(order[image, cls, rank], te.cast(INT64, n)))
-            good = te.all(
-                te.cast(INT64, kept.value) < te.cast(INT64, most[()]), scores[image, cls, i] > least[()]
-            )
-            with b.when(good):
-                own = [
-                    b.let(f"c{d}", e)
-                    for d, e in enumerate(_corners([boxes[image, i, d] for d in range(4)], center))
-                ]
-                area = b.let("area", (own[2] - own[0]) * (own[3] - own[1]))
-                free = b.cell("free", INT32, 1)
-                with b.loop("k", kept.value) as k:
-                    height = te.min(own[2], corners[k, 2]) - te.max(own[0], corners[k, 0])
-                    width = te.min(own[3], corners[k, 3]) - te.max(own[1], corners[k, 1])
-                    zero = make.const(0, kind)
-                    shared = b.let("shared", te.max(height, zero) * te.max(width, zero))
-                    union = area + corners[k, 4] - shared
-                    with b.when(te.all(shared > zero, shared / union > overlap[()])):
-                        free.set(0)
-                with b.when(make.eq(free.value, 1)):
-                    for d in range(4):
-                        corners[kept.value, d] = own[d]
-                    corners[kept.value, 4] = area
-                    kept.set(kept.value + 1)
-                    for column, e in enumerate((image, cls, i)):
-                        chosen[total.value, column] = e
-                    total.set(total.value + 1)
+        with b.loop("rank", size) as rank, b.when(te.cast(INT64, kept.value) < wanted):
+            i = b.let("box", kept_within(heap[1][0], n))
+            last = b.let("last", size - 1 - rank)
+            candidate = b.let("score", heap[0][last]), b.let("other", heap[1][last])
+            _sink(b, heap, none, last, te.min(height, last), candidate)
+            own = [
+                b.let(f"c{d}", e)
+                for d, e in enumerate(_corners([boxes[image, i, d] for d in range(4)], center))
+            ]
+            own.append(b.let("area", (own[2] - own[0]) * (own[3] - own[1])))
+            with b.when(_apart(b, corners, kept.value, own, limit)):
+                place = b.let("place", kept.value)
+                with (
+                    b.when(make.eq(place % LANES, 0)),
+                    b.loop("d", 5) as row,
+                    b.loop("k", LANES, place, vector=True) as k,
+                ):
+                    corners[row, k] = zero
+                for d, e in enumerate(own):
+                    corners[d, place] = e
+                kept.set(place + 1)
+                for column, e in enumerate((image, cls, i)):
+                    chosen[total.value, column] = e
+                total.set(total.value + 1)
     count[()] = total.value
     with b.loop("k", te.cast(INT64, chosen.shape[0]) - total.value, total.value) as k, b.loop("d", 3) as axis:
         chosen[k, axis] = 0
+
+
+def _apart(b: LoopBuilder, corners: Memory, kept: Expr, own: Sequence[Expr], limit: Expr) -> Expr:
+    """Whether a box, its corners and its area, overlaps none of those kept too much."""
+    zero = make.const(0, corners.dtype)
+    meets = b.cell("meets", INT32, 0)
+    with (
+        b.loop("block", make.ceildiv(kept, LANES)) as block,
+        b.when(make.eq(meets.value, 0)),
+        b.loop("k", LANES, block * LANES, vector=True) as k,
+    ):
+        height = te.min(own[2], corners[2, k]) - te.max(own[0], corners[0, k])
+        width = te.min(own[3], corners[3, k]) - te.max(own[1], corners[1, k])
+        shared = b.let("shared", te.max(height, zero) * te.max(width, zero))
+        over = te.all(shared > zero, shared / (own[4] + corners[4, k] - shared) > limit)
+        meets.set(te.max(meets.value, te.cast(INT32, over)))
+    return make.eq(meets.value, 0)

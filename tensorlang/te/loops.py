@@ -50,10 +50,17 @@ class LoopBuilder(Protocol):
     ``with`` stand inside of its loop or condition."""
 
     def loop(
-        self, name: str, extent: ExprLike, begin: ExprLike = 0, *, parallel: bool = False
+        self,
+        name: str,
+        extent: ExprLike,
+        begin: ExprLike = 0,
+        *,
+        parallel: bool = False,
+        vector: bool = False,
     ) -> AbstractContextManager[Expr]:
         """``extent`` iterations, none if it is not positive; the value is the place, from ``begin`` on.
-        Iterations of a ``parallel`` loop must not meet in memory."""
+        Iterations of a ``parallel`` loop must not meet in memory, and those of a ``vector`` loop, so many as
+        a number says, only in a sum, product, minimum or maximum: they are done at once."""
 
     def when(self, condition: Expr) -> AbstractContextManager[None]:
         """What stands inside is done where the condition holds."""

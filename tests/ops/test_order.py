@@ -187,6 +187,17 @@ def test_non_max_suppression(center):
     assert not got[count:].any()
 
 
+@pytest.mark.parametrize("count, most", [(1, 4), (2, 1), (40, 40), (100, 17), (70, 0)])
+def test_non_max_suppression_of_many_boxes_with_equal_scores(count, most):
+    """More than are compared at once, levels of the heap filled and not, equal ones in their order."""
+    corner = RNG.integers(0, 30, (1, count, 2)).astype("float32")
+    boxes = np.concatenate([corner, corner + RNG.integers(1, 9, (1, count, 2))], -1).astype("float32")
+    scores = RNG.integers(-3, 6, (1, 2, count)).astype("float32") / 4
+    scores[0, 1, ::7] = np.nan  # no candidates
+    x, s = te.placeholder(boxes.shape, name="x"), te.placeholder(scores.shape, name="s")
+    everywhere(list(ops.non_max_suppression(x, s, most, 0.1, -0.5)), {x: boxes, s: scores})
+
+
 def test_non_max_suppression_takes_tensors_and_keeps_none_of_none():
     boxes, scores = np.zeros((1, 4, 4), "float32"), np.zeros((1, 1, 4), "float32")
     n = te.dim("n", 1, 99)

@@ -109,3 +109,54 @@ def test_mistakes_of_a_program():
         (y,) = te.loops(program, [x], [(3,)], ["float32"])
         with pytest.raises(tl.LowerError, match=text):
             tl.compile([x, y])
+
+
+@te.loop_program("test.at_most", lambda x: [_at_most(x)])
+def at_most(b, given, made):
+    """The sum of the first five positive elements, each condition in the block of one that it makes false
+    while that runs; and how often eight neighbours, added at once, exceed that of all before."""
+    (x,), (out,) = given, made
+    left, total, best = b.cell("left", "int64", 5), b.cell("total", "int64", 0), b.cell("best", "int64", 0)
+    with b.when(left.value > 0), b.loop("i", x.shape[0]) as i, b.when(te.all(left.value > 0, x[i] > 0)):
+        left.set(left.value - 1)
+        total.set(total.value + x[i])
+        with b.when(left.value > 0):
+            x_left = b.let("x_left", left.value)
+            total.set(total.value + te.min(x_left, 0))
+    with (
+        b.loop("block", x.shape[0] // 8) as block,
+        b.when(best.value < 10),
+        b.loop("k", 8, block * 8, vector=True) as k,
+    ):
+        best.set(te.max(best.value, x[k]))
+    count = b.cell("count", "int64", left.value)
+    with b.loop("k", count.value):
+        count.set(count.value + 1)
+    out[0], out[1], out[2] = total.value, best.value, count.value
+
+
+def _at_most(x):
+    first, best = [v for v in x if v > 0][:5], 0
+    for block in range(len(x) // 8):
+        best = max(best, *x[block * 8 : block * 8 + 8]) if best < 10 else best
+    return np.array([sum(first), best, 2 * (5 - len(first))])
+
+
+@pytest.mark.parametrize("size", [0, 7, 8, 40, te.var("n")], ids=str)
+def test_conditions_are_tested_again_where_what_they_read_has_changed(size):
+    x = te.placeholder((size,), "int64", name="x")
+    outs = te.loops(at_most, [x], [(3,)], ["int64"])
+    s = te.create_schedule([outs[0].op])
+    for count in [size] if isinstance(size, int) else [0, 3, 9, 50]:
+        a = np.random.default_rng(count).integers(-9, 14, count)
+        want, out = _at_most(a), np.zeros(3, "int64")
+        assert np.array_equal(tl.build(s, [x, *outs])(a), want)
+        interpret(tl.lower(s, [x, *outs]), a, out)
+        assert np.array_equal(out, want)
+
+
+def test_a_vector_loop_is_done_at_once():
+    x = te.placeholder((40,), "int64", name="x")
+    outs = te.loops(at_most, [x], [(3,)], ["int64"])
+    text = str(tl.lower(te.create_schedule([outs[0].op]), [x, *outs]))
+    assert "max(x[block*8 : block*8 + 8])" in text
