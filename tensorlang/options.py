@@ -79,8 +79,8 @@ def isolate() -> bool:
 
 
 def cost_table() -> str | None:
-    """``TENSORLANG_COST``: the file with this machine's table of costs, or ``generic`` for the one that comes
-    with the package; None when it is not set."""
+    """``TENSORLANG_COST``: the file with this machine's table of costs, or ``generic`` for the one that is
+    the same for all processors; None when it is not set."""
     return os.environ.get("TENSORLANG_COST", "").strip() or None
 
 

@@ -1,9 +1,9 @@
 """Which table of costs counts for a target, and why. Knows targets, files and the order of places; measures
 nothing.
 
-In this order, for this machine: what ``TENSORLANG_COST`` names (a file, or ``generic``); the table that
-``python -m tensorlang calibrate`` has saved; the generic one. For other machines it is the generic one. A
-process reads each file once: the same table, the same schedule.
+In this order: for this machine, what ``TENSORLANG_COST`` names (a file, or ``generic``), then the table that
+``python -m tensorlang calibrate`` has saved; the table that comes with the package for a processor of that
+name (``cost_known``); the generic one. A process reads each file once: the same table, the same schedule.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..errors import TensorLangError
 from ..options import cost_table
 from ..target import Target
 from .cost import ROOFLINE, Cost
+from .cost_known import KNOWN
 
 GENERIC = "generic"
 _generic: ContextVar[bool] = ContextVar("generic", default=False)
@@ -37,12 +38,16 @@ def costs_text(target: Target) -> str:
 def chosen(target: Target) -> tuple[Cost, str]:
     """The table for a target, and where it comes from."""
     named = cost_table()
-    if named == GENERIC or _generic.get() or not target.is_host:
+    if named == GENERIC or _generic.get():
         return ROOFLINE, GENERIC
-    if named is not None:
-        return _read(named, f"TENSORLANG_COST={named}"), f"TENSORLANG_COST={named}"
-    path = saved_at(target.mcpu)
-    return (_read(path, path), f"measured here ({path})") if _is_there(path) else (ROOFLINE, GENERIC)
+    if target.is_host:
+        if named is not None:
+            return _read(named, f"TENSORLANG_COST={named}"), f"TENSORLANG_COST={named}"
+        path = saved_at(target.mcpu)
+        if _is_there(path):
+            return _read(path, path), f"measured here ({path})"
+    shipped = KNOWN.get(target.mcpu)
+    return (ROOFLINE, GENERIC) if shipped is None else (shipped, f"those of {target.mcpu}")
 
 
 @contextlib.contextmanager

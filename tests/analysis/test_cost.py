@@ -10,6 +10,7 @@ from autosched.tiers.keys import Environment
 from tensorlang import calibrate, te
 from tensorlang.__main__ import main
 from tensorlang.analysis import ROOFLINE, Cost, cost_of, cost_tables, costs_text
+from tensorlang.analysis.cost_known import KNOWN
 from tensorlang.recipes import default_schedule
 
 
@@ -60,13 +61,34 @@ def test_the_table_of_this_machine_decides(tmp_path, monkeypatch) -> None:
         default_schedule(doubled(4096))
 
 
+def test_processors_of_known_names_have_tables_of_their_own(monkeypatch) -> None:
+    """Every name is one of LLVM's, so that a target can have it; the rows keep their names in explanations."""
+    targets = {cpu: tl.Target.parse(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}") for cpu in KNOWN}
+    haswell, other = targets["haswell"], tl.Target.parse("llvm -mtriple=x86_64-linux-gnu -mcpu=znver1")
+    assert cost_of(haswell) == ROOFLINE, "the tests go by the generic table"
+    monkeypatch.delenv("TENSORLANG_COST")
+    monkeypatch.setattr(cost_tables, "_is_there", lambda path: False)
+    assert {cpu: cost_of(target) for cpu, target in targets.items()} == KNOWN
+    assert costs_text(haswell) == f"costs {KNOWN['haswell'].digest}, those of haswell"
+    assert cost_of(haswell).chains == 10 and cost_of(other) == ROOFLINE
+
+
 def test_numbers_have_the_two_digits_that_are_known() -> None:
-    table = calibrate.table_of(2.5e-7, 3.6e-11, 6.2e-12, 2)
-    assert (table.start, table.thread, table.product) == (870, 28000, 5.8)
-    assert table == calibrate.table_of(2.501e-7, 3.6e-11, 6.201e-12, 2)
-    slow = calibrate.table_of(2.5e-6, 3.6e-11, 6.2e-12, 2)
+    table = calibrate.table_of(2.1e-7, 7.1e-6, 9.8e-11, 6.1e-12, 16, 2)
+    assert (table.start, table.thread, table.product) == (6300, 54000, 16.0)
+    assert table == calibrate.table_of(2.1001e-7, 7.1e-6, 9.8e-11, 6.1001e-12, 16, 2)
+    slow = calibrate.table_of(2.1e-6, 7.1e-5, 9.8e-11, 6.1e-12, 16, 2)
     assert slow.thread == 10 * table.thread and slow.product == table.product
     assert Cost.from_json(slow.to_json()) == slow
+
+
+@pytest.mark.parametrize("cores", [2, 3, 64])
+@pytest.mark.parametrize(("awake", "asleep"), [(1.0, 1.0), (0.2, 7.0), (0.5, 500.0)])
+def test_a_loop_is_shared_where_sleeping_threads_cost_what_others_gain(awake, asleep, cores) -> None:
+    work = calibrate.worth_sharing(awake, asleep, cores)
+    gain, loss = work / (work / cores + awake), (work / cores + asleep) / work
+    assert gain == pytest.approx(loss) and gain >= 1
+    assert work >= calibrate.worth_sharing(awake, awake, cores), "waking a thread counts"
 
 
 def test_calibrate_saves_where_schedules_look(tmp_path, monkeypatch, capsys) -> None:
