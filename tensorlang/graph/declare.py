@@ -21,7 +21,7 @@ from ..expr import make
 from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import rewrite, substitute, variables
 from ..ops import tags
-from ..te import Tensor, compute, dim, placeholder
+from ..te import Tensor, cast, compute, dim, placeholder
 from ..te.graph import inputs as te_inputs
 from ..te.graph import variables_of
 from .graph import Node, Value
@@ -118,9 +118,12 @@ class _Region:
         if v.data.size == 1 and v.data.dtype.kind in "biuf":
             number = v.data.reshape(()).item()
             return compute(v.shape, lambda *_: make.const(number, v.dtype), name="c")
-        t = placeholder(v.shape, v.dtype, f"w{len(self.constants)}")
+        kind = str(v.stored.dtype)
+        t = placeholder(v.shape, kind, f"w{len(self.constants)}")
         self.constants.append((v, t))
-        return t
+        return (
+            t if v.dtype == t.dtype else compute(v.shape, lambda *at: cast(v.dtype.name, t[at]), name="wide")
+        )
 
     def _size(self, e: Expr) -> Expr:
         """A size of an input in the region: a number, what is known to be as large, or a dim of its own."""

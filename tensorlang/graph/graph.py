@@ -24,6 +24,7 @@ from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
 from ..te import Tensor, dim, placeholder
 from ..te.axis import checked_name
+from .narrow import narrowest
 
 Function = Callable[..., Any]
 
@@ -36,7 +37,7 @@ class Value:
     values that follow from sizes: an array of numbers and expressions, in place of elements nobody has yet.
     """
 
-    __slots__ = ("_tensor", "data", "dtype", "known", "name", "node", "shape")
+    __slots__ = ("_stored", "_tensor", "data", "dtype", "known", "name", "node", "shape")
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Value:
         self.data = data
         self.known = known
         self._tensor: Tensor | None = None
+        self._stored: np.ndarray | None = None
 
     @property
     def ndim(self) -> int:
@@ -65,6 +67,14 @@ class Value:
         if self._tensor is None:
             self._tensor = placeholder(self.shape, self.dtype, "v")
         return self._tensor
+
+    @property
+    def stored(self) -> np.ndarray:
+        """The elements of a constant as kernels hold them: in a narrower type that has each of them."""
+        if self._stored is None:
+            assert self.data is not None
+            self._stored = narrowest(np.asarray(self.data))
+        return self._stored
 
     def resize(self, shape: Sequence[Expr]) -> None:
         """Other expressions of the same sizes."""

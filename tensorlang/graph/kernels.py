@@ -146,7 +146,7 @@ class Compiler:
 
     def _kernel(self, region: Region, d: Declared, code: KernelCode) -> Kernel:
         sizes = list(d.dims.values())
-        constants = code.packed([np.asarray(v.data) for v, _ in d.constants])
+        constants = code.packed([v.stored for v, _ in d.constants])
         slots = [sizes[i] for i in code.places]
         outputs = [*region.outputs, *_workspaces(region, code.signature, slots)]
         return Kernel(region, code, d.inputs, outputs, constants, slots)

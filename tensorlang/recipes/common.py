@@ -6,7 +6,7 @@ from __future__ import annotations
 from ..analysis import constant, cost_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import IterVar
+from ..te import IterVar, Tensor
 
 
 def size(axis: IterVar) -> int | None:
@@ -26,6 +26,12 @@ def in_registers(s: Schedule, stage: Stage) -> None:
     """Give a stage local memory, whose small arrays become registers, where the schedule allows it."""
     if stage.state.scope != "local" and s.can("set_scope", stage.name, "local"):
         stage.set_scope("local")
+
+
+def converts(tensor: Tensor, target: Target) -> bool:
+    """Whether elements of a type narrower than what they are summed in become wide by one or two
+    instructions for a vector. float16 does where the processor knows it."""
+    return target.has_half or tensor.dtype.name != "float16"
 
 
 def stream_stores(stage: Stage, loop: IterVar, target: Target) -> None:

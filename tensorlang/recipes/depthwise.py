@@ -17,6 +17,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from .common import in_registers, size, work
 from .conv import padding_of, rows_in_vectors
+from .nests import wide_ahead
 
 REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the other pools
 # that are written out, where a stride leaves out no more than every second pixel. Measured, 7 × 7 of 56 × 56:
@@ -63,6 +64,7 @@ def _image(inside: Stage) -> Tensor | None:
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute ``inside`` in tiles of rows × a vector of ``out``, which has its shape and reads it at its own
     place."""
+    wide_ahead(s, inside, constants)
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     iterations = work(inside)
     own, places = inside.op.axis, len(inside.op.reduce_axis)

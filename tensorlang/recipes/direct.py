@@ -14,6 +14,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from .common import in_registers, share_out, size, work
 from .conv import padding_of, rows_in_vectors
+from .pointwise import pack_outputs
 
 # output rows that get their margin together: more want a larger cache, fewer copy more rows twice. Measured
 # at 96 channels of 160 × 160: twice as fast as with a margin around the whole image
@@ -47,6 +48,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     high, vectors = _tile(conv, target)
     images, (o, *rows, x) = list(out.op.axis[:batch]), out.op.axis[batch:]
     padded = padding_of(s, conv.data) if rows else None
+    weight = _widened(s, inside, conv, high, lanes, constants)
     # vectors are counted: a last tile of fewer has a body of its own, instead of lanes that are all masked
     block, oi = out.split(o, high)
     xq, lane = out.split(x, lanes)
@@ -64,10 +66,22 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     out.unroll(vector)
     out.vectorize(lane)
     _sum(s, inside, conv, out, block, lanes)
+    if weight is not None:
+        weight.compute_at(out, shared[-1])
     if padded is not None:
         padded.compute_at(out, shared[-1])
         rows_in_vectors(padded, lanes)
     share_out(out, shared, iterations, target)
+
+
+def _widened(
+    s: Schedule, inside: Stage, conv: Conv, high: int, lanes: int, constants: Sequence[Tensor]
+) -> Stage | None:
+    """A copy of a narrower weight in the type of the sums, whose elements are used one by one; None where
+    it has that type."""
+    if conv.weight.dtype == inside.op.body[0].dtype or not any(t is conv.weight for t in constants):
+        return None
+    return pack_outputs(s, inside, conv, high, lanes, constants)
 
 
 def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lanes: int) -> None:

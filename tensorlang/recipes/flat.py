@@ -21,7 +21,7 @@ from ..te import Tensor
 from .common import in_registers, share_out, size, work
 from .conv import by_phase, depth, padding_of, rows_in_vectors, time_by_pixel
 from .gemm import tile_for, time_of
-from .nests import pack
+from .pointwise import pack_outputs, wide_or_packed
 
 CROSSING = 1.08  # times as long takes a tile whose vectors cross lines of the cache, as taps beside taps do
 # of each element of the image: with its margin, and row behind row; the same where a stride picks elements
@@ -48,8 +48,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     conv = conv_of(inside.op)
     if conv is None or not conv.batch or conv.images == 0 or len(conv.sizes) < 2 or 0 in conv.sizes:
         return False
-    if conv.data.dtype != inside.op.body[0].dtype or conv.weight.dtype != conv.data.dtype:
-        return False  # narrower types, which a copy of the image makes wide once
+    if not wide_or_packed(conv, inside, target, constants):
+        return False
     found = plan(conv, target)
     return found.places > 1 and found.time <= time_by_pixel(conv, target)
 
@@ -93,9 +93,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     conv = conv_of(inside.op)
     assert conv is not None
     p, lanes, iterations = plan(conv, target), target.vector_lanes(conv.data.dtype), work(inside)
-    if any(t is conv.weight for t in constants):
-        deep = (conv.channels, *conv.taps)
-        pack(s, inside, conv.weight, conv.weight_axes, conv.outputs, p.high, deep=deep)
+    weight = pack_outputs(s, inside, conv, p.high, lanes, constants)
     margin, image = _image(s, conv, inside, p)
 
     def behind_each_other(*at: Any) -> list[Any]:
@@ -117,6 +115,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     out.reorder(*shared, block, oi, yi, xo, xi)
     out.vectorize(xi)
     inside.compute_at(out, block)
+    if weight is not None:
+        weight.compute_at(out, block)
     *around, so, sp = inside.op.axis
     sv, lane = inside.split(sp, lanes)
     tile, vector = inside.split(sv, p.vectors)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..analysis import reads_of
+from ..analysis import constant, reads_of
 from ..errors import ScheduleError
 from ..schedule import Schedule, Stage
 from ..te import Expr, IterVar, Tensor
@@ -159,6 +159,36 @@ def pack(
 
     copy.transform_layout(layout)
     return copy
+
+
+def widen(s: Schedule, inside: Stage, packed: Stage, deep: int, lanes: int) -> Stage:
+    """A copy in the type of the sums of a few panels, which the last ``deep`` dimensions of a narrower
+    operand that is packed hold: its elements are converted by whole vectors, and not each where it is
+    used."""
+    sizes = [constant(a.extent) for a in packed.op.axis]
+    long = [d for d in range(len(sizes) - deep, len(sizes)) if sizes[d] != 1] or [len(sizes) - 1]
+
+    def in_line(*at: Any) -> list[Any]:
+        total = at[long[0]]
+        for d in long[1:]:
+            total = total * sizes[d] + at[d]
+        return [*[i for d, i in enumerate(at) if d not in long], total]
+
+    packed.transform_layout(in_line)
+    copy = s[s.cache_read(packed.op.outputs[0], "global", [inside.name], inside.op.body[0].dtype.name)]
+    _, lane = copy.split(copy.op.axis[-1], lanes)
+    copy.vectorize(lane)
+    return copy
+
+
+def wide_ahead(s: Schedule, inside: Stage, constants: Sequence[Tensor]) -> None:
+    """Let a reduction whose recipe uses elements one by one, and has no place where many of them are made
+    wide together, read copies of narrower constants in the type of its sums: computed ahead, they cost the
+    memory and no time."""
+    kind = inside.op.body[0].dtype
+    for t in dict.fromkeys(inside.op.input_tensors):
+        if any(t is c for c in constants) and t.dtype != kind and kind.holds(t.dtype):
+            s.cache_read(t, "global", [inside.name], kind.name)
 
 
 def lines_at_once(depth: int | None) -> int:

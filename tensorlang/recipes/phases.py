@@ -16,6 +16,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .common import in_registers, share_out, size, work
+from .nests import wide_ahead
 
 MOST_PHASES = 9  # of the last axis in a tile
 SPARE = 4  # registers for what is read
@@ -37,6 +38,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute ``inside`` in tiles of channels × phases × a vector of ``out``, which has its shape and reads
     it at its own place."""
+    wide_ahead(s, inside, constants)
     phases = phases_of(inside.op)
     strides = [phases.get(a) for a in inside.op.axis]
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)

@@ -74,12 +74,12 @@ class CacheRead(Primitive):
             if self.dtype not in KNOWN:
                 return refuse(
                     f"dtype {self.dtype!r} is not known",
-                    legal=", ".join(t for t in KNOWN if _holds(dtype(t), kind)),
+                    legal=", ".join(t for t in KNOWN if dtype(t).holds(kind)),
                 )
-            if not _holds(dtype(self.dtype), kind):
+            if not dtype(self.dtype).holds(kind):
                 return refuse(
                     f"{self.dtype} does not hold every value of {kind}",
-                    legal=lambda: ", ".join(t for t in KNOWN if _holds(dtype(t), kind)),
+                    legal=lambda: ", ".join(t for t in KNOWN if dtype(t).holds(kind)),
                 )
         return YES
 
@@ -181,18 +181,6 @@ class CacheRead(Primitive):
 
 def _readers(state: ScheduleState, name: str) -> str:
     return "readers: " + (", ".join(r.name for r in state.readers(name)) or "none")
-
-
-def _holds(wide: DType, narrow: DType) -> bool:
-    """Whether each value of one type is a value of the other."""
-    if wide is narrow:
-        return True
-    if wide.is_float and narrow.is_float:
-        return wide.bits > narrow.bits
-    if not (wide.is_int and narrow.is_int):
-        return False
-    (lo, hi), (low, high) = wide.limits(), narrow.limits()
-    return lo <= low and high <= hi
 
 
 def cache_name(tensor: str, scope: str) -> str:
