@@ -209,7 +209,7 @@ class StageState:
     before a change of layout. ``shares`` are the tensors whose memory its outputs are (parts of a scan);
     ``within`` is the scan it runs inside. ``double`` says that it is computed one iteration ahead, into two
     copies of its memory. ``in_part``: at root it computes what is read and no more, for the whole is not
-    there (see ScanOp.in_part)."""
+    there (see ScanOp.in_part). ``names`` are those that its loops ever had, once someone asked (``used``)."""
 
     name: str
     op: Operation
@@ -231,6 +231,7 @@ class StageState:
     within: str | None = None
     double: bool = False
     in_part: bool = False
+    names: frozenset[str] | None = None
 
     @property
     def key(self) -> Operation:
@@ -285,6 +286,14 @@ class StageState:
             return ()
         made = [c for r in self.relations for c in r.children]
         return (*self.op.axis, *self.op.reduce_axis, *made)
+
+    def used(self) -> frozenset[str]:
+        """The names its loops ever had."""
+        if self.names is None:
+            # looked up once: hundreds of splits of one loop would each look through all loops made before
+            object.__setattr__(self, "names", frozenset([iv.name for iv in self.all_loops()]))
+        assert self.names is not None
+        return self.names
 
     def loop(self, name: str) -> IterVar | None:
         """The loop or axis of that name."""
@@ -564,5 +573,7 @@ def spaced(order: Sequence[str]) -> dict[str, int]:
 
 
 def change(stage: StageState, **fields: Any) -> StageState:
-    """A copy with other fields."""
+    """A copy with other fields; what its loops were called is told again, or is looked up when asked for."""
+    if "relations" in fields or "op" in fields:
+        fields.setdefault("names", None)
     return replace(stage, **fields)

@@ -55,17 +55,14 @@ class IterVar(Operators):
     ``declared`` is the range as it was written, where it is not the same for all elements (``dom`` is the
     largest then)."""
 
-    __slots__ = ("__weakref__", "declared", "dom", "kind", "var")
+    __slots__ = ("__weakref__", "declared", "dom", "kind", "name", "var")
 
     def __init__(self, var: Var, dom: tuple[Expr, Expr] | None, kind: str = DATA) -> None:
         self.var = var
+        self.name = var.name  # loops are looked for by name in lists of hundreds
         self.dom = None if dom is None else Range(*dom)
         self.declared: Range | None = None
         self.kind = kind
-
-    @property
-    def name(self) -> str:
-        return self.var.name
 
     @property
     def dtype(self) -> DType:
@@ -327,7 +324,7 @@ def tell_apart(axes: Sequence[IterVar]) -> None:
         if a.name in seen:
             sort_key(a.var)
             # where it stands in sums is settled: expressions that hold it were put in order by its first name
-            a.var.name = names.fresh(a.name)
+            a.name = a.var.name = names.fresh(a.name)
         seen.add(a.name)
 
 

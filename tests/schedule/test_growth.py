@@ -125,3 +125,21 @@ def test_names_of_loops_stay_short():
     assert len(set(names)) == len(names) and max(map(len, names)) <= 2 * 256
     again = s.fresh().replay(s.trace)
     assert [iv.name for iv in again[tensors[-1]].all_iter_vars] == names
+
+
+def test_names_of_loops_are_looked_up_once(monkeypatch):
+    """Hundreds of splits and fusions of one loop do not look through all the loops before them each time, and
+    what a stage knows of its names is what it would find by looking, also in schedules that part."""
+    s = te.create_schedule(chain(1)[-1].op)
+    stage = s["t0"]
+    loop = stage.op.axis[0]
+    looked = counted(monkeypatch, type(stage.state), "all_loops")
+    for _ in range(40):
+        loop = stage.fuse(*stage.split(loop, factor=2))
+    assert len(looked) <= 2
+    other = s.copy()
+    other["t0"].split(other["t0"].op.axis[1], factor=4)
+    stage.split(loop, factor=4)
+    s.cache_write("t0", "local")
+    for st in (*s.stages, *other.stages):
+        assert st.state.used() == {iv.name for iv in st.state.all_loops()}

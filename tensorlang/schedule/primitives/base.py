@@ -224,11 +224,10 @@ LONGEST_NAME = 256
 
 def fresh_loop_name(stage: StageState, preferred: str) -> str:
     """A loop name the stage has never used."""
-    used = {iv.name for iv in stage.all_loops()}
     if len(preferred) <= LONGEST_NAME:
-        return free_name(preferred, used)
+        return free_name(preferred, stage.used())
     short = f"{preferred.partition('.')[0]}.{preferred.rpartition('.')[2]}"
-    return free_name(short, used | {short}, len(stage.relations))
+    return free_name(short, stage.used() | {short}, len(stage.relations))
 
 
 def renamed(state: ScheduleState, stage: str, now: dict[str, str]) -> list[StageState]:

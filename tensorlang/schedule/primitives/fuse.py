@@ -102,6 +102,7 @@ class Fuse(Primitive):
                 st,
                 leaves=(*st.leaves[:p], both, *st.leaves[p + 2 :]),
                 relations=(*st.relations, FuseRelation(fused, iv, both)),
+                names=st.used() | {name},
                 init_at=gone.get(st.init_at or "", st.init_at),
                 pragmas=_noted(st, fused, iv, both),
                 prefetches=tuple((t, gone.get(loop, loop), n) for t, loop, n in st.prefetches),

@@ -113,6 +113,7 @@ class Split(Primitive):
             st,
             leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1 :]),
             relations=(*st.relations, rel),
+            names=st.used() | {outer.name, inner.name},
             init_at=outer.name if st.init_at == parent.name else st.init_at,
             pragmas={outer if iv is parent else iv: said for iv, said in st.pragmas.items()},
             prefetches=tuple(
