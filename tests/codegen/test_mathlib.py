@@ -186,7 +186,7 @@ TARGETS = [
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_function_compiles_for_other_machines(target: str) -> None:
     """All functions in one kernel each for float32 and float64, in the lanes of the machine; ours call libm
-    in rare lanes of float64 only."""
+    in rare lanes only: of remainders, and of float64."""
     for t, lanes in (("float32", 8), ("float64", 4)):
         names = [n for n in FLOATS if ROWS[n].own is not None and (t == "float32" or ROWS[n].double)]
         a, b, out = buffer("A", t, 64), buffer("B", t, 64), buffer("C", t, len(names), 64)
@@ -207,7 +207,7 @@ def test_every_function_compiles_for_other_machines(target: str) -> None:
             for line in code.optimised_ll.splitlines()
             if line.startswith("declare") and "@llvm" not in line
         }
-        assert called <= (set() if t == "float32" else {"sin", "cos"}), called
+        assert called <= ({"fmodf"} if t == "float32" else {"sin", "cos", "fmod"}), called
 
 
 def test_a_call_in_front_of_a_loop_is_right_where_its_argument_is_rare() -> None:
@@ -275,3 +275,28 @@ def test_the_mode_is_chosen_where_a_kernel_is_built() -> None:
     assert "sinf" not in tl.compile([A, B]).get_source("ll")
     with pytest.raises(LowerError, match=r"(?s)math='quick'.*default, precise"):
         tl.compile([A, B], math="quick")
+
+
+@pytest.mark.parametrize("t", ["float32", "float64"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_remainders_are_exact(t: str, lanes: int) -> None:
+    """Of quotients on both sides of integers, of all sizes, subnormal and infinite; zeros with their sign."""
+    rng = np.random.default_rng(3)
+    b = (rng.uniform(1, 2, N) * 2.0 ** rng.uniform(-140, 90, N)).astype(t)
+    near = np.rint(2.0 ** rng.uniform(0, 7, N)).astype(t) * b
+    near = np.where(rng.random(N) < 0.3, 2.0**20 * near, near).astype(t)
+    for a in (near, np.nextafter(near, np.inf, dtype=t), -np.nextafter(near, 0, dtype=t), *inputs("fmod", t)):
+        for y in (b, -b, inputs("fmod", t)[1]):
+            with np.errstate(all="ignore"):
+                want = np.fmod(a, y)
+            got = evaluate("fmod", t, lanes, [a, y])
+            np.testing.assert_array_equal(got, want)
+            np.testing.assert_array_equal(np.signbit(got[want == 0]), np.signbit(want[want == 0]))
+
+
+def test_remainders_of_vectors_call_the_library_in_rare_lanes_only() -> None:
+    for t, name in (("float32", "fmodf"), ("float64", "fmod")):
+        A, B = te.placeholder((256,), t, name="A"), te.placeholder((256,), t, name="B")
+        text = tl.compile([A, B, tl.ops.mod(A, B)], "llvm -mcpu=skylake-avx512").get_source("ll")
+        calls = [f for f in text.split("define ")[1:] if f"@{name}(" in f.split("declare ")[0]]
+        assert len(calls) == 1 and "_fmod_far" in calls[0].split("{")[0]

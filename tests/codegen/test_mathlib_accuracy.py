@@ -158,7 +158,7 @@ def double_arguments(name: str) -> list[tuple[np.ndarray, ...]]:
             [5e-324, -5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1.1e-308],
         ]
     )
-    if name == "pow":
+    if TABLE[name].arity == 2:
         a = 1 + rng.uniform(-0.3, 0.5, CHUNK) * 2.0 ** rng.uniform(-40, 0, CHUNK)
         wide = np.exp(rng.uniform(-700, 700, CHUNK))
         both = [

@@ -8,6 +8,7 @@ from ....core.dtype import FLOAT32, DType
 from .. import convert, types
 from ..emitter import Emitter
 from .kit import Kit, Num
+from .libm import lanewise
 
 Operands = tuple[str, ...]
 
@@ -127,3 +128,27 @@ def ldexp(m: Kit, x: Num, n: Num) -> Num:
     floats, words = types.mangle(m.element, m.lanes), types.mangle("i32", m.lanes)
     whole = m.em.call(word, f"llvm.fptosi.sat.{words}.{floats}", (vector, n.operand))
     return Num(m, "f", m.em.call(vector, f"llvm.ldexp.{floats}.{words}", (vector, x.operand), (word, whole)))
+
+
+def fmod(m: Kit, x: Num, y: Num) -> Num:
+    """``x`` less ``y`` times the integer part of ``x / y``, exact. A rounded quotient is never below the true
+    one's integer part, and at most one above, which a negative rest tells; the rest is a multiple of the last
+    place of ``y`` and smaller than ``y``, so fma gives it exactly. Where quotients are no longer all the
+    integers there are, the C library counts on."""
+    a, b = m.abs(x), m.abs(y)
+    quotient = a / b
+    whole = m.trunc(quotient)
+    if m.em.target.has_fma:
+        rest = m.fma(-whole, b, a)
+    elif m.bits == 32:
+        rest = m.narrow(m.wide(a) - m.wide(whole) * m.wide(b))
+    else:
+        return lanewise(m, "fmod", x, y)
+    rest = m.select(rest < 0.0, rest + b, rest)
+    rest = m.copysign(m.select(a < b, a, rest), x)
+    rare = (quotient > 2.0**m.format.fraction) & (a < float("inf")) & (b > 0.0)
+    return m.repaired(rest, rare, _fmod_far, x, y)
+
+
+def _fmod_far(m: Kit, x: Num, y: Num) -> Num:
+    return lanewise(m, "fmod", x, y)

@@ -231,9 +231,13 @@ class Kit:
     def sqrt(self, x: Num) -> Num:
         return self._call("sqrt", x)
 
+    def trunc(self, x: Num) -> Num:
+        """Rounded towards zero."""
+        return self._call("trunc", x)
+
     def integral(self, x: Num) -> Num:
         """Whether it is an integer or infinite."""
-        return self._call("trunc", x).same(x)
+        return self.trunc(x).same(x)
 
     def copysign(self, size: Num, sign: Num) -> Num:
         return self._call("copysign", size, sign)

@@ -72,7 +72,7 @@ ROWS: dict[str, Row] = {
     "nearbyint": Row(llvm="rint", ulp=0),
     "abs": Row(exact=exact.absolute, ulp=0),
     "pow": Row(own=power.pow, double=True, libm="pow", ulp=4),
-    "fmod": Row(libm="fmod", ulp=0),
+    "fmod": Row(own=exact.fmod, double=True, libm="fmod", ulp=0),
     "atan2": Row(own=inverse.atan2, libm="atan2", ulp=2),
     "hypot": Row(own=inverse.hypot, libm="hypot"),
     "copysign": Row(llvm="copysign", ulp=0),
