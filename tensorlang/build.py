@@ -248,7 +248,7 @@ def build(
         return _module(given(hooks), where, math, times, [], load, given, (None, ()))
     if args is None:
         raise LowerError("build: the arguments are missing", try_="tl.build(s, [A, B, C])")
-    values = _values(schedule, args, constants or {})
+    values = _values(schedule, args, _mapping(constants))
     lowered = partial(
         _lowered,
         schedule,
@@ -383,13 +383,16 @@ class _Tools:
         )
 
 
+def _mapping(constants: Mapping[Tensor, Any] | None) -> Mapping[Tensor, Any]:
+    """The constants, by their tensors. Raises LowerError for anything but a mapping."""
+    if constants is None or isinstance(constants, Mapping):
+        return constants or {}
+    raise LowerError("build: constants is no mapping", try_="constants={W: array} with W = te.placeholder(…)")
+
+
 def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
     """The arrays of constants, checked against their declarations."""
     out: dict[Tensor, Any] = {}
-    if not isinstance(constants, Mapping):
-        raise LowerError(
-            "build: constants is no mapping", try_="constants={W: array} with W = te.placeholder(…)"
-        )
     for t, value in constants.items():
         if not isinstance(t, Tensor):
             raise LowerError(
@@ -404,7 +407,7 @@ def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> 
             and (array.shape != wanted or array.dtype != t.dtype.to_numpy())
         ):
             raise LowerError(
-                f"constant `{t.name}` is {array.dtype}{list(array.shape)}",
+                f"constant `{t.name}` is {array.dtype.name}{list(array.shape)}",
                 because=f"it is declared as {t.dtype}{[n or 0 for n in wanted]}",
                 try_="an array of that shape and dtype",
             )
@@ -530,7 +533,9 @@ def compile(
     if not isinstance(args, list | tuple):
         raise LowerError(
             f"compile({getattr(args, 'name', type(args).__name__)}): the arguments are no list",
-            try_="tl.compile([A, B, C])",
+            try_=f"{getattr(args, 'name', 'model')}.compile()"
+            if hasattr(args, "compile")
+            else "tl.compile([A, B, C])",
         )
     wanted = (
         [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)]
@@ -542,9 +547,10 @@ def compile(
             "compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute"
         )
     where = as_target(target)
+    given = _mapping(constants)
     with _uncollected():
         with _depth("compile"):
-            schedule = _default(wanted, where, constants=list(constants or {}))
+            schedule = _default(wanted, where, constants=list(given))
         return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants, math=math)
 
 

@@ -31,6 +31,7 @@ OF_PACKAGE: Mapping[type[TensorLangError], tuple[str, ...]] = {
     TensorLangError: (
         "load",
         "load_onnx",
+        "load_torch",
         "num_threads",
         "onnx_op",
         "plan_workspace",

@@ -23,7 +23,7 @@ __all__ = ["Device", "NDArray", "array", "cpu", "device", "empty"]
 
 
 def cpu(dev_id: int = 0) -> Device:
-    """The CPU.
+    """The CPU as a device, TVM's word for where arrays lie and kernels run; there is no other.
 
     >>> tl.cpu()
     cpu(0)

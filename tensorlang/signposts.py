@@ -148,3 +148,28 @@ MODULE = {
     "get_output": "a kernel returns its output; f(a, b)",
     "source": "f.get_source('ir')",
 }
+
+_ONE = "an engine is a function; engine(x), or engine.run({'x': x}) by names"
+ENGINE = {
+    "forward": _ONE,
+    "predict": _ONE,
+    "infer": _ONE,
+    "execute": _ONE,
+    "invoke": _ONE,
+    "evaluate": "engine.benchmark(x), engine.profile(x)",
+    "time": "engine.benchmark(x)",
+    "time_evaluator": "engine.benchmark(x)",
+    "inputs": "repr(engine) names them",
+    "outputs": "engine.output_names",
+    "input_names": "repr(engine) names them",
+    "get_inputs": "repr(engine) names them",
+    "get_outputs": "engine.output_names",
+    "set_input": "arrays are arguments; engine(x)",
+    "get_output": "outputs are returned; engine(x)",
+    "get_source": "an engine has machine code only; f.get_source('asm') of a tl.compile",
+    "dump": "engine.save('model.engine')",
+    "export_library": "engine.export('model.o') for C, engine.save('model.engine') for Python",
+    "to": _GPU,
+    "cuda": _GPU,
+    "eval": "an engine computes what was exported; engine(x)",
+}

@@ -9,7 +9,6 @@ from typing import Any
 
 OK, REFUSED, BUILD_ERROR, WRONG_ANSWER = "ok", "refused", "build_error", "wrong_answer"
 CRASH, TIMEOUT, OUT_OF_MEMORY, KILLED = "crash", "timeout", "out_of_memory", "killed"
-STATUSES = (OK, REFUSED, BUILD_ERROR, WRONG_ANSWER, CRASH, TIMEOUT, OUT_OF_MEMORY, KILLED)
 BUILT = "built"  # what a builder answers; never the end of a job
 
 

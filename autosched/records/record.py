@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import tensorlang as tl
-from tensorlang.boundary import answer
+from tensorlang.boundary import answer, guard, shown
 from tensorlang.entries import show
 
 VERSION = 1
@@ -18,6 +18,7 @@ VERSION = 1
 WORTH = 0.97
 LOOKING = " look"  # at the end of the name of a turn that only chose who was measured further
 OK, WRONG_ANSWER = "ok", "wrong_answer"
+STATUSES = (OK, "refused", "build_error", WRONG_ANSWER, "crash", "timeout", "out_of_memory", "killed")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -27,7 +28,8 @@ class Record:
     text, sampled values included; ``start`` marks the schedule that the search began with, which is kept
     unless another is clearly faster; ``names`` are those of the computation that the trace speaks of, in the
     order of ``te.serialize.form_and_names``, or none: those of whoever reads it; ``turn`` is one text for all
-    that was measured right after one another, and may be compared whatever the machine was like then."""
+    that was measured right after one another, and may be compared whatever the machine was like then. Raises
+    TensorLangError for another status, and where one of the first four is no text."""
 
     task: str
     target: str
@@ -45,6 +47,19 @@ class Record:
     start: bool = False
     names: tuple[str, ...] = ()
     turn: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("task", "target", "steps", "status"):
+            if not isinstance(getattr(self, name), str):
+                raise tl.TensorLangError(
+                    f"autosched.Record({name}={shown(getattr(self, name))}): text is needed",
+                    try_="autosched.RecordLog('records.jsonl') has the records of a file",
+                )
+        if self.status not in STATUSES:
+            raise tl.TensorLangError(
+                f"autosched.Record(status={self.status!r}): there is no such outcome",
+                legal=", ".join(STATUSES),
+            )
 
     @property
     def ok(self) -> bool:
@@ -93,6 +108,8 @@ class Record:
         missing = [n for n in ("task", "target", "steps", "status") if n not in values]
         if missing:
             raise ValueError(f"without {', '.join(missing)}")
+        if values["status"] not in STATUSES:
+            raise ValueError(f"the status {values['status'][:40]!r} is none")
         for name in ("build_seconds", "seconds", "when"):
             if not math.isfinite(values.get(name, 0.0)):
                 raise ValueError(f"{name} is {values[name]}")
@@ -165,5 +182,7 @@ def median_interval(times: Sequence[float]) -> tuple[float, float]:
     return ordered[low], ordered[n - 1 - low]
 
 
-answer(Record, "Record", {})  # not guarded: its readers tell lines of others by plain exceptions
+answer(Record, "Record", {})
+# its other methods are not guarded: readers of files tell lines of others by plain exceptions
+guard(Record, ("__init__",), "autosched.Record", tl.TensorLangError)
 show(Record, text="autosched.reporting.objects:record")

@@ -36,7 +36,7 @@ class Reads:
 
 
 def reads_of(op: ComputeOp) -> Reads:
-    """The reads of a compute."""
+    """The reads of a compute, in the order in which its expressions are written; one read twice is two."""
     everywhere, contiguous, plain = [], [], []
     for body in op.body:
         for node in preorder(body):

@@ -21,14 +21,15 @@ Amount = Expr | int
 
 
 def amount(value: Amount) -> Expr:
-    """An int or integer expression as an int64 one."""
+    """An int or integer expression as an int64 expression; an int becomes a literal."""
     if isinstance(value, int):
         return literal(value, INT64)
     return value if value.dtype is INT64 else make.cast(INT64, value)
 
 
 def times(*factors: Amount) -> Expr:
-    """The product."""
+    """The product of ints and integer expressions, in int64; literals are folded into one factor, and 0 takes
+    the place of all."""
     known, rest = 1, []
     for f in factors:
         n = const_int(f)
@@ -45,7 +46,7 @@ def times(*factors: Amount) -> Expr:
 
 
 def plus(*terms: Amount) -> Expr:
-    """The sum."""
+    """The sum of ints and integer expressions, in int64; literals are folded into one term."""
     known, rest = 0, []
     for t in terms:
         n = const_int(t)
@@ -69,27 +70,27 @@ def _two(cls: type[Binary], fold: Callable[[int, int], int], a: Amount, b: Amoun
 
 
 def minus(a: Amount, b: Amount) -> Expr:
-    """The difference."""
+    """The difference ``a - b`` in int64, which may be negative; of two literals a literal."""
     return _two(Sub, operator.sub, a, b)
 
 
 def least(a: Amount, b: Amount) -> Expr:
-    """The smaller."""
+    """The smaller of two amounts, in int64; of two literals a literal."""
     return _two(Min, min, a, b)
 
 
 def most(a: Amount, b: Amount) -> Expr:
-    """The larger."""
+    """The larger of two amounts, in int64; of two literals a literal."""
     return _two(Max, max, a, b)
 
 
 def quotient(a: Amount, b: Amount) -> Expr:
-    """``a / b`` rounded down."""
+    """``a / b`` rounded down, in int64; a divisor below 1 counts as 1."""
     return _divided(a, most(b, 1))
 
 
 def ceil_quotient(a: Amount, b: Amount) -> Expr:
-    """``a / b`` rounded up."""
+    """``a / b`` rounded up, in int64, of an ``a`` that is not negative; a divisor below 1 counts as 1."""
     b = most(b, 1)
     if isinstance(a, Expr) and const_int(b) == 1 and a.dtype is INT64:
         return a
@@ -101,13 +102,13 @@ def _divided(a: Amount, b: Expr) -> Expr:
 
 
 def absolute(a: Amount) -> Expr:
-    """The size of a number that may be negative."""
+    """The absolute value of an amount that may be negative, such as a stride, in int64."""
     n = const_int(a)
     return literal(abs(n), INT64) if n is not None else most(a, times(a, -1))
 
 
 def choose(a: Amount, limit: int, then: Amount, other: Amount) -> Expr:
-    """``then`` where ``a <= limit``, else ``other``."""
+    """``then`` where ``a <= limit``, else ``other``, in int64; decided at once where ``a`` is a literal."""
     cond = at_most(a, limit)
     if isinstance(cond, Const):
         return amount(then if cond.value else other)
@@ -121,7 +122,7 @@ def at_most(a: Amount, limit: int) -> Expr:
 
 
 def ratio(a: Amount, b: Amount) -> Expr:
-    """``a / b`` as a float64."""
+    """``a / b`` as a float64, not rounded; a divisor below 1 counts as 1."""
     x, y = _real(a), _real(most(b, 1))
     if isinstance(x, Const) and isinstance(y, Const):
         return make.const(float(x.value) / float(y.value), FLOAT64)

@@ -337,7 +337,7 @@ def truncmod(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def ceildiv(a: ExprLike, b: ExprLike) -> Expr:
-    """Smallest integer at least ``a / b``, for positive ``b``."""
+    """The least integer that is at least ``a / b``, ``b`` positive: how many tiles of ``b`` cover ``a``."""
     a, b = unify(a, b)
     return floordiv(sub(add(a, b), 1), b)
 
@@ -484,7 +484,9 @@ def _choice(cls: type[Any], name: str) -> Callable[[ExprLike, ExprLike, ExprLike
 
 
 select = _choice(Select, "select")
-select.__doc__ = "``a`` where ``cond`` else ``b``; both are evaluated."
+select.__doc__ = (
+    "``a`` where ``cond`` else ``b``; both are evaluated, and so may be vectors where ``cond`` is one."
+)
 if_then_else = _choice(IfThenElse, "if_then_else")
 if_then_else.__doc__ = (
     "``a`` where ``cond`` else ``b``; only the taken side is evaluated, so it may guard a read."

@@ -222,8 +222,10 @@ class Program:
     ) -> Any:
         """The result of ``fn(*tensors, **attrs)`` as a new value, or a tuple of them as ``fn`` returns one.
 
-        ``fn`` is an operator of ``tensorlang.ops`` or any function of te tensors. A result that is one of the
-        tensors given is that value itself. Raises DeclareError for what ``fn`` refuses.
+        ``fn`` is an operator of ``tensorlang.ops`` or any function of te tensors, ``lambda a, b:
+        ops.concatenate([a, b])``; what is no value of the graph goes by keyword, or into the function. A
+        result that is one of the tensors given is that value itself. Raises DeclareError for what ``fn``
+        refuses.
         """
         for n, v in enumerate(inputs):
             self._check_value(f"Graph.call({op or getattr(fn, '__name__', 'call')}): input {n}", v)
@@ -258,7 +260,11 @@ class Program:
             raise DeclareError(
                 f"{what} is {f'the tensor {v.name}' if isinstance(v, Tensor) else type(v).__name__}, "
                 "and no value of a graph",
-                try_="g.constant(array) for numbers, g.input(shape) for what is known at the call",
+                try_="values one by one, g.call(lambda a, b: ops.concatenate([a, b]), x, y)"
+                if isinstance(v, list | tuple)
+                else "g.call(lambda a: ops.einsum('ij->ji', a), x), where the function has the text"
+                if isinstance(v, str)
+                else "g.constant(array) for numbers, g.input(shape) for what is known at the call",
             )
 
     def _without_aliases(

@@ -13,6 +13,7 @@ from functools import reduce
 from typing import Any
 
 from .. import te
+from ..boundary import shown
 from ..core.dtype import DType
 from ..errors import DeclareError
 from ..expr import make
@@ -34,16 +35,30 @@ class Term:
     labels: Labels
 
 
-def einsum(subscripts: str, operands: Sequence[Tensor], out_dtype: str | DType | None = None) -> Tensor:
+def einsum(
+    subscripts: str, *operands: Tensor | Sequence[Tensor], out_dtype: str | DType | None = None
+) -> Tensor:
     """The sum over labels that the result does not name, of products of elements with equal labels.
 
-    ``ops.einsum("bij,bjk->bik", [x, y])`` multiplies matrices, ``"ii"`` is the trace, ``"ii->i"`` the
+    Operands follow one by one, as in numpy and TVM, or as one list, as torch takes them too.
+    ``ops.einsum("bij,bjk->bik", x, y)`` multiplies matrices, ``"ii"`` is the trace, ``"ii->i"`` the
     diagonal, ``"...ij->...ji"`` turns the last two dimensions; spaces are ignored. Without ``->`` the result
     has the ellipsis and then the labels that occur once, in alphabetical order. A size of 1 is repeated.
     Raises DeclareError for subscripts that do not fit the operands, sizes of one label that differ, and
     labels of the result that no operand has.
+
+    >>> x, y = te.placeholder((4, 8), name="x"), te.placeholder((8, 3), name="y")
+    >>> ops.einsum("ij,jk->ik", x, y)
+    Tensor(einsum: float32[4, 3])
     """
-    given = operands if isinstance(operands, tuple | list) else [operands]
+    if not isinstance(subscripts, str):
+        raise DeclareError(
+            f"ops.einsum: subscripts are {shown(subscripts)}, text is needed",
+            because="labels of dimensions come first, then the operands",
+            try_="ops.einsum('ij,jk->ik', A, B)",
+        )
+    listed = len(operands) == 1 and isinstance(operands[0], tuple | list)
+    given: Sequence[Any] = operands[0] if listed else operands  # type: ignore[assignment]
     xs = [inputs.tensor("einsum", x, f"operand {k}") for k, x in enumerate(given)]
     terms, wanted = _parsed(subscripts, xs)
     sizes = _sizes(terms)
@@ -117,16 +132,17 @@ def _refused(subscripts: str, why: str, **more: Any) -> DeclareError:
     return DeclareError(f"ops.einsum: subscripts {subscripts!r}", because=why, **more)
 
 
-def _parsed(subscripts: Any, xs: Sequence[Tensor]) -> tuple[list[Term], Labels]:
+def _parsed(subscripts: str, xs: Sequence[Tensor]) -> tuple[list[Term], Labels]:
     """The terms, and the labels of the result. Raises DeclareError."""
-    if not isinstance(subscripts, str):
-        raise DeclareError(
-            f"ops.einsum: subscripts are {subscripts!r}, text is needed", try_='"ij,jk->ik", or "ij,jk"'
-        )
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     parts = left.split(",")
     if len(parts) != len(xs):
-        raise _refused(subscripts, f"there are {len(parts)} terms and {len(xs)} operand(s)")
+        names = ", ".join(f"x{n}" for n in range(1, len(parts) + 1))
+        raise _refused(
+            subscripts,
+            f"it has {len(parts)} term(s), and {len(xs)} operand(s) came",
+            try_=f"ops.einsum({subscripts!r}, {names})",
+        )
     terms = [Term(x, _labels(subscripts, part, x)) for part, x in zip(parts, xs, strict=True)]
     rank = max((sum(c[0] == "." for c in t.labels) for t in terms), default=0)
     dots = tuple(f"...{d}" for d in range(rank - 1, -1, -1))

@@ -103,7 +103,7 @@ def _split(stage: Stage, loop: IterVar, cut: Cut) -> tuple[IterVar, IterVar]:
 
 
 def fuse(stage: Stage, loops: Sequence[IterVar]) -> IterVar:
-    """One loop of one or more."""
+    """One loop of one or more neighbouring loops of the stage: itself where there is one."""
     return loops[0] if len(loops) == 1 else stage.fuse(*loops)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .. import options
+from .. import options, signposts
 from ..boundary import short
 from ..core.dtype import dtype
 from ..core.names import identifier
@@ -38,6 +38,7 @@ from .export import export
 from .program import Host, Kernel, Program, Rest
 from .run import Arenas
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
+from .timing import Timing, measure
 from .whole import Whole
 
 MAX_LATER = 64  # programs that follow, each for what was known when it was needed
@@ -57,7 +58,7 @@ class Source(Protocol):
         """The engine for these dims, where the assumptions of these numbers do not hold."""
 
 
-@public(CallError, "Engine")
+@public(CallError, "Engine", signposts.ENGINE)
 class Engine:
     """A compiled graph: ``y = engine(x)``.
 
@@ -155,6 +156,11 @@ class Engine:
         ``stateN`` was for the next call, without a copy. Names that are no words go into a mapping. Raises
         CallError for names that there are not."""
         return Bound(self, {**(pairs or {}), **named})
+
+    def benchmark(self, *args: Any, seconds: float = 0.5, **named: Any) -> Timing:
+        """Time whole calls on these inputs for about ``seconds``; each makes its outputs. Raises CallError
+        for inputs that do not fit."""
+        return measure(lambda n: [self(*args, **named) for _ in range(n)], seconds=seconds)
 
     def profile(self, *args: Any, seconds: float = 0.3, **named: Any) -> EngineProfile:
         """Where the time of a call goes, kernel by kernel, on these inputs: each is timed alone in a row of

@@ -97,7 +97,7 @@ def evaluate(
     return _summary(samples, number)
 
 
-def measure(run: Callable[[int], None], *, seconds: float = 0.5) -> Timing:
+def measure(run: Callable[[int], object], *, seconds: float = 0.5) -> Timing:
     """Time ``run(n)``, which runs the kernel n times, within about ``seconds`` after a warm-up. Raises
     CallError for seconds that are none."""
     if not 0 <= seconds < math.inf:

@@ -94,7 +94,7 @@ def var(name: str = "tindex", dtype: str | DType = "int32") -> Var:
 
 
 def size_var(name: str = "size", dtype: str | DType = "int32") -> Var:
-    """A symbolic size: never negative.
+    """A symbolic size: an integer, never negative, known at the call. ``te.dim`` says more of one.
 
     >>> te.size_var("n")
     n

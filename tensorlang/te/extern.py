@@ -142,7 +142,7 @@ def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
 
 
 class ExternOp(WholeOp):
-    """One or several tensors written by a call."""
+    """One or several tensors that a call writes as a whole: a C function or Python. Made by ``te.extern``."""
 
     __slots__ = ("call",)
 

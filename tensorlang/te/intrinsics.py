@@ -186,7 +186,8 @@ def hypot(x: ExprLike, y: ExprLike) -> Expr:
 
 
 def ldexp(x: ExprLike, n: ExprLike) -> Expr:
-    """``x * 2**n`` for an integer ``n``, rounded once."""
+    """``x * 2**n`` for an integer ``n``, rounded once, in the type of ``x``. Raises DeclareError for an ``x``
+    that is no float."""
     return call("ldexp", x, n)
 
 

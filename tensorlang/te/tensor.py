@@ -379,7 +379,7 @@ class TensorSlice(Operators):
 
 
 class TensorRead(Access):
-    """One element of a tensor, by scalar indices."""
+    """The expression of one element of a tensor, by scalar indices: what ``A[i, j]`` gives."""
 
     __slots__ = ("tensor",)
     _fields = ("tensor", "indices")

@@ -85,6 +85,7 @@ from .reduction import all, any, argmax, argmin, cumprod, cumsum, max, min, prod
 from .transform import (
     arange,
     concatenate,
+    einsum,
     expand_dims,
     flip,
     full,
@@ -132,6 +133,7 @@ __all__ = [
     "cumprod",
     "cumsum",
     "divide",
+    "einsum",
     "elemwise_sum",
     "equal",
     "erf",

@@ -9,12 +9,25 @@ from typing import Any
 from .. import ops
 from ..core.dtype import DType
 from ..errors import DeclareError
-from ..ops import concatenate, matmul, repeat, split, squeeze, stack, strided_slice, tile, transpose, where
+from ..ops import (
+    concatenate,
+    einsum,
+    matmul,
+    repeat,
+    split,
+    squeeze,
+    stack,
+    strided_slice,
+    tile,
+    transpose,
+    where,
+)
 from ..te import Tensor
 
 __all__ = [
     "arange",
     "concatenate",
+    "einsum",
     "expand_dims",
     "flip",
     "full",

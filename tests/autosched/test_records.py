@@ -11,14 +11,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tensorlang as tl
 from autosched import Record, RecordLog, SearchTask, tune
+from autosched.measure import protocol
 from autosched.records import best_of, load, merge, replay
 from autosched.records.ranking import ranked
-from autosched.records.record import median_interval
+from autosched.records.record import STATUSES, median_interval
 from autosched.records.replay import checked
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
@@ -499,3 +501,27 @@ def test_turns_that_chose_do_not_count_for_whom_they_chose() -> None:
 def test_a_turn_travels_with_the_record() -> None:
     r = _record(2, turn="1763.25")
     assert Record.from_json(r.to_json()) == r and "turn" not in _record(2).to_json()
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ((3,), "missing a required argument: 'target'"),
+        ((3, "llvm", "{}", "ok"), r"Record\(task=3\): text is needed"),
+        (("task", "llvm", {}, "ok"), r"Record\(steps=a dict\): text is needed"),
+        (("task", "llvm", "{}", "fine"), "there is no such outcome"),
+    ],
+)
+def test_records_that_are_none(values: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(TensorLangError, match=text):
+        Record(*values)
+
+
+def test_an_outcome_that_this_release_does_not_know_is_a_bad_line() -> None:
+    with pytest.raises(ValueError, match="the status 'melted' is none"):
+        Record.from_json(_record().to_json().replace('"status":"ok"', '"status":"melted"'))
+
+
+def test_outcomes_are_those_of_measuring() -> None:
+    said = {v for k, v in vars(protocol).items() if k.isupper() and isinstance(v, str)}
+    assert set(STATUSES) <= said

@@ -102,6 +102,14 @@ def test_a_profile_has_a_row_for_each_kernel(mlp):
     assert len(str(engine).splitlines()) == 2 + len(engine.kernels)
 
 
+def test_an_engine_is_timed_as_kernels_are(mlp):
+    _, engine, _ = mlp
+    timing = engine.benchmark(np.ones((5, 24), "float32"), seconds=0)
+    assert isinstance(timing, tl.Timing) and timing.median > 0
+    with pytest.raises(tl.CallError, match="declared"):
+        engine.benchmark(np.ones((5, 25), "float32"), seconds=0)
+
+
 def test_what_a_function_of_arrays_hands_on_is_copied():
     """An output was the memory of an input, or of another output."""
     g = tl.Graph()

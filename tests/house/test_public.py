@@ -17,6 +17,7 @@ PUBLIC = (
     "tensorlang.analysis",
     "autosched",
 )
+LEAST = 60  # characters of a docstring
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -33,4 +34,4 @@ def test_public_names(name):
         assert thing is not None, f"{name}.__all__ names {item}, which is not there"
         if inspect.isclass(thing) or inspect.isroutine(thing) or inspect.ismodule(thing):
             doc = inspect.getdoc(thing)
-            assert doc and len(doc.strip()) >= 6, f"{name}.{item} has no docstring"
+            assert doc and len(doc) >= LEAST, f"{name}.{item} says little: {doc!r}"

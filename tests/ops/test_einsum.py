@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import te, topi
 from tests.ops.arrays import compiled, exact, near, real, stored, whole
 
 ops = tl.ops
@@ -70,7 +70,7 @@ def test_sums_are_wide(t, result):
 @pytest.mark.parametrize(
     ("subscripts", "text"),
     [
-        ("ij,jk", "2 terms and 1 operand"),
+        ("ij,jk", r"2 term\(s\), and 1 operand"),
         ("ijk", "'ijk' has 3 label"),
         ("i", "'i' has 1 label"),
         ("i1", "'1' is no label"),
@@ -84,3 +84,24 @@ def test_sums_are_wide(t, result):
 def test_refusals(subscripts, text):
     with pytest.raises(tl.DeclareError, match=text):
         ops.einsum(subscripts, [te.placeholder((3, 4), name="x")])
+
+
+def test_operands_one_by_one_as_in_numpy():
+    a, b, c = whole((3, 4), "float32"), whole((4, 5), "float32", 1), whole((5, 2), "float32", 2)
+    x, y, z = (te.placeholder(v.shape, name=n) for v, n in ((a, "x"), (b, "y"), (c, "z")))
+    apart, listed = ops.einsum("ij,jk,kl->il", x, y, z), ops.einsum("ij,jk,kl->il", [x, y, z])
+    assert te.serialize.key_of([x, y, z, apart]) == te.serialize.key_of([x, y, z, listed])
+    assert (compiled(apart, {x: a, y: b, z: c}) == np.einsum("ij,jk,kl->il", a, b, c)).all()
+    assert topi.einsum("ij->ji", x).shape == (4, 3)
+    halves = [te.placeholder((3, 3), "float16", name=n) for n in "pq"]
+    assert ops.einsum("ij,jk->ik", *halves, out_dtype="float32").dtype == "float32"
+
+
+def test_operands_that_are_none():
+    x = te.placeholder((3, 4), name="x")
+    with pytest.raises(tl.DeclareError, match="operand 0 is 'ij'"):
+        ops.einsum("ij", "ij")
+    with pytest.raises(tl.DeclareError, match="text is needed"):
+        ops.einsum(x, "ij")
+    with pytest.raises(tl.DeclareError, match=r"1 term\(s\), and 0 operand"):
+        ops.einsum("ij")

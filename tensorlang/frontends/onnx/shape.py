@@ -195,4 +195,4 @@ def trilu(x: Tensor, k: Any = 0, *, upper: int = 1) -> Tensor:
 
 @te_op("Einsum")
 def einsum(*tensors: Tensor, equation: str) -> Tensor:
-    return ops.einsum(equation, list(tensors))
+    return ops.einsum(equation, *tensors)

@@ -32,7 +32,7 @@ def addmm(x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Ten
 
 @aten("einsum")
 def einsum(equation: str, tensors: Sequence[Tensor], path: Any = None) -> Tensor:
-    return ops.einsum(equation, list(tensors))
+    return ops.einsum(equation, *tensors)
 
 
 @aten("outer")

@@ -125,7 +125,9 @@ class Fuse(Primitive):
     @staticmethod
     def call(stage: Stage, *loops: IterVar | str) -> IterVar:
         """Fuse neighbouring loops into one; returns it. Without loops, a new outermost loop of one
-        iteration.
+        iteration. Loops may be named in any order, as in TVM: the order of iterations stays what it is, and
+        ``reorder`` first is what changes it. Raises ScheduleError for loops that are not neighbours, of two
+        kinds, or annotated already.
 
         >>> A = te.placeholder((8, 8), name="A")
         >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
