@@ -9,8 +9,10 @@ them.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +61,7 @@ class Random:
         for i, (a, b, t) in enumerate(zip(found, expected, self.tolerance, strict=True)):
             wrong = _differs(a, b, 0.0 if exact else t)
             if wrong:
-                return f"output {i}, {self.graph.output_names[i]}: {wrong}"
+                return f"output {i}: {wrong}"
         return ""
 
 
@@ -128,30 +130,61 @@ class Draw(Chance):
         self.bounded: set[Any] = set()  # values of small numbers
 
     def graph(self, size: int) -> Random:
-        from .random_steps import STEPS
-
-        g = self.g
         for i in range(self.number(1, 3)):
             kind = self.kind if i == 0 or self.chance(0.5) else self.choice(KINDS)
-            self.bounded.add(self.new(g.input(self.shape(), kind, f"x{i}"), 0.0))
+            self.bounded.add(self.new(self.g.input(self.shape(), kind, f"x{i}"), 0.0))
+        return Random(self.g, self.sizes, self.seed, self.finish(size))
+
+    def finish(self, size: int, labels: list[str] | None = None) -> list[float]:
+        """Let the graph grow by about ``size`` operators and end: with outputs (of these names), or with a
+        condition and what follows in each case. How far the outputs may be off."""
+        from .random_branches import branched
+
+        if size >= 4 and self.chance(0.15 if labels is None else 0.25):
+            self.grow(size // 2)
+            with contextlib.suppress(TensorLangError):  # there is nothing to tell by
+                return branched(self, size - size // 2, labels)
+        else:
+            self.grow(size)
+        outputs = self.outputs() if labels is None else [self.any() for _ in labels]
+        for i, v in enumerate(outputs):
+            self.g.output(v, labels[i] if labels else None)
+        return [self.off.get(v, 0.0) for v in outputs]
+
+    def grow(self, size: int) -> None:
+        """Add about so many operators."""
+        from .random_steps import STEPS
+
         weights = np.array([w for _, w in STEPS], float)
+        begin = len(self.g.nodes)
         for _ in range(4 * size):
-            if len(g.nodes) >= size:
+            if len(self.g.nodes) - begin >= size:
                 break
             step = STEPS[int(self.rng.choice(len(STEPS), p=weights / weights.sum()))][0]
             with contextlib.suppress(TensorLangError):  # an operator that does not take this
                 step(self)
-        read = {v for n in g.nodes for v in n.reads}
+
+    def outputs(self) -> list[Any]:
+        """What nobody reads, and now and then something else."""
+        read = {v for n in self.g.nodes for v in n.reads}
         outputs = [v for v in self.values if v not in read and v.node is not None][:4] or [self.values[-1]]
         if self.chance(0.2):
             outputs.append(self.any())
         if self.chance(0.05):
             outputs.append(self.constant(self.some_sizes(), self.choice(KINDS)))
         if self.chance(0.05):
-            outputs.append(g.inputs[0])
-        for v in outputs:
-            g.output(v)
-        return Random(g, self.sizes, self.seed, [self.off.get(v, 0.0) for v in outputs])
+            outputs.append(self.g.inputs[0])
+        return outputs
+
+    def inside(self, values: list[Any]) -> Draw:
+        """The graph of what follows, which is given these values."""
+        inner = copy.copy(self)
+        inner.g = Graph(self.g.name)
+        new = {v: inner.g.input(v.shape, str(v.dtype), v.name) for v in values}
+        inner.values, inner.off = list(new.values()), {w: self.off.get(v, 0.0) for v, w in new.items()}
+        inner.large = {w for v, w in new.items() if v in self.large}
+        inner.bounded = {w for v, w in new.items() if v in self.bounded}
+        return inner
 
     # -- sizes
 
@@ -256,8 +289,12 @@ class Reference:
         self.arrays = arrays
         self.known: dict[Any, tuple[list[Any], list[Any]]] = {}
 
-    def __call__(self, graph: Graph) -> list[np.ndarray]:
-        found = dict(zip(graph.inputs, self.arrays, strict=True))
+    def __call__(self, graph: Any, changed: Callable[[Any], Any] = lambda g: g) -> list[np.ndarray]:
+        """The outputs of a graph, of which what follows a condition is ``changed`` first."""
+        return self._of(graph, self.arrays, changed)
+
+    def _of(self, graph: Any, arrays: list[np.ndarray], changed: Callable[[Any], Any]) -> list[np.ndarray]:
+        found = dict(zip(graph.inputs, arrays, strict=True))
         dims: dict[Var, int] = {}
         for v, a in found.items():
             dims |= _told(v, a)
@@ -270,6 +307,11 @@ class Reference:
             for v, a in zip(n.outputs, results, strict=True):
                 found[v] = a
                 dims |= _told(v, a)
+        rest = graph.rest
+        if rest is not None:
+            return self._of(
+                changed(rest.graph(found[rest.pivot], {})), [found[v] for v in rest.live], changed
+            )
         return [found[v] if v.data is None else v.data for v in graph.outputs]
 
 
