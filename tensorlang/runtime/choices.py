@@ -7,12 +7,12 @@ import numpy as np
 
 def first_rows(rows: np.ndarray, count: np.ndarray) -> np.ndarray:
     """As many rows as count."""
-    return rows[: int(count.reshape(-1)[0])]
+    return rows[: count.item()]
 
 
 def first_columns(columns: np.ndarray, count: np.ndarray) -> np.ndarray:
     """As many columns as count."""
-    return columns[:, : int(count.reshape(-1)[0])]
+    return columns[:, : count.item()]
 
 
 def compressed(x: np.ndarray, condition: np.ndarray, *, axis: int | None) -> np.ndarray:

@@ -18,13 +18,12 @@ import numpy as np
 
 from .. import options, signposts
 from ..boundary import short
-from ..core.dtype import dtype
 from ..core.names import identifier
 from ..entries import public
 from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature
 from ..native import object_code
-from . import files
+from . import files, hosts
 from .arguments import Binder
 from .arrays import in_kind_of, meet
 from .bound import Bound
@@ -36,7 +35,7 @@ from .engine_page import notebook, page
 from .engine_profile import EngineProfile, profiled, table_of
 from .export import export
 from .program import Host, Kernel, Program, Rest
-from .run import Arenas
+from .run import MAX_PLANS, Arenas, Form
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
 from .timing import Timing, measure
 from .whole import Whole
@@ -93,6 +92,11 @@ class Engine:
         self._lock = threading.Lock()
         self._inputs = [v for v in program.inputs if program.values[v].dtype]
         self._binder = Binder(self._signature(self._inputs))
+        # whether shapes that were met before tell all that a glance at an array does not
+        rest = {rule.name for s in self._binder.slots for rule in s.rest}
+        self._quick = len(self._inputs) == len(program.inputs) and rest <= {"sizes"}
+        self._met: dict[tuple[tuple[int, ...], ...], dict[str, int]] = {}  # dims by the shapes of inputs
+        self._by_arrays = {v for step in program.steps if isinstance(step, Host) for v in step.outputs}
         self._direct = self._native()
         self._whole: Whole | None = None
 
@@ -339,7 +343,8 @@ class Engine:
 
     def _served(self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any]) -> list[Any]:
         """The outputs for inputs that were checked: by the native call, where one is known for them."""
-        self._distinct(arrays, outs)
+        if outs:
+            self._distinct(arrays, outs)
         given = [arrays[v] for v in self.program.inputs]
         if self._whole is not None:
             made = self._whole.served(given, [dims[d.name] for d in self.program.dims], outs)
@@ -349,22 +354,26 @@ class Engine:
         self._learn(given, dims, results)
         return results
 
-    def plan_of(
-        self, inputs: Sequence[Any], results: Sequence[np.ndarray]
-    ) -> tuple[int, bytes, list[Any]] | None:
-        """The plans that native calls are looked up in, the sizes for calls like this one, and its inputs,
-        checked; None where there is no plan for them."""
+    def plan_of(self, inputs: Sequence[Any]) -> tuple[int, bytes, Sequence[Any], Sequence[Form]] | None:
+        """The plans that native calls are looked up in, the sizes for calls like this one, its inputs,
+        checked, and shapes and types of what it gives; None where there is no plan for them."""
         if self._direct is None:
             return None
         arrays, dims = self.arguments(inputs, {})
-        key = [dims[d.name] for d in self.program.dims]
-        if self._whole is not None:
-            plans, key = self._whole.plans, [*key, *(n for a in results for n in a.shape)]
+        given, key = [arrays[v] for v in self.program.inputs], [dims[d.name] for d in self.program.dims]
+        if self._whole is None:
+            run = self.steps[0]
+            assert isinstance(run, Run)
+            plans, forms = run.plans, run.forms(key)
         else:
-            plans = self.steps[0].plans  # type: ignore[union-attr]
+            met = self._whole.forms(given)
+            if met is None:
+                return None
+            plans, forms = self._whole.plans, met
+            key += [n for shape, _ in forms for n in shape]
         if plans.get(tuple(key)) is None:
             return None
-        return plans.address, struct.pack(f"={len(key)}q", *key), [arrays[v] for v in self.program.inputs]
+        return plans.address, struct.pack(f"={len(key)}q", *key), given, forms
 
     def fail(self, status: int) -> None:
         """Raise what a nonzero status of a native call means."""
@@ -372,6 +381,8 @@ class Engine:
 
     def _learn(self, given: Sequence[Any], dims: Mapping[str, int], results: Sequence[Any]) -> None:
         """Have a native call for inputs like these."""
+        if self._by_arrays:
+            return
         signature = self._binder.signature
         if not Whole.possible(self, results, signature):
             return
@@ -398,6 +409,31 @@ class Engine:
     def arguments(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
         """The inputs of a call, checked, by the numbers of their values, and the dims they tell. Raises
         CallError."""
+        given = self._plain(args, named)
+        if given is None:
+            return self._checked(args, named)
+        shapes = tuple([a.shape for a in given])
+        dims = self._met.get(shapes)
+        if dims is None:
+            _, dims = self._checked(args, named)
+            while len(self._met) >= MAX_PLANS:
+                self._met.pop(next(iter(self._met)), None)
+            self._met[shapes] = dims
+        return dict(zip(self._inputs, given, strict=True)), dict(dims)
+
+    def _plain(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any] | None:
+        """The inputs of a call, where they are all given in one way, and each can be taken as it is."""
+        slots = self._binder.slots
+        if not self._quick or len(args) + len(named) != len(slots) or (args and named):
+            return None
+        try:
+            given = args or [named[s.param.name] for s in slots]
+        except KeyError:
+            return None
+        return given if all([s.plain(a) for s, a in zip(slots, given, strict=True)]) else None
+
+    def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
+        """As ``arguments``, by the rules one after the other."""
         p, other = self.program, {}
         if len(self._inputs) != len(p.inputs):  # some are no arrays, which have no rules
             given = dict(zip(p.input_names, args, strict=False)) | dict(named)
@@ -449,14 +485,13 @@ class Engine:
         if isinstance(step, Run):
             step.call(arrays, dims, outs)
         else:
-            _host(self.program, step, arrays, dims)
+            hosts.run(self.program, step, arrays, dims)
 
     def _results(self, arrays: Arrays, outs: Mapping[int, Any]) -> list[Any]:
         """The outputs, each an array of its own that is not an input or a constant."""
         p = self.program
         results: list[Any] = []
         mine = {*p.inputs, *p.constants}
-        by_arrays = {v for step in self.steps if isinstance(step, Host) for v in step.outputs}
         for i, v in enumerate(p.outputs):
             a = arrays[v]
             if i in outs and outs[i] is not a:
@@ -464,7 +499,7 @@ class Engine:
                 a = outs[i]
             elif i not in outs and isinstance(a, np.ndarray):
                 # a function of arrays may hand on what it was given, or a part of it
-                others = (*(arrays[w] for w in mine), *results) if v in by_arrays else ()
+                others = (*(arrays[w] for w in mine), *results) if v in self._by_arrays else ()
                 if v in mine or any(np.may_share_memory(a, b) for o in others for b in _leaves(o)):
                     a = a.copy()
             mine.add(v)
@@ -563,35 +598,3 @@ def _leaves(value: Any) -> list[np.ndarray]:
     if isinstance(value, list | tuple):
         return [a for x in value for a in _leaves(x)]
     return [value] if isinstance(value, np.ndarray) else []
-
-
-def _host(p: Program, step: Host, arrays: Arrays, dims: dict[str, int]) -> None:
-    """Run a function of arrays, and learn the sizes of what it gives."""
-    made = step.call([None if v is None else arrays[v] for v in step.inputs], dims)
-    for v, a in zip(step.outputs, made, strict=True):
-        value = p.values[v]
-        if value.dtype and isinstance(a, np.ndarray | np.generic):
-            array = np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a)
-            if array.dtype != dtype(value.dtype).to_numpy() or array.ndim != len(value.shape):
-                raise TensorLangError(
-                    f"{step.name} gave {array.dtype} of {array.ndim} dimensions",
-                    because=f"it was declared as {value.dtype} of {len(value.shape)}",
-                )
-            _learn(p, step.name, value.shape, array, dims)
-            arrays[v] = array
-        else:
-            arrays[v] = a
-
-
-def _learn(p: Program, where: str, shape: Sequence[int], a: np.ndarray, dims: dict[str, int]) -> None:
-    """The dims that the shape of an array tells."""
-    for axis, (n, have) in enumerate(zip(shape, a.shape, strict=True)):
-        row = p.sizes.rows[n]
-        if isinstance(row, tuple):
-            continue
-        wanted = row if isinstance(row, int) else dims.setdefault(row, have)
-        if wanted != have:
-            raise CallError(
-                f"{where} gave {have} elements along dimension {axis}, {wanted} are needed",
-                because=f"{row} is {wanted} already" if isinstance(row, str) else None,
-            )

@@ -5,15 +5,19 @@ a graph is.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..core.dtype import dtype
+from ..errors import CallError, TensorLangError
 from . import choices, loops
-from .program import Row, Stored
+from .program import Host, Program, Row, Stored
 from .size_table import SizeTable
 
-MOST = 64  # of small numbers, such as axes
+MOST = 64  # of small numbers, such as axes, and of sizes that attributes are kept for
 
 # what a file may name, with how many inputs it takes at least and at most
 FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
@@ -43,9 +47,13 @@ def caller(
     names = sizes.dims(rows)
     numbers = sizes.function(rows, names) if rows else None
 
+    @functools.lru_cache(MOST)
+    def attributes(*sizes: int) -> Mapping[str, Any]:
+        known = {} if numbers is None else dict(zip(rows, numbers(*sizes), strict=True))
+        return {k: _with_numbers(x, known) for k, x in stored.attrs.items()}
+
     def call(arrays: Sequence[Any], dims: dict[str, int]) -> tuple[Any, ...]:
-        known = {} if numbers is None else dict(zip(rows, numbers(*(dims[d] for d in names)), strict=True))
-        attrs = {k: _with_numbers(x, known) for k, x in stored.attrs.items()}
+        attrs = attributes(*[dims[d] for d in names])
         made = function(*stored.bodies, *arrays, **attrs)
         return made if isinstance(made, tuple) else (made,)
 
@@ -64,6 +72,41 @@ def _with_numbers(x: Any, known: Mapping[int, int]) -> Any:
     if isinstance(x, Row):
         return known[x.number]
     return type(x)(_with_numbers(y, known) for y in x) if isinstance(x, list | tuple) else x
+
+
+# -- in a call
+
+
+def run(p: Program, step: Host, arrays: dict[int, Any], dims: dict[str, int]) -> None:
+    """Run a function of arrays, and learn the sizes of what it gives."""
+    made = step.call([None if v is None else arrays[v] for v in step.inputs], dims)
+    for v, a in zip(step.outputs, made, strict=True):
+        value = p.values[v]
+        if value.dtype and isinstance(a, np.ndarray | np.generic):
+            array = np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a)
+            if array.dtype != dtype(value.dtype).to_numpy() or array.ndim != len(value.shape):
+                raise TensorLangError(
+                    f"{step.name} gave {array.dtype} of {array.ndim} dimensions",
+                    because=f"it was declared as {value.dtype} of {len(value.shape)}",
+                )
+            _learn(p, step.name, value.shape, array, dims)
+            arrays[v] = array
+        else:
+            arrays[v] = a
+
+
+def _learn(p: Program, where: str, shape: Sequence[int], a: np.ndarray, dims: dict[str, int]) -> None:
+    """The dims that the shape of an array tells."""
+    for axis, (n, have) in enumerate(zip(shape, a.shape, strict=True)):
+        row = p.sizes.rows[n]
+        if isinstance(row, tuple):
+            continue
+        wanted = row if isinstance(row, int) else dims.setdefault(row, have)
+        if wanted != have:
+            raise CallError(
+                f"{where} gave {have} elements along dimension {axis}, {wanted} are needed",
+                because=f"{row} is {wanted} already" if isinstance(row, str) else None,
+            )
 
 
 # -- in files

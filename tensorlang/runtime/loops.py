@@ -11,6 +11,7 @@ import numpy as np
 from . import repeat
 
 Body = Callable[..., Any]
+FEW = 4  # iterations that are called one by one as fast as a native loop of them begins
 
 
 def looped(
@@ -30,19 +31,20 @@ def looped(
         [(2 + k, 1 + k) for k in range(carried)], (), range(1 + carried, 1 + carried + len(empty)), 0, (1, 0)
     )
     rows: list[list[Any]] = [[] for _ in empty]
-    count = None if most is None else int(np.reshape(most, ()))
-    go = True if condition is None else bool(np.reshape(condition, ()))
+    count = None if most is None else int(most.item())
+    go = True if condition is None else bool(condition.item())
     i = 0
     while go and (count is None or i < count):
-        made = _results(body(np.array(i), np.array(go), *state, *outer, shape))
-        go, state, i = bool(np.reshape(made[0], ())), list(made[1 : 1 + carried]), i + 1
+        given = [np.array(i), np.array(go), *state, *outer, shape]
+        left = min(i, repeat.MOST) if count is None else count - i
+        more = repeat.repeated(body, given, form, left) if left >= FEW else None
+        if more is not None and more.times:
+            go, state, i = more.go, more.state, i + more.times
+            _add(rows, more.rows)
+            continue
+        made = _results(body(*given))
+        go, state, i = bool(made[0].item()), list(made[1 : 1 + carried]), i + 1
         _add(rows, [np.asarray(x)[None] for x in made[1 + carried :]])
-        if go:
-            left = repeat.MOST if count is None else count - i
-            more = repeat.repeated(body, [np.array(i), np.array(go), *state, *outer, shape], made, form, left)
-            if more is not None:
-                go, state, i = more.go, more.state, i + more.times
-                _add(rows, more.rows)
     return (*state, *(_stacked(row, *e) for row, e in zip(rows, empty, strict=True)))
 
 
@@ -78,14 +80,15 @@ def scanned(
         return [*state, *rows, *outer, shape]
 
     while i < count:
-        made = _results(body(*given()))
+        inputs = given()
+        more = repeat.repeated(body, inputs, form, count - i) if count - i >= FEW else None
+        if more is not None and more.times:
+            state, i = more.state, i + more.times
+            _add(rows, more.rows)
+            continue
+        made = _results(body(*inputs))
         state, i = list(made[:carried]), i + 1
         _add(rows, [np.asarray(x)[None] for x in made[carried:]])
-        if i < count:
-            more = repeat.repeated(body, given(), made, form, count - i)
-            if more is not None:
-                state, i = more.state, i + more.times
-                _add(rows, more.rows)
     stacked = [
         np.ascontiguousarray(np.moveaxis(x[::-1] if b else x, 0, a))
         for x, b, a in zip(
@@ -122,4 +125,6 @@ def _add(rows: list[list[Any]], blocks: Sequence[Any]) -> None:
 
 
 def _stacked(blocks: list[Any], shape: Sequence[int], kind: str) -> np.ndarray:
+    if len(blocks) == 1:
+        return np.asarray(blocks[0])
     return np.concatenate(blocks) if blocks else np.zeros((0, *shape), kind)

@@ -7,6 +7,7 @@ others.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -42,52 +43,46 @@ class Body(NamedTuple):
     go: tuple[int, int] | None = None
 
 
-def repeated(
-    engine: Any, inputs: Sequence[Any], results: Sequence[Any], body: Body, most: int
-) -> Repeated | None:
-    """At most so many iterations from these inputs on; ``results`` are like what each of them gives. None
-    where that cannot be."""
+def repeated(engine: Any, inputs: Sequence[Any], body: Body, most: int) -> Repeated | None:
+    """At most so many iterations from these inputs on. None where that cannot be."""
     plan_of = getattr(engine, "plan_of", None)  # a body may be any function
-    if plan_of is None or most < 1 or not all(type(a) is np.ndarray for a in results):
-        return None
-    plan = plan_of(inputs, results)
+    plan = None if plan_of is None or most < 1 else plan_of(inputs)
     if plan is None:
         return None
-    state, sizes, given = plan
-    alike = all(
-        given[i].shape == results[o].shape and given[i].dtype == results[o].dtype for i, o in body.carried
-    )
+    state, sizes, arrays, forms = plan
+    given, n = list(arrays), len(arrays)
+    alike = all(given[i].shape == forms[o][0] and given[i].dtype == forms[o][1] for i, o in body.carried)
     if not alike or any(given[i] is not inputs[i] for i, _ in body.moved):  # of a copy there is no next row
         return None
-    bytes_ = sum(results[o].nbytes for o in body.collected)
-    most = min(most, MOST, max(1, MOST_BYTES // max(1, bytes_)))
-    rows = {o: empty((most, *results[o].shape), results[o].dtype) for o in body.collected}
-    made = [rows[o] if o in rows else empty(a.shape, a.dtype) for o, a in enumerate(results)]
-    spare = [empty(results[o].shape, results[o].dtype) for _, o in body.carried]
-    if body.counter is not None:
-        given[body.counter] = given[body.counter].copy()  # it is written to
-    if body.go is not None:
-        given[body.go[0]] = given[body.go[0]].copy()
-    n = len(given)
-    addresses = np.array([address_of(a) for a in (*given, *made)], np.int64)
-    go = (0, 0) if body.go is None else (address_of(given[body.go[0]]), address_of(made[body.go[1]]))
-    counter = 0 if body.counter is None else address_of(given[body.counter])
+    bytes_ = {o: math.prod(forms[o][0]) * forms[o][1].itemsize for o in body.collected}
+    most = min(most, MOST, max(1, MOST_BYTES // max(1, sum(bytes_.values()))))
+    made = [empty((most, *shape) if o in bytes_ else shape, kind) for o, (shape, kind) in enumerate(forms)]
+    spare = [empty(*forms[o]) for _, o in body.carried]
+    for i in (*(() if body.counter is None else (body.counter,)), *(body.go or ())[:1]):
+        given[i] = given[i].copy()  # it is written to
+    at = [address_of(a) for a in (*given, *made)]
+    go = (0, 0) if body.go is None else (at[body.go[0]], at[n + body.go[1]])
+    counter = 0 if body.counter is None else at[body.counter]
     swaps = [w for (i, o), s in zip(body.carried, spare, strict=True) for w in (i, n + o, address_of(s))]
     moves = [w for pair in body.moved for w in pair]
-    moves += [w for o in body.collected for w in (n + o, results[o].nbytes)]
-    words = np.array([0, most, counter, *go, len(body.carried), len(moves) // 2, *swaps, *moves], np.int64)
+    moves += [w for o, size in bytes_.items() for w in (n + o, size)]
+    words = _words(0, most, counter, *go, len(body.carried), len(moves) // 2, *swaps, *moves)
     assert len(words) == REPEAT_HEAD + len(swaps) + len(moves)
-    status = functions()["repeat"](addresses.ctypes.data, sizes, state, words.ctypes.data)
+    status = functions()["repeat"](_words(*at), sizes, state, words)
     if status not in (0, UNPLANNED):
         engine.fail(status)
-    times = int(words[0])
+    times = words[0]
     ends = [made[o] if times % 2 else s for (_, o), s in zip(body.carried, spare, strict=True)]
     return Repeated(
         times,
         ends if times else [given[i] for i, _ in body.carried],
-        [rows[o][:times] for o in body.collected],
+        [made[o][:times] for o in body.collected],
         True if body.go is None or not times else bool(made[body.go[1]]),
     )
+
+
+def _words(*values: int) -> Any:
+    return (ctypes.c_int64 * len(values))(*values)
 
 
 def row_bytes(x: np.ndarray) -> int:

@@ -43,16 +43,19 @@ class Slot:
         self.rest = tuple(rule for rule in self.rules if not rule.seen)
         self.flags = self.native()["flags"]
 
-    def taken(self, a: Any) -> Any:
-        """The array of an argument. Raises CallError for the first rule that does not hold."""
-        # all at once what is plain at a glance, as the native entry does, for a fifth of the time of one by
-        # one
-        plain = (
+    def plain(self, a: Any) -> bool:
+        """Whether most of the rules hold, all at once and at a glance, as the native entry looks: a fifth of
+        the time of one by one."""
+        return (
             type(a) is np.ndarray
             and a.dtype is self.dtype
             and a.ndim == self.ndim
             and a.flags.num & self.flags == self.flags
         )
+
+    def taken(self, a: Any) -> Any:
+        """The array of an argument. Raises CallError for the first rule that does not hold."""
+        plain = self.plain(a)
         if plain and not self.rest:
             return a
         foreign = not plain and not isinstance(a, np.ndarray) and dlpack.exports(a)

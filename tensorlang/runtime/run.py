@@ -58,6 +58,8 @@ def functions() -> dict[str, Any]:
     return _native
 
 
+Shape = tuple[int, ...]
+Form = tuple[Shape, Any]  # shape and numpy's dtype
 Place = tuple[int, int]  # where something lies (``native.engine``), the bytes behind that
 
 

@@ -29,7 +29,7 @@ from .loader import load_objects
 from .module import failure
 from .program import Kernel, Program, lives
 from .rules import Slot
-from .run import Arenas, Place, Planned, Plans, Step, functions
+from .run import MAX_PLANS, Arenas, Form, Place, Planned, Plans, Step, functions
 from .threads import helpers
 
 Arrays = dict[int, Any]
@@ -93,6 +93,9 @@ class Run:
         self.plans = Plans(len(self.dims), self.arenas)
         self._sizes: Any = None  # functions of the dims, made when they are needed
         self._kept_sizes: Any = None
+        self._kept_shapes: dict[tuple[int, ...], dict[int, tuple[int, ...]]] = {}
+        self._kinds = {v: dtype(self.program.values[v].dtype).to_numpy() for v in kept}
+        self._pack = struct.Struct(f"={len(self.given) + len(kept)}q").pack
         self._largest: dict[tuple[int, ...], Any] = {}  # offsets and arena for the largest sizes
 
     def numbers(self, key: Sequence[int]) -> tuple[list[tuple[int, ...]], dict[int, tuple[int, ...]]]:
@@ -182,27 +185,38 @@ class Run:
         """Make the values that others read."""
         key = tuple([dims[d] for d in self.dims])
         held = self._held(key, arrays, outs)
-        status = self.plans.serve(
-            struct.pack(f"={len(held)}q", *(address_of(a) for a in held)), self._form.pack(*key), self.planned
-        )
+        status = self.plans.serve(self._pack(*map(address_of, held)), self._form.pack(*key), self.planned)
         if status:
             self.fail(status)
 
     def _held(self, key: tuple[int, ...], arrays: Arrays, outs: Mapping[int, Any]) -> list[Any]:
         """The arrays that others see: those given, and new ones for what is kept."""
-        values = self.program.values
         if self.kept:
-            if self._kept_sizes is None:
-                rows = [n for v in self.kept for n in values[v].shape]
-                self._kept_sizes = self.program.sizes.function(rows, self.dims)
-            shapes = self._shapes(self.kept, iter(self._kept_sizes(*key)))
-            self._check(shapes, key)
+            shapes = self._shapes_of_kept(key)
             for v in self.kept:
                 if v in outs:
                     arrays[v] = checked_out(self.program, v, shapes[v], outs[v])
                 else:
-                    arrays[v] = empty(shapes[v], dtype(values[v].dtype).to_numpy())
+                    arrays[v] = empty(shapes[v], self._kinds[v])
         return [arrays[v] for v in (*self.given, *self.kept)]
+
+    def forms(self, key: Sequence[int]) -> list[Form]:
+        """Shape and type of what others read, for these values of the dims. Raises CallError."""
+        return [(shape, self._kinds[v]) for v, shape in self._shapes_of_kept(tuple(key)).items()]
+
+    def _shapes_of_kept(self, key: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
+        shapes = self._kept_shapes.get(key)
+        if shapes is not None:
+            return shapes
+        if self._kept_sizes is None:
+            rows = [n for v in self.kept for n in self.program.values[v].shape]
+            self._kept_sizes = self.program.sizes.function(rows, self.dims)
+        shapes = self._shapes(self.kept, iter(self._kept_sizes(*key)))
+        self._check(shapes, key)
+        while len(self._kept_shapes) >= MAX_PLANS:
+            self._kept_shapes.pop(next(iter(self._kept_shapes)), None)
+        self._kept_shapes[key] = shapes
+        return shapes
 
     def timed(self, arrays: Arrays, dims: Mapping[str, int]) -> list[float]:
         """As ``call``, kernel by kernel from Python: the seconds of each, some half a microsecond of the call

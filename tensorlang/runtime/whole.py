@@ -28,14 +28,12 @@ from .arguments import Binder
 from .arrays import address_of, empty
 from .call import native_entry
 from .program import Host
-from .run import MAX_PLANS, Copy, Jump, Miss, Place, Planned, Plans, functions
+from .run import MAX_PLANS, Copy, Form, Jump, Miss, Place, Planned, Plans, Shape, functions
 from .steps import Loaded, Run
 
 if TYPE_CHECKING:
     from .engine import Engine
 
-Shape = tuple[int, ...]
-Form = tuple[Shape, Any]  # shape and numpy's dtype
 _WRONG = (AttributeError, KeyError, TypeError)
 
 
@@ -125,9 +123,13 @@ class Whole:
         made = [outs[i] if i in outs else empty(*f) for i, f in enumerate(forms)]
         return made if self._try is not None and self._try(*args, *made) is None else None
 
+    def forms(self, inputs: Sequence[np.ndarray]) -> list[Form] | None:
+        """Of the outputs for inputs like these, where such were met."""
+        return self._made.get(tuple([a.shape for a in inputs]))
+
     def served(self, inputs: Sequence[np.ndarray], dims: Sequence[int], outs: Mapping[int, Any]) -> Any:
         """The outputs for inputs that were checked; None for what must go step by step."""
-        forms = self._made.get(tuple([a.shape for a in inputs]))
+        forms = self.forms(inputs)
         if forms is None or outs:
             return None
         made = [empty(*f) for f in forms]
