@@ -28,6 +28,7 @@ from ...graph import Engine, Graph
 from ...runtime import set_num_threads
 from . import artefacts
 from .importer import Importer
+from .outputs import Outputs, worthwhile
 from .settings import Settings, log
 from .tensors import array_of, inverse, memory_order, taker, tensor_of
 
@@ -108,6 +109,7 @@ class Region:
         self._held: list[torch.Tensor] = []
         self._takes: list[tuple[int, Callable[[Any], Any]]] = []
         self._orders: dict[int, list[int]] = {}  # of the dimensions in memory, for inputs that have their own
+        self._outputs: Outputs | None = None  # of known sizes, if some are large
         self._lock = threading.Lock()
         _REGIONS.add(self)
         self._names = [n.name for n in graph.nodes if n.op == "placeholder"]
@@ -130,11 +132,12 @@ class Region:
                 return self._left(args)
         if get_num_threads() != _threads:
             _obey()
+        outs = self._outputs.arrays() if self._outputs is not None else ()
         try:
             try:
-                made = engine(*[take(args[i]) for i, take in self._takes])
+                made = engine(*[take(args[i]) for i, take in self._takes], *outs)
             except RuntimeError:  # tensors that numpy does not take as they are
-                made = engine(*[self._carefully(i, args[i]) for i, _ in self._takes])
+                made = engine(*[self._carefully(i, args[i]) for i, _ in self._takes], *outs)
         except CallError as error:
             if not self.bounds:  # else only sizes that the profile does not have
                 self.counts.reason = f"a call was refused: {error}"
@@ -142,6 +145,8 @@ class Region:
         self.counts.calls += 1
         if _WATCHED:
             _WATCHED[-1].setdefault(self, args)
+        if outs:
+            made = outs[0] if self._one is not None else outs
         if self._one is not None:
             return (self._one(made),)
         return tuple([give(a) for give, a in zip(self._gives, made, strict=True)])
@@ -221,6 +226,7 @@ class Region:
             (i, _bytes if i in importer.sized else taker(args[i], orders.get(i))) for i in importer.inputs
         ]
         self._stamp = self._stamps(args)
+        self._outputs = _outputs(importer.g)
         self.engine = engine
         self.counts.compiled += 1
         self.counts.kernels = [c.symbol for c in engine.codes]
@@ -264,6 +270,19 @@ def invalidate(module: torch.nn.Module) -> None:
 def version_of(x: torch.Tensor) -> int:
     """How often a tensor was written to, as far as torch counts."""
     return -1 if x.is_inference() else x._version
+
+
+def _outputs(g: Graph) -> Outputs | None:
+    """Memory for what a graph gives, where sizes are known and some are large."""
+    forms = []
+    for v in dict.fromkeys(g.outputs):
+        sizes = [n for n in v.sizes if n is not None]
+        if len(sizes) < v.ndim:
+            return None
+        forms.append((tuple(sizes), v.dtype.to_numpy()))
+    if len(forms) < len(g.outputs):
+        return None
+    return Outputs(forms) if worthwhile(forms) else None
 
 
 def _bytes(n: Any) -> np.ndarray:
