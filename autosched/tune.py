@@ -124,7 +124,9 @@ def result_of(
     the share of the machine that others took."""
     mine = session.measured()
     failed = [r for r in mine if not r.ok]
-    final = {r.steps: r.cost for r in ranked(mine, session.key, session.target)}
+    order = ranked(mine, session.key, session.target)
+    # who did not win is no faster than the winner, whatever a lucky moment said
+    final = {r.steps: max(r.cost, order[0].cost) for r in order}
     costs = tuple(final.get(steps, float("inf")) for steps in dict.fromkeys(r.steps for r in mine))
     notes = [*said, *note_of(session.task.tensors), *session.notes()]
     notes += (
@@ -140,7 +142,7 @@ def result_of(
     )
     return TuneResult(
         session.task,
-        best_of(mine, session.key, session.target),
+        order[0] if order else None,
         session.tried,
         new,
         seconds,

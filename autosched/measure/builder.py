@@ -23,9 +23,10 @@ KEPT = 64  # kernels in the directory
 _computations: dict[str, list[te.Tensor]] = {}
 
 
-def kernel_file(job: Job, directory: str) -> Path:
-    """Where the kernel of a job is, or will be."""
-    name = hashlib.sha256(f"{job.key}\n{job.target}\n{job.trace}".encode()).hexdigest()[:24]
+def kernel_file(job: Job, directory: str, trace: str | None = None) -> Path:
+    """Where the kernel of a job is, or will be; ``trace`` is one of those in ``also``."""
+    text = f"{job.key}\n{job.target}\n{job.trace if trace is None else trace}"
+    name = hashlib.sha256(text.encode()).hexdigest()[:24]
     return Path(directory) / f"{name}.kernel"
 
 
@@ -43,7 +44,7 @@ def outputs_of(tensors: list[te.Tensor]) -> list[te.Tensor]:
 
 
 def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
-    """Compile one candidate. Never raises for what a candidate may do, except by dying."""
+    """Compile the candidates of a job. Never raises for what a candidate may do, except by dying."""
     start, times = time.perf_counter(), tl.TimeTable()
 
     def outcome(status: str, error: str = "") -> Outcome:
@@ -53,24 +54,27 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         return Outcome(job.id, status, error, build_seconds=took, parts=parts)
 
     try:
-        file = kernel_file(job, directory)
-        if _kept(file):
-            return outcome(BUILT)
-        tensors = computation(job)
-        try:
-            schedule = replay(job.trace, tl.create_schedule(outputs_of(tensors)))
-        except tl.ScheduleError as e:
-            return outcome(REFUSED, str(e))
-        try:
-            kernel = tl.build(schedule, tensors, target=job.target, name="candidate", times=times, load=False)
-        except MemoryError:
-            raise
-        except tl.TensorLangError as e:
-            return outcome(BUILD_ERROR, str(e))
-        except Exception as e:
-            return outcome(BUILD_ERROR, f"{type(e).__name__}: {e} (a bug of the compiler)")
-        _make_room(Path(directory))
-        kernel.save(file)
+        for trace in job.traces:
+            file = kernel_file(job, directory, trace)
+            if _kept(file):
+                continue
+            tensors = computation(job)
+            try:
+                schedule = replay(trace, tl.create_schedule(outputs_of(tensors)))
+            except tl.ScheduleError as e:
+                return outcome(REFUSED, str(e))
+            try:
+                kernel = tl.build(
+                    schedule, tensors, target=job.target, name="candidate", times=times, load=False
+                )
+            except MemoryError:
+                raise
+            except tl.TensorLangError as e:
+                return outcome(BUILD_ERROR, str(e))
+            except Exception as e:
+                return outcome(BUILD_ERROR, f"{type(e).__name__}: {e} (a bug of the compiler)")
+            _make_room(Path(directory))
+            kernel.save(file)
         return outcome(BUILT)
     except MemoryError as e:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")

@@ -19,7 +19,8 @@ class Job:
     spend on timing, ``best`` the seconds of the fastest candidate so far (0: none): what is much slower is
     timed only once. ``process``: jobs of the same name here are run in one process, which has run nothing
     else before; those without a name in any. ``place``: when it is not negative, as a
-    program would find it, with what disturbs it, and the arrays where that number says."""
+    program would find it, with what disturbs it, and the arrays where that number says. ``also``: traces of
+    other candidates that are built too and timed in turns with this one, in one process."""
 
     id: int
     graph: str
@@ -32,19 +33,27 @@ class Job:
     best: float = 0.0
     process: str = ""
     place: int = -1
+    also: tuple[str, ...] = ()
+
+    @property
+    def traces(self) -> tuple[str, ...]:
+        """Of all candidates of the job."""
+        return self.trace, *self.also
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
     @staticmethod
     def from_json(line: str) -> Job:
-        return Job(**json.loads(line))
+        data = json.loads(line)
+        return Job(**{**data, "also": tuple(data.get("also", ()))})
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a job: ``times`` when ``status`` is ok, the reason in ``error`` otherwise. ``machine``
-    is where it was measured; ``parts`` what the work took, in seconds by their names."""
+    is where it was measured; ``parts`` what the work took, in seconds by their names; ``also`` the times of
+    the other candidates of a job: the n-th of each were taken right after one another."""
 
     id: int
     status: str
@@ -54,6 +63,7 @@ class Outcome:
     seconds: float = 0.0
     machine: str = ""
     parts: dict[str, float] = field(default_factory=dict)
+    also: tuple[tuple[float, ...], ...] = ()
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -62,7 +72,8 @@ class Outcome:
     def from_json(line: str) -> Outcome:
         known = {f.name for f in fields(Outcome)}
         data: dict[str, Any] = {k: v for k, v in json.loads(line).items() if k in known}
-        return Outcome(**{**data, "times": tuple(data.get("times", ()))})
+        also = tuple(tuple(times) for times in data.get("also", ()))
+        return Outcome(**{**data, "times": tuple(data.get("times", ())), "also": also})
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,8 @@ from tensorlang.analysis import Sizes, positions
 from ..records.record import median_interval
 from .builder import computation, kernel_file, outputs_of
 from .protocol import OK, OUT_OF_MEMORY, PREPARE, TIMING, TIMING_SERIAL, WRONG_ANSWER, Job, Outcome
+from .turns import in_turns
+from .worker import in_child
 
 SAMPLES, MOST_SAMPLES = 3, 6
 ORDINARY = 2.0**-4  # of the integers of the check: a power of two changes no bits
@@ -75,15 +78,14 @@ class Workbench:
             t: self.array(rng, t, [int(str(sizes(e))) for e in t.shape], counts.get(t)) for t in self.tensors
         }
         inputs = {t: a for t, a in self.arrays.items() if t not in self.outputs}
-        if cache is not None and cache.exists():
-            with np.load(cache) as kept:
-                self.right = [
-                    kept[f"a{i}"].view(t.dtype.to_numpy()) for i, t in enumerate(self.outputs)
-                ]  # bfloat16 is no type of files
-        else:
-            say(PREPARE)
-            self.right = list(te.reference.evaluate(self.outputs, inputs))
-            self._keep(cache, self.right)
+        self.right = [
+            a.view(t.dtype.to_numpy())  # bfloat16 is no type of files
+            for t, a in zip(
+                self.outputs,
+                self._made(cache, lambda: list(te.reference.evaluate(self.outputs, inputs))),
+                strict=True,
+            )
+        ]
 
     @staticmethod
     def array(
@@ -95,6 +97,11 @@ class Workbench:
             return np.sort(values, axis=-1) if count[1] and shape else values
         low, high = (0, 2) if kind == np.bool_ else (0, 5) if kind.kind == "u" else (-4, 5)
         return rng.integers(low, high, shape).astype(kind)
+
+    @property
+    def arguments(self) -> list[Any]:
+        """The arrays in the order of a call."""
+        return [self.arrays[t] for t in self.tensors]
 
     def move(self, place: int) -> None:
         """The same arrays elsewhere in memory: where they lie can make a kernel a third faster or slower, and
@@ -114,14 +121,16 @@ class Workbench:
     @contextmanager
     def ordinary(self) -> Iterator[None]:
         """Float inputs of the size that data have, for timing; afterwards they are the integers again."""
-        floats = [a for t, a in self.arrays.items() if t not in self.outputs and a.dtype.kind not in "biu"]
-        for a in floats:
+        for a in self._floats():
             a *= a.dtype.type(ORDINARY)
         try:
             yield
         finally:
-            for a in floats:
+            for a in self._floats():  # meanwhile they may have moved
                 a /= a.dtype.type(ORDINARY)
+
+    def _floats(self) -> list[Any]:
+        return [a for t, a in self.arrays.items() if t not in self.outputs and a.dtype.kind not in "biu"]
 
     def wrong(self) -> str:
         """What is wrong with the outputs as they stand; empty when nothing is."""
@@ -143,27 +152,38 @@ class Workbench:
         """How far each output may be off because of rounding: ``SLACK`` times as far as two evaluations of
         the reference are apart whose float inputs were moved by some ulp, for every stage rounds again, not
         only the inputs; nothing more where they are as near as the usual bound."""
-        if self._slack is None and self._slack_cache is not None and self._slack_cache.exists():
-            with np.load(self._slack_cache) as kept:
-                self._slack = [float(kept[f"a{i}"]) for i in range(len(self.outputs))]
         if self._slack is None:
-            self.say(PREPARE)
-            rng = np.random.default_rng(21)
-            moved = [
-                {t: self._nudged(rng, a) for t, a in self.arrays.items() if t not in self.outputs}
-                for _ in range(2)
-            ]
-            self._slack = []
-            for one, other in zip(*[te.reference.evaluate(self.outputs, m) for m in moved], strict=True):
-                with np.errstate(invalid="ignore"):
-                    off = np.abs(one.astype(np.float64) - other.astype(np.float64))
-                apart = float(np.max(off, initial=0.0, where=np.isfinite(off)))
-                size = float(np.max(np.abs(one), initial=1.0, where=np.isfinite(one)))
-                self._slack.append(
-                    SLACK * apart if apart > 64 * float(np.finfo(np.float32).eps) * size else 0.0
-                )
-            self._keep(self._slack_cache, [np.array(x) for x in self._slack])
+            self._slack = [float(x) for x in self._made(self._slack_cache, self._rounding)]
         return self._slack
+
+    def _rounding(self) -> list[Any]:
+        rng = np.random.default_rng(21)
+        moved = [
+            {t: self._nudged(rng, a) for t, a in self.arrays.items() if t not in self.outputs}
+            for _ in range(2)
+        ]
+        found = []
+        for one, other in zip(*[te.reference.evaluate(self.outputs, m) for m in moved], strict=True):
+            with np.errstate(invalid="ignore"):
+                off = np.abs(one.astype(np.float64) - other.astype(np.float64))
+            apart = float(np.max(off, initial=0.0, where=np.isfinite(off)))
+            size = float(np.max(np.abs(one), initial=1.0, where=np.isfinite(one)))
+            beyond = apart > 64 * float(np.finfo(np.float32).eps) * size
+            found.append(np.array(SLACK * apart if beyond else 0.0))
+        return found
+
+    def _made(self, cache: Path | None, make: Callable[[], list[Any]]) -> list[Any]:
+        """What the reference says, an array for each output, from ``cache`` where it is there. Else a process
+        of its own makes it: the threads that numpy's products leave behind wait for more by spinning, and
+        what was timed first had one processor less."""
+        if cache is None or not cache.exists():
+            self.say(PREPARE)
+        if cache is not None and not cache.exists():
+            in_child(lambda: self._keep(cache, make()))
+        if cache is None or not cache.exists():  # the child could not: here it is known why
+            return make()
+        with np.load(cache) as kept:
+            return [kept[f"a{i}"] for i in range(len(self.outputs))]
 
     @staticmethod
     def _keep(cache: Path | None, arrays: list[Any]) -> None:
@@ -213,7 +233,7 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         return Outcome(job.id, status, error, times, seconds=end - start, parts=parts)
 
     try:
-        kernel = tl.load(kernel_file(job, directory), mine=True)
+        kernels = [tl.load(kernel_file(job, directory, trace), mine=True) for trace in job.traces]
         bench = _workbenches.get(job.key)
         if bench is None:
             bench = _workbenches[job.key] = Workbench(
@@ -221,17 +241,22 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
             )
         if job.place >= 0:
             bench.move(job.place)
-        args = [bench.arrays[t] for t in bench.tensors]
-        bench.poison()
-        began = time.perf_counter()
-        kernel(*args)
-        first = time.perf_counter() - began
-        wrong = bench.wrong()
-        if wrong:
-            return outcome(WRONG_ANSWER, wrong)
+        for kernel in kernels:
+            bench.poison()
+            began = time.perf_counter()
+            kernel(*bench.arguments)
+            first = time.perf_counter() - began
+            wrong = bench.wrong()
+            if wrong:
+                return outcome(WRONG_ANSWER, wrong)
         checked = time.perf_counter()
-        with bench.ordinary(), _alone(b"tensorlang_parallel" in kernel.object_code, say):
-            return outcome(OK, times=timed(kernel, args, first, job.seconds, job.best, job.place >= 0))
+        parallel = any(b"tensorlang_parallel" in k.object_code for k in kernels)
+        with bench.ordinary(), _alone(parallel, say):
+            if job.also:
+                mine, *others = in_turns(kernels, bench, job.seconds)
+                return replace(outcome(OK, times=mine), also=tuple(others))
+            times = timed(kernels[0], bench.arguments, first, job.seconds, job.best, job.place >= 0)
+            return outcome(OK, times=times)
     except MemoryError as e:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")
 

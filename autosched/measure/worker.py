@@ -92,8 +92,7 @@ class Worker:
 
 def _live(entry: Entry, directory: str, jobs: int, results: int, log: str) -> None:
     """The life of a worker."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+    _die_with_parent()
     fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
     os.dup2(fd, 1)
     os.dup2(fd, 2)
@@ -107,6 +106,23 @@ def _live(entry: Entry, directory: str, jobs: int, results: int, log: str) -> No
                 resource.setrlimit(resource.RLIMIT_AS, (base + job.memory, resource.RLIM_INFINITY))
             write_line(results, entry(job, directory, lambda phase: write_line(results, phase)).to_json())
     os._exit(0)
+
+
+def _die_with_parent() -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+
+
+def in_child(work: Callable[[], None]) -> None:
+    """Do some work in a forked child and wait for its end, whatever becomes of it: what it leaves running in
+    its process goes with it."""
+    pid = os.fork()
+    if pid == 0:
+        with contextlib.suppress(BaseException):
+            _die_with_parent()
+            work()
+        os._exit(0)
+    os.waitpid(pid, 0)
 
 
 def _address_space() -> int:

@@ -33,7 +33,7 @@ def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
     start = next((same for same in several.values() if any(r.start for r in same)), None)
     if start is None:
         return sorted(map(_together, several.values()), key=lambda r: r.cost)
-    rounds = {r.turn: r.cost for r in start if r.turn}
+    rounds = {r.turn: r for r in start if r.turn}
     begun = replace(_together([r for r in start if r.turn] or start), start=True)
     placed = [_placed(same, begun, rounds) for same in several.values() if same is not start]
     return [r for _, r in sorted([(0, begun), *placed], key=lambda p: (p[0], p[1].cost))]
@@ -43,13 +43,13 @@ def _together(same: Sequence[Record]) -> Record:
     return replace(same[0], times=tuple(t for r in same for t in r.times))
 
 
-def _placed(same: Sequence[Record], start: Record, rounds: Mapping[str, float]) -> tuple[int, Record]:
+def _placed(same: Sequence[Record], start: Record, rounds: Mapping[str, Record]) -> tuple[int, Record]:
     """The measurements of a trace as one record, and whether it stands ahead of the start (0), or behind it,
     measured beside it (1) or not (2)."""
     # the turns that chose who was measured further flatter whoever they chose
     later = [turn for turn in rounds if not turn.endswith(LOOKING)]
     after = [r for r in same if r.turn in later]
-    ratios = [r.cost / rounds[r.turn] for r in (after if len(after) > 1 else same) if r.turn in rounds]
+    ratios = [_ratio(r, rounds[r.turn]) for r in (after if len(after) > 1 else same) if r.turn in rounds]
     if ratios:
         clearly = len(ratios) > 1 and statistics.median(ratios) < WORTH and median_interval(ratios)[1] < 1
         left_behind = len(later) > 1 and len(after) < 2
@@ -58,3 +58,11 @@ def _placed(same: Sequence[Record], start: Record, rounds: Mapping[str, float]) 
     one = _together(same)
     clearly = not rounds and one.cost < WORTH * start.cost and one.interval[1] < start.interval[0]
     return (0 if clearly else 2), one
+
+
+def _ratio(r: Record, start: Record) -> float:
+    """How many times as long as the start it took in a turn: where both have as many times, these were taken
+    one after the other, and what slowed both down at once counts for neither."""
+    if len(r.times) != len(start.times):
+        return r.cost / start.cost
+    return statistics.median(a / b for a, b in zip(r.times, start.times, strict=True))

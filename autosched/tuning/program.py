@@ -12,7 +12,7 @@ schedule: what is fast by itself need not be so beside the others, and the defau
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -28,7 +28,7 @@ from ..search import Strategy
 from ..space.cut import TOGETHER, heavy
 from ..task import SearchTask
 from .extract import Pieces, pieces_of
-from .session import Session, canonical_trace
+from .session import ALONE, TURNS, Session, canonical_trace
 
 # candidates of a piece in its first round, which says how much of the time it takes, and in any other
 FIRST, LATER = 2, 8
@@ -36,7 +36,7 @@ WHOLE = -1  # the number of the piece that is the whole program
 # of the candidates that its time would give the whole beside its pieces, as long as it is as fast as they say
 # they will be together; the share falls with this power of how much slower it is
 FUSED, FALL = 0.5, 8
-AGAIN, AGAIN_ROUNDS = 3, 3  # of the fastest of a piece are measured again at the end, and as often
+AGAIN, AGAIN_ROUNDS = 3, 2  # of the fastest of a piece are measured again at the end, and as often
 # of the time of its default schedule: a piece that gained less keeps that in one of the schedules put
 # together
 WORTH = 0.97
@@ -147,12 +147,20 @@ class ProgramSession(Session):
             share = FUSED * min(1.0, self._promised() / spent) ** FALL if spent < float("inf") else 0.0
         return share * spent / self._proposed[i] if spent < float("inf") else 0.0
 
-    def job(self, steps: str, *, again: bool = False, process: str = "", place: int = -1) -> Job:
-        """The job to measure a candidate of the whole or of a piece."""
+    def job(
+        self,
+        steps: str,
+        *,
+        seconds: float = 0.0,
+        process: str = "",
+        place: int = -1,
+        also: Sequence[str] = (),
+    ) -> Job:
+        """The job to measure a candidate of the whole or of a piece; ``also`` are of the same."""
         member, trace = self._of(steps)
-        if member is None:
-            return super().job(trace, again=again, process=process, place=place)
-        return member.job(trace, again=again, process=process, place=place)
+        also = [self._of(s)[1] for s in also]
+        of = super().job if member is None else member.job
+        return of(trace, seconds=seconds, process=process, place=place, also=also)
 
     def drop(self, traces: Iterable[str]) -> None:
         """Forget candidates that were proposed and will not be measured."""
@@ -169,13 +177,16 @@ class ProgramSession(Session):
         number, colon, trace = steps.partition(":")
         return (self.members[int(number)], trace) if colon and number.isdecimal() else (None, steps)
 
-    def finals(self) -> Iterator[tuple[list[str], bool]]:
+    def finals(self) -> Iterator[tuple[list[str], str]]:
         """The fastest of each piece, then the whole put together of them, and the fastest of the whole, in
         turns with its default schedule."""
-        again = [f"{i}:{t}" for i, m in self.members.items() for t in m.fastest_few(AGAIN)]
-        for number in range(AGAIN_ROUNDS):
-            yield again[:: -1 if number % 2 else 1], False
-        yield from self.in_turns(list(dict.fromkeys([*self._together(), *self.fastest_few(AGAIN)])))
+        for i, m in self.members.items():
+            for _ in range(AGAIN_ROUNDS):
+                yield [f"{i}:{t}" for t in m.fastest_few(AGAIN)], TURNS
+        together = self._together()
+        yield [t for t in together if t not in self.known], ALONE
+        works = [t for t in together if self.known.get(t, float("inf")) < float("inf")]
+        yield from self.in_turns(list(dict.fromkeys([*works, *self.fastest_few(AGAIN)])))
 
     def _together(self) -> list[str]:
         """Schedules of the whole: the best of every piece, the best where it is worth it, and the second best

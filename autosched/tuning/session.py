@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from typing import Protocol, TypeVar
 
@@ -36,10 +37,13 @@ from .near import from_near
 T = TypeVar("T")
 # at the end: this many of the fastest are measured again, and no more than one in this many
 FINALISTS, SHARE = 8, 4
-BRIEF, CAREFUL = 0.006, 0.015  # seconds of timing: of a candidate; of a finalist, in each turn
-# after LOOK rounds, which count for no more than that, the KEPT best go on for LEAST rounds, or for up to
-# MOST until it is clear whether they are worth it
-LOOK, KEPT, LEAST, MOST = 3, 3, 6, 12
+# seconds of timing: of a candidate; of a finalist, when it is chosen who is measured further, and in each
+# process after that
+BRIEF, LOOK, CAREFUL = 0.006, 0.01, 0.025
+# after one look, which counts for no more than that, the KEPT best go on in LEAST processes, or in up to MOST
+# until it is clear whether they are worth it
+KEPT, LEAST, MOST = 3, 3, 6
+ALONE, LOOKS, TURNS = "alone", "looks", "turns"  # how candidates are measured at the end
 _job_numbers = itertools.count(1)
 
 
@@ -161,10 +165,18 @@ class Session:
             both[i].add(row[None, :], [np.inf])
         return both
 
-    def job(self, steps: str, *, again: bool = False, process: str = "", place: int = -1) -> Job:
-        """The job to measure a candidate; ``again``: with all care, however slow it was; ``process``: in one
-        that only jobs of that name have run in; ``place``: where its arrays are."""
-        best = 0.0 if again or self.best == float("inf") else self.best
+    def job(
+        self,
+        steps: str,
+        *,
+        seconds: float = 0.0,
+        process: str = "",
+        place: int = -1,
+        also: Sequence[str] = (),
+    ) -> Job:
+        """The job to measure a candidate; ``seconds``: so long, however slow it was; ``process``: in one that
+        only jobs of that name have run in; ``place``: where its arrays are; ``also``: in turns with these."""
+        best = 0.0 if seconds or self.best == float("inf") else self.best
         return Job(
             next(_job_numbers),
             self.task.graph,
@@ -172,10 +184,11 @@ class Session:
             self.target,
             steps,
             timeout=self.timeout,
-            seconds=CAREFUL if again else BRIEF,
+            seconds=seconds or BRIEF,
             place=place,
             best=best,
             process=process,
+            also=tuple(also),
         )
 
     def record(self, steps: str, o: Outcome, turn: str = "") -> Record:
@@ -215,10 +228,10 @@ class Session:
         was written with."""
         return canonical_trace(self.variants[0].trace_of(self.variants[0].present()[0]))
 
-    def finals(self) -> Iterator[tuple[list[str], bool]]:
+    def finals(self) -> Iterator[tuple[list[str], str]]:
         """What is to be measured again at the end, each round when the one before has been: the fastest few
         beside the schedule the search began with, so that neither a lucky moment nor a drift of the machine
-        decides; and whether the round is only to choose who goes on."""
+        decides; and how: LOOKS only choose who goes on."""
         order = self.fastest_few(max(2, min(FINALISTS, self.tried // SHARE)))
         if len(order) > 1:
             yield from self.in_turns(order)
@@ -231,15 +244,15 @@ class Session:
             order.append(self.first)
         return order
 
-    def in_turns(self, order: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
-        """Rounds of some candidates, of which the best and the first go on after a few."""
-        for number in range(LOOK + MOST):
-            if number == LOOK:
-                best = [r.steps for r in self._rivals(order)]
-                order = [s for s in order if s == self.first or s in best[:KEPT]]
-            elif number >= LOOK + LEAST and number % LOOK == 0 and self._decided(order):
+    def in_turns(self, order: Sequence[str]) -> Iterator[tuple[list[str], str]]:
+        """Rounds of some candidates, of which the best and the first go on after one."""
+        yield list(order), LOOKS
+        best = [r.steps for r in self._rivals(order)][:KEPT]
+        order = [s for s in order if s == self.first or s in best]
+        for number in range(MOST):
+            if number >= LEAST and self._decided(order):
                 return
-            yield list(order if number % 2 == 0 else reversed(order)), number < LOOK
+            yield list(order), TURNS
 
     def _rivals(self, order: Sequence[str]) -> list[Record]:
         """What is known of them but of the first, the best first."""
@@ -345,29 +358,27 @@ def measured(
     measurer: Measures,
     batches: Iterable[tuple[Session, list[str]]],
     *,
-    again: bool = False,
+    seconds: float = 0.0,
     process: str = "",
     place: int = -1,
-    look: bool = False,
+    turn: str = "",
     stop: Callable[[], bool] = never,
 ) -> Iterator[tuple[Session, Record]]:
     """The records of the candidates of all batches, in order. The next batch is asked for while the last
-    candidates of the one before are still being measured. ``again``: with all care, and as one round;
-    ``look``: one that only chooses who is measured further. ``stop`` is asked after each: what is on its way
-    then is dropped."""
+    candidates of the one before are still being measured. ``turn``: again, under that name. ``stop`` is asked
+    after each: what is on its way then is dropped."""
     sent: deque[tuple[Session, str]] = deque()
-    turn = f"{time.time():.6f}{LOOKING if look else ''}" if again else ""
 
     def jobs() -> Iterator[Job]:
         for session, traces in batches:
             for t in traces:  # one by one: how fast the best is is known better after each
                 sent.append((session, t))
-                yield session.job(t, again=again, process=process, place=place)
+                yield session.job(t, seconds=seconds, process=process, place=place)
 
     outcomes = iter(measurer.run(jobs()))
     for outcome in outcomes:
         session, trace = sent.popleft()
-        if not again or outcome.status in (OK, WRONG_ANSWER):
+        if not turn or outcome.status in (OK, WRONG_ANSWER):
             yield session, session.record(trace, outcome, turn)
         # else an accident: what was measured before still holds
         if stop():
@@ -378,15 +389,40 @@ def measured(
 
 
 def measure_again(measurer: Measures, session: Session, stop: Callable[[], bool] = never) -> None:
-    """Measure the finalists in turns, a few turns in each of several processes that have run nothing before:
-    as in a program of the user, and not where the search has left its arrays. ``stop`` is asked after each
-    measurement."""
-    begin = time.time()
-    for n, (order, look) in enumerate(session.finals()):
+    """Measure the finalists in turns, in several processes that have run nothing before: as in a program of
+    the user, and not where the search has left its arrays. ``stop`` is asked after each measurement."""
+    for n, (order, how) in enumerate(session.finals()):
         if stop():
             return
-        batch, process = [(session, order)], f"{begin} {n // LOOK}"
-        for _ in measured(measurer, batch, again=True, process=process, place=n, look=look, stop=stop):
+        if how == ALONE:
+            for _ in measured(measurer, [(session, order)], stop=stop):
+                pass
+        elif len(order) > 1:
+            _beside(measurer, session, order, 2 * n, how == LOOKS, stop)
+
+
+def _beside(
+    measurer: Measures,
+    session: Session,
+    order: Sequence[str],
+    place: int,
+    look: bool,
+    stop: Callable[[], bool],
+) -> None:
+    """Measure some candidates in turns in a fresh process. Where that fails, or ``measurer`` cannot do it,
+    one after the other: so it is known who is guilty."""
+    begin = f"{time.time():.6f}"
+    turn, seconds = begin + (LOOKING if look else ""), LOOK if look else CAREFUL
+    job = session.job(order[0], seconds=seconds, process=begin, place=place, also=order[1:])
+    outcome = next(iter(measurer.run([job])))
+    times = [outcome.times, *outcome.also]
+    if outcome.status == OK and len(times) == len(order):
+        for trace, mine in zip(order, times, strict=True):
+            session.record(trace, replace(outcome, times=mine, also=()), turn)
+            outcome = replace(outcome, parts={})  # they are counted once
+    elif not stop():
+        again = [(session, list(order))]
+        for _ in measured(measurer, again, seconds=seconds, process=begin, place=place, turn=turn, stop=stop):
             pass
 
 

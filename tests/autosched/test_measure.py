@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from autosched import SearchTask
-from autosched.measure import Job, Measurer, Stages, builder, runner
+from autosched.measure import Job, Measurer, Stages, builder, runner, turns
 from autosched.measure.protocol import BUILT
 from autosched.measure.runner import Workbench
 from autosched.space import Variant, variants_of
@@ -376,3 +376,60 @@ def test_all_of_a_turn_find_their_arrays_in_the_same_places() -> None:
     assert alike == same and len({a % runner.PAGE for a in alike}) == 1
     assert len({a % runner.PAGE for a in apart}) == 3 and all(a % runner.LINE == 0 for a in [*alike, *apart])
     assert all((a == b).all() for a, b in zip(bench.arrays.values(), before, strict=True))
+
+
+def test_several_candidates_are_timed_in_turns_in_one_process() -> None:
+    """Each as often as the others; what one leaves behind is not in the way of the next; one that is wrong is
+    found out."""
+    task, v = _scale()
+    a, b, c = [v.trace.to_json().replace('"v":[1]', f'"v":[{n}]') for n in (1, 8, 16)]
+    with Measurer() as m:
+        got = list(m.run(replace(_job(task, a, i, place=2 * i), also=(b, c)) for i in range(2)))
+    assert [o.status for o in got] == ["ok"] * 2, got
+    assert all(len(o.also) == 2 and len({len(t) for t in (o.times, *o.also)}) == 1 for o in got)
+    with Measurer(Stages(run=f"{HERE}:wrong")) as m:
+        assert m.measure(replace(_job(task, a, place=0), also=(b,))).status == "wrong_answer"
+
+
+def test_turns_alternate_and_the_arrays_move_once() -> None:
+    called: list[tuple[str, int, int, int]] = []
+
+    class Bench:
+        place, arguments = 4, ()
+
+        def move(self, place: int) -> None:
+            self.place = place
+
+    bench = Bench()
+
+    def kernel(name: str) -> SimpleNamespace:
+        def evaluator(number: int, repeat: int) -> object:
+            called.append((name, bench.place, number, repeat))
+            return lambda *args: SimpleNamespace(results=(9.0, 1.0)[-repeat:])
+
+        return SimpleNamespace(entry=lambda *args: time.sleep(0.001), time_evaluator=evaluator)
+
+    found = turns.in_turns([kernel("a"), kernel("b")], bench, 1e-3)  # type: ignore[list-item]
+    assert found == [(1.0,) * turns.LEAST] * 2
+    assert [c[0] for c in called] == [*"abba"] * (turns.LEAST // 2)
+    assert [c[1] for c in called] == [4] * 4 + [5] * 4 and {c[2:] for c in called} == {(1, 1)}
+
+
+def test_the_right_answers_are_made_by_a_process_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The threads of numpy's products went on spinning: the first kernels were timed with one processor
+    less."""
+    here: list[int] = []
+
+    def evaluate(outputs: object, inputs: object, real: object = te.reference.evaluate) -> object:
+        here.append(os.getpid())
+        return real(outputs, inputs)  # type: ignore[operator]
+
+    monkeypatch.setattr(te.reference, "evaluate", evaluate)
+    tensors = matmul(4, 5, 6)
+    apart = Workbench(tensors, tmp_path / "k.npz")
+    assert not here and apart.slack() == [0.0] and not here
+    assert (apart.right[0] == Workbench(tensors, None).right[0]).all() and here == [os.getpid()]
+    monkeypatch.setattr(runner, "in_child", lambda work: None)  # one that died
+    assert (Workbench(tensors, tmp_path / "other.npz").right[0] == apart.right[0]).all() and len(here) == 2

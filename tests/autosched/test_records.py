@@ -498,6 +498,22 @@ def test_turns_that_chose_do_not_count_for_whom_they_chose() -> None:
     assert [r.steps for r in ranked([*lucky, *left, *true], "task", "llvm")] == [STEPS % n for n in (2, 1, 3)]
 
 
+def test_times_of_a_turn_are_compared_one_by_one() -> None:
+    """The machine slowed down in the middle of every turn: the median of each alone says nothing."""
+    slow = (1.0, 1.0, 3.0, 3.0, 3.0)
+    mine = tuple(0.9 * t for t in slow[:2]) + tuple(0.9 * t for t in slow[2:])
+    found = [
+        r
+        for n in range(3)
+        for r in (
+            _record(1, slow[n:] + slow[:n], start=True, turn=f"t{n}"),
+            _record(2, mine[n:] + mine[:n], turn=f"t{n}"),
+        )
+    ]
+    best = ranked(found, "task", "llvm")[0]
+    assert best.steps == STEPS % 2 and [t / 3.0 for t in best.times] == pytest.approx([0.9] * 3)
+
+
 def test_a_turn_travels_with_the_record() -> None:
     r = _record(2, turn="1763.25")
     assert Record.from_json(r.to_json()) == r and "turn" not in _record(2).to_json()
