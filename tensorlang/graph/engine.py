@@ -126,7 +126,7 @@ class _Writer:
         found = self._places.get(id(a))
         if found is None:
             found = self._places[id(a)] = len(self.arrays)
-            self.arrays.append(a)
+            self.arrays.append(a if a.flags.owndata else a.copy())  # of a file that may change
         return found
 
     def engine(self, parts: Sequence[Region | Node], kernels: Sequence[Kernel], source: Source) -> Engine:

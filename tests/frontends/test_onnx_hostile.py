@@ -290,6 +290,9 @@ def test_external_data_stays_in_the_folder(tmp_path):
         refused(_external(folder, location), "which is no file there")
     for told in ({"offset": 8}, {"length": 4}, {"offset": -4}, {"offset": 2**70}, {"length": "x"}):
         refused(_external(folder, "data", **told), "constant 'c'")
+    (folder / "short").write_bytes(_f(2).tobytes())
+    for told in ({}, {"offset": 2}, {"offset": 8}):
+        refused(_external(folder, "short", **told), "constant 'c'")
     assert tl.load_onnx(_external(folder, "data")).nodes
     refused(_external(folder, "data").read_bytes(), "bytes have no folder")
 

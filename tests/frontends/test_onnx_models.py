@@ -92,3 +92,73 @@ def test_what_is_not_zero_has_a_size_of_its_own_and_others_read_it():
     engine = tl.load_onnx(m).compile()
     for x in (np.eye(3, dtype="float32"), np.zeros((2, 3), "float32"), np.ones((5, 3), "float32")):
         assert np.array_equal(engine(x), -np.array(np.nonzero(x)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "offset", "told", "mapped"),
+    [
+        ("float", 0, True, True),
+        ("float", 4, False, True),
+        ("float16", 66, True, True),
+        ("bfloat16", 8, True, True),
+        ("int64", 4, True, False),
+        ("bool", 0, True, False),
+        ("int4", 0, True, False),
+    ],
+)
+def test_weights_in_another_file_stay_there(tmp_path, kind, offset, told, mapped):
+    """They are mapped where their elements are as they lie in memory, read otherwise."""
+    w = np.array([[1, 0, 1], [0, 1, 1]] if kind == "bool" else [[1, -2, 3], [4, 5, -6]])
+    tensor = helper.make_tensor("w", getattr(TensorProto, kind.upper()), w.shape, w.ravel())
+    data = onnx.numpy_helper.from_array(onnx.numpy_helper.to_array(tensor)).raw_data
+    (tmp_path / "weights").write_bytes(bytes(offset) + data)
+    m = model(
+        [
+            helper.make_node("Cast", ["w"], ["f"], to=TensorProto.FLOAT),
+            helper.make_node("Add", ["x", "f"], ["y"]),
+        ],
+        [("x", TensorProto.FLOAT, ["n", 3])],
+        [("y", TensorProto.FLOAT, None)],
+    )
+    t = m.graph.initializer.add(name="w", data_type=tensor.data_type, dims=w.shape)
+    t.data_location = TensorProto.EXTERNAL
+    for k, v in {"location": "weights", "offset": offset, **({"length": len(data)} if told else {})}.items():
+        t.external_data.add(key=k, value=str(v))
+    (tmp_path / "m.onnx").write_bytes(m.SerializeToString())
+    g = tl.load_onnx(tmp_path / "m.onnx")
+    (found,) = (v.data for n in g.nodes for v in n.reads if v.data is not None)
+    assert mapped == any(isinstance(a, np.memmap) for a in bases(found))
+    assert not (mapped and found.flags.writeable)
+    for level in (0, 2):
+        assert np.array_equal(g.compile(level=level)(np.zeros((2, 3), "float32")), w)
+
+
+def bases(a):
+    """The arrays and buffers that an array is a view of."""
+    while a is not None:
+        yield a
+        a = getattr(a, "base", None)
+
+
+def test_an_engine_does_not_need_the_file_of_its_weights(tmp_path):
+    """Not for kernels, functions of arrays and outputs: it may shrink, where reading a mapped page of it would
+    end the process."""
+    w, rows = np.arange(12, dtype="float32").reshape(4, 3), np.array([[0, 1], [1, 0]], "int64")
+    m = model(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["y"]),
+            helper.make_node("NonZero", ["rows"], ["z"]),
+            helper.make_node("Identity", ["w"], ["same"]),
+        ],
+        [("x", TensorProto.FLOAT, ["n", 4])],
+        [("y", TensorProto.FLOAT, None), ("z", TensorProto.INT64, None), ("same", TensorProto.FLOAT, None)],
+        {"w": w, "rows": rows},
+    )
+    path = tmp_path / "m.onnx"
+    onnx.save(m, path, save_as_external_data=True, location="weights", size_threshold=0)
+    engines = [tl.load_onnx(path).compile(level=level) for level in (0, 2)]
+    (tmp_path / "weights").write_bytes(b"")
+    for engine in engines:
+        y, z, same = engine(np.ones((2, 4), "float32"))
+        assert np.array_equal(y, np.ones((2, 4)) @ w) and np.array_equal(same, w)
+        assert np.array_equal(z, np.array(np.nonzero(rows)))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,14 @@ from ...errors import TensorLangError
 MAX_DEPTH = 50  # of graphs in nodes in graphs
 MAX_BYTES = 2**40  # of a constant or a declared input
 MAX_DENSE = 2**28  # elements of a sparse constant when it is written out
+# types whose every byte pattern is a number
+PLAIN = [
+    "FLOAT",
+    "DOUBLE",
+    "FLOAT16",
+    "BFLOAT16",
+    *(f"{s}INT{n}" for s in ("", "U") for n in (8, 16, 32, 64)),
+]
 BROKEN = (  # what wrong bytes make of Python code that believes them
     ArithmeticError,
     AssertionError,
@@ -330,8 +338,18 @@ class Reference(str):
     """The value of an attribute inside a function: that of the attribute of this name of its call."""
 
 
+class _Place(NamedTuple):
+    """Where data lies: a stretch of a file of that size, in bytes; None for a length that is not told."""
+
+    path: Path
+    size: int
+    offset: int
+    length: int | None
+
+
 class _Reader:
     def __init__(self, onnx: Any, folder: Path | None) -> None:
+        self.files: dict[Path, np.ndarray] = {}  # that hold data, mapped once each
         self.onnx = onnx
         self.folder = folder
         self.depth = 0
@@ -395,10 +413,12 @@ class _Reader:
         return value
 
     def array(self, t: Any) -> np.ndarray:
-        if t.data_location == self.onnx.TensorProto.EXTERNAL:
-            self._external(t)
+        place = self._external(t) if t.data_location == self.onnx.TensorProto.EXTERNAL else None
         try:
             _counted(t.dims, MAX_BYTES)
+            mapped = None if place is None else self._mapped(t, place)
+            if mapped is not None:
+                return mapped
             a = np.asarray(self.onnx.numpy_helper.to_array(t, str(self.folder) if self.folder else ""))
             made, told = list(a.shape), list(t.dims)
             if made != told:
@@ -411,8 +431,9 @@ class _Reader:
             ) from None
         return a
 
-    def _external(self, t: Any) -> None:
-        """Raises TensorLangError unless the data is in a file of the model's folder, as much as is told."""
+    def _external(self, t: Any) -> _Place:
+        """Where the data is. Raises TensorLangError unless that is a file of the model's folder, which has as
+        much as is told."""
         what = f"load_onnx: the data of the constant {t.name!r}"
         told = {e.key: e.value for e in t.external_data}
         if self.folder is None:
@@ -437,6 +458,28 @@ class _Reader:
             raise TensorLangError(
                 f"{what} is not all there", because=f"{length} bytes from {offset} on, of a file of {size}"
             )
+        return _Place(path, size, offset, length if "length" in told else None)
+
+    def _mapped(self, t: Any, place: _Place) -> np.ndarray | None:
+        """The elements where they lie in their file; None where they must be read: those of a few bits, which
+        share bytes, such as lie askew, and data of another length than it should have. The file must stay as
+        it is until the graph is compiled; an engine has copies."""
+        if self.onnx.TensorProto.DataType.Name(t.data_type) not in PLAIN:
+            return None
+        kind = self.onnx.helper.tensor_dtype_to_np_dtype(t.data_type)
+        wanted = math.prod(t.dims) * kind.itemsize
+        if (
+            wanted == 0
+            or place.offset % kind.itemsize
+            or place.offset + wanted > place.size
+            or place.length not in (None, wanted)
+        ):
+            return None
+        whole = self.files.get(place.path)
+        if whole is None:
+            whole = self.files[place.path] = np.memmap(place.path, np.uint8, "r", shape=(place.size,))
+        part = np.asarray(whole)[place.offset : place.offset + wanted]
+        return part.view(kind).reshape(tuple(t.dims))
 
     def sparse(self, t: Any) -> np.ndarray:
         what = f"load_onnx: the sparse constant {t.values.name!r} cannot be read"
