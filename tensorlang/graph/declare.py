@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..analysis import typical
 from ..arith.facts import Facts
 from ..errors import DeclareError
 from ..expr import make
@@ -26,6 +27,8 @@ from ..te.graph import inputs as te_inputs
 from ..te.graph import variables_of
 from .graph import Node, Value
 from .planes import Plane, has_plane, plane_of
+
+SIDE = 64  # of an image that nobody knows more of
 
 
 @dataclass
@@ -102,7 +105,12 @@ class _Region:
         """The shape of a value here, in sizes of the graph."""
         if self.plane is None or not has_plane(v.shape, self.plane):
             return v.shape
-        return [*v.shape[:-2], make.const(1, "int32"), make.mul(*self.plane)]
+        return self._one_axis(v.shape)
+
+    def _one_axis(self, shape: Sequence[Expr]) -> Sequence[Expr]:
+        """A shape that ends with the plane."""
+        assert self.plane is not None
+        return type(shape)([*shape[:-2], make.const(1, "int32"), make.mul(*self.plane)])  # type: ignore[call-arg]
 
     def _tensor(self, v: Value) -> Tensor:
         if v not in self.tensors:
@@ -144,7 +152,11 @@ class _Region:
     def _new(self, e: Expr) -> Var:
         low, high = Facts().interval(e)
         each = e.multiple_of if isinstance(e, Var) else 1
-        own = dim(f"d{len(self.dims)}", max(0, low or 0), high, each, _usual(e))
+        usual = _usual(e)
+        if usual is None and self.plane is not None and e is make.mul(*self.plane):
+            usual = typical(self.plane[0], SIDE) * typical(self.plane[1], SIDE)
+            usual = max(low or 0, usual if high is None else min(usual, high))
+        own = dim(f"d{len(self.dims)}", max(0, low or 0), high, each, usual)
         self.dims[own] = e
         self.sizes[e] = own
         return own
@@ -154,6 +166,8 @@ class _Region:
         if isinstance(x, Expr):
             return self._inside(x)
         if isinstance(x, list | tuple):
+            if self.plane is not None and has_plane(x, self.plane):
+                x = self._one_axis(x)
             return type(x)(self._attribute(y) for y in x)
         if isinstance(x, np.ndarray) and x.dtype == object:
             return np.array([self._attribute(y) for y in x.reshape(-1)], object).reshape(x.shape)

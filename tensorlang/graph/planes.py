@@ -1,5 +1,6 @@
-"""Two last axes of open sizes that a region passes side by side, as one axis: a convolution of single pixels
-and maps of its result see no rows, and vectors then run over the end of a row. Knows te; no kernels.
+"""Two last axes of open sizes that a region passes side by side, as one axis: a convolution of single pixels,
+maps, and what moves whole channels see no rows, and vectors then run over the end of a row. Knows te; no
+kernels.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ Plane = tuple[Expr, Expr]  # height and width
 
 
 def plane_of(nodes: Sequence[Node], outputs: Sequence[Value]) -> Plane | None:
-    """The height and width that may be one axis in all of the region; None where there is no sum, where both
-    are numbers, or where an operator tells a row from another."""
+    """The height and width that may be one axis in all of the region; None where both are numbers, or where
+    an operator tells a row from another."""
     shape = outputs[0].shape
     if len(shape) < 3:
         return None
@@ -34,8 +35,10 @@ def plane_of(nodes: Sequence[Node], outputs: Sequence[Value]) -> Plane | None:
         return None
     computed = [op for n in nodes for op in operations([t.op for t in n.results])]
     sums = any(isinstance(op, ComputeOp) and op.reduce_axis for op in computed)
+    if not sums and constant(plane[1]) is not None:
+        return None  # vectors of a row of a known size need no masks
     sizes = {v for n in plane for v in variables(n)}
-    return plane if sums and all(_passes(op, plane, sizes) for op in computed) else None
+    return plane if all(_passes(op, plane, sizes) for op in computed) else None
 
 
 def has_plane(shape: Sequence[Expr], plane: Plane) -> bool:

@@ -162,7 +162,8 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
         )
         stage.vectorize(inner)
         axes[-1] = outer
-    shared = share_out(stage, axes[:-1] or axes, iterations, target)
+    rows = axes[:-1] if any(size(a) != 1 for a in axes[:-1]) else axes
+    shared = share_out(stage, rows, iterations, target)
     if shared is not None and not has_calls(
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them

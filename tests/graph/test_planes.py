@@ -37,6 +37,33 @@ def half_open():
     return g, 0
 
 
+def scaled():
+    """Maps alone, a factor of each image and channel among them."""
+    g = Graph()
+    x, z = g.input(("n", 8, "h", "w"), name="x"), g.input(("n", 8, 1, 1), name="z")
+    g.output(g.call(ops.relu, g.call(ops.multiply, x, z)))
+    return g, 2
+
+
+def shuffled():
+    """Channels of two groups in turns, joined with others."""
+    g = Graph()
+    x, z = g.input(("n", 8, "h", "w"), name="x"), g.input(("n", 3, "h", "w"), name="z")
+    n, _, h, w = x.shape
+    y = g.call(ops.reshape, x, shape=(n, 2, 4, h, w))
+    y = g.call(ops.reshape, g.call(ops.transpose, y, axes=(0, 2, 1, 3, 4)), shape=(n, 8, h, w))
+    g.output(g.call(lambda *parts: ops.concatenate(parts, 1), y, z))
+    return g, 3
+
+
+def of_known_rows():
+    """Vectors of a row of 64 need no masks."""
+    g = Graph()
+    x = g.input(("n", "m", "t", 64), name="x")
+    g.output(g.call(ops.relu, x))
+    return g, 0
+
+
 def taps():
     g = Graph()
     x = g.input(("n", 8, "h", "w"), name="x")
@@ -77,13 +104,17 @@ def first(g):
 
 def inputs(case, given, n, h, w):
     x = whole(2 if case is half_open else n, 8, h, 5 if case is half_open else w)
+    if case is scaled:
+        return x, whole(n, 8, 1, 1)
+    if case is of_known_rows:
+        return (whole(n, 8, h, 64),)
     if case is of_rows:
         return x, whole(1, 1, h, 1)
     return (x, whole(n, given, h, w)) if given else (x,)
 
 
-@pytest.mark.parametrize("case", [with_maps, half_open], ids=lambda c: c.__name__)
-def test_single_pixels_and_maps_of_them_see_one_axis(case):
+@pytest.mark.parametrize("case", [with_maps, half_open, scaled, shuffled], ids=lambda c: c.__name__)
+def test_single_pixels_maps_and_moved_channels_see_one_axis(case):
     g, given = case()
     shape = first(g)
     assert str(shape[-2]) == "1" and len(shape) == 4
@@ -95,7 +126,7 @@ def test_single_pixels_and_maps_of_them_see_one_axis(case):
         assert found.shape[-2:] == a[0].shape[-2:] and np.array_equal(found, apart(*a))
 
 
-@pytest.mark.parametrize("case", [taps, thinned, of_rows, of_places], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("case", [taps, thinned, of_rows, of_places, of_known_rows], ids=lambda c: c.__name__)
 def test_what_tells_rows_or_columns_apart_keeps_both(case):
     g, given = case()
     assert str(first(g)[-2]) != "1"
