@@ -38,6 +38,21 @@ def test_answers_stay_within_2e_5_of_the_largest(padding, bias):
     assert np.abs(y - want).max() <= 2e-5 * want.max()
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_weight_that_comes_with_the_call(bias):
+    x = (8, 64, 28, 28)  # of fewer pixels its transform takes longer than it saves
+    _, w, b = graph(x, 64, padding=1, bias=bias)
+    given = Graph()
+    v, weight = given.input(x, name="x"), given.input(w.shape, name="w")
+    more = [given.input(b.shape, name="b")] if bias else []
+    given.output(given.call(ops.conv2d, v, weight, *more, padding=1))
+    assert names(given) == ["Winograd"]
+    image = RNG.standard_normal(x).astype("float32")
+    want = images.conv(image.astype("float64"), w.astype("float64"), b, padding=1)
+    y = given.compile()(image, w, *([b] if bias else []))
+    assert np.abs(y - want).max() <= 2e-5 * want.max()
+
+
 def test_an_open_batch():
     g, w, b = graph(("n", 128, 28, 28), padding=1)
     assert names(g) == ["Winograd", "relu"]

@@ -45,13 +45,20 @@ def convolution_backward(
         "dilation": each(dilation, n),
         "groups": groups,
     }
-    back = _conv_data_back if not transposed else _conv_transpose_data_back
     pair = (grad, x) if not transposed else (x, grad)
-    return (
-        lambda: g(back, grad, x, weight, **how),
-        lambda: g(_conv_weight_back, *pair, weight, **how),
-        lambda: g(_conv_bias_back, grad),
-    )
+
+    def data_back() -> Any:
+        if transposed:
+            return g(_conv_transpose_data_back, grad, x, weight, **how)
+        spans = [known(k, "a window") - 1 for k in weight.shape[2:]]
+        wide = each(dilation, n)
+        around = [w * k - p for w, k, p in zip(wide, spans, each(padding, n), strict=True)]
+        if groups > 1 or any(s != 1 for s in each(stride, n)) or min(around) < 0:
+            return g(_conv_data_back, grad, x, weight, **how)
+        turned = g(_turned, weight)  # by itself: what is left is a convolution like any other
+        return g(_conv_turned, grad, turned, padding=around, dilation=wide)
+
+    return (data_back, lambda: g(_conv_weight_back, *pair, weight, **how), lambda: g(_conv_bias_back, grad))
 
 
 def _conv_data_back(
@@ -67,6 +74,18 @@ def _conv_data_back(
         window = known(weight.shape[2 + d], "a window")
         extra.append(size - ((out - 1) * s - 2 * p + w * (window - 1) + 1))
     return convolution(grad, weight, None, stride, padding, dilation, True, extra, groups)
+
+
+def _turned(weight: Tensor) -> Tensor:
+    """Outputs and channels change places, and windows are read backwards."""
+    turned: Tensor = ops.flip(
+        ops.transpose(weight, (1, 0, *range(2, weight.ndim))), tuple(range(2, weight.ndim))
+    )
+    return turned
+
+
+def _conv_turned(grad: Tensor, turned: Tensor, *, padding: Any, dilation: Any) -> Tensor:
+    return convolution(grad, turned, None, [1] * len(padding), padding, dilation, False, 0, 1)
 
 
 def _conv_transpose_data_back(

@@ -135,8 +135,8 @@ def _found(n: Node) -> list[_Weighed]:
     bias: Value | None = None
     along = None
     if made.op is not total:
-        bias, along = _bias(made, total, tensors)
-        if bias is None:
+        bias, along = bias_of(made, total, tensors)
+        if bias is None or bias.data is None:
             return []
     readers = [t for op in computed for t in op.input_tensors]
     return [
@@ -175,10 +175,10 @@ def _reads(e: Expr, tensor: Tensor) -> bool:
     return any(isinstance(k, TensorRead) and k.tensor is tensor for k in preorder(e))
 
 
-def _bias(
+def bias_of(
     made: Tensor, total: ComputeOp, tensors: dict[Tensor, Value]
 ) -> tuple[Value, int] | tuple[None, None]:
-    """The constant vector that is added to the sum along an axis, and the axis, when nothing else is done to
+    """The vector that is added to the sum along an axis, and the axis, when nothing else is done to
     the sum."""
     op = made.op
     if not isinstance(op, ComputeOp) or len(op.body) != 1 or type(op.body[0]) is not Add:
@@ -190,7 +190,7 @@ def _bias(
         return None, None
     bias = tensors.get(others[0].tensor)
     axes = [d for d, a in enumerate(op.axis) if others[0].indices and a.var is others[0].indices[0]]
-    if bias is None or bias.data is None or bias.data.ndim != 1 or not axes:
+    if bias is None or len(bias.shape) != 1 or not axes:
         return None, None
     return bias, axes[0]
 

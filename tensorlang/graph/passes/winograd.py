@@ -1,4 +1,4 @@
-"""Convolutions by constant 3×3 kernels with fewer multiplications, where that takes less time
+"""Convolutions by 3×3 kernels with fewer multiplications, where that takes less time
 (``ops.conv2d_winograd``). Which of a node's inputs are image and weight, and how wide the margin is, is told
 by its te.
 
@@ -20,11 +20,12 @@ from ...te import ComputeOp, Tensor
 from ...te.graph import operations
 from ..graph import Node, Program, Value
 from .rewrite import exchanged, single
-from .scales import weighed
+from .scales import bias_of
 
 # cycles for a vector of elements of the transforms, before and behind. Measured (Zen 5) at 64 × 56 × 56 to
 # 256 × 14 × 14
 TRANSFORM = 43
+WEIGHT = 20  # of a weight, and twice as many beyond the second cache. Measured at 64 × 64 and 256 × 256
 GAIN = 0.85  # of the time of a direct sum, at most
 DIRECT = 1.15  # times the multiply-adds take with what is around them
 Margin = tuple[tuple[int, int], ...]
@@ -58,21 +59,28 @@ def winograd(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: 
 def _found(n: Node) -> tuple[list[Value | None], dict[str, Any]] | None:
     """The inputs and attributes of the same convolution by fewer multiplications, None where it is none, or
     does not gain."""
-    ways = [w for w in weighed(n) if w.axis == 1 and w.weight_axis == 0]
-    computed = [op for op in operations([n.results[0].op]) if isinstance(op, ComputeOp)]
+    (made,) = n.results
+    values = {v.tensor: v for v in n.reads}
+    computed = [op for op in operations([made.op]) if isinstance(op, ComputeOp)]
     sums = [op for op in computed if op.reduce_axis]
-    if len(ways) != 1 or len(sums) != 1 or n.results[0].dtype != "float32":
+    if len(sums) != 1 or made.dtype != "float32":
         return None
-    conv = conv_of(sums[0])
-    if conv is None or conv.weight is not ways[0].weight.tensor or not _three_by_three(conv, sums[0]):
+    (total,) = sums
+    conv = conv_of(total)
+    if conv is None or conv.weight not in values or not _three_by_three(conv, total):
         return None
-    images = [v for v in n.reads if v is not ways[0].weight and v is not ways[0].bias]
-    if len(images) != 1 or images[0].dtype != "float32" or len(images[0].shape) != 4:
+    weight, bias = values[conv.weight], None
+    if made.op is not total:
+        bias, along = bias_of(made, total, values)
+        if bias is None or along != 1:
+            return None
+    images = [v for v in n.reads if v not in (weight, bias)]
+    if len(images) != 1 or any(v.dtype != "float32" for v in (*images, weight)) or images[0].ndim != 4:
         return None
     padding = _margin(conv, images[0])
-    if padding is None or not _gains(conv):
+    if padding is None or not _gains(conv, weight.data is not None):
         return None
-    return [images[0], ways[0].weight, ways[0].bias], {"padding": padding, "tile": 4}
+    return [images[0], weight, bias], {"padding": padding, "tile": 4}
 
 
 def _three_by_three(conv: Conv, op: ComputeOp) -> bool:
@@ -108,9 +116,9 @@ def _margin(conv: Conv, image: Value) -> Margin | None:
     return tuple(margin[2:]) if margin[:2] == [(0, 0), (0, 0)] else None
 
 
-def _gains(conv: Conv) -> bool:
+def _gains(conv: Conv, known: bool) -> bool:
     """Whether transforms and products of tiles take less time than the direct sum; the transformed weight, 4
-    times as large, comes from memory."""
+    times as large, comes from memory. One that is not ``known`` is transformed in each call."""
     target = as_target(None)
     table, lanes = cost_of(target), target.vector_lanes("float32")
     channels, (height, width) = constant(conv.channels.extent) or 1, conv.sizes
@@ -119,5 +127,8 @@ def _gains(conv: Conv) -> bool:
     products = 36 * channels * conv.each * -(-tiles // lanes) * lanes / rate
     streamed = 36 * channels * conv.each * 4 / (table.l3_rate / 2)
     transforms = TRANSFORM / lanes * 36 * (channels + conv.each) * tiles
+    if not known:
+        elements = 36 * channels * conv.each
+        transforms += WEIGHT / lanes * elements * (1 if 4 * elements <= target.l2_bytes else 2)
     direct = DIRECT * 9 * channels * conv.each * images * height * width / rate
     return max(products, streamed) + transforms < GAIN * direct

@@ -8,6 +8,8 @@ torch = pytest.importorskip("torch")
 nn, F = torch.nn, torch.nn.functional
 import tensorlang.torch as tlt  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("fresh")
+
 
 class Perceptron(nn.Module):
     def __init__(self):
@@ -92,6 +94,42 @@ def test_gradients_go_to_inputs_too():
     w = torch.randn(3, 4, 3, 3, requires_grad=True)
     ours = torch.autograd.grad(torch.compile(f, backend=tlt.backend)(x, w), (x, w))
     torch.testing.assert_close(ours, torch.autograd.grad(f(x, w), (x, w)), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("shape", "weight", "how"),
+    [
+        ((2, 4, 9, 8), (6, 4, 3, 3), {"padding": 1}),
+        ((2, 4, 9, 8), (6, 4, 3, 2), {"padding": (2, 0), "dilation": (2, 1)}),
+        ((2, 4, 9, 8), (6, 4, 1, 3), {"padding": (1, 2)}),  # wider than the window
+        ((2, 4, 9, 8), (6, 2, 3, 3), {"padding": 1, "groups": 2}),
+        ((2, 4, 9, 8), (6, 4, 3, 3), {"padding": 1, "stride": (1, 2)}),
+        ((2, 4, 12), (6, 4, 5), {"padding": 2}),
+        ((1, 3, 5, 6, 4), (2, 3, 3, 2, 1), {"padding": (1, 1, 0)}),
+    ],
+)
+def test_gradients_of_convolutions(shape, weight, how):
+    conv = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[len(shape)]
+
+    def f(x, w, b):
+        return conv(x, w, b, **how).sin().sum()
+
+    args = [torch.randn(n, dtype=torch.float64, requires_grad=True) for n in (shape, weight, weight[:1])]
+    ours = torch.autograd.grad(torch.compile(f, backend=tlt.backend)(*args), args)
+    for a, b in zip(ours, torch.autograd.grad(f(*args), args), strict=True):
+        torch.testing.assert_close(a, b)
+    assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
+
+
+def test_gradients_by_fewer_multiplications():
+    x, w = torch.randn(2, 64, 28, 28, requires_grad=True), torch.randn(64, 64, 3, 3, requires_grad=True)
+
+    def f(x, w):
+        return F.conv2d(x, w, padding=1).pow(2).sum()
+
+    ours = torch.autograd.grad(torch.compile(f, backend=tlt.backend)(x, w), (x, w))
+    for a, b in zip(ours, torch.autograd.grad(f(x, w), (x, w)), strict=True):
+        assert (a - b).abs().max() <= 1e-4 * b.abs().max()
 
 
 def test_dropout_draws_in_torch_and_is_nothing_in_eval():
