@@ -88,6 +88,7 @@ def _empty(peers: list[str], options: argparse.Namespace) -> dict[str, Any]:
             "budget": options.budget,
             "rounds": options.rounds,
             "case": options.case,
+            "seed": options.seed,
         },
         "peaks": {},
         "cases": [],
@@ -109,6 +110,9 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         "--weights",
         choices=("call", "packed"),
         help="only cases with weights given at the call, or packed beforehand",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the suite of shapes that are drawn (default 0)"
     )
     parser.add_argument("--quick", action="store_true", help="a part of the cases, and a short look at each")
     parser.add_argument(
@@ -159,6 +163,8 @@ def _run(
         str(options.budget),
         "--rounds",
         str(options.rounds),
+        "--seed",
+        str(options.seed),
     ]
     command += ["--quick"] if options.quick else []
     command += ["--case", options.case] if options.case else []

@@ -122,7 +122,7 @@ def _prepare(
 
 def main(arguments: list[str]) -> None:
     from ..peers import OURS, PEERS
-    from ..suites import SUITES
+    from ..suites import SUITES, of
 
     parser = argparse.ArgumentParser()
     parser.add_argument("suites", nargs="+", choices=SUITES)
@@ -133,6 +133,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--case", help="only cases with this in their name")
     parser.add_argument("--weights", choices=("call", "packed"))
+    parser.add_argument("--seed", type=int, default=0, help="of the shapes that are drawn")
     options = parser.parse_args(arguments)
     peers, notes = started(PEERS, options.peers, options.threads)
     caches = machine.caches()
@@ -141,7 +142,7 @@ def main(arguments: list[str]) -> None:
     cases = [
         c
         for suite in options.suites
-        for c in SUITES[suite]()
+        for c in of(suite, options.seed)
         if (c.quick or not options.quick)
         and (options.case or "") in c.name
         and options.weights in (None, c.weights)

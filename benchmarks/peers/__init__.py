@@ -26,6 +26,7 @@ PEERS: dict[str, Callable[[], Peer]] = {
     "torch": partial(_make, "torch", "Torch"),
     "torch.compile": partial(_make, "torch_compile", "TorchCompile"),
     "onnxruntime": partial(_make, "onnxruntime", "OnnxRuntime"),
+    "openvino": partial(_make, "openvino", "OpenVino"),
     "jax": partial(_make, "jax", "Jax"),
     "numba": partial(_make, "numba", "Numba"),
     "halide": partial(_make, "halide", "Halide"),

@@ -32,7 +32,7 @@ class Numba(Peer):
             return "no packed weights"
         if case.op not in OPERATORS:
             return f"no {case.op}"
-        if case.op == "conv2d" and case.params["groups"] == 1:
+        if case.op == "conv2d" and case.params["groups"] < case.arguments[0].shape[1]:
             return "plain loops for depthwise only"
         return "plain loops would take seconds" if case.flops > LARGEST else None
 

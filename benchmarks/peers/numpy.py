@@ -28,6 +28,8 @@ class Numpy(Peer):
     def unsupported(self, case: Case) -> str | None:
         if case.packed:
             return "no packed weights"
+        if case.op == "conv2d" and 1 < case.params["groups"] < case.arguments[0].shape[1]:
+            return "no convolution in groups of several channels"
         return None if case.op in self.operators() else f"no {case.op}"
 
     def prepare(self, case: Case, arrays: dict[str, Array]) -> Prepared:
@@ -103,6 +105,13 @@ def attention(q: Array, k: Array, v: Array, *, out: Array) -> None:
     np.matmul(scores, v, out=out)
 
 
+def attention_shared(q: Array, k: Array, v: Array, *, out: Array) -> None:
+    """The heads of queries that read one head of keys as further rows of queries."""
+    heads = k.shape[1]
+    rows = q.reshape(q.shape[0], heads, -1, q.shape[-1])
+    attention(rows, k, v, out=out.reshape(rows.shape))
+
+
 def matmul_int8(a: Array, b: Array, *, out: Array) -> None:
     """Through float32 and the BLAS: exact while depth · 128² stays within 24 bits; integers have no BLAS."""
     if a.shape[1] << 14 > 1 << 24:
@@ -127,4 +136,14 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "transpose": lambda x, *, out: np.copyto(out, x.T),
     "chain": chain,
     "copy": lambda x, *, out: np.copyto(out, x),
+    "matmul_tn": lambda a, b, *, out: np.matmul(a.T, b, out=out),
+    "matmul_nt": lambda a, b, *, out: np.matmul(a, b.T, out=out),
+    "attention_shared": attention_shared,
+    "tanh": np.tanh,
+    "cumsum": np.cumsum,
+    "resize_nearest": lambda x, *, out: np.copyto(
+        out.reshape(*x.shape[:3], 2, x.shape[3], 2), x[:, :, :, None, :, None]
+    ),
+    "concat_last": lambda x, y, *, out: np.concatenate([x, y], -1, out=out),
+    "argmax": lambda x, *, out: np.argmax(x, -1, out=out),
 }

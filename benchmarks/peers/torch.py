@@ -45,7 +45,32 @@ def batch_norm_relu(
     return F.batch_norm(x, mean, variance, scale, shift, eps=epsilon).relu_()
 
 
+# those that take no tensor for their result; torch.compile takes them as they are
+NEW: dict[str, Callable[..., Any]] = {
+    "matmul_tn": lambda a, b: a.t() @ b,
+    "matmul_nt": F.linear,
+    "attention_shared": lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True),
+    "conv_transpose2d": lambda x, w, stride, padding, groups: F.conv_transpose2d(
+        x, w, None, stride, padding, groups=groups
+    ),
+    "conv1d": lambda x, w, b, stride, padding: F.conv1d(x, w, b, stride, padding),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "cumsum": lambda x, axis: torch.cumsum(x, axis),
+    "resize_nearest": lambda x: F.interpolate(x, scale_factor=2, mode="nearest"),
+    "concat_last": lambda x, y: torch.cat([x, y], -1),
+    "argmax": lambda x: x.argmax(-1),
+    "avg_pool": lambda x, kernel, stride, padding: F.avg_pool2d(x, kernel, stride, padding),
+}
+
+
+def _given(operator: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *xs, out, **params: operator(*xs, **params)
+
+
 OPERATORS: dict[str, Callable[..., Any]] = {
+    **{name: _given(operator) for name, operator in NEW.items()},
     "matmul": lambda a, b, *, out: torch.matmul(a, b, out=out),
     "matmul_int8": lambda a, b, *, out: torch._int_mm(a, b, out=out),
     "batch_matmul_nt": lambda a, b, *, out: torch.bmm(a, b.transpose(1, 2), out=out),

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from ..harness.case import Array, Case
 from ..harness.peer import Peer, Prepared
+from .torch import NEW
 
 
 class TorchCompile(Peer):
@@ -64,6 +65,8 @@ def _module(case: Case, weights: list[Any]) -> Any:
 
 
 OPERATORS: dict[str, Callable[..., Any]] = {
+    **NEW,
+    "batch_matmul_nt": lambda a, b: a @ b.transpose(1, 2),
     "matmul": lambda a, b: a @ b,
     "conv2d": lambda x, w, b, stride, padding, groups: F.relu(
         F.conv2d(x, w, b, stride, padding, groups=groups)

@@ -55,34 +55,39 @@ def convolve(data: Array, weight: Array, bias: Array, *, stride: int, padding: i
 def conv_case(
     suite: str,
     channels: int,
-    size: int,
+    size: int | tuple[int, int],
     out: int,
     kernel: int,
     stride: int,
     *,
     groups: int = 1,
+    padding: int | None = None,
     packed: bool,
     quick: bool,
 ) -> Case:
-    """A square convolution with padding (kernel - 1) / 2, bias and relu, batch 1."""
-    padding = (kernel - 1) // 2
-    after = (size + 2 * padding - kernel) // stride + 1
+    """A convolution of a square or another image with a square kernel, padding (kernel - 1) / 2 unless given,
+    bias and relu, batch 1."""
+    padding = (kernel - 1) // 2 if padding is None else padding
+    image = (size, size) if isinstance(size, int) else size
+    after = tuple((n + 2 * padding - kernel) // stride + 1 for n in image)
     depth = channels // groups * kernel * kernel
     arguments = (
-        Argument("data", (1, channels, size, size)),
+        Argument("data", (1, channels, *image)),
         Argument("weight", (out, channels // groups, kernel, kernel), constant=packed),
         Argument("bias", (out,), constant=packed),
     )
-    name = f"{kernel}x{kernel}{f' s{stride}' if stride > 1 else ''} {channels}>{out} @{size}"
+    shared = f" groups {groups}" if 1 < groups < channels else ""
+    at = size if isinstance(size, int) else "x".join(map(str, size))
+    name = f"{kernel}x{kernel}{f' s{stride}' if stride > 1 else ''} {channels}>{out}{shared} @{at}"
     params = {"stride": stride, "padding": padding, "groups": groups}
     return Case(
         suite,
         name,
         "conv2d",
         arguments,
-        Argument("out", (1, out, after, after)),
+        Argument("out", (1, out, *after)),
         lambda d, w, b: convolve(d, w, b, **params),
-        flops=2.0 * out * after * after * depth,
+        flops=2.0 * out * after[0] * after[1] * depth,
         params=params,
         tolerance=1e-4,
         quick=quick,

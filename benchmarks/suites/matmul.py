@@ -19,10 +19,10 @@ def product(a: Array, b: Array) -> Array:
     return a.astype("float64") @ b.astype("float64")
 
 
-def case(m: int, k: int, n: int, packed: bool) -> Case:
+def case(m: int, k: int, n: int, packed: bool, suite: str = "matmul", quick: bool = False) -> Case:
     """A[m, k] @ B[k, n]."""
     return Case(
-        "matmul",
+        suite,
         f"{m}x{k}x{n}",
         "matmul",
         (Argument("A", (m, k)), Argument("B", (k, n), constant=packed)),
@@ -30,10 +30,10 @@ def case(m: int, k: int, n: int, packed: bool) -> Case:
         product,
         flops=2.0 * m * k * n,
         tolerance=float(np.finfo("float32").eps) * k,
-        quick=(m, k, n) in QUICK,
+        quick=quick,
     )
 
 
 def cases() -> list[Case]:
     sizes = [(n, n, n) for n in CUBES] + [(m, DEPTH, n) for m in ROWS for n in WIDTHS]
-    return [case(*size, packed) for packed in (False, True) for size in sizes]
+    return [case(*size, packed, quick=size in QUICK) for packed in (False, True) for size in sizes]

@@ -35,6 +35,7 @@ def scaled_dot_product_attention(
     mask: Tensor | None = None,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
 ) -> Tensor:
     """``softmax(q kᵀ scale + mask) v``: q [..., L, E], k [..., S, E] and v [..., S, D] of floats give [...,
     L, D], as torch's function.
@@ -43,7 +44,13 @@ def scaled_dot_product_attention(
     number). ``mask`` broadcasts to [..., L, S]: of floats, it is added to the scores; of bools, keys where it
     is false count nothing. ``is_causal`` lets query i see keys 0..i only and excludes a mask. A row that sees
     no key gives zeros. L, S and the batch may be symbolic. 16-bit floats are computed in float32, rounded
-    once. Raises DeclareError for shapes that do not fit together.
+    once. With ``enable_gqa`` q [..., H, L, E] may have a multiple of the heads of k and v [..., G, S, E],
+    which H / G neighbours share (Ainslie et al. 2023, "GQA"). Raises DeclareError for shapes that do not fit
+    together.
+
+    >>> q, kv = te.placeholder((1, 32, 1, 128), name="q"), te.placeholder((1, 8, 2048, 128), name="kv")
+    >>> ops.scaled_dot_product_attention(q, kv, kv, enable_gqa=True)
+    Tensor(attention: float32[1, 32, 1, 128])
     """
     op = "scaled_dot_product_attention"
     q, k, v = inputs.floating(op, q, "q"), inputs.floating(op, k, "k"), inputs.floating(op, v, "v")
@@ -74,7 +81,10 @@ def scaled_dot_product_attention(
             try_="one of them",
         )
     factor = scale_of(op, q, scale)
-    batch = inputs.broadcast_shape(op, [q, k, v], but_last=2)
+    group = _group(op, q, k, v) if enable_gqa else 1
+    batch = inputs.broadcast_shape(op, [q, k, v], but_last=2 if group == 1 else 3)
+    if group > 1:
+        batch = (*batch, q.shape[-3])
     if mask is not None:
         mask = _mask(op, mask, (*batch, q.shape[-2], k.shape[-2]))
     inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
@@ -88,7 +98,26 @@ def scaled_dot_product_attention(
         seen = whole.read(mask, i)
         return te.select(seen, s, -te.infinity(inside)) if mask.dtype.is_bool else s + te.cast(inside, seen)
 
-    return attend(q, k, v, batch, score, is_causal, mask is not None).result
+    return attend(q, k, v, batch, score, is_causal, mask is not None, group).result
+
+
+def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
+    """How many heads of q share one of k and v. Raises DeclareError."""
+    heads = [const_int(t.shape[-3]) if t.ndim > 2 else None for t in (q, k, v)]
+    own, shared, values = heads
+    if own is None or shared is None or values is None:
+        raise DeclareError(
+            f"ops.{op}: enable_gqa with {inputs.named(q)}, {inputs.named(k)}, {inputs.named(v)}",
+            because="the heads, the third dimension from the end, must be numbers",
+            try_="q [..., heads, tokens, size], k and v alike, with numbers of heads",
+        )
+    if shared != values or not shared or own % shared:
+        raise DeclareError(
+            f"ops.{op}: {own} heads of q, {shared} of k and {values} of v",
+            because="with enable_gqa as many heads of q share each head of k and v",
+            try_="a multiple of the heads of k, which are as many as those of v",
+        )
+    return own // shared
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,41 @@ def test_shapes(shapes, is_causal):
     near(run(attend, q, k, v, is_causal=is_causal), oracle(q, k, v, is_causal=is_causal), **CLOSE)
 
 
+SHARED = [
+    ((2, 6, 5, 8), (2, 3, 7, 8), (2, 3, 7, 4)),
+    ((1, 8, 1, 16), (1, 2, 70, 16), (1, 2, 70, 16)),
+    ((4, 9, 8), (1, 9, 8), (1, 9, 8)),
+    ((3, 2, 5, 8), (1, 2, 7, 8), (3, 2, 7, 8)),
+]
+
+
+@pytest.mark.parametrize("is_causal", [False, True])
+@pytest.mark.parametrize("shapes", SHARED, ids=str)
+def test_heads_of_queries_share_those_of_keys(shapes, is_causal):
+    q, k, v = three(*shapes)
+    each = q.shape[-3] // k.shape[-3]
+    want = oracle(q, *[t.repeat(each, -3) for t in (k, v)], is_causal=is_causal)
+    near(run(attend, q, k, v, is_causal=is_causal, enable_gqa=True), want, **CLOSE)
+
+
+def test_a_mask_of_shared_heads_is_by_head():
+    q, k, v = three((6, 5, 8), (2, 7, 8), (2, 7, 8))
+    mask = np.random.default_rng(0).random((6, 5, 7)) < 0.6
+    want = oracle(q, k.repeat(3, 0), v.repeat(3, 0), mask)
+    near(run(lambda q, k, v, m: attend(q, k, v, m, enable_gqa=True), q, k, v, mask), want, **CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("heads", "text"),
+    [((5, 2, 2), "5 heads of q, 2 of k and 2 of v"), ((4, 2, 4), "4 heads of q, 2 of k and 4 of v")],
+    ids=["multiple", "values"],
+)
+def test_heads_that_cannot_be_shared(heads, text):
+    q, k, v = (te.placeholder((n, 3, 4), name="qkv"[i]) for i, n in enumerate(heads))
+    with pytest.raises(tl.DeclareError, match=text):
+        attend(q, k, v, enable_gqa=True)
+
+
 @pytest.mark.parametrize("kind", ["bool", "float32"])
 def test_masks(kind):
     q, k, v = three((2, 9, 8), (2, 70, 8), (2, 70, 20))

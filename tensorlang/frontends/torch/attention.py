@@ -12,17 +12,6 @@ from .table import aten, graph_op, needs
 from .types import as_type
 
 
-def _heads(x: Tensor, q: Tensor) -> Tensor:
-    """Keys or values with as many heads as queries have."""
-    have, wanted = (
-        const_int(x.shape[-3]) if x.ndim > 2 else None,
-        const_int(q.shape[-3]) if q.ndim > 2 else None,
-    )
-    if have is None or wanted is None or have == wanted:
-        return x
-    return ops.repeat(x, wanted // have, x.ndim - 3)
-
-
 @aten("scaled_dot_product_attention")
 def attention(
     q: Tensor,
@@ -35,11 +24,9 @@ def attention(
     enable_gqa: bool = False,
 ) -> Tensor:
     needs(not dropout, "attention with dropout")
-    if enable_gqa:
-        k, v = _heads(k, q), _heads(v, q)
     if mask is not None and not mask.dtype.is_bool:
         mask = as_type(mask, q.dtype)
-    return ops.scaled_dot_product_attention(q, k, v, mask, is_causal, scale)
+    return ops.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, enable_gqa)
 
 
 @graph_op("_scaled_dot_product_flash_attention_for_cpu")

@@ -1,0 +1,116 @@
+"""Shapes drawn by a seed, beside the fixed lists: what is tuned to a list falls behind here. Each run names
+its seed, and another seed gives other shapes.
+
+Sizes are uniform in their logarithm, and so are the classes of work: small and large, even and odd."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from ..harness.case import Argument, Array, Case
+from . import matmul, memory
+from .attention import attention_case
+from .conv import conv_case
+
+EACH = 4  # cases of each kind
+MOST = 4e8  # operations of a case: more tells nothing that less does not
+
+
+class Draw:
+    """Sizes by seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def size(self, low: int, high: int) -> int:
+        """Between ``low`` and ``high``, uniform in the logarithm; every third a multiple of 8 where it can
+        be."""
+        n = round(math.exp(self._rng.uniform(math.log(low), math.log(high))))
+        return max(8, n // 8 * 8) if n >= 8 and self._rng.random() < 1 / 3 else n
+
+    def of(self, *options: int) -> int:
+        return int(self._rng.choice(options))
+
+
+def _product(draw: Draw, packed: bool, quick: bool) -> Case:
+    while True:
+        m, k, n = draw.size(1, 600), draw.size(8, 2000), draw.size(8, 2000)
+        if m * k * n <= MOST / 2:
+            return matmul.case(m, k, n, packed, "drawn", quick)
+
+
+def _convolution(draw: Draw, packed: bool, quick: bool) -> Case:
+    while True:
+        kernel, stride = draw.of(1, 3, 3, 5), draw.of(1, 1, 2)
+        channels, out, size = (
+            draw.size(3, 300),
+            draw.size(4, 300),
+            (draw.size(kernel + stride, 120), draw.size(kernel + stride, 120)),
+        )
+        if channels * out * kernel**2 * math.prod(size) <= MOST / 2 * stride**2:
+            return conv_case("drawn", channels, size, out, kernel, stride, packed=packed, quick=quick)
+
+
+def _depthwise(draw: Draw, packed: bool, quick: bool) -> Case:
+    channels, size = draw.size(8, 600), (draw.size(8, 120), draw.size(8, 120))
+    return conv_case(
+        "drawn",
+        channels,
+        size,
+        channels,
+        draw.of(3, 3, 5, 7),
+        draw.of(1, 2),
+        groups=channels,
+        packed=packed,
+        quick=quick,
+    )
+
+
+def _attention(draw: Draw, quick: bool) -> Case:
+    queries = draw.size(1, 700)
+    keys = draw.of(queries, draw.size(8, 1500))
+    return attention_case(
+        "drawn", draw.of(4, 8, 12, 16), queries, keys, draw.of(32, 40, 64, 80, 128), quick=quick
+    )
+
+
+Rows = tuple[str, Callable[[Array], Array], dict[str, int], Callable[[int, int], tuple[int, ...]], float]
+OVER_ROWS: tuple[Rows, ...] = (
+    ("softmax", memory.softmax, {"axis": -1}, lambda m, n: (m, n), 5),
+    ("gelu", memory.gelu, {}, lambda m, n: (m, n), 4),
+    ("sum_last", lambda x: x.sum(axis=1, dtype="float64"), {"axis": 1}, lambda m, n: (m,), 1),
+    ("sum_first", lambda x: x.sum(axis=0, dtype="float64"), {"axis": 0}, lambda m, n: (n,), 1),
+    ("max_last", lambda x: x.max(axis=1), {"axis": 1}, lambda m, n: (m,), 1),
+    ("transpose", lambda x: x.T, {}, lambda m, n: (n, m), 0),
+)
+
+
+def _rows(draw: Draw, row: Rows, quick: bool) -> Case:
+    op, reference, params, result, flops = row
+    shape = (draw.size(1, 3000), draw.size(3, 3000))
+    return Case(
+        "drawn",
+        f"{op} {'x'.join(map(str, shape))}",
+        op,
+        (Argument("x", shape),),
+        Argument("y", result(*shape)),
+        reference,
+        flops=flops * math.prod(shape),
+        params=params,
+        tolerance=1e-4,
+        quick=quick,
+    )
+
+
+def cases(seed: int = 0) -> list[Case]:
+    """Different cases for different seeds, and the same for the same."""
+    draw, found = Draw(seed), []
+    for n in range(EACH):
+        for packed in (False, True):
+            found += [make(draw, packed, n == 0) for make in (_product, _convolution, _depthwise)]
+        found.append(_attention(draw, n == 0))
+        found += [_rows(draw, row, n == 0) for row in OVER_ROWS]
+    return list({(c.name, c.weights): c for c in found}.values())
