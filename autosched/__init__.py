@@ -35,7 +35,7 @@ _PLACES = {
     "tuning.extract": ("extract_tasks",),
     "tuning.warm_start": ("model_from",),
 }
-# rooms that are no part of the promise, but are there
+# rooms that are not part of the promise, but are there
 _ROOMS = """
 cost_model dynamic entries guess measure records reporting search
 space task task_scheduler tuning whole_files

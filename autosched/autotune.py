@@ -168,7 +168,7 @@ class Tuned:
         for what, a in [*zip([*self._names, *map(str, range(len(args)))], args, strict=False), *more.items()]:
             if not (_is_array(a) and what not in more) and not isinstance(a, _SCALARS):
                 raise tl.TensorLangError(
-                    f"{self.func.__name__}: argument {what} is a {type(a).__name__}",
+                    f"{self.func.__name__}: argument {what} is of type {type(a).__name__}",
                     because="arrays (by position) become tensors; numbers, strings and None are taken as "
                     "they are",
                     try_="np.asarray(…)",

@@ -174,7 +174,7 @@ def _module(place: str) -> ModuleType:
     sys.modules[spec.name] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:  # what failed is no module, as after an import that failed
+    except BaseException:  # what failed is not a module, as after an import that failed
         del sys.modules[spec.name]
         if before is not None:
             sys.modules[spec.name] = before

@@ -99,7 +99,7 @@ class SearchTask:
         call = workload(func) if isinstance(func, str) else func
         if not callable(call):
             raise tl.TensorLangError(
-                f"SearchTask: {type(func).__name__} is no function that declares a computation",
+                f"SearchTask: {type(func).__name__} is not a function that declares a computation",
                 try_="autosched.SearchTask.of([A, B, C]) for tensors already declared",
             )
         self.args = tuple(args) if isinstance(args, list | tuple) else (args,)

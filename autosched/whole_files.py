@@ -12,8 +12,8 @@ from typing import BinaryIO
 
 def write_whole(path: str | Path, data: str | bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file, so that a reader sees all of it or what was there before; a disk that is full leaves
-    nothing new. What is no ordinary file (a device, a pipe) is written straight. ``data`` may be a function
-    that writes to a file. Raises OSError."""
+    nothing new. What is not an ordinary file (a device, a pipe) is written straight. ``data`` may be a
+    function that writes to a file. Raises OSError."""
     goal = Path(os.path.realpath(path))  # a link stays a link
     if goal.exists() and not goal.is_file():
         with open(goal, "wb") as file:

@@ -84,7 +84,7 @@ _PLACES = {
     "view": ("view",),
 }
 _MODULES = ("nd", "ops", "te", "testing", "tir", "topi")
-# rooms that are no part of the promise, but are there
+# rooms that are not part of the promise, but are there
 _ROOMS = """
 analysis arith boundary codegen core display entries errors expr frontends graph interface interpreter
 loopir lowering native options passes recipes runtime schedule signposts target workers

@@ -215,7 +215,7 @@ class _Arguments:
         """What each parameter is annotated with, as far as that can be known."""
         try:
             return typing.get_type_hints(self.f, localns=_Names(self.f.__globals__))
-        except Exception:  # an annotation that is no expression of types
+        except Exception:  # an annotation that is not an expression of types
             return {}
 
     @property

@@ -17,6 +17,7 @@ import numpy as np
 
 from .codegen import STACK_LIMIT, compile_ll, emit, emit_export, kernel_signature
 from .core.names import identifier
+from .core.text import type_of
 from .errors import CallError, LowerError
 from .expr.nodes import Expr, Var, const_int
 from .interface.signature import Signature
@@ -122,7 +123,7 @@ def _lowered(
         )
     if not isinstance(args, list | tuple):
         raise LowerError(
-            f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are no list",
+            f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are not a list",
             try_=f"tl.lower(s, [{', '.join(_all_arguments(schedule))}])",
         )
     start = time.perf_counter()
@@ -208,10 +209,10 @@ def build(
     """A kernel that runs on numpy arrays given in the order of ``args``: inputs (also some that nobody
     reads), all outputs, numbers, and computed tensors on the way, which are then written out as well.
 
-    ``constants`` gives inputs their values now, ``{W: array}``: they are no parameters of the kernel (whether
-    ``args`` names them or not), and every stage at the root that depends on nothing else, such as a packed
-    copy of weights, is computed once, here. The kernel keeps its own copy of the results, which kernels with
-    equal weights and equal packing share; later changes of the array have no effect.
+    ``constants`` gives inputs their values now, ``{W: array}``: they are not parameters of the kernel
+    (whether ``args`` names them or not), and every stage at the root that depends on nothing else, such as a
+    packed copy of weights, is computed once, here. The kernel keeps its own copy of the results, which
+    kernels with equal weights and equal packing share; later changes of the array have no effect.
 
     ``binds`` tells how arguments lie in memory, outputs too: ``{C: te.decl_buffer(C.shape, C.dtype,
     strides="any")}``; inputs may say so themselves, ``te.placeholder(…, strides="any")``.
@@ -326,18 +327,20 @@ def _module(
 def _strides(args: Args, binds: Mapping[Tensor, BufferDecl]) -> dict[Tensor, tuple[Expr, ...] | None]:
     """The strides of the arguments that are bound to a buffer."""
     if not isinstance(binds, Mapping):
-        raise LowerError("binds is no mapping", try_="binds={A: te.decl_buffer(A.shape, A.dtype, strides=…)}")
+        raise LowerError(
+            "binds is not a mapping", try_="binds={A: te.decl_buffer(A.shape, A.dtype, strides=…)}"
+        )
     for t, b in binds.items():
         name = getattr(t, "name", type(t).__name__)
         if not isinstance(t, Tensor) or not any(t is a for a in args):
             raise LowerError(
-                f"binds has the key {name}, which is no argument",
+                f"binds has the key {name}, which is not an argument",
                 because=f"the arguments are {', '.join(a.name for a in args)}",
                 try_="binds={A: te.decl_buffer(A.shape, …)}",
             )
         if not isinstance(b, BufferDecl):
             raise LowerError(
-                f"binds[{name}] is no buffer, but a {type(b).__name__}",
+                f"binds[{name}] is not a buffer, but {type_of(b)}",
                 try_="te.decl_buffer(A.shape, A.dtype, strides=…)",
             )
         if not b.describes(t.dtype, t.shape):
@@ -387,7 +390,9 @@ def _mapping(constants: Mapping[Tensor, Any] | None) -> Mapping[Tensor, Any]:
     """The constants, by their tensors. Raises LowerError for anything but a mapping."""
     if constants is None or isinstance(constants, Mapping):
         return constants or {}
-    raise LowerError("build: constants is no mapping", try_="constants={W: array} with W = te.placeholder(…)")
+    raise LowerError(
+        "build: constants is not a mapping", try_="constants={W: array} with W = te.placeholder(…)"
+    )
 
 
 def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
@@ -396,7 +401,7 @@ def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> 
     for t, value in constants.items():
         if not isinstance(t, Tensor):
             raise LowerError(
-                f"build: constants has the key {t!r}, which is no tensor",
+                f"build: constants has the key {t!r}, which is not a tensor",
                 try_="constants={W: array} with W = te.placeholder(…)",
             )
         array = _array(t, value)
@@ -432,7 +437,7 @@ def _array(t: Tensor, value: Any) -> Any:
         return np.asarray(value)
     except Exception as error:  # the value's own
         raise LowerError(
-            f"constant `{t.name}` is no array", because=f"{error}", try_="an array of its shape and dtype"
+            f"constant `{t.name}` is not an array", because=f"{error}", try_="an array of its shape and dtype"
         ) from None
 
 
@@ -532,7 +537,7 @@ def compile(
     """
     if not isinstance(args, list | tuple):
         raise LowerError(
-            f"compile({getattr(args, 'name', type(args).__name__)}): the arguments are no list",
+            f"compile({getattr(args, 'name', type(args).__name__)}): the arguments are not a list",
             try_=f"{getattr(args, 'name', 'model')}.compile()"
             if hasattr(args, "compile")
             else "tl.compile([A, B, C])",

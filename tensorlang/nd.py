@@ -49,7 +49,7 @@ def device(dev_type: Any = "llvm", dev_id: int = 0) -> Device:
 
 def array(arr: Any, device: Device | None = None) -> NDArray:
     """A copy of ``arr``, compact in C order; Python's floats become float32, as in TVM. Raises
-    TensorLangError for what is no array of numbers."""
+    TensorLangError for what is not an array of numbers."""
     made = np.array(
         arr,
         order="C",

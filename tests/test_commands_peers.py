@@ -124,8 +124,8 @@ def test_differences_of_what_numbers_do_not_say():
 def test_mistakes_are_one_message(network, tmp_path, capsys):
     (tmp_path / "bad.npz").write_text("no arrays")
     for more, says in (
-        (["--shape", "x"], "--shape x is no shape"),
-        (["--shape", "x=-1,8"], "is no shape"),
+        (["--shape", "x"], "--shape x is not a shape"),
+        (["--shape", "x=-1,8"], "is not a shape"),
         (["--shape", "z=3"], "there is no input z"),
         (["--shape", "x=3"], "--shape of x has 1 sizes"),
         (["--shape", "x=3,7"], "x"),

@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 NOTEBOOKS = sorted(HERE.glob("*.ipynb"))
 SECONDS = 900  # of one cell
-NEEDS = {"09_torch_backend": "torch"}  # what is no extra of tutorials, and may be missing
+NEEDS = {"09_torch_backend": "torch"}  # what is not an extra of tutorials, and may be missing
 
 
 class ThisPython(KernelSpecManager):

@@ -20,8 +20,8 @@ class Declaration:
     """The tensors of a kernel's signature, outputs last, whose shapes have dims; ``constants`` are arrays by
     the name of their input.
 
-    Raises TensorLangError for what is no task, for a computation without dims and for constants that are no
-    inputs.
+    Raises TensorLangError for what is not a task, for a computation without dims and for constants that are
+    no inputs.
     """
 
     def __init__(self, task: SearchTask, constants: Mapping[Any, Any] | None = None) -> None:
@@ -58,7 +58,7 @@ class Declaration:
             name = key if isinstance(key, str) else getattr(key, "name", repr(key))
             if name not in inputs:
                 raise tl.TensorLangError(
-                    f"tune_dynamic({self.name}): constant {name!r} is no input", legal=", ".join(inputs)
+                    f"tune_dynamic({self.name}): constant {name!r} is not an input", legal=", ".join(inputs)
                 )
             self.constants[name] = np.asarray(value)
 

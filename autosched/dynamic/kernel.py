@@ -56,7 +56,7 @@ class Account:
                 "tuple[str, ...]": (tuple,),
             }
             if type(value) not in kinds[str(f.type)]:
-                raise TypeError(f"{f.name} is a {type(value).__name__}")
+                raise TypeError(f"{f.name} is of type {type(value).__name__}")
         if not {*map(type, given["worst_shape"])} <= {int} or not {*map(type, given["notes"])} <= {str}:
             raise TypeError("worst_shape or notes")
         return Account(**given)
@@ -152,7 +152,7 @@ class DynamicKernel:
         """What runs for a shape, ``explain((17,))``, ``explain({"m": 17})`` or ``explain(m=17)``: the plan,
         the alternatives, predicted seconds.
 
-        Raises CallError for what is no shape of this kernel.
+        Raises CallError for what is not a shape of this kernel.
         """
         named = self._named(shape, sizes)
         values = tuple(named[d] for d in self.dims)

@@ -258,13 +258,13 @@ def _rows(rows: Iterable[Iterable[Any]], element: Callable[[Any], T]) -> tuple[t
 
 def _whole(x: Any, least: int = 0) -> int:
     if type(x) is not int or not least <= x < 1 << 62:
-        raise ValueError(f"{str(x)[:40]} is no size")
+        raise ValueError(f"{str(x)[:40]} is not a size")
     return x
 
 
 def _seconds(x: Any) -> float:
     if type(x) not in (int, float) or not 0 < x < math.inf:
-        raise ValueError(f"{str(x)[:40]} is no time")
+        raise ValueError(f"{str(x)[:40]} is not a time")
     return float(x)
 
 

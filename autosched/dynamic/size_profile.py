@@ -51,7 +51,7 @@ class ShapeProfile:
     ) -> None:
         if not isinstance(dims, Mapping) or not dims:
             raise tl.TensorLangError(
-                f"ShapeProfile: {dims!r} is no profile",
+                f"ShapeProfile: {dims!r} is not a profile",
                 because="a profile is a dict with the sizes of every dim",
                 try_='{"m": (1, 128, 4096)}',
             )
@@ -164,7 +164,7 @@ def _name(key: Any) -> str:
     name = getattr(key, "name", key)
     if not isinstance(name, str):
         raise tl.TensorLangError(
-            f"ShapeProfile: {key!r} is no dim",
+            f"ShapeProfile: {key!r} is not a dim",
             because="sizes are by the name of their dim",
             try_='{"m": (1, 128, 4096)}',
         )

@@ -53,7 +53,7 @@ def specialise(
     """
     if not isinstance(kernel, DynamicKernel):
         raise tl.TensorLangError(
-            f"specialise: the kernel is a {type(kernel).__name__}",
+            f"specialise: the kernel is of type {type(kernel).__name__}",
             because="what tune_dynamic makes can be specialised",
             try_="autosched.specialise(autosched.tune_dynamic(task, profile), task)",
         )

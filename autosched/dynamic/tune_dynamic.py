@@ -39,7 +39,7 @@ def tune_dynamic(
 
     ``task`` declares the computation with ``te.dim`` sizes among its arguments; ``profile`` is ``{"m": (min,
     opt, max), …}``, a ShapeProfile, or a list of them. ``constants`` are inputs with their arrays, by name:
-    they are packed once and are no arguments of the kernel. ``seconds`` is about how long to measure;
+    they are packed once and are not arguments of the kernel. ``seconds`` is about how long to measure;
     ``cache`` is the directory that keeps measured tables (the user's cache directory unless given, False for
     none). ``records`` is a file of ``autosched.tune``: schedules tuned for shapes of this computation are
     tried for the others too. Raises TensorLangError for a profile that does not fit the declaration.

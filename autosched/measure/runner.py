@@ -79,7 +79,7 @@ class Workbench:
         }
         inputs = {t: a for t, a in self.arrays.items() if t not in self.outputs}
         self.right = [
-            a.view(t.dtype.to_numpy())  # bfloat16 is no type of files
+            a.view(t.dtype.to_numpy())  # bfloat16 is not a type of files
             for t, a in zip(
                 self.outputs,
                 self._made(cache, lambda: list(te.reference.evaluate(self.outputs, inputs))),

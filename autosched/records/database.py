@@ -25,7 +25,7 @@ BEGIN = b'{"task":'  # of every line
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no record, where it stands and why."""
+    """A line that is not a record, where it stands and why."""
 
     file: str
     line: int
@@ -120,7 +120,7 @@ class RecordLog:
         if self.records or not self.bad or self._own or self._cut_off(path):
             return
         raise tl.TensorLangError(
-            f"{path} is no file of records, and nothing is appended to it",
+            f"{path} is not a file of records, and nothing is appended to it",
             because=f"line {self.bad[0].line}: {self.bad[0].why}",
             try_="another name, such as records='matmul.jsonl'",
         )

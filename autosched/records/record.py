@@ -29,7 +29,7 @@ class Record:
     unless another is clearly faster; ``names`` are those of the computation that the trace speaks of, in the
     order of ``te.serialize.form_and_names``, or none: those of whoever reads it; ``turn`` is one text for all
     that was measured right after one another, and may be compared whatever the machine was like then. Raises
-    TensorLangError for another status, and where one of the first four is no text."""
+    TensorLangError for another status, and where one of the first four is not text."""
 
     task: str
     target: str
@@ -104,7 +104,7 @@ class Record:
         values = {k: v for k, v in data.items() if k in known}
         for name, kind in _TYPES.items():
             if name in values and (not isinstance(values[name], kind) or isinstance(values[name], bool)):
-                raise ValueError(f"{name} is a {type(values[name]).__name__}")
+                raise ValueError(f"{name} is of type {type(values[name]).__name__}")
         missing = [n for n in ("task", "target", "steps", "status") if n not in values]
         if missing:
             raise ValueError(f"without {', '.join(missing)}")
@@ -146,18 +146,18 @@ def _check_form(steps: Mapping[str, Any]) -> None:
     when they are replayed."""
     listed, decisions = steps.get("steps"), steps.get("decisions")
     if not isinstance(listed, list) or not isinstance(decisions, dict):
-        raise ValueError("steps is no trace")
+        raise ValueError("steps is not a trace")
     for s in listed:
         if not (isinstance(s, list) and len(s) == 2 and isinstance(s[0], str) and isinstance(s[1], dict)):
             raise ValueError(f"a step is {str(s)[:40]}, not [name, arguments]")
     for name, values in decisions.items():
         if not (isinstance(values, list) and all(type(v) is int for v in values)):
-            raise ValueError(f"the decision {name[:40]} is no list of whole numbers")
+            raise ValueError(f"the decision {name[:40]} is not a list of whole numbers")
 
 
 def _seconds(t: Any) -> float:
     if isinstance(t, bool) or not isinstance(t, int | float) or not t > 0 or t == float("inf"):
-        raise ValueError(f"{t!r} is no time")
+        raise ValueError(f"{t!r} is not a time")
     return float(t)
 
 

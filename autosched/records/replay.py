@@ -25,8 +25,8 @@ MAX_WORKSPACE = 4 << 30  # bytes that a kernel takes besides its arguments
 def replay(steps: str | tl.Trace, schedule: tl.Schedule) -> tl.Schedule:
     """The schedule with the steps made, numbers in place of sampled values.
 
-    Raises ScheduleError when a step is refused, when it is no trace, when it leaves a stage waiting for its
-    place, and when it goes beyond the bounds of this file.
+    Raises ScheduleError when a step is refused, when it is not a trace, when it leaves a stage waiting for
+    its place, and when it goes beyond the bounds of this file.
     """
     with refusals():
         return checked(steps, schedule)

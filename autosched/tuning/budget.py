@@ -27,7 +27,7 @@ def check_limits(call: str, **limits: float | None) -> None:
 
 _WHY = {
     "trials": "at least one candidate is measured",
-    "seconds": "that is no time to search in",
+    "seconds": "that is not a time to search in",
     "patience": "a search waits for one candidate at least",
     "batch": "at least one candidate is proposed at a time",
     "timeout": "a candidate needs time to be built and run",

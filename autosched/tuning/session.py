@@ -430,7 +430,7 @@ class Preparing:
     """The models load what they need in a thread, which is to be waited for before anything is timed. One
     without ``prepare`` needs nothing.
 
-    Raises TensorLangError for what is no cost model.
+    Raises TensorLangError for what is not a cost model.
     """
 
     def __init__(self, models: Sequence[CostModel]) -> None:

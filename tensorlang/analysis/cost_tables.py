@@ -82,6 +82,6 @@ def _read(path: str, what: str) -> Cost:
     except (OSError, UnicodeError) as e:
         raise TensorLangError(
             what,
-            because=os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is no text",
+            because=os.strerror(e.errno) if isinstance(e, OSError) and e.errno else "it is not text",
             try_="python -m tensorlang calibrate, which writes a table, or do without it",
         ) from None

@@ -43,7 +43,7 @@ def settled(e: Expr, interval: Callable[[Expr], Interval]) -> Expr:
         node = stack[-1]
         if node in done:
             stack.pop()
-        elif not wraps(node) or isinstance(node, Access):  # where a value is read is no part of it
+        elif not wraps(node) or isinstance(node, Access):  # where a value is read is not part of it
             done[node] = node
         elif is_sum(node) and interval(node) == UNBOUNDED:  # what is inside it is not looked at
             done[node] = node.memo("settled", partial(Var, "wrapped", node.dtype, "data"))

@@ -11,6 +11,7 @@ import re
 import numpy as np
 
 from ..errors import DeclareError
+from .text import type_of
 
 
 def _bfloat16() -> np.dtype:  # type: ignore[type-arg]
@@ -170,7 +171,7 @@ _USUAL = {
 def dtype(name: str | DType | type | np.dtype) -> DType:  # type: ignore[type-arg]
     """The element type of that name (``"float32"``, ``"int8x16"``), numpy dtype or numpy scalar class.
 
-    Raises DeclareError for a name that is no type.
+    Raises DeclareError for a name that is not a type.
     """
     if isinstance(name, DType):
         return name
@@ -206,7 +207,7 @@ def _written(x: object) -> str:
         if isinstance(x, type)
         else repr(x)
         if isinstance(x, str | int | float | None)
-        else f"a {type(x).__name__}"
+        else type_of(x)
     )
 
 

@@ -57,6 +57,12 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
+def type_of(x: object) -> str:
+    """The type of a thing with its article: ``an int``, ``a list``."""
+    name = type(x).__name__
+    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+
+
 def bytes_text(n: int) -> str:
     """``4096`` as ``4 KiB``."""
     size = float(n)

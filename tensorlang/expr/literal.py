@@ -10,6 +10,7 @@ import numpy as np
 
 from ..core.dtype import BOOL, FLOAT32, INT32, INT64, DType, dtype
 from ..core.node import intern, intern_as
+from ..core.text import type_of
 from ..errors import DeclareError
 from . import linear
 from .nodes import Broadcast, Const, Expr
@@ -35,7 +36,7 @@ def _no_scalar(value: Any) -> DeclareError:
             because="an expression is one element, an array is many",
             try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called",
         )
-    shown = repr(value) if isinstance(value, str | complex | None) else f"a {type(value).__name__}"
+    shown = repr(value) if isinstance(value, str | complex | None) else type_of(value)
     return DeclareError(
         f"{shown} stands where a number is meant",
         try_="a number, a variable, or a tensor element such as A[i, j]",
@@ -120,7 +121,7 @@ FALSE = const(False)
 def as_expr(x: ExprLike, like: DType | None = None) -> Expr:
     """``x`` as an expression; a Python number takes the type ``like`` when that can hold it.
 
-    Raises DeclareError for a thing that is no scalar.
+    Raises DeclareError for a thing that is not a scalar.
     """
     if isinstance(x, Expr):
         return x
@@ -143,7 +144,7 @@ def as_expr(x: ExprLike, like: DType | None = None) -> Expr:
     convert = getattr(x, "as_expr", None)
     if convert is not None:
         return convert()  # type: ignore[no-any-return]
-    return const(x)  # type: ignore[arg-type]  # refused there when it is no number
+    return const(x)  # type: ignore[arg-type]  # refused there when it is not a number
 
 
 def broadcast(value: ExprLike, lanes: int) -> Expr:

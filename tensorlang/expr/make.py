@@ -235,7 +235,7 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
 
     A divisor that is zero when the kernel runs is a mistake that a kernel does not look for: it divides by
     one. ``te.reference``, ``tl.interpret`` and ``tl.build(…, bounds_check=True)`` raise. Raises DeclareError
-    for the literal 0 and for operands that are no integers.
+    for the literal 0 and for operands that are not integers.
 
     >>> te.floordiv(te.const(-7), 2), te.truncdiv(te.const(-7), 2)
     (-4, -3)

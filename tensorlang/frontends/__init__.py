@@ -22,7 +22,7 @@ def load_onnx(source: Any) -> Graph:
         engine = tl.load_onnx("model.onnx").compile()
         y = engine(x)
 
-    Needs the package ``onnx`` (extra ``onnx``). Raises TensorLangError for what is no model, and for
+    Needs the package ``onnx`` (extra ``onnx``). Raises TensorLangError for what is not a model, and for
     operators that are not supported, all of them at once and before any work.
     """
     from .onnx import load_onnx

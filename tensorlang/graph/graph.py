@@ -223,7 +223,7 @@ class Program:
         """The result of ``fn(*tensors, **attrs)`` as a new value, or a tuple of them as ``fn`` returns one.
 
         ``fn`` is an operator of ``tensorlang.ops`` or any function of te tensors, ``lambda a, b:
-        ops.concatenate([a, b])``; what is no value of the graph goes by keyword, or into the function. A
+        ops.concatenate([a, b])``; what is not a value of the graph goes by keyword, or into the function. A
         result that is one of the tensors given is that value itself. Raises DeclareError for what ``fn``
         refuses.
         """

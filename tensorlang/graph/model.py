@@ -191,7 +191,9 @@ class Graph(Program):
         twice = [n for n in result.values() if list(result.values()).count(n) > 1]
         if unknown or twice:
             raise DeclareError(
-                f"rename_dims: {unknown[0]} is no open size" if unknown else f"rename_dims: two {twice[0]}",
+                f"rename_dims: {unknown[0]} is not an open size"
+                if unknown
+                else f"rename_dims: two {twice[0]}",
                 because=f"the sizes are {', '.join(known)}",
             )
         graph = copy.copy(self)

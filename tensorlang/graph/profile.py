@@ -40,7 +40,9 @@ def substitution(graph: Program, dims: Mapping[str, Var], profile: Mapping[str, 
             _of_input(found, inputs[name], given, {d: n for n, d in dims.items()})
         else:
             legal = f"open sizes {', '.join(dims) or '(none)'}; inputs {', '.join(inputs)}"
-            raise DeclareError(f"profile: {name!r} is no open size and no input", legal=legal, try_=EXAMPLE)
+            raise DeclareError(
+                f"profile: {name!r} is neither an open size nor an input", legal=legal, try_=EXAMPLE
+            )
     return {d: _size(d, b, where) for d, (b, where) in found.items() if b is not None}
 
 
@@ -55,7 +57,7 @@ def _bounds(where: str, given: Any) -> Bounds:
     if not all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in numbers) or not (
         1 <= len(numbers) <= 3
     ):
-        raise DeclareError(f"profile[{where}] = {given!r} is no size and no bounds of one", try_=EXAMPLE)
+        raise DeclareError(f"profile[{where}] = {given!r} is neither a size nor bounds of one", try_=EXAMPLE)
     numbers = [int(n) for n in numbers]
     if numbers != sorted(numbers) or numbers[0] < 0:
         raise DeclareError(

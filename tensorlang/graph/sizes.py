@@ -50,7 +50,7 @@ class Sizes:
         return found
 
     def row(self, e: Expr) -> int:
-        """The number of the size's row. Raises DeclareError for what is no arithmetic of sizes."""
+        """The number of the size's row. Raises DeclareError for what is not arithmetic of sizes."""
         for n in postorder(e, self._rows):
             if n not in self._rows:
                 self._rows[n] = self._number(n)
@@ -67,7 +67,7 @@ class Sizes:
         op = "if" if isinstance(e, ast.Choice) else _OPS.get(type(e))
         if op is None:
             raise DeclareError(
-                f"a size of the graph is `{e}`", because=f"{type(e).__name__} is no arithmetic of sizes"
+                f"a size of the graph is `{e}`", because=f"{type(e).__name__} is not arithmetic of sizes"
             )
         return self.table.add((op, *kids))
 

@@ -55,7 +55,7 @@ def register_symbol(name: str, address: Any) -> None:
         value = address if isinstance(address, int) else ctypes.cast(address, ctypes.c_void_p).value
     except (TypeError, ctypes.ArgumentError):
         raise DeclareError(
-            f"register_symbol({name!r}): {type(address).__name__} is no address",
+            f"register_symbol({name!r}): {type(address).__name__} is not an address",
             try_=f"tl.register_symbol({name!r}, ctypes.CDLL(path).{name})",
         ) from None
     if not value:

@@ -175,7 +175,7 @@ class Signature:
                 raise ValueError(f"a name is there twice: {what}")
         needs = tuple(map(_text, data.get("needs", ())))
         if identifier(_text(data["name"])) != data["name"]:
-            raise ValueError("the name is no symbol")
+            raise ValueError("the name is not a symbol")
         return Signature(data["name"], params, dims, externs, checks, constants, work, needs)
 
 
@@ -194,7 +194,7 @@ def _param(
         or len(strides) > 1
         or (kind == "scalar" and (shape or strides or output))
     ):
-        raise ValueError(f"{name} is no parameter")
+        raise ValueError(f"{name} is not a parameter")
     sizes, steps = [tuple(_size(n, dims) for n in many) for many in (shape, *strides)], len(strides)
     if (
         len(sizes[0]) > MAX_RANK
@@ -224,13 +224,13 @@ def _size(x: Any, dims: set[str], depth: int = 0) -> Size:
 
 def _text(x: Any) -> str:
     if not isinstance(x, str):
-        raise ValueError(f"{type(x).__name__} is no text")
+        raise ValueError(f"{type(x).__name__} is not text")
     return x
 
 
 def _symbol(x: Any) -> str:
     if identifier(_text(x).replace(".", "_")) != x.replace(".", "_"):
-        raise ValueError(f"{x[:40]!r} is no symbol")
+        raise ValueError(f"{x[:40]!r} is not a symbol")
     return str(x)
 
 
@@ -252,7 +252,7 @@ def _type(x: Any) -> str:
 
 def _whole(x: Any, least: int, most: int = _LARGEST) -> int:
     if type(x) is not int or not least <= x <= most:
-        raise ValueError(f"{str(x)[:40]} is no whole number from {least} to {most}")
+        raise ValueError(f"{str(x)[:40]} is not a whole number from {least} to {most}")
     return x
 
 
@@ -262,7 +262,7 @@ def _bound(x: Any) -> int | None:
 
 def _number(x: Any) -> float:
     if type(x) not in (int, float) or not math.isfinite(x):
-        raise ValueError(f"{str(x)[:40]} is no number")
+        raise ValueError(f"{str(x)[:40]} is not a number")
     return float(x)
 
 
@@ -304,8 +304,8 @@ def names_in(size: Size) -> list[str]:
 
 def solved(size: Size, value: int, dims: Mapping[str, int]) -> tuple[str, int] | None:
     """The one dim in ``size`` that is not among ``dims``, and its value where ``size`` is ``value``: of ``n +
-    1`` or ``2 * m + 3``. None when there is no such dim, when the size is no multiple of it plus a number,
-    and when the value is no whole number."""
+    1`` or ``2 * m + 3``. None when there is no such dim, when the size is not a multiple of it plus a number,
+    and when the value is not a whole number."""
     found = _linear(size, dims)
     if found is None:
         return None

@@ -313,7 +313,7 @@ class _Verifier:
             self.enter(b)
         for b in (*func.outputs, *func.updates):
             if b not in self.buffers:
-                self.fail(f"the output {b.name} is no parameter")
+                self.fail(f"the output {b.name} is not a parameter")
         run(self.visit(func.body))
 
     def define(self, v: Var) -> None:
@@ -335,7 +335,7 @@ class _Verifier:
     def expr(self, e: Expr) -> None:
         """Well formed, of variables and buffers in scope."""
         if not isinstance(e, Expr):
-            self.fail(f"{e!r} is no expression")
+            self.fail(f"{e!r} is not an expression")
         missing = sorted(v.name for v in variables(e) if v not in self.vars)
         if missing:
             self.fail(f"{missing[0]} is used where it is not defined")
@@ -344,14 +344,14 @@ class _Verifier:
                 self.reachable(node.buffer)
             if node not in self.checked:
                 if rules.find(type(node)) is None:
-                    self.fail(f"{type(node).__name__} is no expression of the loop IR")
+                    self.fail(f"{type(node).__name__} is not an expression of the loop IR")
                 self.need(rules(node)(node))
                 self.checked[node] = None
 
     def reachable(self, b: Buffer) -> None:
         if b not in self.buffers:
             self.fail(
-                f"{b.name} is used outside its Alloc" if b.scope != "arg" else f"{b.name} is no parameter"
+                f"{b.name} is used outside its Alloc" if b.scope != "arg" else f"{b.name} is not a parameter"
             )
 
     def index(self, e: Expr, what: str) -> None:
@@ -396,7 +396,7 @@ class _Verifier:
                     self.fail(f"{b.name} is given to {s.name} but is not compact")
             for b in s.outputs:
                 if b.scope == "arg" and not self.func.writes(b):
-                    self.fail(f"{b.name} is written by {s.name} but is no output")
+                    self.fail(f"{b.name} is written by {s.name} but is not an output")
             for e in s.exprs():
                 self.expr(e)
         elif isinstance(s, Evaluate):
@@ -405,7 +405,7 @@ class _Verifier:
             for e in s.exprs():
                 self.index(e, f"a value reported of {s.access}")
         else:
-            self.fail(f"{type(s).__name__} is no statement of the loop IR")
+            self.fail(f"{type(s).__name__} is not a statement of the loop IR")
 
     def loop(self, s: For) -> Steps[None]:
         if s.kind not in KINDS:
@@ -424,7 +424,7 @@ class _Verifier:
         b = s.buffer
         self.reachable(b)
         if b.scope == "arg" and not self.func.writes(b):
-            self.fail(f"{b.name} is written but is no output")
+            self.fail(f"{b.name} is written but is not an output")
         for e in s.exprs():
             self.expr(e)
         if s.value.dtype.element is not b.dtype:

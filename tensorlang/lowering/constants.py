@@ -32,8 +32,8 @@ def split_constants(
     """The schedule that is left for the kernel, and what is computed ahead; a constant that is read as it is
     needs no computation and is a Packing whose tensor is its source.
 
-    ``state`` holds no symbolic choices. Raises LowerError for a constant that is no placeholder of it or has
-    a symbolic size.
+    ``state`` holds no symbolic choices. Raises LowerError for a constant that is not a placeholder of it or
+    has a symbolic size.
     """
     if not constants:
         return state, ()
@@ -55,7 +55,7 @@ def _check(state: ScheduleState, t: Tensor) -> None:
     name = getattr(t, "name", repr(t))
     if not isinstance(t, Tensor) or not isinstance(t.op, PlaceholderOp):
         raise LowerError(
-            f"constant `{name}` is no placeholder",
+            f"constant `{name}` is not a placeholder",
             because="only an input can be given a value ahead of the call",
             try_="constants={W: array} with W = te.placeholder(…)",
         )

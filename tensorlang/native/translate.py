@@ -73,7 +73,7 @@ class Module:
             self.declared[function.symbol] = function.text
             return function.symbol
         if not isinstance(function, FunctionType):
-            raise TypeError(f"{function!r} is no value of machine code")
+            raise TypeError(f"{function!r} is not a value of machine code")
         if function not in self.functions:
             self.functions.append(function)
         return self.symbols.setdefault(id(function), function.__name__)

@@ -145,7 +145,7 @@ def attend(
 ) -> Stages:
     """The stages. ``score`` makes a score of a product and its place; ``masked`` says that rows may see no
     key, ``is_causal`` that a query sees none behind its block. ``group`` heads of q, the last dimension of
-    the batch, share one of k and v. With ``nan_is_zero`` rows whose weights are no numbers give zeros."""
+    the batch, share one of k and v. With ``nan_is_zero`` rows whose weights are not numbers give zeros."""
     queries, keys, head = q.shape[-2], k.shape[-2], v.shape[-1]
     out = inputs.result_type(q.dtype, k.dtype, v.dtype)
     inside = inputs.wide(out)

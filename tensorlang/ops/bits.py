@@ -28,7 +28,7 @@ def _no_floats(op: str, *values: Any) -> None:
             what = inputs.named(v) + f" of {v.dtype}" if isinstance(v, Tensor) else str(v)
             raise DeclareError(
                 f"ops.{op}: {what} is a float, integers are needed",
-                because="the bits of a float are no number",
+                because="the bits of a float are not a number",
                 try_="ops.cast(x, 'int32')",
             )
 

@@ -32,7 +32,7 @@ def _block(op: str, x: Any, size: Any, mode: str) -> tuple[Tensor, int]:
 def _in_blocks(op: str, x: Tensor, d: int, parts: int, what: str) -> None:
     if not inputs.divides(parts, x.shape[d]):
         raise DeclareError(
-            f"ops.{op}: dimension {d} of {inputs.named(x)} is no multiple of {parts}",
+            f"ops.{op}: dimension {d} of {inputs.named(x)} is not a multiple of {parts}",
             because=what,
             try_=None
             if const_int(x.shape[d]) is not None

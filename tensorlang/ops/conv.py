@@ -311,7 +311,7 @@ def check_blocks(op: str, kernel: Weight, lay: Layout, channels: Expr, groups: i
         size = const_int(count)
         if groups > 1 and size is not None and size // groups % block:
             raise DeclareError(
-                f"ops.{op}: a group of {size // groups} {what} channels is no multiple of the block of "
+                f"ops.{op}: a group of {size // groups} {what} channels is not a multiple of the block of "
                 f"{block}",
                 try_="another block",
             )

@@ -49,7 +49,7 @@ def col2im(
         )
     if not inputs.divides(count, x.shape[1]):
         raise DeclareError(
-            f"ops.{op}: dimension 1 of {inputs.named(x)} is no multiple of {count}",
+            f"ops.{op}: dimension 1 of {inputs.named(x)} is not a multiple of {count}",
             because=f"a window has {kernel} taps",
         )
     inputs.same_size(

@@ -169,7 +169,7 @@ def _letters(subscripts: str, part: str) -> list[str]:
     before, dots, after = part.partition("...")
     if not (before + after).isalpha() and before + after:
         bad = next(c for c in before + after if not c.isalpha())
-        raise _refused(subscripts, f"{bad!r} is no label", legal="letters, and one '...' a term")
+        raise _refused(subscripts, f"{bad!r} is not a label", legal="letters, and one '...' a term")
     return [*before, *(["..."] if dots else []), *after]
 
 

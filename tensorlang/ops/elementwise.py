@@ -225,7 +225,7 @@ def power(x: Operand, y: Operand) -> Tensor:
     if integers and y < 0:  # type: ignore[operator]
         raise DeclareError(
             f"ops.power: the exponent is {y}",
-            because="an integer to a negative power is no integer",
+            because="an integer to a negative power is not an integer",
             try_="ops.cast(x, 'float32') first",
         )
     if isinstance(y, int) and isinstance(x, Tensor):
@@ -414,7 +414,7 @@ def round(x: Tensor) -> Tensor:
 
 def sqrt(x: Tensor) -> Tensor:
     """The square root; NaN below 0. The shape is that of ``x``; floats keep their type, int32 gives
-    float64, uint8 float16. Raises DeclareError for what is no tensor.
+    float64, uint8 float16. Raises DeclareError for what is not a tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.sqrt(x), {x: np.array([4.0, 9.0], np.float32)})[0].tolist()
@@ -425,7 +425,7 @@ def sqrt(x: Tensor) -> Tensor:
 
 def rsqrt(x: Tensor) -> Tensor:
     """``1 / sqrt(x)``. The shape is that of ``x``; floats keep their type, int32 gives float64, uint8
-    float16. Raises DeclareError for what is no tensor.
+    float16. Raises DeclareError for what is not a tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.rsqrt(x), {x: np.array([4.0, 16.0], np.float32)})[0].tolist()
@@ -436,19 +436,19 @@ def rsqrt(x: Tensor) -> Tensor:
 
 def cbrt(x: Tensor) -> Tensor:
     """The cube root, of negative numbers too. The shape is that of ``x``; floats keep their type, int32
-    gives float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    gives float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("cbrt", x, te.cbrt)
 
 
 def reciprocal(x: Tensor) -> Tensor:
     """``1 / x``, of floats (integers give floats). The shape is that of ``x``; floats keep their type,
-    int32 gives float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    int32 gives float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("reciprocal", x, lambda e: 1.0 / e)
 
 
 def exp(x: Tensor) -> Tensor:
     """e to the power of ``x``. The shape is that of ``x``; floats keep their type, int32 gives float64,
-    uint8 float16. Raises DeclareError for what is no tensor.
+    uint8 float16. Raises DeclareError for what is not a tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.exp(x), {x: np.array([0.0, 1.0], np.float32)})[0].tolist()
@@ -459,19 +459,19 @@ def exp(x: Tensor) -> Tensor:
 
 def exp2(x: Tensor) -> Tensor:
     """2 to the power of ``x``. The shape is that of ``x``; floats keep their type, int32 gives float64,
-    uint8 float16. Raises DeclareError for what is no tensor."""
+    uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("exp2", x, te.exp2)
 
 
 def expm1(x: Tensor) -> Tensor:
     """``exp(x) - 1``, precise near 0. The shape is that of ``x``; floats keep their type, int32 gives
-    float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("expm1", x, te.expm1)
 
 
 def log(x: Tensor) -> Tensor:
     """The natural logarithm; NaN below 0, minus infinity at 0. The shape is that of ``x``; floats keep
-    their type, int32 gives float64, uint8 float16. Raises DeclareError for what is no tensor.
+    their type, int32 gives float64, uint8 float16. Raises DeclareError for what is not a tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.log(x), {x: np.array([1.0, 1.0], np.float32)})[0].tolist()
@@ -482,43 +482,43 @@ def log(x: Tensor) -> Tensor:
 
 def log2(x: Tensor) -> Tensor:
     """The logarithm to base 2. The shape is that of ``x``; floats keep their type, int32 gives float64,
-    uint8 float16. Raises DeclareError for what is no tensor."""
+    uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("log2", x, te.log2)
 
 
 def log10(x: Tensor) -> Tensor:
     """The logarithm to base 10. The shape is that of ``x``; floats keep their type, int32 gives float64,
-    uint8 float16. Raises DeclareError for what is no tensor."""
+    uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("log10", x, te.log10)
 
 
 def log1p(x: Tensor) -> Tensor:
     """``log(1 + x)``, precise near 0. The shape is that of ``x``; floats keep their type, int32 gives
-    float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("log1p", x, te.log1p)
 
 
 def sin(x: Tensor) -> Tensor:
     """The sine, ``x`` in radians. The shape is that of ``x``; floats keep their type, int32 gives
-    float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("sin", x, te.sin)
 
 
 def cos(x: Tensor) -> Tensor:
     """The cosine, ``x`` in radians. The shape is that of ``x``; floats keep their type, int32 gives
-    float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("cos", x, te.cos)
 
 
 def tan(x: Tensor) -> Tensor:
     """The tangent, ``x`` in radians. The shape is that of ``x``; floats keep their type, int32 gives
-    float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("tan", x, te.tan)
 
 
 def erf(x: Tensor) -> Tensor:
     """The error function. The shape is that of ``x``; floats keep their type, int32 gives float64, uint8
-    float16. Raises DeclareError for what is no tensor.
+    float16. Raises DeclareError for what is not a tensor.
 
     >>> x = te.placeholder((2,), name="x")
     >>> te.reference.evaluate(ops.erf(x), {x: np.array([0.0, 10.0], np.float32)})[0].tolist()

@@ -56,8 +56,8 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0, mode: str = "inde
     of one place, and the result is ``[..., *x.shape[batch_dims + k:]]``.
 
     The first ``batch_dims`` dimensions are those of both, row by row. ``mode`` as for ``ops.take``. Raises
-    DeclareError when k is no number or more than ``x`` has dimensions. ``ops.gather_nd(x, at)`` with ``at``
-    of shape (n, 2) and ``x`` of shape (8, 9, 4) gives (n, 4).
+    DeclareError when k is not a number or more than ``x`` has dimensions. ``ops.gather_nd(x, at)`` with
+    ``at`` of shape (n, 2) and ``x`` of shape (8, 9, 4) gives (n, 4).
     """
     x, indices, at = (
         inputs.tensor("gather_nd", x),

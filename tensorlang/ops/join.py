@@ -22,7 +22,7 @@ __all__ = ["concat", "concatenate", "pad", "split", "stack", "strided_slice"]
 
 def _several(op: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, tuple | list):
-        raise DeclareError(f"ops.{op}: the tensors are no list", try_=f"ops.{op}([a, b])")
+        raise DeclareError(f"ops.{op}: the tensors are not a list", try_=f"ops.{op}([a, b])")
     result = [inputs.tensor(op, t, f"tensor {k}") for k, t in enumerate(tensors)]
     if not result:
         raise DeclareError(f"ops.{op}: the list of tensors is empty")

@@ -152,7 +152,9 @@ def dense(
         bad, need = (weight, "2 are") if weight.ndim != 2 else (x, "one at least is")
         raise DeclareError(f"ops.{op}: {inputs.named(bad)} has {bad.ndim} dimension(s), {need} needed")
     if activation is not None and not callable(activation):
-        raise DeclareError(f"ops.{op}: activation={activation!r} is no function", try_="activation=ops.relu")
+        raise DeclareError(
+            f"ops.{op}: activation={activation!r} is not a function", try_="activation=ops.relu"
+        )
     o, i = (0, 1) if weight_layout == "OI" else (1, 0)
     inputs.same_size(
         op,

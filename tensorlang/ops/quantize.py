@@ -105,7 +105,7 @@ def quantize_linear(
     shape of x.
 
     x is floats or int32. NaN gives the zero point of 0. Raises DeclareError for a scale or zero point that
-    does not fit the axis, and for a type that is no integer of up to 32 bits.
+    does not fit the axis, and for a type that is not an integer of up to 32 bits.
     ``ops.quantize_linear(x, scale, zero, axis=0)``.
     """
     op = "quantize_linear"

@@ -376,7 +376,7 @@ def logsumexp(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     def shift(*i: Any) -> Expr:
         t = top(*i)
-        return te.select(te.isinf(t), make.const(0.0, inside), t)  # inf - inf is no number
+        return te.select(te.isinf(t), make.const(0.0, inside), t)  # inf - inf is not a number
 
     grown = inputs.stage(
         "logsumexp.exp",

@@ -38,7 +38,7 @@ def moved(
     name: str, x: Tensor, shape: Sequence[ExprLike], place: Callable[..., Sequence[ExprLike]]
 ) -> Tensor:
     """The stage whose element ``i`` is ``x[place(*i)]``. An empty tensor is read at no place: any index that
-    is no number will do."""
+    is not a number will do."""
     empty = any(const_int(n) == 0 for n in x.shape)
     return inputs.stage(
         name, tags.INJECTIVE, shape, lambda *i: x(*i[:1] * x.ndim) if empty else x(*place(*i))

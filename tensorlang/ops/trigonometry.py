@@ -39,19 +39,19 @@ def atan(x: Tensor) -> Tensor:
 
 def sinh(x: Tensor) -> Tensor:
     """The hyperbolic sine, ``(exp(x) - exp(-x)) / 2``. The shape is that of ``x``; floats keep their
-    type, int32 gives float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    type, int32 gives float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("sinh", x, te.sinh)
 
 
 def cosh(x: Tensor) -> Tensor:
     """The hyperbolic cosine, ``(exp(x) + exp(-x)) / 2``. The shape is that of ``x``; floats keep their
-    type, int32 gives float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    type, int32 gives float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("cosh", x, te.cosh)
 
 
 def asinh(x: Tensor) -> Tensor:
     """The number whose hyperbolic sine is ``x``. The shape is that of ``x``; floats keep their type,
-    int32 gives float64, uint8 float16. Raises DeclareError for what is no tensor."""
+    int32 gives float64, uint8 float16. Raises DeclareError for what is not a tensor."""
     return _float("asinh", x, te.asinh)
 
 

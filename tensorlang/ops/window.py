@@ -246,7 +246,7 @@ def _pairs(op: str, padding: Any, n: int) -> list[tuple[int, int]]:
     if isinstance(padding, tuple | list) and any(isinstance(p, tuple | list) for p in padding):
         if len(padding) != n or any(not isinstance(p, tuple | list) or len(p) != 2 for p in padding):
             raise DeclareError(
-                f"ops.{op}: padding={padding} is no list of {n} pair{'' if n == 1 else 's'}",
+                f"ops.{op}: padding={padding} is not a list of {n} pair{'' if n == 1 else 's'}",
                 try_="(before, after) for each spatial dimension",
             )
         return [(b, a) for b, a in (sizes(op, "padding", p, 2, 0) for p in padding)]

@@ -25,7 +25,9 @@ def shapes_of(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
             good = False
         if not good:
             raise TensorLangError(
-                f"--shape {text} is no shape", because="it is a name and sizes", try_="--shape x=1,3,48,320"
+                f"--shape {text} is not a shape",
+                because="it is a name and sizes",
+                try_="--shape x=1,3,48,320",
             )
     return found
 
@@ -43,7 +45,7 @@ def made(graph: Any, shapes: Shapes) -> dict[str, np.ndarray]:
     """An array for each input: normal numbers, zeros and ones for whole numbers, which are often indices. A
     size that a shape gives holds in the other inputs too; what is left open is 1.
 
-    Raises TensorLangError for shapes of no input or of another rank, and for inputs that are no arrays.
+    Raises TensorLangError for shapes of no input or of another rank, and for inputs that are not arrays.
     """
     names = [v.name for v in graph.inputs]
     unknown = [n for n in shapes if n not in names]
@@ -66,7 +68,9 @@ def made(graph: Any, shapes: Shapes) -> dict[str, np.ndarray]:
 
 def _declared(graph: Any, v: Any) -> list[str]:
     if not v.tensor_like:
-        raise TensorLangError(f"the input {v.name} is no array", try_="an .npz file cannot hold it either")
+        raise TensorLangError(
+            f"the input {v.name} is not an array", try_="an .npz file cannot hold it either"
+        )
     return [str(n) for n in graph.declared.get(v, v.shape)]
 
 

@@ -216,8 +216,8 @@ def _ask_ahead(inside: Stage, copy: Stage, place: IterVar, cycles: float, width:
 
 def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bool:
     """Whether the right operand is read where it lies, its last columns in a tile that overlaps the one
-    before: one that is no whole number of tiles wide, and fits the first cache, or the second where it would
-    not be packed.
+    before: one that is not a whole number of tiles wide, and fits the first cache, or the second where it
+    would not be packed.
 
     A masked store takes 12 cycles on a Zen 3, and a packed panel cannot begin inside another. Measured from
     25 to 90 rows and columns, packing included: 2 to 40 % faster; 13 × 100 × 50 31 %, 7 × 129 × 65 four times

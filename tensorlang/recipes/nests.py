@@ -198,8 +198,8 @@ def lines_at_once(depth: int | None) -> int:
 
 def fill(copy: Stage, deep: int, transposed: int | None = None, pairs: bool = False) -> None:
     """The loops of a copy in panels with ``deep`` dimensions between panel and column: whole lines are read
-    one after the other; or, where columns are no neighbours in memory, ``transposed`` lines are transposed in
-    registers."""
+    one after the other; or, where columns are not neighbours in memory, ``transposed`` lines are transposed
+    in registers."""
     axes = list(copy.op.axis)
     pair = [axes.pop()] if pairs else []
     *others, lane = axes

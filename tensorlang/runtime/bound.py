@@ -51,22 +51,22 @@ class Bound:
 
     def reset(self, **state: Any) -> None:
         """Begin anew with these arrays, which are copied; inputs that are left out begin with zeros. Raises
-        CallError for a name that is no state."""
+        CallError for a name that is not state."""
         unknown = [n for n in state if n not in self._pairs.values()]
         if unknown:
             raise CallError(
-                f"reset: {unknown[0]} is no state", because=f"it has {', '.join(self._pairs.values())}"
+                f"reset: {unknown[0]} is not state", because=f"it has {', '.join(self._pairs.values())}"
             )
         self.state = {n: np.array(a, order="C") for n, a in state.items()}
         self._spare = {}
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """The outputs that are no state, one or a tuple, for the inputs that are none. Raises CallError as
+        """The outputs that are not state, one or a tuple, for the inputs that are none. Raises CallError as
         the engine does; then the state is what it was."""
         engine = self._engine
         if len(args) > len(self._free):
             raise CallError(
-                f"{engine.program.name}: {len(args)} inputs given, {len(self._free)} are no state",
+                f"{engine.program.name}: {len(args)} inputs given, {len(self._free)} are not state",
                 because=f"they are {', '.join(self._free)}",
             )
         given = {**dict(zip(self._free, args, strict=False)), **named}

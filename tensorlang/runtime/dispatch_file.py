@@ -37,7 +37,7 @@ def read(path: str | Path) -> Parts:
     data = files.read(files.named(path, "load"))
     first, _, rest = data.partition(b"\n")
     if not first.startswith(_MAGIC):
-        raise TensorLangError(f"cannot load {path}", because="it is no saved tensorlang dispatcher")
+        raise TensorLangError(f"cannot load {path}", because="it is not a saved tensorlang dispatcher")
     version = first[len(_MAGIC) :].decode("ascii", "replace")
     if version != str(VERSION):
         raise TensorLangError(
@@ -164,5 +164,5 @@ def _unpacked(path: str | Path, header: Any, content: bytes) -> Parts:
 def _count(x: Any) -> int:
     """A number of things, or the place of one. Raises ValueError for anything else."""
     if type(x) is not int or x < 0:
-        raise ValueError(f"{str(x)[:40]} is no count")
+        raise ValueError(f"{str(x)[:40]} is not a count")
     return x

@@ -56,7 +56,7 @@ def joined(
 ) -> bytes:
     """One object of these. ``data`` is a symbol and read-only bytes that it names, on a cache line.
 
-    Raises TensorLangError for what is no object code of this kind.
+    Raises TensorLangError for what is not object code of this kind.
     """
     try:
         return _Join(objects, {e.encode() for e in exports}, data).written()

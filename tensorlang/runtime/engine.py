@@ -157,7 +157,7 @@ class Engine:
 
     def bind(self, pairs: Mapping[str, str] | None = None, **named: str) -> Bound:
         """Feed outputs back: ``engine.bind(stateN="state")`` is called without ``state`` and keeps what
-        ``stateN`` was for the next call, without a copy. Names that are no words go into a mapping. Raises
+        ``stateN`` was for the next call, without a copy. Names that are not words go into a mapping. Raises
         CallError for names that there are not."""
         return Bound(self, {**(pairs or {}), **named})
 
@@ -435,7 +435,7 @@ class Engine:
     def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
         """As ``arguments``, by the rules one after the other."""
         p, other = self.program, {}
-        if len(self._inputs) != len(p.inputs):  # some are no arrays, which have no rules
+        if len(self._inputs) != len(p.inputs):  # some are not arrays, which have no rules
             given = dict(zip(p.input_names, args, strict=False)) | dict(named)
             names = {p.values[v].name: v for v in p.inputs if v not in self._inputs}
             missing = [n for n in names if n not in given]

@@ -72,10 +72,10 @@ def _check(engine: Engine) -> None:
     elif p.rest is not None:
         why = "what follows is compiled when a call shows a value"
     elif any(not p.values[v].dtype for v in (*p.inputs, *p.outputs)):
-        why = "an input or output is no array"
+        why = "an input or output is not an array"
     if why is not None:
         raise TensorLangError(
-            f"export: {p.name} is no function of C",
+            f"export: {p.name} is not a function of C",
             because=why,
             try_="a part that is one: model.subgraph(inputs, outputs), or sizes that are known: "
             "compile(profile=…)",

@@ -158,7 +158,9 @@ def read(path: str | Path, verify: bool = False, mine: bool = False) -> Contents
             raise _refused(path, str(e)) from None
     line = data[: data.find(b"\n") + 1]
     if not line.startswith(MAGIC):
-        raise _refused(path, "it is no saved engine", "engine.save(path) writes one; tl.load takes kernels")
+        raise _refused(
+            path, "it is not a saved engine", "engine.save(path) writes one; tl.load takes kernels"
+        )
     if line != MAGIC + b"%d\n" % VERSION:
         raise _refused(path, f"its format is version {line[len(MAGIC) : -1][:20].decode('ascii', 'replace')}")
     text, code, weights = _sections(path, data, len(line), verify)
@@ -248,7 +250,7 @@ def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
     data, later = row
     dims = tuple(Dim(_text(n), _bound(lo), _bound(hi), _index(m, _LARGEST)) for n, lo, hi, m in data["dims"])
     if len({d.name for d in dims}) != len(dims) or any(d.multiple_of < 1 for d in dims):
-        raise ValueError("the dims are no dims")
+        raise ValueError("the dims are not dims")
     names = [_text(r) for r in data["sizes"] if isinstance(r, str)]
     sizes = SizeTable.from_json(data["sizes"], names)
 
@@ -376,17 +378,17 @@ def _key_in(key: Any) -> Any:
 
 def _index(x: Any, count: int) -> int:
     if type(x) is not int or not 0 <= x < count:
-        raise ValueError(f"{str(x)[:40]} is no number below {count}")
+        raise ValueError(f"{str(x)[:40]} is not a number below {count}")
     return x
 
 
 def _bound(x: Any) -> int | None:
     if x is None or (type(x) is int and abs(x) <= _LARGEST):
         return x
-    raise ValueError(f"{str(x)[:40]} is no bound")
+    raise ValueError(f"{str(x)[:40]} is not a bound")
 
 
 def _text(x: Any) -> str:
     if not isinstance(x, str):
-        raise ValueError(f"{type(x).__name__} is no text")
+        raise ValueError(f"{type(x).__name__} is not text")
     return x

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..core.text import type_of
 from ..errors import TensorLangError
 from ..interface import c_header
 from ..interface.signature import Signature
@@ -48,9 +49,7 @@ def export(
     """
     if cc is not None and not isinstance(cc, str):
         raise TensorLangError(
-            f"export: cc is a {type(cc).__name__}",
-            because="a C compiler is named by one string",
-            try_="cc='gcc'",
+            f"export: cc is {type_of(cc)}", because="a C compiler is named by one string", try_="cc='gcc'"
         )
     path = files.named(path, "export")
     if path.suffix not in SUFFIXES:

@@ -69,7 +69,7 @@ def _ordinary(path: str) -> None:
     if stat.S_ISDIR(mode):
         raise OSError(0, "it is a directory")
     if not stat.S_ISREG(mode):
-        raise OSError(0, "it is no ordinary file")
+        raise OSError(0, "it is not an ordinary file")
 
 
 def read(path: str | Path, mine: bool = False) -> bytes:
@@ -106,7 +106,7 @@ def opened(path: str | Path, mine: bool = False) -> BinaryIO:
 def _distrust(status: os.stat_result, mine: bool) -> str:
     """Why a file is not to be run; empty when it may be."""
     if not stat.S_ISREG(status.st_mode):
-        return "it is no ordinary file"
+        return "it is not an ordinary file"
     if mine and status.st_uid not in (0, os.geteuid()):
         return f"it belongs to another user (number {status.st_uid})"
     return "others may write it" if status.st_mode & (0o022 if mine else 0o002) else ""

@@ -130,7 +130,7 @@ def from_json(x: Any, rows: int) -> Any:
         return [from_json(y, rows) for y in x]
     if x is None or type(x) in (int, bool, str):
         return x
-    raise ValueError(f"{type(x).__name__} is no attribute")
+    raise ValueError(f"{type(x).__name__} is not an attribute")
 
 
 def check(stored: Stored, inputs: Sequence[int | None]) -> None:

@@ -55,7 +55,7 @@ def check_shape(signature: Signature, shape: Shape) -> None:
         )
     for d, n in zip(signature.dims, shape, strict=True):
         if n < max(0, d.lo or 0) or (d.hi is not None and n > d.hi) or n % d.multiple_of:
-            raise TensorLangError(f"{signature.name}: {d.name}={n} is no size it takes", because=_range(d))
+            raise TensorLangError(f"{signature.name}: {d.name}={n} is not a size it takes", because=_range(d))
 
 
 def check_route(signature: Signature, route: Route, box: Box | None, cut: str | None) -> None:
@@ -215,7 +215,8 @@ def checked_tree(tree: Any, dims: Sequence[str], slots: int) -> Any:
             and abs(node[1]) < 1 << 63
         ):
             raise TensorLangError(
-                f"dispatcher: {str(node)[:200]} is no node of a tree", try_='a slot, or ("m", 16, low, high)'
+                f"dispatcher: {str(node)[:200]} is not a node of a tree",
+                try_='a slot, or ("m", 16, low, high)',
             )
         return (node[0], node[1], visit(node[2], depth + 1), visit(node[3], depth + 1))
 

@@ -110,7 +110,7 @@ def _no_array(slot: Slot, a: Any) -> Said:
     elif isinstance(a, (list, tuple)) or (hasattr(a, "__array__") and not isinstance(a, np.generic)):
         try_ = f"np.asarray({slot.param.name}, {_numpy_name(slot)})"
     kinds = f"an array of {slot.param.dtype}, numpy's or one with __dlpack__"
-    return "is no array", f"it must be {kinds}, not {_type_name(a)}", try_
+    return "is not an array", f"it must be {kinds}, not {_type_name(a)}", try_
 
 
 def _masked(slot: Slot, a: Any) -> Said:

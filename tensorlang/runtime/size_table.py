@@ -61,7 +61,7 @@ class SizeTable:
     def from_json(data: Any, dims: Sequence[str]) -> SizeTable:
         """The table, each row checked. Raises ValueError."""
         if not isinstance(data, list):
-            raise ValueError("the sizes are no list")
+            raise ValueError("the sizes are not a list")
         table = SizeTable()
         for i, row in enumerate(data):
             table.rows.append(_checked(row, i, dims))
@@ -120,7 +120,7 @@ def _checked(row: Any, count: int, dims: Sequence[str]) -> Row:
     if isinstance(row, list) and row and row[0] in _TEXT and len(row) == 1 + _COUNTS[row[0]]:
         if all(type(j) is int and 0 <= j < count for j in row[1:]):
             return tuple(row)
-    raise ValueError(f"{str(row)[:40]} is no size")
+    raise ValueError(f"{str(row)[:40]} is not a size")
 
 
 def _tdiv(a: int, b: int) -> int:

@@ -99,7 +99,7 @@ def read(path: str | Path, mine: bool = False) -> Saved:
         data = _carried(path, data)
     first, _, rest = data.partition(b"\n")
     if not first.startswith(_MAGIC):
-        raise TensorLangError(f"cannot load {path}", because="it is no saved tensorlang kernel")
+        raise TensorLangError(f"cannot load {path}", because="it is not a saved tensorlang kernel")
     version = first[len(_MAGIC) :].decode("ascii", "replace")
     if version != str(VERSION):
         raise TensorLangError(

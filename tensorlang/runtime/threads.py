@@ -23,6 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import options
+from ..core.text import type_of
 from ..errors import TensorLangError
 from ..native import pool as native_pool
 from ..native import regions
@@ -53,7 +54,7 @@ def set_num_threads(count: int | None) -> None:
     """Limit parallel kernels to ``count`` threads from their next region on; None returns to the default.
 
     No more threads run at once than there are processors for this process (affinity, control groups),
-    whatever the count. Raises TensorLangError for a count that is no whole number from 1 to 1024.
+    whatever the count. Raises TensorLangError for a count that is not a whole number from 1 to 1024.
 
     >>> before = tl.num_threads()
     >>> tl.set_num_threads(1)
@@ -69,8 +70,7 @@ def set_num_threads(count: int | None) -> None:
             count = operator.index(count)
         except TypeError:
             raise TensorLangError(
-                f"set_num_threads({count!r})",
-                because=f"a whole number is needed, not a {type(count).__name__}",
+                f"set_num_threads({count!r})", because=f"a whole number is needed, not {type_of(count)}"
             ) from None
         if not 1 <= count <= options.MAX_THREADS:
             raise TensorLangError(

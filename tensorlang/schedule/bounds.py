@@ -423,7 +423,7 @@ def _pairs(before: ScheduleState, state: ScheduleState) -> list[tuple[StageState
 
 def same_loops(a: StageState, b: StageState) -> bool:
     """Whether two states of a stage differ in nothing that regions depend on: how iterations of a loop are
-    run is no part of it."""
+    run is not part of it."""
     return (
         a.op is b.op
         and a.leaves is b.leaves

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from .. import signposts
 from ..core.names import free_name
+from ..core.text import type_of
 from ..entries import public
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var, const_int
@@ -130,7 +131,7 @@ class Schedule(ScheduleMethods):
             return stage.name
         if isinstance(key, str) and key in self._state.position:
             return key
-        shown = repr(key) if isinstance(key, str | int | float) else f"a {type(key).__name__}"
+        shown = repr(key) if isinstance(key, str | int | float) else type_of(key)
         raise ScheduleError(f"s[{shown}]: no such stage", legal=", ".join(self._state.order))
 
     def __getitem__(self, key: StageKey) -> Stage:
@@ -426,7 +427,7 @@ class Stage(StageMethods):
         except (AttributeError, TypeError, DeclareError):
             raise ScheduleError(
                 f"s[{self.name}].{call}: "
-                f"{value if isinstance(value, float | str | Expr) else type(value).__name__} is no int",
+                f"{value if isinstance(value, float | str | Expr) else type(value).__name__} is not an int",
                 because="a loop is cut by a number, or by a size that is known at the call",
                 try_="an int, a te.var of an integer type, or a knob of s.sample_tile",
             ) from None

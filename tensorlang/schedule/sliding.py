@@ -10,8 +10,8 @@ moved by a constant ``c`` along one dimension where it has ``e`` elements (or no
 everywhere). Then the first e - c are there already. All is proved on the boxes of region inference; where a
 proof fails, the stage is computed again, as without this.
 
-The rows of a scan that is no output slide in the same way: its iterations read the rows just before, and the
-rest of the program may read the last ones only. Then its memory is a ring of as many rows as live.
+The rows of a scan that is not an output slide in the same way: its iterations read the rows just before, and
+the rest of the program may read the last ones only. Then its memory is a ring of as many rows as live.
 """
 
 from __future__ import annotations

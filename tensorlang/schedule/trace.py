@@ -46,7 +46,7 @@ class Trace:
     ) -> None:
         if not isinstance(steps, tuple) or not all(isinstance(p, Primitive) for p in steps):
             raise ScheduleError(
-                "Trace(…): the steps are no tuple of primitives", try_="Trace.from_json(text), s.trace"
+                "Trace(…): the steps are not a tuple of primitives", try_="Trace.from_json(text), s.trace"
             )
         self.steps = steps
         self.notes = dict(notes or {})
@@ -129,7 +129,7 @@ def _value(data: Any, depth: int = 0) -> Any:
         for word, kind in (("knob", Knob), ("size", Size)):
             if list(data) == [word] and isinstance(data[word], str):
                 return kind(data[word])
-        raise ValueError("an object that is no knob stands where a value is meant")
+        raise ValueError("an object that is not a knob stands where a value is meant")
     if isinstance(data, list):
         if depth > 1:
             raise ValueError("lists stand deeper in one another than any primitive has them")
@@ -139,7 +139,7 @@ def _value(data: Any, depth: int = 0) -> Any:
 
 def _size(value: Any) -> int:
     if type(value) is not int or not -LARGEST <= value <= LARGEST:
-        raise ValueError(f"{str(value)[:40]} is no size")
+        raise ValueError(f"{str(value)[:40]} is not a size")
     return value
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from ..boundary import guard
 from ..core.dtype import DType, dtype
+from ..core.text import type_of
 from ..entries import public
 from ..errors import TargetError
 from ..interface import isa
@@ -323,7 +324,7 @@ def as_target(target: str | Target | None) -> Target:
         return Target.host()
     if not isinstance(target, Target | str):
         raise TargetError(
-            f"a target is no {type(target).__name__}",
+            f"a target is not {type_of(target)}",
             try_='a string such as "llvm -mcpu=skylake-avx512", a Target, or None',
         )
     return target if isinstance(target, Target) else Target.parse(target)

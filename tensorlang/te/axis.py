@@ -11,6 +11,7 @@ import numpy as np
 from ..arith.conditions import conjuncts
 from ..core.dtype import INT32, DType, dtype
 from ..core.names import NameSupply
+from ..core.text import type_of
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.linear import sort_key
@@ -155,7 +156,7 @@ def dim(
     if not _type(f"dim({name!r})", dtype).is_index:
         raise DeclareError(
             f"dim({name!r}, dtype={dtype}): a size is an int32 or int64",
-            try_="te.var(name, dtype) for a value that is no size",
+            try_="te.var(name, dtype) for a value that is not a size",
         )
     return _checked("dim", name, dtype, lo, hi, multiple_of, hint)
 
@@ -165,8 +166,8 @@ def assume(*conditions: Any) -> None:
 
     The facts are used in proofs, so that no guard is needed where they tell that a tile fits, and checked
     when a kernel is called that has one of these sizes: a call that contradicts them raises CallError. State
-    them before the computation is scheduled. Raises DeclareError for what is no comparison of sizes by ``<``,
-    ``<=``, ``>``, ``>=`` or ``==``, and for what never holds.
+    them before the computation is scheduled. Raises DeclareError for what is not a comparison of sizes by
+    ``<``, ``<=``, ``>``, ``>=`` or ``==``, and for what never holds.
     """
     for given in conditions:
         cond = make.as_expr(given)
@@ -248,7 +249,7 @@ def size(value: ExprLike, where: str) -> Expr:
         kind = "" if value is None or not isinstance(value, str | complex) else f" ({type(value).__name__})"
         name = getattr(value, "name", "") if hasattr(value, "shape") else ""
         raise DeclareError(
-            f"{where}: {_written(value)}{kind} is no size",
+            f"{where}: {_written(value)}{kind} is not a size",
             because="a size is a whole number, or a symbol for one",
             try_=f"{name}.shape[0]"
             if name
@@ -256,7 +257,7 @@ def size(value: ExprLike, where: str) -> Expr:
         ) from None
     if not e.dtype.is_index:
         raise DeclareError(
-            f"{where}: {e} is no size",
+            f"{where}: {e} is not a size",
             because=f"it is {e.dtype}; a size is an int32 or int64",
             try_=f"{math.floor(e.value)} or {math.ceil(e.value)}; `//` rounds down"
             if isinstance(e, Const) and math.isfinite(e.value)
@@ -293,9 +294,7 @@ def _written(value: Any) -> str:
     if isinstance(value, str | int | float | complex | None):
         return repr(value)
     name = getattr(value, "name", None)
-    return (
-        f"the {type(value).__name__.lower()} {name}" if isinstance(name, str) else f"a {type(value).__name__}"
-    )
+    return f"the {type(value).__name__.lower()} {name}" if isinstance(name, str) else type_of(value)
 
 
 def fresh_axis(name: str, extent: Expr, kind: str = DATA, begin: Expr | None = None) -> IterVar:
@@ -335,7 +334,7 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
     Inside the function of a ``te.compute`` the range may depend on its axes, ``te.reduce_axis((0, i + 1))``,
     and be data, as that of a sparse row: ``te.reduce_axis((indptr[i], indptr[i + 1]))``. Then it ends where
     the tensors that are read with it end, whatever the numbers say; where none tells how long it may be,
-    ``te.min(length[i], largest)`` does. Raises DeclareError when the range is no pair or runs backwards.
+    ``te.min(length[i], largest)`` does. Raises DeclareError when the range is not a pair or runs backwards.
 
     >>> A = te.placeholder((8, 4), name="A")
     >>> k = te.reduce_axis((0, 4), name="k")

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar, overload
 
 from ..core.dtype import FLOAT32, DType
+from ..core.text import type_of
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -219,15 +220,14 @@ def compute(
     extents = _shape(where, shape)
     if not callable(fcompute):
         raise DeclareError(
-            f"{where}: {fcompute if isinstance(fcompute, Expr) else f'a {type(fcompute).__name__}'} is no "
-            "function",
+            f"{where}: {fcompute if isinstance(fcompute, Expr) else type_of(fcompute)} is not a function",
             because="it is called once, with the axes as arguments",
             try_="te.compute(shape, lambda i, j: A[i, j] + 1)",
         )
     if attrs is not None and not isinstance(attrs, Mapping):
         raise DeclareError(
-            f"{where}: attrs is no mapping",
-            because=f"it is a {type(attrs).__name__}; attrs are notes by name",
+            f"{where}: attrs is not a mapping",
+            because=f"it is {type_of(attrs)}; attrs are notes by name",
             try_="attrs={'layout': 'NCHW'}",
         )
     tag = current_tag(where, tag)

@@ -120,8 +120,8 @@ def _conditions(op: ComputeOp) -> Iterator[tuple[Expr, str]]:
 
 
 def _symbolic_ends(index: Expr, span: Mapping[Var, tuple[Expr, Expr]]) -> tuple[Expr, Expr] | None:
-    """Smallest and largest value, both of which occur; None for an index that is no sum of axes times numbers
-    and of sizes."""
+    """Smallest and largest value, both of which occur; None for an index that is not a sum of axes times
+    numbers and of sizes."""
     if not index.dtype.is_index:
         return None
     lo = hi = make.const(0, index.dtype)

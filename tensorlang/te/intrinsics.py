@@ -187,7 +187,7 @@ def hypot(x: ExprLike, y: ExprLike) -> Expr:
 
 def ldexp(x: ExprLike, n: ExprLike) -> Expr:
     """``x * 2**n`` for an integer ``n``, rounded once, in the type of ``x``. Raises DeclareError for an ``x``
-    that is no float."""
+    that is not a float."""
     return call("ldexp", x, n)
 
 

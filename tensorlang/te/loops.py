@@ -156,11 +156,11 @@ def loops(
 
     ``attrs`` are plain data, handed to the program by name. It runs at root. Where the size of a result
     depends on data, give an upper bound as its shape and the size as another result. Raises DeclareError for
-    anything that is no program, no tensor or no shape. ``y, = te.loops(first_negative, [x], [()],
+    anything that is not a program, a tensor or a shape. ``y, = te.loops(first_negative, [x], [()],
     ["int32"])``
     """
     if not isinstance(program, LoopProgram):
-        raise DeclareError(f"te.loops: {program!r} is no program", try_="a function under te.loop_program")
+        raise DeclareError(f"te.loops: {program!r} is not a program", try_="a function under te.loop_program")
     name = checked_name("te.loops", program.name if name is None else name)
     what = f"loops {name!r}"
     for t in inputs:

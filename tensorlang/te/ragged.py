@@ -141,7 +141,7 @@ def _inside(v: Var, reads: Sequence[TensorRead]) -> Iterator[Expr]:
 
 
 def _from_data(e: Expr) -> bool:
-    """Whether ``e`` is one number that was read, and what is no data."""
+    """Whether ``e`` is one number that was read, and what is not data."""
     data = [(mono, c) for mono, c in poly(e).items() if any(reads_data(a) for a in mono)]
     return len(data) == 1 and len(data[0][0]) == 1 and data[0][1] == 1
 

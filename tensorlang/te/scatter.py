@@ -102,7 +102,7 @@ def scatter(
         H = te.scatter(0, X.shape, lambda i: X[i], lambda i: 1, shape=(256,), dtype="int32", name="H")
 
     ``inplace=True``, of a placeholder, changes the array of the caller: no copy is made, and the result,
-    named among the arguments of a kernel or not, is no parameter of it. ``f(cache, rows, new)`` of
+    named among the arguments of a kernel or not, is not a parameter of it. ``f(cache, rows, new)`` of
     ``te.scatter(cache, …, combine="set", inplace=True)`` writes rows of ``cache``. Nothing else may read the
     placeholder.
 
@@ -114,7 +114,7 @@ def scatter(
         raise DeclareError(f"{what}: combine={combine!r} is not known", legal=", ".join(COMBINE))
     if inplace and not (isinstance(start, Tensor) and isinstance(start.op, PlaceholderOp)):
         raise DeclareError(
-            f"{what}: inplace=True, but what it starts from is no argument",
+            f"{what}: inplace=True, but what it starts from is not an argument",
             because="memory of the kernel's own is taken over anyway",
             try_="leave inplace out",
         )
@@ -154,7 +154,7 @@ def _points(
     for word, f in (("where", where), ("value", value)):
         if not callable(f):
             raise DeclareError(
-                f"{what}: {word} is no function",
+                f"{what}: {word} is not a function",
                 because="it is called once, with the axes of the domain",
                 try_=f"{word}=lambda i: …",
             )
@@ -185,7 +185,7 @@ def _points(
             )
     if op.reduce_axis:
         raise DeclareError(
-            f"{what}: a reduction is no value and no place", try_="a te.compute of its own for it"
+            f"{what}: a reduction is neither a value nor a place", try_="a te.compute of its own for it"
         )
     if brought.dtype is not start.dtype:
         raise DeclareError(

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..core.dtype import DType, dtype
 from ..core.node import intern
+from ..core.text import type_of
 from ..errors import DeclareError, TensorLangError
 from ..expr import make, nodes
 from ..expr.nodes import Binary, Call, Cast, CCall, Choice, Const, Expr, Not, Var
@@ -338,7 +339,7 @@ class _Writer:
             return ["call", e.name, kids]
         if type(e).__name__ in _PLAIN:
             return [type(e).__name__, kids]
-        raise DeclareError(f"{e}: a {type(e).__name__} cannot be written as JSON")
+        raise DeclareError(f"{e}: {type_of(e)} cannot be written as JSON")
 
 
 class _Reader:

@@ -80,7 +80,7 @@ def _stride(where: str, name: str, given: ExprLike | None) -> Expr:
         e = None  # type: ignore[assignment]
     if e is None or isinstance(given, bool) or not e.dtype.is_index:
         raise DeclareError(
-            f"{where}: {given!r} is no stride",
+            f"{where}: {given!r} is not a stride",
             because="a stride is a whole number of elements",
             try_="an int, None for any, te.var('ld'), or arithmetic on sizes",
         ) from None

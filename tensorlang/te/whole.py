@@ -89,9 +89,9 @@ def broadcast(
     f: Callable[..., Any],
     tags: tuple[str, str] = (ELEMENTWISE, BROADCAST),
 ) -> Tensor:
-    """``f`` of the elements of broadcast tensors, of which there is one at least; what is no tensor is handed
-    on as it is. The first of ``tags`` is for shapes that are one. Raises DeclareError for shapes that do not
-    fit."""
+    """``f`` of the elements of broadcast tensors, of which there is one at least; what is not a tensor is
+    handed on as it is. The first of ``tags`` is for shapes that are one. Raises DeclareError for shapes that
+    do not fit."""
     tensors = [v for v in values if isinstance(v, Tensor)]
     shape = broadcast_shape(where, tensors)
     same = all(

@@ -33,7 +33,7 @@ def test_a_file_of_somebody_else_is_not_appended_to(tmp_path: Path, text: str) -
         lambda: autosched.tune(task(), trials=1, records=notes, measurer=Pretend(), progress=False),
         lambda: autosched.RecordLog(notes).open(),
     ):
-        with pytest.raises(tl.TensorLangError, match="no file of records"):
+        with pytest.raises(tl.TensorLangError, match="is not a file of records"):
             refuse()
     assert notes.read_text() == text
 

@@ -292,7 +292,7 @@ def test_vectors_of_two_fused_axes_are_contiguous_over_the_ends_of_rows() -> Non
     s = tl.create_schedule(y)
     c, i, j = y.op.axis
     pixels = s[y].fuse(i, j)
-    around, inside = s[y].split(pixels, 5)  # 84 is no multiple of 5, and 7 is none either
+    around, inside = s[y].split(pixels, 5)  # 84 is not a multiple of 5, and 7 is none either
     rows, lane = s[y].split(inside, 4)
     s[y].vectorize(lane)
     kernel = tl.build(s, [x, y])
@@ -304,7 +304,7 @@ def test_vectors_of_two_fused_axes_are_contiguous_over_the_ends_of_rows() -> Non
 
 
 def test_only_rows_as_long_as_the_quotient_says_join() -> None:
-    """``x // 8, x % 8`` in a buffer whose rows are 9 apart is no line of memory."""
+    """``x // 8, x % 8`` in a buffer whose rows are 9 apart is not a line of memory."""
     x, y = buffer("X", "float32", 16), buffer("Y", "float32", 3, 9)
     at, eight = ramp(4, 8), make.broadcast(i32(8), 8)
     func = Func(

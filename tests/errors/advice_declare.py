@@ -94,7 +94,7 @@ def _multiple(a):
 
 def _no_size(a):
     a("te.var(name, dtype)", name="m")
-    a.says("for a value that is no size")
+    a.says("for a value that is not a size")
 
 
 def _a_part(a):

@@ -41,7 +41,7 @@ def test_bytes_that_are_no_model(data, tmp_path):
 def test_names_that_are_no_text(part):
     node = N("Softmax", ["value_in"], ["y"], axis=1, name="Softplus")
     m = model([N("Add", ["x", "weight_7"], ["value_in"]), node], X, Y, {"weight_7": _f(3)})
-    refused(m.SerializeToString().replace(part, b"\xff" * len(part)), "is no text in UTF-8")
+    refused(m.SerializeToString().replace(part, b"\xff" * len(part)), "is not text in UTF-8")
 
 
 def test_random_bytes():
@@ -52,9 +52,9 @@ def test_random_bytes():
 
 def test_things_that_are_no_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    refused(tmp_path / "pipe", "no regular file")
-    refused("/dev/zero", "no regular file")
-    refused(tmp_path, "no regular file")
+    refused(tmp_path / "pipe", "not a regular file")
+    refused("/dev/zero", "not a regular file")
+    refused(tmp_path, "not a regular file")
     for name in (tmp_path / "nothing.onnx", "a\0b", "x" * 5000):
         refused(name, "cannot be read")
     for source in (None, 3, [1]):
@@ -287,7 +287,7 @@ def test_external_data_stays_in_the_folder(tmp_path):
     for location in (str(secret), "../secret", "link", "", "data/../../secret", str(folder / "data")):
         refused(_external(folder, location), "outside the folder of the model")
     for location in ("missing", "pipe"):
-        refused(_external(folder, location), "which is no file there")
+        refused(_external(folder, location), "which is not a file there")
     for told in ({"offset": 8}, {"length": 4}, {"offset": -4}, {"offset": 2**70}, {"length": "x"}):
         refused(_external(folder, "data", **told), "constant 'c'")
     (folder / "short").write_bytes(_f(2).tobytes())

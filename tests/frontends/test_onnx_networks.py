@@ -34,7 +34,7 @@ def test_means_over_margins_at_open_sizes(include):
 
 
 def test_means_of_the_same_size_at_open_sizes():
-    """The margins are no elements: a window at the border counts what is inside."""
+    """The margins are not elements: a window at the border counts what is inside."""
     x = np.ones((1, 1, 5, 6), "float32")
     _, (y,), *_ = ran("AveragePool", [x], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER")
     assert y.shape == (1, 1, 3, 3) and np.array_equal(y, np.ones_like(y))
@@ -134,7 +134,7 @@ def test_the_best_in_order_and_the_best_boxes():
 
 
 def test_an_operator_that_the_standard_defines_by_others():
-    """CausalConvWithState is no entry of the table: its function is taken from the standard."""
+    """CausalConvWithState is not an entry of the table: its function is taken from the standard."""
     x, w = floats(2, 3, 5), floats(3, 1, 4, seed=1)
     agree("CausalConvWithState", [x, w], 2, opset=27, closed=[0, 1], whole=True, rtol=1e-4, atol=1e-5)
 

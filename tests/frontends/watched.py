@@ -51,7 +51,7 @@ class Watch:
         if event.startswith(STARTS):
             self.strays.append(f"{event} {str(arguments)[:200]}")
         elif event.startswith(FILES):
-            self.on = False  # what follows asks for real paths, which is no concern of the hook
+            self.on = False  # what follows asks for real paths, which is not a concern of the hook
             changes = event != "open" or not _reads(arguments)
             try:
                 for path in filter(None, map(_path, arguments[: 2 if event in PAIRS else 1])):

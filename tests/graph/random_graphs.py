@@ -260,7 +260,7 @@ class Draw(Chance):
         return made
 
     def call(self, fn: Any, *inputs: Any, rounds: bool = False, **attrs: Any) -> Any:
-        """The results of an operator, not yet among the values; it ``rounds`` when its results are no whole
+        """The results of an operator, not yet among the values; it ``rounds`` when its results are not whole
         numbers, or larger ones than halves can hold."""
         made = self.g.call(fn, *inputs, **attrs)
         off = max((self.off.get(v, 0.0) for v in inputs if v is not None), default=0.0)

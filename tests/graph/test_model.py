@@ -53,7 +53,7 @@ def test_sizes_get_other_names(chain):
     with pytest.raises(tl.CallError, match="declared \\(rows, m\\)"):
         g.compile()(X, Y[:1].copy())
     assert "[lines, m]" in str(g.rename_dims({"rows": "lines"}))
-    for names, says in (({"k": "a"}, "k is no open size"), ({"n": "m"}, "two m")):
+    for names, says in (({"k": "a"}, "k is not an open size"), ({"n": "m"}, "two m")):
         with pytest.raises(tl.DeclareError, match=says):
             chain.rename_dims(names)
 

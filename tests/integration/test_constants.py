@@ -126,15 +126,15 @@ def test_a_parallel_kernel_with_symbolic_rows_reads_constants(arrays):
 @pytest.mark.parametrize(
     "make, says",
     [
-        (lambda A, W, C, w: {C: w}, "constant `C` is no placeholder"),
+        (lambda A, W, C, w: {C: w}, "constant `C` is not a placeholder"),
         (lambda A, W, C, w: {W: w.astype("float64")}, "constant `W` is float64[17, 24]"),
         (lambda A, W, C, w: {W: w.T}, "constant `W` is float32[24, 17]"),
-        (lambda A, W, C, w: {"W": w}, "the key 'W', which is no tensor"),
+        (lambda A, W, C, w: {"W": w}, "the key 'W', which is not a tensor"),
         (
             lambda A, W, C, w: {te.placeholder((3,), name="X"): np.zeros(3, "float32")},
             "constant `X` is not part of this computation",
         ),
-        (lambda A, W, C, w: [W], "constants is no mapping"),
+        (lambda A, W, C, w: [W], "constants is not a mapping"),
     ],
 )
 def test_bad_constants_are_refused(arrays, make, says):
@@ -167,7 +167,7 @@ def test_constants_of_other_libraries_and_what_is_none(arrays):
     s = te.create_schedule(C.op)
     np.testing.assert_array_equal(tl.build(s, [A, C], constants={W: Foreign(w)})(a), a @ w)
     for value, words in (
-        ([[1], [1, 2]], "`W` is no array"),
+        ([[1], [1, 2]], "`W` is not an array"),
         (np.ma.array(w, mask=w > 0), "`W` is a masked array"),
         (None, "`W` is object"),
     ):

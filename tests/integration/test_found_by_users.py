@@ -110,7 +110,7 @@ def test_very_deep_choices(request) -> None:
 
 def test_a_tensor_in_place_of_the_list_of_arguments() -> None:
     A = te.placeholder((4,), name="A")
-    with pytest.raises(tl.LowerError, match="no list"):
+    with pytest.raises(tl.LowerError, match="are not a list"):
         tl.compile(A)
 
 

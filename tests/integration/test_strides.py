@@ -195,11 +195,11 @@ def test_reads_of_a_stride_that_is_one_are_vectors():
     ("strides", "words"),
     [
         ((1,), "1 stride for 2 dimensions"),
-        ((1, "x"), "'x' is no stride"),
-        ((1, 2.5), "2.5 is no stride"),
+        ((1, "x"), "'x' is not a stride"),
+        ((1, 2.5), "2.5 is not a stride"),
         (7, "strides=7"),
         ("all", "strides='all'"),
-        ((True, 1), "True is no stride"),
+        ((True, 1), "True is not a stride"),
     ],
 )
 def test_strides_that_are_none(strides, words):
@@ -213,10 +213,10 @@ def test_binds_that_do_not_fit():
     s = te.create_schedule(B.op)
     other = te.placeholder((3, 4), name="other")
     for binds, words in (
-        ({A: 3}, "no buffer, but a int"),
-        ({other: te.decl_buffer((3, 4))}, "other, which is no argument"),
+        ({A: 3}, "is not a buffer, but an int"),
+        ({other: te.decl_buffer((3, 4))}, "other, which is not an argument"),
         ({A: te.decl_buffer((4, 3))}, r"binds\[A\] is float32\[4, 3\]"),
-        ([A], "no mapping"),
+        ([A], "is not a mapping"),
     ):
         with pytest.raises(LowerError, match=words):
             tl.build(s, [A, B], binds=binds)

@@ -111,7 +111,7 @@ def test_taps_that_move(groups, offset_groups, masked):
     ("call", "text"),
     [
         (lambda x, w: ops.col2im(x, (4, 4), (2, 2)), "3 are needed"),
-        (lambda x, w: ops.col2im(te.placeholder((1, 7, 9)), (4, 4), (2, 2)), "no multiple of 4"),
+        (lambda x, w: ops.col2im(te.placeholder((1, 7, 9)), (4, 4), (2, 2)), "is not a multiple of 4"),
         (lambda x, w: ops.col2im(te.placeholder((1, 8, 8)), (4, 4), (2, 2)), "is 8, 9 is needed"),
         (lambda x, w: ops.deform_conv(x, w, te.placeholder((1, 17, 3, 4))), "dimension 1 of offset"),
         (

@@ -73,7 +73,7 @@ def test_sums_are_wide(t, result):
         ("ij,jk", r"2 term\(s\), and 1 operand"),
         ("ijk", "'ijk' has 3 label"),
         ("i", "'i' has 1 label"),
-        ("i1", "'1' is no label"),
+        ("i1", "'1' is not a label"),
         ("ij->ii", "names a label twice"),
         ("ij->k", "no operand has the label 'k'"),
         ("...j->j", "no ellipsis"),

@@ -83,7 +83,7 @@ def test_counting_between_sizes():
         (lambda x: ops.tril(ops.flatten(x)), "2 at least are needed"),
         (lambda x: ops.triu(x, 1.5), "a Python int is needed"),
         (lambda x: ops.triu(x, x), "one whole number"),
-        (lambda x: ops.depth_to_space(x, 2), "no multiple of 4"),
+        (lambda x: ops.depth_to_space(x, 2), "is not a multiple of 4"),
         (lambda x: ops.depth_to_space(x, 2, "RDC"), "'DCR', 'CRD'"),
         (lambda x: ops.space_to_depth(x, 0), "1 is the least"),
         (lambda x: ops.space_to_depth(ops.flatten(x), 2), "4 are needed"),

@@ -18,7 +18,7 @@ BIG = 350  # statements of a kernel that isl is asked about
 
 
 def plain_outputs(s: tl.Schedule, func: Func) -> tuple[Buffer, ...]:
-    """The outputs whose stage is no reduction: as lowered, each element is stored once; not so with tails
+    """The outputs whose stage is not a reduction: as lowered, each element is stored once; not so with tails
     that begin earlier."""
     plain = {
         t.name

@@ -33,7 +33,7 @@ class Report:
 def prove(
     func: Func, written_once: tuple[Buffer, ...] = (), covered: tuple[Buffer, ...] | None = None
 ) -> Report:
-    """All questions about a kernel. ``written_once``: the outputs that are no reductions; ``covered``: the
+    """All questions about a kernel. ``written_once``: the outputs that are not reductions; ``covered``: the
     outputs, unless given."""
     report = Report()
     try:

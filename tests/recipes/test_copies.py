@@ -36,7 +36,7 @@ def test_permutations(axes):
 
 
 def test_far_larger_than_the_caches():
-    """Blocks are transposed in the first cache: a size that is no multiple of them."""
+    """Blocks are transposed in the first cache: a size that is not a multiple of them."""
     a = counted((1500, 4100))
     x = te.placeholder(a.shape, name="x")
     f = tl.compile([x, ops.transpose(x)], target="llvm -num-cores=2")

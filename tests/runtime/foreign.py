@@ -49,7 +49,7 @@ class Foreign:
             raise TypeError("an exporter from before versions")
         a = self.array
         if any(s % a.itemsize for s in a.strides):
-            raise BufferError("strides are no whole elements")
+            raise BufferError("strides are not whole elements")
         managed: Any = (
             _Versioned(1, 0, None, 0, 0 if a.flags.writeable else 1) if self.versioned else _Unversioned()
         )

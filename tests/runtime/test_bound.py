@@ -47,7 +47,7 @@ def test_a_refused_call_keeps_the_state():
     before = step.state["s"].copy()
     with pytest.raises(tl.CallError, match="axis 1 is 3, not 4"):
         step(x[:, :3].copy())
-    with pytest.raises(tl.CallError, match="1 are no state"):
+    with pytest.raises(tl.CallError, match="1 are not state"):
         step(x, x)
     assert np.array_equal(step.state["s"], before)
 
@@ -58,7 +58,7 @@ def test_names_that_are_not_there():
         (lambda: engine.bind(t="s"), "no output t"),
         (lambda: engine.bind(sN="t"), "no input t"),
         (lambda: engine.bind(sN="s", y="s"), "given by two outputs"),
-        (lambda: engine.bind(sN="s").reset(x=1), "x is no state"),
+        (lambda: engine.bind(sN="s").reset(x=1), "x is not state"),
     ):
         with pytest.raises(tl.CallError, match=says):
             call()

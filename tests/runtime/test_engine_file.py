@@ -135,7 +135,7 @@ def test_other_files_are_refused(saved, tmp_path):
     old.write_bytes(saved[1].read_bytes().replace(b"engine 1", b"engine 7", 1))
     (tmp_path / "empty").touch()
     for path, says in (
-        (kernel, "no saved engine"),
+        (kernel, "is not a saved engine"),
         (old, "format is version 7"),
         (tmp_path / "empty", "empty"),
         (tmp_path / "nowhere", "No such file"),

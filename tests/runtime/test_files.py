@@ -61,9 +61,9 @@ def test_every_changed_bit_is_noticed(shape: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "word"),
     [
-        (b"", "no saved tensorlang kernel"),
-        (b"hello\n", "no saved tensorlang kernel"),
-        (bytes(5000), "no saved tensorlang kernel"),
+        (b"", "is not a saved tensorlang kernel"),
+        (b"hello\n", "is not a saved tensorlang kernel"),
+        (bytes(5000), "is not a saved tensorlang kernel"),
         (b"tensorlang kernel 3\n" + b"0" * 64 + b"\n{}\n", "version 3, this is version 2"),
         (b"tensorlang kernel \xff\xff\n", "its format is version"),
         (kernels.object_code(kernels.ADD), "no tensorlang kernel behind it"),
@@ -105,8 +105,8 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, word in (
         (tmp_path, "it is a directory"),
-        (Path("/dev/zero"), "no ordinary file"),
-        (tmp_path / "pipe", "no ordinary file"),
+        (Path("/dev/zero"), "is not an ordinary file"),
+        (tmp_path / "pipe", "is not an ordinary file"),
         (tmp_path / "none", "No such file"),
         (tmp_path / "\0", "null"),
     ):
@@ -119,7 +119,7 @@ def test_what_is_no_ordinary_file_is_not_written(tmp_path: Path) -> None:
     before = os.stat("/dev/full")
     for path, word in (
         (tmp_path, "it is a directory"),
-        (Path("/dev/full"), "no ordinary file"),
+        (Path("/dev/full"), "is not an ordinary file"),
         (tmp_path / "no" / "f", "No such file"),
         (tmp_path / ("x" * 300), "name too long"),
     ):

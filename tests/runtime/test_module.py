@@ -116,7 +116,7 @@ def test_torn_and_changed_files(tmp_path: Path) -> None:
     with pytest.raises(TensorLangError, match="version 3"):
         load(path)
     path.write_bytes(b"hello\n")
-    with pytest.raises(TensorLangError, match="no saved tensorlang kernel"):
+    with pytest.raises(TensorLangError, match="is not a saved tensorlang kernel"):
         load(path)
 
 

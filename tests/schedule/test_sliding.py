@@ -279,7 +279,7 @@ def test_vectors_are_read_from_rows_that_lie_as_they_are():
 
 
 def test_taps_that_leave_gaps_are_computed_again():
-    """Rows i and i + 2: what the iterations of k compute is no window without gaps."""
+    """Rows i and i + 2: what the iterations of k compute is not a window without gaps."""
     A = te.placeholder((12, 4), name="A")
     P = te.compute((12, 4), lambda i, j: A[i, j] * 2, "P")
     k = te.reduce_axis((0, 3), "k")

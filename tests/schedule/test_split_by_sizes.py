@@ -119,7 +119,7 @@ def test_what_is_refused_when_the_schedule_is_made():
         Trace.from_json(s.trace.to_json()).apply(s.fresh())
     with pytest.raises(ScheduleError):
         s[C].vectorize(inner)
-    with pytest.raises(ScheduleError, match="no number yet"):
+    with pytest.raises(ScheduleError, match="is not a number yet"):
         s.cache_write(C, "local")
     assert len(s.trace) == 1
     with pytest.raises(tl.LowerError, match="`f` is given by no argument"):

@@ -99,7 +99,7 @@ def test_exact_quotients_are_sizes():
 )
 @pytest.mark.parametrize("size", [100 / 16, float("inf"), float("nan"), np.float32(0.5)], ids=str)
 def test_other_quotients_are_not(use, size):
-    with pytest.raises(tl.DeclareError, match=r"is no size|bounds are integers"):
+    with pytest.raises(tl.DeclareError, match=r"is not a size|bounds are integers"):
         use(size)
 
 

@@ -138,7 +138,7 @@ def test_in_place_the_callers_array_changes(tmp_path):
     assert (built(given, where, what) == want.sum(1)).all() and (
         given == want
     ).all()  # outputs are made, updates are not
-    alone = tl.compile([cache, rows, new, O])  # the result may be named: it is no parameter
+    alone = tl.compile([cache, rows, new, O])  # the result may be named: it is not a parameter
     given = np.ones((6, 4), "float32")
     assert alone(given, where, what) is None
     assert (given == want).all()
@@ -163,7 +163,7 @@ def test_in_place_refusals():
     again = te.compute(cache.shape, lambda i, j: cache[i, j] + O[i, j], "again")
     with pytest.raises(tl.ScheduleError, match="updates `cache` in place, and `again` reads it"):
         te.create_schedule(again.op)
-    with pytest.raises(tl.DeclareError, match="no argument"):
+    with pytest.raises(tl.DeclareError, match="is not an argument"):
         te.scatter(S, (3,), lambda i: i, lambda i: 1, inplace=True)
     fixed = te.placeholder((3,), name="fixed")
     changed = te.scatter(fixed, (3,), lambda i: i, lambda i: 1, inplace=True)
@@ -193,7 +193,7 @@ def test_refusals():
         (lambda: te.scatter(0, (6,), lambda i: i, lambda i: 1), "shape of the result is missing"),
         (lambda: te.scatter(X, (6,), lambda i: i, lambda i: X[i], shape=(6,)), "leave shape and dtype out"),
         (lambda: te.scatter(X, (6,), lambda i: i, lambda i, j: X[i]), "takes 2 indices"),
-        (lambda: te.scatter(X, (6,), lambda i: i, 3), "value is no function"),
+        (lambda: te.scatter(X, (6,), lambda i: i, 3), "value is not a function"),
         (lambda: te.scatter(X, (6,), lambda i: i, lambda i: X[i], combine="sum"), "not known"),
         (
             lambda: te.scatter(False, (6,), lambda i: i, lambda i: True, shape=(3,), dtype="bool"),

@@ -7,7 +7,7 @@ once a tile. The image is copied with its channels innermost, for which the step
 numbers; with its own layout they are products of open sizes, which LLVM computes anew in each iteration (a
 tenth slower).
 
-Where the sizes of the result are no dims but sums of them, no layout can count so. Then a tile ends with its
+Where the sizes of the result are not dims but sums of them, no layout can count so. Then a tile ends with its
 row, the last one beginning earlier so that it is full too: that takes rows of at least one tile, and one
 schedule serves narrower ones. Uses public primitives only.
 """

@@ -121,7 +121,7 @@ def _made(
     except (
         child.Died,
         RuntimeError,
-    ) as error:  # RuntimeError: what llvmlite says of a text that is no module
+    ) as error:  # RuntimeError: what llvmlite says of a text that is not a module
         raise CompileError(
             f"no code could be made for {target}",
             because=" ".join(str(error).split()),

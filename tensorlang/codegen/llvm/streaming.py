@@ -38,7 +38,7 @@ def buffers(em: Emitter, s: For) -> frozenset[Buffer]:
 
 def store(em: Emitter, address: str, operand: str, element: str, lanes: int, bytes_each: int) -> bool:
     """Write a whole vector past the caches where its address allows it, plainly where not. Whether it was
-    written: not when it is no multiple of a piece."""
+    written: not when it is not a multiple of a piece."""
     each = PIECE // bytes_each
     if lanes % each:
         return False

@@ -45,7 +45,7 @@ __all__ = ["OPERATORS", "load_onnx"]
 def load_onnx(source: Any) -> Graph:
     """The graph of an ONNX model: a path, the bytes of a file, or an ``onnx.ModelProto``.
 
-    Raises TensorLangError for what is no model or does not hold together, and for operators that are not
+    Raises TensorLangError for what is not a model or does not hold together, and for operators that are not
     supported: all of them at once, before any work.
     """
     model = read(source)

@@ -188,12 +188,12 @@ def _path(source: Any) -> Path:
     except OSError:  # reading it will say why
         special = False
     if special:
-        raise TensorLangError(f"load_onnx: {path} cannot be read", because="it is no regular file")
+        raise TensorLangError(f"load_onnx: {path} cannot be read", because="it is not a regular file")
     return path
 
 
 def _texts(onnx: Any, proto: Any) -> None:
-    """Raises TensorLangError for a name that is no text: protobuf gives it as bytes. Weights are not read."""
+    """Raises TensorLangError for a name that is not text: protobuf gives it as bytes. Reads no weights."""
     work = [proto]
     while work:
         message = work.pop()
@@ -210,7 +210,7 @@ def _texts(onnx: Any, proto: Any) -> None:
                 continue
             for x in values:
                 if isinstance(x, bytes):
-                    what = f"the {field_.name} {short(repr(x))} is no text in UTF-8"
+                    what = f"the {field_.name} {short(repr(x))} is not text in UTF-8"
                     raise TensorLangError(f"load_onnx: this is no ONNX model: {what}")
 
 
@@ -449,7 +449,7 @@ class _Reader:
             if not inside or Path(location).is_absolute():
                 raise TensorLangError(f"{what} is in {location!r}, outside the folder of the model")
             if not path.is_file():
-                raise TensorLangError(f"{what} is in {location!r}, which is no file there")
+                raise TensorLangError(f"{what} is in {location!r}, which is not a file there")
             size, offset = path.stat().st_size, int(told.get("offset", 0))
             length = int(told.get("length", size - offset))
         except (OSError, ValueError, RuntimeError) as e:

@@ -204,7 +204,7 @@ class Importer:
         return self.env[n] if n in self.env else self._size(node, n.meta["val"])
 
     def _plain(self, node: fx.Node, x: Any) -> Any:
-        """An argument that is no tensor as operators take it."""
+        """An argument that is not a tensor as operators take it."""
         if isinstance(x, list | tuple):
             return [self._plain(node, y) for y in x]
         if isinstance(x, Value):

@@ -40,7 +40,7 @@ class Sizes:
             return self.symbol(e)
         f = _FUNCTIONS.get(type(e).__name__)
         if f is None:
-            raise DeclareError(f"the size {e}", because=f"{type(e).__name__} is no arithmetic of sizes here")
+            raise DeclareError(f"the size {e}", because=f"{type(e).__name__} is not arithmetic of sizes here")
         return f(*map(self.expression, e.args))
 
     def symbol(self, s: Any) -> Expr:

@@ -109,7 +109,7 @@ class _Merge:
     def _apart(self, producer: Group, reader: Group) -> str:
         """Why a producer stays by itself whatever the loops of the two are; empty when it need not."""
         if Kind.ALONE in (producer.kind, reader.kind):
-            return "one of the two is no computation of elements that can be taken apart"
+            return "one of the two is not a computation of elements that can be taken apart"
         free = producer.kind is Kind.MAP and producer.work == 0
         if len(producer.outputs) > 1 and not free:
             return "its operator has several results"

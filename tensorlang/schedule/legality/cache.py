@@ -14,7 +14,9 @@ def no_layout(st: StageState) -> str | None:
         if any(iv.kind == REDUCE for iv in rel.children):
             return f"a reduction loop of `{st.name}` is cut already, and would move to the cache"
         if isinstance(rel, Split) and const_int(rel.nparts if rel.factor is None else rel.factor) is None:
-            return f"the loops of `{st.name}` are no layout: what cuts {rel.parent.name} is no number yet"
+            return (
+                f"the loops of `{st.name}` are not a layout: what cuts {rel.parent.name} is not a number yet"
+            )
     return None
 
 

@@ -34,7 +34,7 @@ class DecomposeReduction(Primitive):
         st = state.stage(self.stage)
         if not st.compute.reduce_axis:
             return refuse(
-                f"`{self.stage}` is no reduction: it has no initial values", mark=(self.stage, None)
+                f"`{self.stage}` is not a reduction: it has no initial values", mark=(self.stage, None)
             )
         if position(st, self.loop) > st.first_reduce():
             outer = st.leaves[st.first_reduce()].name

@@ -128,7 +128,7 @@ def mistyped(p: Any) -> Verdict:
 
 
 def shown(value: Any) -> str:
-    """A field as it is shown: what is no plain data by its type, for its own text may say anything."""
+    """A field as it is shown: what is not plain data by its type, for its own text may say anything."""
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(shown, value))}]"
     kind = type(value).__name__

@@ -45,7 +45,7 @@ class StorageAlign(Primitive):
                 try_=instead_of_output(state, self.stage),
             )
         if self.axis not in names:
-            return refuse(f"`{self.axis}` is no data axis of `{self.stage}`", legal=", ".join(names))
+            return refuse(f"`{self.axis}` is not a data axis of `{self.stage}`", legal=", ".join(names))
         if self.axis == names[-1]:
             return refuse(
                 f"`{self.axis}` is the last axis: its elements are neighbours",

@@ -382,7 +382,7 @@ def redefined(
     pad: float | None = None,
 ) -> Operation:
     """The operation in the new layout: ``value`` has each old axis in terms of the new ones, ``inside`` where
-    they are no padding."""
+    they are not padding."""
     op = st.op
     if isinstance(op, PlaceholderOp):
         return PlaceholderOp(op.name, tuple(a.extent for a in new_axes), op.dtype)

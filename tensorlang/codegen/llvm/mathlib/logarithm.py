@@ -89,8 +89,8 @@ def _normal(m: Kit, base: str, e: Num, mantissa: Num) -> Num:
 
 
 def unusual(m: Kit, x: Num) -> Num:
-    """Whether it is no positive normal number. One comparison: the bits are moved so that these numbers are
-    the least integers."""
+    """Whether it is not a positive normal number. One comparison: the bits are moved so that these numbers
+    are the least integers."""
     f = m.format
     least, infinite, sign = f.literal(f.least), f.literal(math.inf), 1 << (f.bits - 1)
     return m.bits_of(x) + (sign - least) > infinite - least - sign - 1

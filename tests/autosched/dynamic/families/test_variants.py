@@ -127,7 +127,7 @@ POISONS = (np.nan, np.inf, -np.inf, np.nan)
 
 
 def nothing_leaks(poison, kernels, tensors, inputs, want, at):
-    """Outputs that do not depend on one element of the first input stay what they are when that is no number.
+    """Outputs that do not depend on one element of the first input stay what they are when that is not a number.
     They depend on it where the interpreter computes something else for another value in its place, small,
     large or the poison itself."""
     free = np.ones(want.shape, bool)
