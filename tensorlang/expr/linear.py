@@ -271,6 +271,12 @@ def _whole(quotient: FloorDiv, rest: FloorMod) -> Poly | None:
     if quotient.b is n:
         return poly(quotient.a) if _congruent(quotient.a, inner, n) else None
     p = poly(inner)
+    if type(n) is Const and type(quotient.b) is Const and n.value > 0 and quotient.b.value % n.value == 0:
+        # the remainder in lowest terms: 6 x // 56 and 3 x % 28 make 3 x
+        whole, q = int(quotient.b.value), poly(quotient.a)
+        g = whole // int(n.value)
+        if all(c % whole == 0 for c in add_poly(q, p, -g).values()):
+            return {mono: c // g for mono, c in q.items()}
     once = lone_atom(p)
     if type(once) is FloorDiv and all(type(d) is Const for d in (n, once.b, quotient.b)):
         m, whole = once.b.value, quotient.b.value  # type: ignore[attr-defined]

@@ -307,6 +307,9 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
                 return floormod(linear.from_poly(reduced, t), b)
             if type(a) is FloorMod and type(a.b) is Const and a.b.value > 0 and a.b.value % d == 0:
                 return floormod(a.a, b)
+            g = math.gcd(d, *p.values())
+            if g > 1:  # 4 i % 16 = 4 (i % 4)
+                return mul(floormod(linear.from_poly({m: c // g for m, c in p.items()}, t), d // g), g)
         elif type(b) is Var and b.lo is not None and b.lo >= 1:
             q, r = linear.split_by_atom(p, b)
             if q:
