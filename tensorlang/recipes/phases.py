@@ -24,10 +24,11 @@ MOST_HIGH = 8  # output channels of a tile, or phases of another axis
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` reads an image at the last axis divided by a stride, and has work for a vector."""
+    """Whether ``inside`` reads an image at an axis divided by a stride, the last one or the channels of a
+    group with neighbours along the last, and has work for a vector."""
     op = inside.op
-    strides = phases_of(op)
-    if not strides or op.axis[-1] not in strides:
+    strides = _strides(inside)
+    if not strides:
         return False
     n = size(op.axis[-1])
     if any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
@@ -39,7 +40,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     """Compute ``inside`` in tiles of channels × phases × a vector of ``out``, which has its shape and reads
     it at its own place."""
     wide_ahead(s, inside, constants)
-    phases = phases_of(inside.op)
+    phases = _strides(inside)
     strides = [phases.get(a) for a in inside.op.axis]
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
     cuts, high = _tile(strides, target.vector_registers - SPARE)
@@ -53,6 +54,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             count = lanes if n is None else min(lanes, 1 << (-(-n // stride)).bit_length() - 1)
             outer, inner = out.split(axis, stride * count if last else stride)
             around.append(outer)
+            if stride == 1:
+                tile.append(inner)
+                continue
             if last:
                 vector, inner = out.split(inner, stride)
             if cut < stride:
@@ -70,7 +74,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     out.vectorize(tile[-1])
 
     def by_phase(*at: Any) -> list[Any]:
-        return [p for i, n in zip(at, strides, strict=True) for p in ([i] if n is None else [i % n, i // n])]
+        return [
+            p
+            for i, n in zip(at, strides, strict=True)
+            for p in ([i % n, i // n] if n is not None and n > 1 else [i])
+        ]
 
     inside.transform_layout(by_phase)
     inside.compute_at(out, around[-1])
@@ -80,10 +88,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.vectorize(own[-1])
     at = 0
     for d, stride in enumerate(strides):
-        if stride is not None or d == row:
+        if stride not in (None, 1) or d == row:
             inside.unroll(own[at])
-        at += 1 if stride is None else 2
+        at += 1 if stride in (None, 1) else 2
     share_out(out, around[:-1] or around, iterations, target)
+
+
+def _strides(inside: Stage) -> dict[IterVar, int]:
+    """``phases_of``, the last axis among them: with one phase where vectors along it read neighbours."""
+    op = inside.op
+    found = phases_of(op)
+    if not found or op.axis[-1] in found:
+        return found
+    return {**found, op.axis[-1]: 1} if reads_of(op).along(op.axis[-1]) else {}
 
 
 def _tile(strides: Sequence[int | None], registers: int) -> tuple[list[int], int]:

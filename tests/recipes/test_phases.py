@@ -8,7 +8,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
-from tests.codegen.test_assembly import AVX2
+from tests.codegen.test_assembly import AVX2, inner_loop
 
 RNG = np.random.default_rng(0)
 
@@ -84,6 +84,7 @@ def test_pixels_of_a_stride_are_computed_in_vectors():
         ((1, 4, 40), (4, 5, 20), {"stride": 10, "padding": 5, "groups": 2}),
         ((1, 2, 21), (2, 3, 34), {"stride": 17, "padding": 1}),
         ((1, 4, 3, 4, 9), (4, 2, 3, 3, 3), {"stride": 2, "groups": 2}),
+        ((1, 8, 5, 14), (8, 4, 3, 3), {"padding": 1, "groups": 2}),
     ],
 )
 def test_groups_and_long_strides_keep_their_sums_in_registers(image, kernel, options):
@@ -94,3 +95,14 @@ def test_groups_and_long_strides_keep_their_sums_in_registers(image, kernel, opt
     sums = next(i for i, line in enumerate(lines) if "compute conv" in line)
     assert "vectorized" in lines[sums - 1] and any("local" in line for line in lines)
     exact(y, [x, w], [(small(*image), small(*kernel))])
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_sums_of_groups_do_not_go_through_the_stack(stride):
+    """What reads the sums says where as ``4 i % 16 - 4 (i % 4)``: seen to be nothing, or they stay in
+    memory."""
+    x, w = te.placeholder((1, 64, 28, 28), name="x"), te.placeholder((64, 16, 3, 3), name="w")
+    y = ops.conv_transpose2d(x, w, None, stride, 1, groups=4)
+    asm = tl.compile([x, w, y], "llvm -mcpu=skylake-avx512 -num-cores=1").get_source("asm")
+    loop = inner_loop(asm, "vfmadd")
+    assert sum("vfmadd" in line for line in loop) >= 8 and not any("(%rsp)" in line for line in loop)
