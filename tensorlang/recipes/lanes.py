@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from ..analysis import Cost, cost_of, has_calls, reads_of, reducer_kind, typical
+from ..analysis import Cost, constant, cost_of, has_calls, reads_of, reducer_kind, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
@@ -26,17 +26,20 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     last = op.reduce_axis[-1]
     if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last):
         return False
+    together = _one_stretch(stage)
     least = target.vector_lanes(op.body[0].dtype)
     lanes = least * VECTORS
-    n = size(last)
-    if n is not None and 1 < n <= lanes and len(op.reduce_axis) > 1:
+    n = math.prod(size(a) or 0 for a in together) if len(together) > 1 else None
+    if n is None or n < 2 * least:
+        together, n = [last], size(last)
+    if n is not None and 1 < n <= lanes and len(op.reduce_axis) > len(together) == 1:
         inner = last  # short rows: a lane for each place, and no masks
     else:
         while n is not None and lanes > least and n < 2 * lanes:
             lanes //= 2
         if n is not None and n < 2 * lanes:
             return False
-        _, inner = stage.split(last, lanes)
+        _, inner = stage.split(stage.fuse(*together) if len(together) > 1 else last, lanes)
     if not s.can("rfactor", stage.name, inner):
         return True
     partial = s[s.rfactor(stage.name, inner)]
@@ -54,6 +57,22 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     if axes and root:
         share_out(stage, axes, work(partial), target)
     return True
+
+
+def _one_stretch(stage: Stage) -> list[IterVar]:
+    """The last axes that are reduced, as many as every read takes for one stretch of memory: whole dimensions
+    of known sizes, one after the other. Longer rows have fewer rests."""
+    op, found = stage.op, list[IterVar]()
+    for at in range(1, len(op.reduce_axis) + 1):
+        axis = op.reduce_axis[-at]
+        n = size(axis)
+        if n is None or not all(
+            len(index) >= at and index[-at] is axis.var and constant(tensor.shape[-at]) == n
+            for tensor, index in reads_of(op).plain
+        ):
+            break
+        found.insert(0, axis)
+    return found
 
 
 def lanes_of(depth: int | None, lanes: int) -> int:

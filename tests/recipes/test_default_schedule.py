@@ -128,3 +128,25 @@ def test_sums_that_are_read_away_from_their_place_are_computed_once(read: str, n
     at = np.arange(24)
     want = {"beside": c[:, np.maximum(at - 1, 0)], "transposed": c.T, "clamped": c[np.minimum(at + 1, 23)]}
     assert (tl.compile([A, B, D])(a, b) == c + want[read]).all()
+
+
+@pytest.mark.parametrize("shape", [(5, 10, 10), (3, 7, 7), (2, 3, 5, 37), (4, 100, 100), (6, 3, 3)])
+def test_reductions_over_the_last_axes_take_them_for_one_row(shape: tuple[int, ...]) -> None:
+    """Rows of 100 had a masked rest each; 10,000 elements have one."""
+    x = te.placeholder(shape, name="x")
+    axes = tuple(range(1, len(shape)))
+    a = np.random.default_rng(1).integers(-9, 9, shape).astype("float32")
+    for f, want in ((tl.ops.sum, a.sum(axes)), (tl.ops.max, a.max(axes))):
+        np.testing.assert_array_equal(tl.compile([x, f(x, axis=axes)])(a), want)
+    text = tl.compile([x, tl.ops.max(x, axis=axes)], "llvm -mcpu=skylake-avx512").get_source("ir")
+    if np.prod(shape[1:]) >= 32:
+        assert sum("for k" in line for line in text.splitlines()) <= 1
+
+
+def test_reductions_over_the_last_axes_of_a_part_stay_apart() -> None:
+    """A read of rows that do not lie together, as of a slice, is no single stretch."""
+    x = te.placeholder((4, 9, 50), name="x")
+    r, c = te.reduce_axis((0, 9), name="r"), te.reduce_axis((0, 40), name="c")
+    y = te.compute((4,), lambda i: te.sum(x[i, r, c + 3], axis=[r, c]), name="y")
+    a = np.random.default_rng(1).integers(-9, 9, (4, 9, 50)).astype("float32")
+    np.testing.assert_array_equal(tl.compile([x, y])(a), a[:, :, 3:43].sum((1, 2)))
