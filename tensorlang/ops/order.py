@@ -27,7 +27,9 @@ from .take import take
 __all__ = ["argsort", "compress", "non_max_suppression", "nonzero", "sort", "top_k", "unique"]
 
 
-FEW = 32  # elements that are found in one pass over a row; more are the first of a sorted row
+# elements that are found in one pass over a row, more of a row that is longer than their square; others are
+# the first of a sorted row
+FEW, FEW_OF_MANY = 32, 128
 
 
 def _ordered(
@@ -99,8 +101,8 @@ def top_k(
         raise DeclareError(
             f"ops.top_k: k={k} of dimension {d} of {inputs.named(x)}", legal=f"0 to {x.shape[d]}"
         )
-    few = const_int(count)
-    if few is not None and 1 <= few <= FEW:
+    few, n = const_int(count), const_int(x.shape[d])
+    if few is not None and 1 <= few <= (FEW_OF_MANY if n is not None and few * few <= n else FEW):
         return _ordered("top_k", x, d, largest, few)
     values, places = _ordered("top_k", x, d, largest)
     return tuple(strided_slice(t, (0,), (count,), axes=(d,)) for t in (values, places))  # type: ignore[return-value]

@@ -21,6 +21,7 @@ from .places import kept_within
 
 Array = np.ndarray[Any, Any]
 LANES = 16  # boxes that are compared at once
+RUN = 8  # elements that are put in order by comparing each two of them
 
 
 def _before(a: Expr, b: Expr, descending: bool) -> Expr:
@@ -51,27 +52,47 @@ def _sorted_rows(x: Array, descending: bool) -> list[Array]:
 
 @te.loop_program("sort_rows", _sorted_rows)
 def sort_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
-    """Rows [r, n] in order, and where each element came from: a stable merge sort, from pairs upwards,
+    """Rows [r, n] in order, and where each element came from: a stable merge sort of runs of eight,
     between two copies of a row; each merge picks by selection, without a branch to mispredict."""
     (x,), (values, places) = given, made
     rows, n = x.shape
-    least = make.const(1, n.dtype)
+    runs = b.let("runs", make.ceildiv(n, RUN))
     with b.loop("row", rows, parallel=True) as row:
-        keys, at = b.memory("keys", (2, n), x.dtype), b.memory("at", (2, n), n.dtype)
-        with b.loop("i", n) as i:
-            keys[0, i] = x[row, i]
-            at[0, i] = i
+        shape = (2, make.ceildiv(n, RUN) * RUN)
+        keys, at = b.memory("keys", shape, x.dtype), b.memory("at", shape, n.dtype)
+        with b.loop("run", runs) as run:
+            _order_run(b, x, row, b.let("low", run * RUN), keys, at, descending)
         side = b.cell("side", INT32, 0)
         known = const_int(n)
-        passes = 31 if known is None else max(known - 1, 0).bit_length()
+        passes = 31 if known is None else max(-(-known // RUN) - 1, 0).bit_length()
         with b.loop("pass", passes) as p:
-            width = b.let("width", te.shift_left(least, te.cast(n.dtype, p)))
-            with b.when(width < n):
+            width = b.let("width", te.shift_left(make.const(RUN, n.dtype), te.cast(n.dtype, p)))
+            with b.when(te.all(width > 0, width < n)):
                 _merge_all(b, keys, at, n, width, side.value, descending)
                 side.set(1 - side.value)
         with b.loop("i", n) as i:
             values[row, i] = keys[side.value, i]
             places[row, i] = at[side.value, i]
+
+
+def _order_run(
+    b: LoopBuilder, x: Memory, row: Expr, low: Expr, keys: Memory, at: Memory, descending: bool
+) -> None:
+    """Elements ``low`` and the next ones of a row in order, without a branch: each goes where the number of
+    those that stand before it says. Behind the end of the row there are copies of its last element, which
+    stand behind all others."""
+    n = x.shape[1]
+    here = [b.let(f"e{i}", x[row, te.min(low + i, n - 1)]) for i in range(RUN)]
+    rank: list[Expr] = [make.const(0, n.dtype)] * RUN
+    for i in range(RUN):
+        for j in range(i):
+            first = te.all(low + i < n, _before(here[i], here[j], descending))
+            later = b.let("later", te.cast(n.dtype, first))
+            rank[j], rank[i] = rank[j] + later, rank[i] + 1 - later
+    for i in range(RUN):
+        place = b.let("place", low + rank[i])
+        keys[0, place] = here[i]
+        at[0, place] = low + i
 
 
 def _best_rows(x: Array, k: int, descending: bool) -> list[Array]:
@@ -86,30 +107,33 @@ def best_rows(
     with the last of those that were first so far, and takes its place among them if it goes before."""
     (x,), (values, places) = given, made
     rows, n = x.shape
+    few = make.min_(n, make.const(k, n.dtype))
     with b.loop("row", rows, parallel=True) as row:
         keys, at = b.memory("keys", (k,), x.dtype), b.memory("at", (k,), n.dtype)
-        kept = b.cell("kept", INT32, 0)
-        with b.loop("i", n) as i:
+        with b.loop("i", few) as i:
+            _insert(b, keys, at, i, b.let("e", x[row, i]), i, descending)
+        least = b.cell("least", x.dtype, keys[k - 1])
+        with b.loop("i", n - few, few) as i:
             e = b.let("e", x[row, i])
-            full = b.let("full", kept.value >= k)
-            goes = b.cell("goes", INT32, 1)
-            with b.when(full):
-                goes.set(te.cast(INT32, _before(e, keys[k - 1], descending)))
-            with b.when(make.eq(goes.value, 1)):
-                place = b.cell("place", INT32, te.select(full, make.const(k - 1, INT32), kept.value))
-                with b.loop("step", place.value):
-                    above = b.let("above", te.max(place.value - 1, 0))
-                    with b.when(te.all(place.value > 0, _before(e, keys[above], descending))):
-                        keys[place.value] = keys[above]
-                        at[place.value] = at[above]
-                        place.set(above)
-                keys[place.value] = e
-                at[place.value] = i
-                with b.when(make.not_(full)):
-                    kept.set(kept.value + 1)
+            with b.when(_before(e, least.value, descending)):
+                _insert(b, keys, at, make.const(k - 1, n.dtype), e, i, descending)
+                least.set(keys[k - 1])
         with b.loop("q", values.shape[1]) as q:  # k, or all of a row of fewer
             values[row, q] = keys[q]
             places[row, q] = at[q]
+
+
+def _insert(b: LoopBuilder, keys: Memory, at: Memory, last: Expr, e: Expr, i: Expr, descending: bool) -> None:
+    """``e``, the element ``i`` of its row, in its place among those in front of ``last``, which is free."""
+    place = b.cell("place", i.dtype, last)
+    with b.loop("step", last):
+        above = b.let("above", te.max(place.value - 1, 0))
+        with b.when(te.all(place.value > 0, _before(e, keys[above], descending))):
+            keys[place.value] = keys[above]
+            at[place.value] = at[above]
+            place.set(above)
+    keys[place.value] = e
+    at[place.value] = i
 
 
 def _merge_all(

@@ -75,9 +75,22 @@ def test_rows_of_any_length():
     m, n = te.dim("m", 1, 9), te.dim("n", 1, 5000)
     x = te.placeholder((m, n), name="x")
     kernel = tl.compile([x, ops.argsort(x)])
-    for shape in ((1, 1), (3, 2), (2, 33), (1, 1025)):
+    for shape in ((1, 1), (3, 2), (2, 7), (2, 8), (2, 9), (1, 17), (2, 33), (1, 1025)):
         a = few(shape, "float32")
         exact(kernel(a), np.argsort(a, -1, kind="stable"), "int64")
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "mixed"])
+def test_many_of_a_much_longer_row_are_found_without_sorting_it(order):
+    a = few((2, 1700), "float32", nan=True)
+    a = a if order == "mixed" else np.sort(a)[:, :: 1 if order == "rising" else -1].copy()
+    x = te.placeholder(a.shape, name="x")
+    kernel = tl.compile([x, *ops.top_k(x, 40)])
+    assert "keys: float32[40]" in kernel.get_source("ir")
+    want = np.argsort(-np.where(np.isnan(a), np.inf, a), -1, kind="stable")[:, :40]
+    values, at = kernel(a)
+    exact(at, want, "int64")
+    exact(values, np.take_along_axis(a, want, -1), "float32")
 
 
 @pytest.mark.parametrize("largest", [True, False])
