@@ -185,3 +185,13 @@ def test_forms_tell_apart_what_is_not_the_same():
     assert not alike(ops.max(x, axis=1), ops.sum(x, axis=1))
     assert not alike(ops.sqrt(ops.multiply(x, x)), x)
     assert not alike(ops.cast(x, "int32"), ops.cast(y, "int32"))
+
+
+def test_a_value_without_dimensions_is_not_turned():
+    """What looks at first like a rotary embedding: two parts, one of which makes a choice."""
+    g = Graph()
+    x = g.input((), "int32", "x")
+    third = g.call(ops.floor_divide, x, g.constant(np.int32(3)))
+    g.output(g.call(ops.where, g.call(ops.greater, third, g.constant(np.int32(-2))), third, third))
+    a = np.array(-7, "int32")
+    assert g.compile(cache=False, workers=1)(a) == reference(g, [a])[0] == -3

@@ -116,7 +116,7 @@ def rotary(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 def rotary_at(at: Place, n: Node) -> Found | None:
     """A rotary embedding, by the sum at its end."""
-    if not single(n) or len(n.reads) != 2:
+    if not single(n) or len(n.reads) != 2 or not n.outputs[0].shape:
         return None
     products = [p for p in map(at.made, n.reads) if p is not None and len(p.reads) == 2]
     if len(products) != 2:
@@ -127,7 +127,7 @@ def rotary_at(at: Place, n: Node) -> Found | None:
             if turner is None or not chooses(turner):
                 continue
             for x, cos in (own.reads, own.reads[::-1]):
-                if x in at.before(turner):
+                if x in at.before(turner) and alike_in_shape(x, n.outputs[0]):
                     found = at.one(n, [x, cos, sin], "RotaryEmbedding", rotary)
                     if found is not None:
                         return found
