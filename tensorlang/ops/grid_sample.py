@@ -75,16 +75,17 @@ def grid_sample(
         )
         return te.select(te.any(e < low, e > high), moved, e)
 
+    # neighbouring pixels lie side by side, so that they are computed in vectors
     places = inputs.stage(
         f"{op}.places",
         tags.BROADCAST,
-        [x.shape[0], *out, n],
-        lambda b, *o: _each(o[-1], [place(b, o[:-1], d) for d in range(n)]),
+        [x.shape[0], n, *out],
+        lambda b, k, *o: _each(k, [place(b, o, d) for d in range(n)]),
     )
 
     def element_at(b: Any, *o: Any) -> Expr:
-        *own, d, t = o
-        e = places(b, *own, d)
+        d, t, *own = o
+        e = places(b, d, *own)
         first = te.floor(e) if count > 1 else te.nearbyint(e)
         tap = te.cast(INT32, first) + (t - (count // 2 - 1 if count > 1 else 0))
         size = _each(d, list(extents))
@@ -98,8 +99,8 @@ def grid_sample(
         )
 
     def weight(b: Any, *o: Any) -> Expr:
-        *own, d, t = o
-        e = places(b, *own, d)
+        d, t, *own = o
+        e = places(b, d, *own)
         if count == 1:
             value = make.const(1.0, inside)
         else:
@@ -107,17 +108,17 @@ def grid_sample(
             value = linear_weight(u) if count == 2 else cubic_weight(u, CUBIC)
         if padding_mode != "zeros":
             return value
-        return te.select(at(b, *own, d, t) < 0, make.const(0.0, inside), value)
+        return te.select(at(b, d, t, *own) < 0, make.const(0.0, inside), value)
 
-    shape: list[ExprLike] = [x.shape[0], *out, n, count]
+    shape: list[ExprLike] = [x.shape[0], n, count, *out]
     at = inputs.stage(f"{op}.at", tags.BROADCAST, shape, element_at)
     weights = inputs.stage(f"{op}.weights", tags.BROADCAST, shape, weight)
     axes = [te.reduce_axis((0, count), f"t{d}") for d in range(n)]
 
     def element(b: Any, c: Any, *o: Any) -> Expr:
         taps: list[ExprLike] = [a if count > 1 else 0 for a in axes]
-        read = [kept_within(at(b, *o, d, t), extents[d]) for d, t in enumerate(taps)]
-        factors = [weights(b, *o, d, t) for d, t in enumerate(taps)]
+        read = [kept_within(at(b, d, t, *o), extents[d]) for d, t in enumerate(taps)]
+        factors = [weights(b, d, t, *o) for d, t in enumerate(taps)]
         value = te.cast(inside, x(b, c, *read))
         if count == 1:
             there = te.all(*[make.ne(f, 0.0) for f in factors])
