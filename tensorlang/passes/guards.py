@@ -8,10 +8,10 @@ from collections.abc import Container
 from ..arith.conditions import conjunction, conjuncts
 from ..arith.facts import Facts
 from ..expr import make
-from ..expr.nodes import Expr, IfThenElse, Max, Min, Var
+from ..expr.nodes import Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Var
 from ..expr.walk import preorder as walk
 from ..expr.walk import rewrite as rewrite_expr
-from ..expr.walk import variables
+from ..expr.walk import substitute, variables
 from ..loopir.stmt import If, Load, Stmt, Store, loads, rewrite
 
 
@@ -25,12 +25,20 @@ def tested(s: Stmt) -> list[Expr]:
 
 def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
     """Under what conditions an index that a store reads at, as the mirrored edge of an image, is the side of
-    its ``min`` and ``max`` over ``lanes`` that it is most of the time: an affine index, which lanes read as
-    it lies."""
+    its ``min`` and ``max`` over ``lanes`` that it is most of the time, or does not start again within a
+    remainder, as one of ``tile`` does: an affine index, which lanes read as it lies."""
     found: list[Expr] = []
 
     def side(e: Expr) -> Expr | None:
-        if not isinstance(e, Min | Max) or loads(e) or not any(v in lanes for v in variables(e)):
+        if loads(e):
+            return None
+        over = [v for v in variables(e) if v in lanes]
+        if isinstance(e, FloorMod) and len(over) == 1:
+            started = _unwrapped(e, over[0])
+            if started is not None:
+                found.append(_kept(e, started, started))
+            return started
+        if not isinstance(e, Min | Max) or not over:
             return None
         low, high = facts.interval(make.sub(e.a, e.b))
         most = (high is None or (low is not None and high > -low)) is isinstance(e, Max)
@@ -38,13 +46,27 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
         found.append(_kept(e, kept, other))
         return kept
 
-    for index in dict.fromkeys(_indices(s)):
-        rewrite_expr(index, side)
+    for read in loads(s.value) if isinstance(s, Store) else ():
+        # quotients and remainders together are one stretch
+        parts = [e for i in read.indices for e in walk(i) if isinstance(e, FloorDiv)]
+        if not any(v in lanes for e in parts for v in variables(e)):
+            for index in dict.fromkeys(read.indices):
+                rewrite_expr(index, side)
     return found
+
+
+def _unwrapped(e: FloorMod, lane: Var) -> Expr | None:
+    """``(i + lane) % n`` where it does not start again: ``i % n + lane``."""
+    first = substitute(e.a, {lane: make.const(0, lane.dtype)})
+    if make.add(first, lane) is not e.a or lane in variables(e.b):
+        return None
+    return make.add(make.floormod(first, e.b), lane)
 
 
 def _kept(e: Expr, kept: Expr, other: Expr) -> Expr:
     """The condition under which ``e`` is ``kept``."""
+    if isinstance(e, FloorMod):
+        return make.lt(kept, e.b)
     return make.le(other, kept) if isinstance(e, Max) else make.le(kept, other)
 
 
@@ -61,7 +83,7 @@ def without(body: Stmt, decided: Container[Expr]) -> Stmt:
             if len(left) < len(conjuncts(s.cond)):
                 return If(conjunction(left), s.then) if left else s.then
         if any(c in decided for e in _choices(s) for c in conjuncts(e.cond)) or any(
-            isinstance(x, Min | Max) for i in _indices(s) for x in walk(i)
+            isinstance(x, Min | Max | FloorMod) for i in _indices(s) for x in walk(i)
         ):
             return s.with_exprs(*[rewrite_expr(e, taken) for e in s.exprs()])
         return None
@@ -78,6 +100,9 @@ def without(body: Stmt, decided: Container[Expr]) -> Stmt:
     def kept(e: Expr) -> Expr | None:
         if isinstance(e, Min | Max):
             return next((a for a, b in ((e.a, e.b), (e.b, e.a)) if _kept(e, a, b) in decided), None)
+        if isinstance(e, FloorMod):
+            started = [a for v in variables(e.a) if (a := _unwrapped(e, v)) is not None]
+            return next((a for a in started if _kept(e, a, a) in decided), None)
         return None
 
     return rewrite(body, drop)

@@ -39,3 +39,25 @@ def test_a_choice_of_values_is_no_clamp():
     assert f.get_source("ir").count("out[") == 1
     data = np.arange(7 * 64, dtype="int32").reshape(7, 64) - 200
     np.testing.assert_array_equal(f(data), np.maximum(data, np.arange(64) - 20))
+
+
+def test_vectors_of_a_repeated_row_read_neighbours():
+    """Of open sizes; each vector gathered with sixteen divisions."""
+    m, n = te.dim("m", 1, 99), te.dim("n", 1, 999)
+    x = te.placeholder((m, n), name="x")
+    out = ops.tile(x, (2, 3))
+    text = tl.compile([x, out], "llvm -mcpu=skylake-avx512 -num-cores=1").get_source("ir")
+    assert [line for line in text.splitlines() if "tile[" in line and "ramp(" not in line]
+    f = tl.compile([x, out])
+    for shape in ((1, 1), (2, 15), (3, 16), (2, 17), (1, 100)):
+        data = np.arange(shape[0] * shape[1], dtype="float32").reshape(shape)
+        np.testing.assert_array_equal(f(data), np.tile(data, (2, 3)))
+
+
+def test_quotients_and_remainders_together_stay_one_stretch():
+    x = te.placeholder((6, 24), name="x")
+    out = te.compute((144,), lambda i: x[i // 24, i % 24] * 2.0, name="out")
+    f = tl.compile([x, out])
+    assert "if" not in f.get_source("ir")
+    data = np.arange(144, dtype="float32").reshape(6, 24)
+    np.testing.assert_array_equal(f(data), data.reshape(-1) * 2)
