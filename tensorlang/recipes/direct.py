@@ -23,6 +23,10 @@ SUMS = 3 / 4  # of the registers hold sums. With 26 of 32 LLVM spills them where
 # of a row that are written out where neighbours pick from the same vectors: stems of a stride are a third
 # faster. Without a stride LLVM keeps what taps share in registers and spills sums
 MOST_TAPS = 3
+# outputs of a group from which on the phases of a stride are put apart with the margin: each is read so often
+# that picking every second element again costs more. Measured (Zen 5): 64 to 128 outputs of 28 × 28 take 0.57
+# of the time, 48 to 64 of 9 × 22 0.77, 32 to 32 of 25 × 42 1.1
+MANY = 48
 MOST_STRIDE = 4  # between elements that a vector reads
 REST = 1.05  # times as long takes a block of fewer outputs: its code is another
 
@@ -45,9 +49,15 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     conv = conv_of(inside.op)
     assert conv is not None
     lanes, iterations, batch = target.vector_lanes(inside.op.body[0].dtype), work(inside), len(conv.batch)
-    high, vectors = _tile(conv, target)
     images, (o, *rows, x) = list(out.op.axis[:batch]), out.op.axis[batch:]
     padded = padding_of(s, conv.data) if rows else None
+    stride = conv.strides[-1]
+    if padded is not None and stride > 1 and conv.each >= MANY:
+        padded.transform_layout(lambda *at: [*at[:-1], at[-1] % stride, at[-1] // stride])
+        apart = 1
+    else:
+        apart = stride
+    high, vectors = _tile(conv, apart, target)
     weight = _widened(s, inside, conv, high, lanes, constants)
     # vectors are counted: a last tile of fewer has a body of its own, instead of lanes that are all masked
     block, oi = out.split(o, high)
@@ -65,7 +75,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     out.unroll(oi)
     out.unroll(vector)
     out.vectorize(lane)
-    _sum(s, inside, conv, out, block, lanes)
+    _sum(s, inside, conv, out, block, lanes, apart)
     if weight is not None:
         weight.compute_at(out, shared[-1])
     if padded is not None:
@@ -84,13 +94,13 @@ def _widened(
     return pack_outputs(s, inside, conv, high, lanes, constants)
 
 
-def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lanes: int) -> None:
-    """The sums of a tile, in registers."""
+def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lanes: int, apart: int) -> None:
+    """The sums of a tile, in registers; neighbours read pixels that are so far ``apart``."""
     own = list(inside.op.axis)
     inside.compute_at(out, place)
     in_registers(s, inside)
     inside.reorder(*inside.op.reduce_axis, *own)
-    if conv.strides[-1] > 1 and (size(conv.taps[-1]) or MOST_TAPS + 1) <= MOST_TAPS:
+    if apart > 1 and (size(conv.taps[-1]) or MOST_TAPS + 1) <= MOST_TAPS:
         inside.unroll(conv.taps[-1])
     inside.unroll(own[len(conv.batch)])
     vector, lane = inside.split(own[-1], lanes)
@@ -98,7 +108,7 @@ def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lan
     inside.vectorize(lane)
 
 
-def _tile(conv: Conv, target: Target) -> tuple[int, int]:
+def _tile(conv: Conv, apart: int, target: Target) -> tuple[int, int]:
     """(outputs, vectors) of the register tile, which does not reach beyond a group: the fewest cycles for all
     outputs, and of equals the narrowest, since nobody knows how wide the image is."""
     registers, table = int(target.vector_registers * SUMS), cost_of(target)
@@ -109,7 +119,7 @@ def _tile(conv: Conv, target: Target) -> tuple[int, int]:
         return (time + REST * table.tile(rest, vectors) if rest else time) / vectors
 
     # one vector where elements are picked out of two: half the code; more where outputs are few
-    widths = (1, 2) if conv.strides[-1] > 1 else (2,) if conv.each * 2 >= table.chains else (2, 4)
+    widths = (1, 2) if apart > 1 else (2,) if conv.each * 2 >= table.chains else (2, 4)
     tiles = [
         (high, v)
         for v in widths

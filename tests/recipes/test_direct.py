@@ -30,6 +30,8 @@ CASES = [
     (10, 15, (4, 4), {"padding": 1, "groups": 5, "stride": (3, 1)}),
     (6, 26, (3, 3), {"padding": 1, "groups": 2, "stride": 2}),
     (6, 3, (1, 1), {"groups": 3}),
+    (3, 49, (3, 3), {"padding": 1, "stride": 2}),
+    (2, 48, (4, 3), {"padding": ((2, 1), (1, 3)), "stride": (1, 3), "dilation": (1, 2)}),
 ]
 
 
@@ -87,6 +89,14 @@ def test_sums_are_whole_vectors_in_registers(target, register, kernel, groups):
     assert len(sums) >= 12
     assert not [x for x in body if re.search(spill, x) or "div" in x or "gather" in x]
     assert not re.search(r"vfmadd\w+ss", asm)
+
+
+def test_phases_of_a_stride_are_put_apart_where_many_outputs_read_them():
+    X, W, B, out = declared(64, 128, (3, 3), padding=1, stride=2)
+    text = str(tl.lower(default_schedule(out, AVX512, constants=[W]), [X, W, B, out]))
+    assert re.search(r"conv2d\.pad: float32\[1, 64, 9, 2, ", text)
+    sums = [line for line in text.splitlines() if re.search(r"conv2d\[[^\]]*\] = conv2d", line)]
+    assert sums and not any(re.search(r"conv2d\.pad\[[^\]]*: 2\]", line) for line in sums)
 
 
 def test_a_margin_is_put_around_a_few_rows_at_a_time():
