@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import inspect
 import threading
 import warnings
 from collections.abc import Callable, Sequence
@@ -16,6 +17,8 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.boundary import guard
+from tensorlang.entries import public
 
 from .records import RecordLog
 from .task import SearchTask
@@ -108,6 +111,7 @@ def autotune(
     return Tuned(func, where, template, Path(cache) if cache is not None else cache_directory(), settings)
 
 
+@public(tl.TensorLangError, "Tuned")
 class Tuned:
     """What ``autotune`` makes of a function."""
 
@@ -153,6 +157,14 @@ class Tuned:
     def task(self, *args: Any, **more: Any) -> SearchTask:
         """The task for arrays of these shapes."""
         self._key(args, more)
+        parameters = inspect.signature(self.func)
+        try:
+            parameters.bind(*args, **more)
+        except TypeError as e:
+            raise tl.TensorLangError(
+                f"{self.func.__name__}: {e}",
+                legal=f"{self.func.__name__}({', '.join(parameters.parameters)})",
+            ) from None
         shown = ", ".join("×".join(map(str, a.shape)) if _is_array(a) else str(a) for a in args)
         name = f"{self.func.__name__}({shown})"
         return SearchTask(
@@ -249,6 +261,9 @@ def _array(a: Any) -> Any:
         raise tl.CallError(
             f"{type(a).__qualname__} cannot be read as an array", because=f"{type(error).__name__}: {error}"
         ) from None
+
+
+guard(Tuned, ("__call__",), "Tuned", tl.TensorLangError)
 
 
 def _is_array(a: Any) -> bool:

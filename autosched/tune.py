@@ -64,10 +64,6 @@ def tune(
     start, budget, others = time.perf_counter(), Budget(trials, batch, seconds, patience), Others()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
     how = chosen("strategy", strategy, STRATEGIES)() if isinstance(strategy, str) else strategy
-    if not callable(getattr(how, "propose", None)):
-        raise tl.TensorLangError(
-            f"strategy: {type(how).__name__} has no propose", legal=", ".join(map(repr, STRATEGIES))
-        )
     learner = chosen("model", model, MODELS)(seed) if isinstance(model, str) else model
     log.open()
     loading = Preparing([learner])

@@ -83,7 +83,7 @@ _PLACES = {
     "target": ("Target",),
     "view": ("view",),
 }
-_MODULES = ("nd", "ops", "te", "testing", "tir", "topi")
+_MODULES = ("nd", "ops", "te", "testing", "tir", "topi", "torch")
 # rooms that are not part of the promise, but are there
 _ROOMS = """
 analysis arith boundary codegen core display entries errors expr frontends graph interface interpreter

@@ -6,7 +6,7 @@ One that fails is looked at: an error of ours loses the frames between the user'
 was raised; arguments that do not fit the signature, and plain exceptions that our own code ran into, become
 errors that name the argument, what was asked for and what came. Exceptions of the user's own functions pass
 as they are. ``missing`` words the error of a name that is not there. With ``TENSORLANG_DEBUG=1`` every frame
-stays and nothing is reworded. Knows errors and options; nothing of what it guards.
+stays and nothing is reworded. Knows errors, options and the words of others; nothing of what it guards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from . import options
+from . import options, signposts
 from .errors import TensorLangError, is_ours, readable_place
 
 # What our code runs into when an argument is of a kind that nobody thought of.
@@ -272,15 +272,19 @@ class _Arguments:
         foreign = [n for n in named if n not in parameters]
         what = said
         if foreign:
+            what = f"there is no argument {foreign[0]!r}"
+            here = [n for n in signposts.ARGUMENTS.get(foreign[0], "").split(", ") if n in self.taken]
             near = close(foreign[0], self.taken)
-            what = f"there is no argument {foreign[0]!r}" + (f"; {near[0]!r} is near" if near else "")
+            what += f"; here it is {here[0]!r}" if here else f"; {near[0]!r} is near" if near else ""
         return self.error(f"{self.word}: {what}", legal=f"{self.word}({', '.join(map(str, self._call()))})")
 
     def _call(self) -> list[str]:
         shown_ = []
         for n, p in self.parameters.items():
             star = {2: "*", 4: "**"}.get(p.kind, "")
-            shown_.append(star + n + ("" if p.default is p.empty else f"={shown(p.default)}"))
+            anew = type(p.default).__name__.startswith("_")  # what a dataclass makes for each object
+            value = "" if p.default is p.empty else "=…" if anew else f"={shown(p.default)}"
+            shown_.append(star + n + value)
         return shown_
 
 
@@ -318,9 +322,21 @@ def fits(value: Any, kind: Any) -> bool:
         return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__getitem__")
     if origin in (collections.abc.Mapping, dict):
         return isinstance(value, Mapping)
-    if origin is None and isinstance(kind, type) and not getattr(kind, "_is_protocol", False):
-        return isinstance(value, kind)
+    if origin is None and isinstance(kind, type):
+        protocol = getattr(kind, "_is_protocol", False)
+        return all(hasattr(value, n) for n in _asked(kind)) if protocol else isinstance(value, kind)
     return True
+
+
+def _asked(kind: Any) -> list[str]:
+    """The methods by which a protocol knows its objects; none for any other class."""
+    if not getattr(kind, "_is_protocol", False):
+        return []
+    return sorted(n for c in kind.__mro__ for n in vars(c) if callable(vars(c)[n]) and _named(c, n))
+
+
+def _named(cls: type, name: str) -> bool:
+    return getattr(cls, "_is_protocol", False) and (not name.startswith("_") or name == "__index__")
 
 
 def _came(value: Any, kind: Any) -> str:
@@ -359,6 +375,8 @@ def described(kind: Any) -> str:
         return "None"
     if origin is collections.abc.Callable:
         return "a function"
+    if _asked(kind):
+        return f"an object with {', '.join(_asked(kind))}"
     if origin in (collections.abc.Sequence, list, tuple):
         known = inner and isinstance(inner[0], type) and inner[0] is not Any
         return f"a list of {inner[0].__name__}s" if known else "a list"

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .boundary import shown
 from .codegen import STACK_LIMIT, compile_ll, emit, emit_export, kernel_signature
 from .core.names import identifier
 from .core.text import type_of
@@ -86,6 +87,20 @@ def lower(
     )[0]
 
 
+def _check_listed(call: str, schedule: Schedule, args: Any) -> None:
+    if not isinstance(args, list | tuple):
+        raise LowerError(
+            f"{call}(s, {getattr(args, 'name', type(args).__name__)}): the arguments are not a list",
+            try_=f"tl.{call}(s, [{', '.join(_all_arguments(schedule))}])",
+        )
+
+
+def _check_name(name: Any) -> None:
+    """Looked at after the arguments: in ``tl.build(s, A, B)``, which wants a list, B stands in its place."""
+    if not isinstance(name, str):
+        raise LowerError(f"the name of a kernel is text, not {shown(name)}", try_="name='matmul'")
+
+
 def _with_a_schedule(given: Any, args: Any) -> str:
     """The call of ``lower`` with a schedule of the tensor that was given, or of the last argument."""
     names = [getattr(a, "name", "…") for a in args] if isinstance(args, list | tuple) and args else ["…"]
@@ -121,11 +136,8 @@ def _lowered(
             "schedule",
             try_=_with_a_schedule(schedule, args),
         )
-    if not isinstance(args, list | tuple):
-        raise LowerError(
-            f"lower(s, {getattr(args, 'name', type(args).__name__)}): the arguments are not a list",
-            try_=f"tl.lower(s, [{', '.join(_all_arguments(schedule))}])",
-        )
+    _check_listed("lower", schedule, args)
+    _check_name(name)
     start = time.perf_counter()
     with _depth(f"lower({name})"):
         state = schedule.concrete().state
@@ -240,6 +252,8 @@ def build(
     >>> f(np.zeros((8, 8), np.float32)).sum()
     np.float32(64.0)
     """
+    if isinstance(schedule, Schedule) and args is not None:
+        _check_listed("build", schedule, args)
     where = as_target(target)
     as_target(target_host)
     hooks = (times,) if times is not None else ()
@@ -541,6 +555,12 @@ def compile(
             try_=f"{getattr(args, 'name', 'model')}.compile()"
             if hasattr(args, "compile")
             else "tl.compile([A, B, C])",
+        )
+    _check_name(name)
+    if outputs is not None and not isinstance(outputs, list | tuple):
+        raise LowerError(
+            f"compile(outputs={shown(outputs)}): a list of tensors is needed",
+            try_="outputs=[C] with C among args",
         )
     wanted = (
         [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)]

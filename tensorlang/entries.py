@@ -21,7 +21,7 @@ from .errors import CallError, LowerError, ScheduleError, TargetError, TensorLan
 T = TypeVar("T")
 
 # what is held against its annotation before a kernel is made; the others are looked at by their functions
-SETTINGS = ("bounds_check", "load", "name", "simple", "times")
+SETTINGS = ("bounds_check", "load", "simple", "times")
 # functions of the package by what goes wrong in them
 OF_PACKAGE: Mapping[type[TensorLangError], tuple[str, ...]] = {
     LowerError: ("build", "compile", "lower", "view"),

@@ -6,6 +6,11 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from . import signposts
+from .boundary import shown
+from .entries import close
+from .errors import TensorLangError
+
 __all__ = ["adaptive", "backend", "enable", "explain", "graphs", "invalidate", "monitor", "op", "reset"]
 
 
@@ -71,6 +76,7 @@ def adaptive(
     """
     from .frontends.torch import adaptive as room
 
+    _check_called("adaptive", model)
     return room.Adaptive(
         model, budget, memory=memory, background=background, options=options, dynamic=dynamic
     )
@@ -102,6 +108,7 @@ def explain(fn: Any, *args: Any, **kwargs: Any) -> Any:
     """
     from .frontends.torch import explain as room
 
+    _check_called("explain", fn)
     return room.explained(fn, args, kwargs)
 
 
@@ -119,6 +126,13 @@ def op(kernel: Any, name: str) -> Any:
     return room.custom_operator(kernel, name)
 
 
+def _check_called(call: str, fn: Any) -> None:
+    if not callable(fn):
+        raise TensorLangError(
+            f"tensorlang.torch.{call}({shown(fn)}, …): a model, or a function of torch tensors, is needed"
+        )
+
+
 def _before_tracing() -> None:
     """What dynamo is to know before it traces a function, for it looks for its backend first."""
     from .frontends.torch.traced import leave_kernels
@@ -128,3 +142,7 @@ def _before_tracing() -> None:
 
 if "torch._dynamo" in sys.modules:
     _before_tracing()
+
+# the backend is called by torch alone, which wants its exceptions as they are
+backend.__guarded__ = True  # type: ignore[attr-defined]
+close(__name__, "tensorlang.torch", TensorLangError, signposts.TORCH)

@@ -9,10 +9,8 @@ Matrix = Any  # np.ndarray
 
 
 class CostModel(Protocol):
-    """Learns from measured candidates, scores others. Higher scores are faster."""
-
-    def prepare(self) -> None:
-        """Load what is slow to load; called from a thread of its own before anything else."""
+    """Learns from measured candidates, scores others. Higher scores are faster. What is slow is loaded by
+    its ``prepare()``, where it has one, in a thread of its own before anything else."""
 
     def fit(self, features: Matrix, costs: Matrix) -> None:
         """Learn from all that was measured so far: a row of features and the seconds of each candidate,

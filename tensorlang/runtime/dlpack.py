@@ -102,7 +102,7 @@ def array_of(x: Any, title: str, wanted: str) -> Any:
         if not wanted.startswith("bfloat"):
             try:
                 return np.from_dlpack(x)
-            except RuntimeError:  # a dtype numpy has not
+            except (RuntimeError, BufferError):  # a dtype numpy has not; the second since numpy 2.5
                 pass
         return _read(_capsule(x), title, wanted)
     except CallError:

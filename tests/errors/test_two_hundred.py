@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import traceback
 
 import pytest
@@ -14,10 +15,12 @@ from autosched import task
 from tensorlang.boundary import MOST
 from tensorlang.errors import is_ours
 
+from .newest import NEWEST, WITHOUT_TORCH
 from .scene import GOLDEN
 from .two_hundred import MISTAKES, scene
 
 FILE = GOLDEN / "two_hundred.md"
+ALL = [*MISTAKES, *NEWEST]
 UGLY = (" at 0x", "<class", "<function", "<lambda", "object at", "tensorlang/", "Traceback")
 
 
@@ -53,7 +56,7 @@ def text_of(error: tl.TensorLangError, names: dict) -> str:
 @pytest.fixture(scope="module")
 def golden(request, names):
     if request.config.getoption("--refresh-golden"):
-        kept = [f"### `{m}`\n\n```text\n{text_of(refused(m, names), names)}\n```\n" for m in MISTAKES]
+        kept = [f"### `{m}`\n\n```text\n{text_of(refused(m, names), names)}\n```\n" for m in ALL]
         FILE.write_text("\n".join(kept), encoding="utf-8")
     return dict(
         re.findall(
@@ -63,23 +66,37 @@ def golden(request, names):
     )
 
 
-@pytest.mark.parametrize("code", MISTAKES)
+@pytest.mark.parametrize("code", ALL)
 def test_mistake(code, names, golden):
     error = refused(code, names)
+    check_shown(error)
+    assert text_of(error, names) == golden.get(code, "no golden text: pytest --refresh-golden")
+
+
+@pytest.mark.parametrize("code", WITHOUT_TORCH)
+def test_mistake_without_torch(code, names, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for room in [m for m in sys.modules if m.startswith("tensorlang.frontends.torch")]:
+        monkeypatch.delitem(sys.modules, room)
+    error = refused(code, names)
+    check_shown(error)
+    assert "tensorlang.torch" in str(error) or "pip install 'tensorlang[torch]'" in str(error)
+
+
+def check_shown(error: tl.TensorLangError) -> None:
+    """Short, at the user's line, without what only we understand."""
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_ours(frame)]
     assert len(frames) <= 2, [f.f_code for f in frames]
     at = re.search(r"(user|two_hundred)\.py:(\d+)", str(error))  # the second: in a function of the user's
     assert at is not None, str(error)
     shown = error._render_traceback_()  # type: ignore[attr-defined]
     assert len(shown) <= MOST and shown[1].startswith(f"----> {at[2]}"), shown
-    text = text_of(error, names)
-    assert not [ugly for ugly in UGLY if ugly in text], text
-    assert text == golden.get(code, "no golden text: pytest --refresh-golden")
+    assert not [ugly for ugly in UGLY if ugly in str(error)], str(error)
 
 
 def test_there_are_two_hundred(golden):
-    assert len(set(MISTAKES)) == len(MISTAKES) >= 200
-    assert list(golden) == MISTAKES
+    assert len(set(ALL)) == len(ALL) >= 260
+    assert list(golden) == ALL
 
 
 # advice that names things of the scene otherwise, or a file that somebody has
@@ -107,7 +124,7 @@ def advised(error: tl.TensorLangError, names: dict) -> ast.Expression | None:
 def test_advice_that_is_code_works(names, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     followed = set(EXAMPLES)
-    for code in MISTAKES:
+    for code in ALL:
         tree = advised(refused(code, names), names)
         # tuning is tried elsewhere; here it would take the most of the time
         if tree is None or ast.unparse(tree) in followed or "autosched.tune" in ast.unparse(tree):

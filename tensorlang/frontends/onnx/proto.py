@@ -178,10 +178,10 @@ def _path(source: Any) -> Path:
     """A file, by its name. Raises TensorLangError, also for what never ends, such as a device or a pipe."""
     try:
         path = Path(source)
-    except TypeError as e:
+    except TypeError:
         raise TensorLangError(
             f"load_onnx takes a path, bytes or an onnx.ModelProto, not {type(source).__name__}",
-            because=str(e),
+            try_="tl.load_onnx('model.onnx')",
         ) from None
     try:
         special = path.exists() and not path.is_file()
