@@ -45,14 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument(
         "file", nargs="?", help="where to write it; left out: where every schedule of yours finds it"
     )
-    command = commands.add_parser("migrate", help="rewrite programs for TVM, and list what is left")
-    command.add_argument("rest", nargs=argparse.REMAINDER, help="files, and -i to rewrite them in place")
+    commands.add_parser("migrate", help="rewrite programs for TVM, and list what is left")
     command = commands.add_parser("doctor", help="what is installed, set and measured on this machine")
     command.add_argument("rest", nargs=argparse.REMAINDER, help="files of records to check as well")
     models.add(commands)
-    given = parser.parse_args(argv)
-    if given.table == "migrate":
-        return migrate.main(given.rest)
+    given_all = list(sys.argv[1:] if argv is None else argv)
+    if given_all[:1] == ["migrate"]:  # which has options and help of its own
+        return migrate.main(given_all[1:])
+    given = parser.parse_args(given_all)
     if given.table == "doctor":  # of the package that stands on this one
         return subprocess.call([sys.executable, "-m", "autosched", "doctor", *given.rest])
     if given.table in models.COMMANDS:

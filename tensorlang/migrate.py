@@ -23,6 +23,7 @@ from .errors import TensorLangError
 HERE = ("te", "topi", "tir", "nd", "testing")  # of ``from tvm import …``, there under the same names
 TUNERS = ("auto_scheduler",)  # which autosched is
 FOREIGN = {"bind": "threads of a GPU; parallel and vectorize take loops of the CPU"}
+RENAMED = {"compute_dag": "tensors"}  # of what only TVM's objects have
 _OPTIONS = {"num_measure_trials": "trials", "early_stopping": "patience"}
 _DROPPED = ("verbose", "runner", "builder", "num_measures_per_round")  # which tune does by itself
 
@@ -44,7 +45,7 @@ def migrate(source: str) -> Migration:
         raise TensorLangError("migrate: this is no Python program", because=str(e)) from None
     reader = _Reader(source)
     reader.visit(tree)
-    edits = sorted(reader.edits, reverse=True)
+    edits = sorted((*reader.edits, *reader.missing_import()), reverse=True)
     text = source.encode()
     for begin, end, new in edits:
         text = text[:begin] + new.encode() + text[end:]
@@ -64,11 +65,20 @@ class _Reader(ast.NodeVisitor):
         self.left: list[tuple[int, str, str]] = []
         self.modules: dict[str, str] = {}  # name in the program → module of ours
         self.options: set[str] = set()  # names of tuning options
+        self.whole: list[ast.stmt] = []  # imports of the package
+        self.tuner_written_out = False  # as tvm.auto_scheduler
 
     def edit(self, node: ast.stmt | ast.expr, new: str) -> None:
         begin = self.starts[node.lineno - 1] + node.col_offset
         end = self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
         self.edits.append((begin, end, new))
+
+    def missing_import(self) -> list[tuple[int, int, str]]:
+        """autosched, where the program named it by the package it was part of."""
+        if not self.tuner_written_out or "autosched" in self.modules.values() or not self.whole:
+            return []
+        at = self.starts[self.whole[0].lineno - 1]
+        return [(at, at, f"{' ' * self.whole[0].col_offset}import autosched\n")]
 
     def leave(self, node: ast.AST, what: str, why: str) -> None:
         self.left.append((getattr(node, "lineno", 0), what, why))
@@ -87,6 +97,7 @@ class _Reader(ast.NodeVisitor):
             return f"import {_alias(a)}"
         name = a.asname or "tvm"
         if not rest or (not a.asname and rest in HERE):
+            self.whole.append(node)
             self.modules[name] = "tensorlang"
             return f"import tensorlang as {name}"
         if rest in TUNERS:
@@ -134,6 +145,14 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
         base = self._module_of(node.value)
+        if base == "tensorlang" and node.attr in TUNERS:
+            self.tuner_written_out = True
+            self.edit(node, next((n for n, m in self.modules.items() if m == "autosched"), "autosched"))
+            return
+        if base is None and node.attr in RENAMED:
+            value = ast.get_source_segment(self.source, node.value)
+            self.edit(node, f"{value}.{RENAMED[node.attr]}")
+            return
         if base is not None:
             self._known(node, base, node.attr)
         elif node.attr in FOREIGN and not isinstance(node.value, ast.Name):
@@ -147,7 +166,7 @@ class _Reader(ast.NodeVisitor):
         if isinstance(node, ast.Attribute):
             base = self._module_of(node.value)
             if base == "tensorlang" and node.attr in TUNERS:
-                return None
+                return "autosched"
             found = f"{base}.{node.attr}" if base else None
             return found if found is not None and _is_module(found) else None
         return None
@@ -170,12 +189,15 @@ class _Reader(ast.NodeVisitor):
     def visit_Call(self, node: ast.Call) -> None:
         given = node.args[0] if len(node.args) == 1 else None
         tuner = next((n for n, m in self.modules.items() if m == "autosched"), None)
+        if tuner is None and "tensorlang" in self.modules.values():
+            tuner = "autosched"
         if isinstance(node.func, ast.Attribute) and node.func.attr == "tune" and tuner and not node.keywords:
             task = ast.get_source_segment(self.source, node.func.value)
             options = self._tuning_options(given) if given is not None else None
             if isinstance(given, ast.Name) and given.id in self.options:
                 options = given.id
             if options is not None and self._module_of(node.func.value) is None:
+                self.tuner_written_out = True
                 self.edit(node, f"{tuner}.tune({task}, **{options})")
                 return
         self.generic_visit(node)

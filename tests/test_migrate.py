@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tensorlang as tl
+from tensorlang.__main__ import main as main_of_all
 from tensorlang.migrate import main, migrate
 
 VECTOR_ADD = """
@@ -142,3 +143,36 @@ def test_the_command(tmp_path, capsys):
     assert "import tensorlang as tvm" in old.read_text() and "no Python program" in capsys.readouterr().err
     with pytest.raises(tl.TensorLangError, match="no Python program"):
         migrate("def (:")
+
+
+WRITTEN_OUT = """
+import os
+import tvm
+from tvm import te
+
+def workload(n):
+    A = te.placeholder((n,), name="A")
+    return [A, te.compute((n,), lambda i: A[i] + 1.0, name="B")]
+
+task = tvm.auto_scheduler.SearchTask(func=workload, args=(64,), target=tvm.target.Target("llvm"))
+print(task.compute_dag)
+task.tune(tvm.auto_scheduler.TuningOptions(num_measure_trials=1, verbose=0))
+"""
+
+
+def test_the_tuner_written_out_is_imported_by_its_name():
+    made = migrate(WRITTEN_OUT)
+    assert not made.left
+    assert "import autosched\nimport tensorlang as tvm\n" in made.text
+    assert "autosched.SearchTask(func=workload" in made.text
+    assert "print(task.tensors)" in made.text and "autosched.tune(task, **dict(trials=1))" in made.text
+    before = made.text.partition("autosched.tune(")[0]
+    space: dict = {}
+    exec(before, space)
+    assert [t.name for t in space["task"].tensors] == ["A", "B"]
+
+
+def test_help_of_the_command_is_its_own(capsys):
+    with pytest.raises(SystemExit) as e:
+        main_of_all(["migrate", "--help"])
+    assert e.value.code == 0 and "tensorlang migrate old.py > new.py" in capsys.readouterr().out
