@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import tensorlang as tl
 
 TURN = 6e-4  # seconds of a turn that count, after as many that do not
+LONG = 5e-3  # seconds from which on a run brings its data and threads by itself
 LEAST, MOST = 4, 16  # rounds of turns
 PLACES = 2  # of the arrays, one after the other
 
@@ -33,10 +34,10 @@ class Placed(Protocol):
 def in_turns(kernels: Sequence[tl.Module], bench: Placed, seconds: float) -> list[tuple[float, ...]]:
     """For each kernel the seconds of one run in each round; about ``seconds`` are spent on a kernel, which is
     warm."""
-    usual = [_run(k, bench.arguments) for k in kernels]
+    usual = [min(_runs(k, bench.arguments, 1) for _ in range(2)) for k in kernels]
     runs = [max(1, round(TURN / u)) for u in usual]
-    halves = [2 if n > 1 else 1 for n in runs]  # a long run needs no more than the one before it
-    one = sum((h * n + 1) * u for h, n, u in zip(halves, runs, usual, strict=True))
+    halves = [2 if n > 1 or u < LONG else 1 for n, u in zip(runs, usual, strict=True)]
+    one = sum(h * n * u for h, n, u in zip(halves, runs, usual, strict=True))
     rounds = min(MOST, max(LEAST, int(seconds * len(kernels) / one)))
     samples: list[list[float]] = [[] for _ in kernels]
     place = bench.place
@@ -44,16 +45,16 @@ def in_turns(kernels: Sequence[tl.Module], bench: Placed, seconds: float) -> lis
         if number == rounds // PLACES:
             bench.move(place + 1)
         for i in sorted(range(len(kernels)), reverse=number % 2 == 1):
-            timing = kernels[i].time_evaluator(number=runs[i], repeat=halves[i])(*bench.arguments)
-            samples[i].append(timing.results[-1])
+            for _ in range(halves[i]):
+                taken = _runs(kernels[i], bench.arguments, runs[i])
+            samples[i].append(taken)
     return [tuple(s) for s in samples]
 
 
-def _run(kernel: tl.Module, arguments: list[Any]) -> float:
-    """Seconds of a run: the faster of two."""
-    fastest = float("inf")
-    for _ in range(2):
-        begin = time.perf_counter()
-        kernel.entry(*arguments)
-        fastest = min(fastest, time.perf_counter() - begin)
-    return fastest
+def _runs(kernel: tl.Module, arguments: list[Any], times: int) -> float:
+    """Seconds of a run, called from Python as a program does, the mean of several."""
+    call, clock = kernel.entry, time.perf_counter
+    begin = clock()
+    for _ in range(times):
+        call(*arguments)
+    return (clock() - begin) / times

@@ -391,8 +391,11 @@ def test_several_candidates_are_timed_in_turns_in_one_process() -> None:
         assert m.measure(replace(_job(task, a, place=0), also=(b,))).status == "wrong_answer"
 
 
-def test_turns_alternate_and_the_arrays_move_once() -> None:
-    called: list[tuple[str, int, int, int]] = []
+def test_turns_alternate_and_the_arrays_move_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a kernel takes at first, while its threads wake up and its data are elsewhere, does not count."""
+    now = [0.0]
+    called: list[tuple[str, int]] = []
+    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now[0]))
 
     class Bench:
         place, arguments = 4, ()
@@ -402,17 +405,16 @@ def test_turns_alternate_and_the_arrays_move_once() -> None:
 
     bench = Bench()
 
-    def kernel(name: str) -> SimpleNamespace:
-        def evaluator(number: int, repeat: int) -> object:
-            called.append((name, bench.place, number, repeat))
-            return lambda *args: SimpleNamespace(results=(9.0, 1.0)[-repeat:])
+    def kernel(name: str, seconds: float) -> SimpleNamespace:
+        def entry() -> None:
+            now[0] += seconds if called and called[-1] == (name, bench.place) else 3 * seconds
+            called.append((name, bench.place))
 
-        return SimpleNamespace(entry=lambda *args: time.sleep(0.001), time_evaluator=evaluator)
+        return SimpleNamespace(entry=entry)
 
-    found = turns.in_turns([kernel("a"), kernel("b")], bench, 1e-3)  # type: ignore[list-item]
-    assert found == [(1.0,) * turns.LEAST] * 2
-    assert [c[0] for c in called] == [*"abba"] * (turns.LEAST // 2)
-    assert [c[1] for c in called] == [4] * 4 + [5] * 4 and {c[2:] for c in called} == {(1, 1)}
+    found = turns.in_turns([kernel("a", 1e-3), kernel("b", 2e-3)], bench, 1e-3)  # type: ignore[list-item]
+    assert found == [pytest.approx([1e-3] * turns.LEAST), pytest.approx([2e-3] * turns.LEAST)]
+    assert called[4:] == [(n, place) for place in (4, 5) for n in "aabbbbaa"]
 
 
 def test_the_right_answers_are_made_by_a_process_of_their_own(
