@@ -9,6 +9,11 @@ sums (Fog, "Instruction tables").
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
 from tensorlang import Target
 from tensorlang.analysis import (
     Expr,
@@ -27,9 +32,29 @@ from tensorlang.analysis import (
 from .registers import tile_of
 
 SCALE = 16  # of cycles: an eighth of a load is an amount too
+REMEMBERED = 64  # statements
+T = TypeVar("T")
 HIDDEN = 2  # one part in so many of what takes less time, the core or the caches, is not hidden by the other
 
 
+def _once(made: Callable[[Statement, Target], T]) -> Callable[[Statement, Target], T]:
+    """Remembers what was made of the last statements: several blocks ask, and so does the sum of all."""
+    known: OrderedDict[tuple[int, Target], tuple[Statement, T]] = OrderedDict()
+
+    @wraps(made)
+    def asked(st: Statement, target: Target) -> T:
+        key = id(st), target
+        found = known.get(key)
+        if found is None:  # what is kept holds the statement, and so its number is its own
+            found = known[key] = st, made(st, target)
+            if len(known) > REMEMBERED:
+                known.popitem(last=False)
+        return found[1]
+
+    return asked
+
+
+@_once
 def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     """Sixteenths of cycles on the critical path, all threads working: ``compute`` of the core, ``memory`` of
     the caches, ``starts`` of parallel loops, ``time`` all of it together."""
@@ -79,6 +104,7 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     }
 
 
+@_once
 def lines_touched(st: Statement, target: Target) -> list[Expr]:
     """Bytes of the cache lines that are touched while the loops from each level inwards run; the last is
     one iteration."""
@@ -88,6 +114,7 @@ def lines_touched(st: Statement, target: Target) -> list[Expr]:
     ]
 
 
+@_once
 def traffic(st: Statement, target: Target) -> dict[str, Expr]:
     """Bytes that move into each cache. Of the loops of which one iteration fits the cache, the outermost
     streams: each of its runs brings in what it touches once. Which loop that is depends on the knobs, so the
