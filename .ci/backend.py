@@ -1,9 +1,13 @@
 """The build backend: setuptools, with archives that are the same bytes for the same files. Times in them are
-``SOURCE_DATE_EPOCH`` (else 1980); owners, modes and order do not depend on who builds."""
+``SOURCE_DATE_EPOCH`` (else 1980); owners, modes and order do not depend on who builds. A package page shows
+the README without its pictures and links into the repository, which lead nowhere from there."""
 
+import base64
 import gzip
+import hashlib
 import io
 import os
+import re
 import tarfile
 import time
 import zipfile
@@ -39,11 +43,33 @@ def same_wheel(archive, when):
     """A zip file with its members in order, of one time and readable by all."""
     out = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(out, "w") as new:
+        page = None
         for name in sorted(old.namelist(), key=lambda n: (".dist-info/" in n, n)):  # as wheels want it
             info = zipfile.ZipInfo(name, time.gmtime(when)[:6])
             info.external_attr, info.compress_type = 0o100644 << 16, zipfile.ZIP_DEFLATED
-            new.writestr(info, old.read(name))
+            content = old.read(name)
+            if name.endswith(".dist-info/METADATA"):
+                content = page = for_a_page(content)
+            elif name.endswith(".dist-info/RECORD") and page is not None:
+                content = _recorded(content, page)
+            new.writestr(info, content)
     return out.getvalue()
+
+
+def for_a_page(metadata):
+    """Metadata whose long description stands alone: pictures of the repository are left out, links into it
+    are their texts. A project with a home would name it instead."""
+    head, blank, text = metadata.decode().partition("\n\n")
+    text = re.sub(r"^!\[[^\]]*\]\((?!https?:)[^)]*\)\n+", "", text, flags=re.M)
+    text = re.sub(r"(?<!!)\[([^\]\[]*)\]\((?!https?:|mailto:|#)[^)]*\)", r"\1", text)
+    return (head + blank + text).encode()
+
+
+def _recorded(record, metadata):
+    """The list of a wheel's files with the digest of that metadata."""
+    digest = base64.urlsafe_b64encode(hashlib.sha256(metadata).digest()).rstrip(b"=").decode()
+    new = rf"\1,sha256={digest},{len(metadata)}"
+    return re.sub(r"^(.*\.dist-info/METADATA),.*$", new, record.decode(), flags=re.M).encode()
 
 
 def same_archive(archive, when):
@@ -58,5 +84,9 @@ def same_archive(archive, when):
             member.mtime, member.uid, member.gid, member.uname, member.gname = when, 0, 0, "", ""
             member.mode = 0o755 if member.isdir() or member.mode & 0o100 else 0o644
             member.pax_headers = {}
-            new.addfile(member, old.extractfile(member) if member.isfile() else None)
+            content = old.extractfile(member).read() if member.isfile() else b""
+            if os.path.basename(member.name) == "PKG-INFO":
+                content = for_a_page(content)
+                member.size = len(content)
+            new.addfile(member, io.BytesIO(content) if member.isfile() else None)
     return out.getvalue()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.util
 import io
 import tarfile
@@ -56,3 +58,42 @@ def test_wheels_are_of_equal_bytes():
     assert one != two and same(one, WHEN) == same(two, WHEN) != same(one, WHEN + 100)
     with zipfile.ZipFile(io.BytesIO(same(two, WHEN))) as read:
         assert read.namelist() == ["a.py", "z.py", "p-1.dist-info/RECORD"] and read.read("z.py") == b"z.py"
+
+
+PAGE = """Metadata-Version: 2.4
+Name: p
+
+# Title
+
+![A picture
+of it](docs/view.png)
+
+See [the
+guide](docs/guide.md#part), [here](https://example.org) and [below](#figures).
+"""
+
+
+def test_a_package_page_has_no_links_that_lead_nowhere():
+    made = backend().for_a_page(PAGE.encode()).decode()
+    head, _, text = made.partition("\n\n")
+    assert head == "Metadata-Version: 2.4\nName: p"
+    assert text == "# Title\n\nSee the\nguide, [here](https://example.org) and [below](#figures).\n"
+
+
+def test_the_record_of_a_wheel_has_the_digest_of_its_page():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made:
+        made.writestr("p-1.dist-info/METADATA", PAGE)
+        made.writestr("p-1.dist-info/RECORD", "p-1.dist-info/METADATA,sha256=old,1\np-1.dist-info/RECORD,,\n")
+    with zipfile.ZipFile(io.BytesIO(backend().same_wheel(out.getvalue(), WHEN))) as read:
+        page = read.read("p-1.dist-info/METADATA")
+        line = read.read("p-1.dist-info/RECORD").decode().splitlines()[0]
+    digest = base64.urlsafe_b64encode(hashlib.sha256(page).digest()).rstrip(b"=").decode()
+    assert line == f"p-1.dist-info/METADATA,sha256={digest},{len(page)}"
+
+
+def test_no_link_of_the_readme_leads_nowhere_on_a_page():
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "](docs/" in readme
+    made = backend().for_a_page(f"Name: p\n\n{readme}".encode()).decode()
+    assert "](docs/" not in made and "](tutorials/" not in made and "![" not in made
