@@ -222,7 +222,7 @@ class Schedule(ScheduleMethods):
         """A tensorized stage that ``p`` would make another than its intrinsic, where no later call would
         help: once its own loops are cut or put in another order, the next ``tensorize`` may."""
         found = list(mismatched(state))
-        before = {st.name for st, _ in mismatched(self._state)} if found else ()
+        before = {st.name for st, _ in mismatched(self._state, waiting=True)} if found else ()
         own = getattr(p, "stage", None) if p.name in RESHAPING else None
         return next(((st, why) for st, why in found if st.name not in before and st.name != own), None)
 

@@ -449,7 +449,7 @@ class Sampler:
             getattr(self, name, lambda: drawn(self.s, BY_NAME[name], self.rng))()
         except ScheduleError:
             self.refused[name] += 1
-        if any(mismatched(self.s.state)):  # legal, but nothing here would find the intrinsic that fits now
+        if any(mismatched(self.s.state, waiting=True)):  # legal; nothing here would find what fits now
             self.s._state, self.s._steps = before._state, before._steps
             self.refused[name] += 1
         return len(self.s.trace) > made

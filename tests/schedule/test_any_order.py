@@ -227,3 +227,27 @@ def test_the_search_takes_no_schedule_with_a_waiting_stage():
 
     with pytest.raises(ScheduleError, match=r"P waits for C\.i"):
         replay(s.trace.to_json(), task.schedule())
+
+
+def test_loops_cut_while_a_tensorized_stage_waits():
+    """It goes to the root all the same, and says there what it would say at once: tensorize again."""
+    A = te.placeholder((8, 8), "int32", name="A")
+    T = te.compute((8, 8), lambda i, j: A[i, j] * 2, name="T")
+    U = te.compute((8, 8), lambda i, j: T[i, j] + 1, name="U")
+    V = te.compute((8, 8), lambda i, j: U[i, j] + T[i, j], name="V")
+    s = te.create_schedule(V.op)
+    _, inner = s[T].split(T.op.axis[1], factor=4)
+    a = te.placeholder((4,), "int32", name="a")
+    c = te.compute((4,), lambda i: a[i] * 2, name="c")
+
+    def call(ins, outs):
+        return te.call_packed("unused", ins[0].access_ptr("r"), outs[0].access_ptr("w"))
+
+    s[T].tensorize(inner, te.decl_tensor_intrin(c.op, call, name="cut.while.waiting"))
+    s[T].compute_at(s[V], V.op.axis[0])  # U reads it outside
+    s[T].split(inner, factor=2)
+    assert list(s.pending) == ["T"]
+    s[T].compute_root()
+    assert "T.j.inner is gone" in s.pending["T"]
+    with pytest.raises(LowerError, match=r"tensorize\(T, j\.inner, cut\.while\.waiting\)"):
+        tl.lower(s, [A, V])

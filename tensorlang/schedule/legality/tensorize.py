@@ -41,10 +41,11 @@ class Match:
     outer_reduce: bool
 
 
-def mismatched(state: ScheduleState) -> Iterator[tuple[StageState, str]]:
-    """The tensorized stages whose loops are not those of their intrinsics any more, with the reasons."""
+def mismatched(state: ScheduleState, waiting: bool = False) -> Iterator[tuple[StageState, str]]:
+    """The tensorized stages whose loops are not those of their intrinsics any more, with the reasons; those
+    that wait for a place only if ``waiting``, for they are checked once they have it."""
     for st in map(state.stage, state.links.tensorized):
-        why = other_than(state, st)
+        why = other_than(state, st) if waiting or st.waiting is None else None
         if why is not None:
             yield st, why
 
@@ -52,8 +53,6 @@ def mismatched(state: ScheduleState) -> Iterator[tuple[StageState, str]]:
 def other_than(state: ScheduleState, st: StageState) -> str | None:
     """Why the loops of a tensorized stage are not those of its intrinsic any more; None where they are."""
     assert st.tensorized is not None
-    if st.waiting is not None:  # it is checked once it has its place
-        return None
     loop, name = st.tensorized
     if st.attach == INLINED:
         return "it would be inlined, without loops of its own"

@@ -47,7 +47,12 @@ def _lines(
             lines.append(
                 Line(f"pending {st.name}", f"at {st.waiting.place}: {wished(bounds.state, st).reason}")
             )
-        if st.tensorized is not None and st is not inside and all(n.stage is not st for n in nodes[:p]):
+        if (
+            st.tensorized is not None
+            and st.waiting is None
+            and st is not inside
+            and all(n.stage is not st for n in nodes[:p])
+        ):
             why = other_than(bounds.state, st)
             lines += (
                 [Line(f"pending {st.name}", f"tensorize({', '.join(st.tensorized)}): {why}")] if why else []
