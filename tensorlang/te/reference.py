@@ -24,7 +24,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -67,7 +67,19 @@ from .extern import ExternBuffer, ExternOp
 from .graph import operations
 from .loops import LoopsOp, meant
 from .reducers import Reduce
-from .reference_numbers import Point, at, from_outside, held_as, rounded, saturated, summed_as, to_outside
+from .reference_numbers import (
+    Point,
+    at,
+    blocks,
+    filled,
+    from_outside,
+    held_as,
+    rounded,
+    saturated,
+    summed_as,
+    to_outside,
+    view_of,
+)
 from .reference_sizes import extent, size_value, solve_dims
 from .scan import ScanOp
 from .scatter import ScatterOp, scattered
@@ -139,10 +151,13 @@ def _placeholder(
 @rules.on(ComputeOp)
 def _compute(op: ComputeOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, int]) -> tuple[Array, ...]:
     shape = tuple(extent(op.name, a.extent, known) for a in op.axis)
+    space = _Space(op, arrays, known)
+    if 0 < math.prod(shape) <= _BLOCK and len(op.body) == 1 and not isinstance(op.body[0], Reduce):
+        value = space.scope(tuple(slice(0, n) for n in shape), ()).value(op.body[0])
+        return (filled(shape, held_as(op.outputs[0].dtype), value),)
     out = tuple(np.zeros(shape, held_as(t.dtype)) for t in op.outputs)
     if math.prod(shape) == 0:
         return out
-    space = _Space(op, arrays, known)
     if isinstance(op.body[0], Reduce):
         inner = tuple(extent(op.name, a.extent, known) for a in op.reduce_axis)
         fits = _contracts(op.body[0])
@@ -224,20 +239,6 @@ def _extern(op: ExternOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, in
             args.append(float(a.value) if n is None and isinstance(a, Const) else n)
     packed(op.call.name)(*args)
     return tuple(from_outside(o, t.dtype) for o, t in zip(outs, op.outputs, strict=True))
-
-
-def blocks(shape: tuple[int, ...], budget: int) -> Iterator[tuple[slice, ...]]:
-    """The space in blocks of at most ``budget`` points (at least one), in lexicographic order."""
-    steps: list[int] = []
-    for n in reversed(shape):
-        step = max(1, min(n, budget))
-        budget = budget // n if step == n else 1
-        steps.append(step)
-    spans = [
-        [slice(lo, min(lo + step, n)) for lo in range(0, n, step)]
-        for n, step in zip(shape, reversed(steps), strict=True)
-    ]
-    yield from itertools.product(*spans)
 
 
 class _Space:
@@ -581,7 +582,8 @@ def _read(e: TensorRead, s: _Scope) -> Array:
         safe.append(index)
     if 0 in array.shape:  # nothing to read, and nobody asks: every point is excluded or there is none
         return np.zeros(np.broadcast_shapes(*[i.shape for i in safe]), array.dtype)
-    return array[tuple(safe)]
+    box = view_of(array, safe)
+    return array[tuple(safe)] if box is None else box
 
 
 def _outside(s: _Scope, e: TensorRead, point: Point) -> DeclareError:

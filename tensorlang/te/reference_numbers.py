@@ -1,9 +1,11 @@
-"""How the reference holds, rounds and saturates the numbers of each type. Knows dtypes and
-numpy, no expressions.
+"""How the reference holds, rounds and saturates the numbers of each type, and reads and fills arrays of them.
+Knows dtypes and numpy, no expressions.
 """
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,3 +70,50 @@ def at(x: Array, point: Point) -> Any:
     """The element of an array that may be a scalar, or have extent 1 where it does not depend on an axis."""
     x = np.asarray(x)
     return x[tuple([min(i, n - 1) for i, n in zip(point, x.shape)])]  # a scalar has no axes
+
+
+# --- arrays -------------------------------------------------------------------------------------------------
+
+
+def view_of(array: Array, indices: Sequence[Array]) -> Array | None:
+    """``array[indices]`` without a copy, where each index is one place, or places side by side along a
+    dimension of its own; None where it is not."""
+    parts, along = [], []
+    for index in indices:
+        long = [d for d, n in enumerate(index.shape) if n > 1]
+        first = int(index.flat[0])
+        if len(long) > 1 or any(d in along for d in long):
+            return None
+        if long and not np.array_equal(index.reshape(-1), np.arange(first, first + index.size)):
+            return None
+        along += long
+        parts.append(slice(first, first + index.size) if long else first)
+    shape = [1] * max((i.ndim for i in indices), default=0)
+    found = array[tuple(parts)].transpose(np.argsort(along))
+    for d, n in zip(sorted(along), found.shape, strict=True):
+        shape[d] = n
+    return found.reshape(shape)
+
+
+def filled(shape: tuple[int, ...], kind: np.dtype[Any], values: Array) -> Array:
+    """An array of these values, broadcast; they themselves where they are new and of that form."""
+    if type(values) is np.ndarray and values.base is None and values.flags.carray:
+        if values.shape == shape and values.dtype == kind:
+            return values
+    out = np.empty(shape, kind)
+    out[...] = values
+    return out
+
+
+def blocks(shape: tuple[int, ...], budget: int) -> Iterator[tuple[slice, ...]]:
+    """The space in blocks of at most ``budget`` points (at least one), in lexicographic order."""
+    steps: list[int] = []
+    for n in reversed(shape):
+        step = max(1, min(n, budget))
+        budget = budget // n if step == n else 1
+        steps.append(step)
+    spans = [
+        [slice(lo, min(lo + step, n)) for lo in range(0, n, step)]
+        for n, step in zip(shape, reversed(steps), strict=True)
+    ]
+    yield from itertools.product(*spans)

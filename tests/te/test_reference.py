@@ -13,7 +13,8 @@ from tensorlang.errors import CallError, DeclareError
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Mul
 from tensorlang.te import reference
-from tensorlang.te.reference import blocks, evaluate
+from tensorlang.te.reference import evaluate
+from tensorlang.te.reference_numbers import blocks
 
 
 def small(
@@ -543,3 +544,21 @@ def test_the_contraction_is_recognised():
     assert reference._contracts(matmul(2, 2, 2)[2].op.body[0])
     A, C = reads(lambda A, i: A[i] * A[i])
     assert type(C.op.body[0]) is Mul
+
+
+def test_reads_of_boxes_are_views_and_give_what_reads_of_places_do():
+    """Turned, cut, of one place, beside what is no box; and what is given back shares no memory."""
+    a = np.arange(60.0, dtype="float32").reshape(3, 4, 5)
+    A = te.placeholder(a.shape, name="A")
+    cases = [
+        (te.compute((5, 3), lambda j, i: A[i, 2, j]), a[:, 2].T),
+        (te.compute((2, 4, 3), lambda i, j, k: A[i + 1, j, k + 2]), a[1:, :, 2:]),
+        (te.compute((3, 4, 5), lambda i, j, k: A[i, j, k]), a),
+        (te.compute((4, 5), lambda j, k: A[1, 3 - j, k]), a[1, ::-1]),
+        (te.compute((3,), lambda i: A[i, i, i]), a[[0, 1, 2], [0, 1, 2], [0, 1, 2]]),
+        (te.compute((2, 2), lambda i, j: A[0, i * 2, j * 3]), a[0, ::2, ::3]),
+        (te.compute((4, 2), lambda i, j: A[2, i, 1]), np.repeat(a[2, :, 1:2], 2, 1)),
+    ]
+    for out, want in cases:
+        (found,) = evaluate(out, {A: a})
+        assert np.array_equal(found, want) and not np.shares_memory(found, a)
