@@ -173,6 +173,8 @@ class Importer:
             if p.name not in _ASIDE:
                 x = node.args[i] if i < len(node.args) else node.kwargs.get(p.name, p.default_value)
                 given.append((p.name, fx.node.map_arg(x, lambda n: self._argument(node, n))))
+        if entry.strided:
+            given.append(("lies", self._strides(node)))
         kept = _read(node)
         names = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
         if entry.whole:
@@ -195,6 +197,15 @@ class Importer:
         placed = Placed(entry.fn, tuple(order), kept)
         made = self.g.call(placed, *tensors, **names, **attrs)
         return made if kept is None else dict(zip(kept, made, strict=True))
+
+    def _strides(self, node: fx.Node) -> list[Any]:
+        """Those of the first tensor, which must have memory of its own: of what names places of another, or
+        comes from outside, the graph does not say where its elements begin."""
+        (source, *_) = node.all_input_nodes
+        returns = source.target._schema.returns if isinstance(source.target, torch._ops.OpOverload) else ()
+        if not returns or any(r.alias_info is not None for r in returns):
+            raise DeclareError("places in the memory of a tensor that is not made here")
+        return [self._size(node, n) for n in source.meta["val"].stride()]
 
     def _caller(self, names: dict[str, Any]) -> Any:
         return lambda fn, *values, **attrs: self.g.call(fn, *values, **names, **attrs)

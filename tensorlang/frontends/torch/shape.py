@@ -67,6 +67,49 @@ def expand_as(x: Tensor, like: Tensor) -> Tensor:
     return ops.broadcast_to(x, like.shape)
 
 
+@aten("copy")
+def copy(x: Tensor, source: Tensor, *_: Any) -> Tensor:
+    """The elements of the second in the shape and type of the first."""
+    return ops.broadcast_to(as_type(source, x.dtype), x.shape)
+
+
+@aten("as_strided", strided=True)
+def as_strided(x: Tensor, size: Any, stride: Any, offset: Any, lies: Sequence[Any]) -> Tensor:
+    """Other places of the memory of ``x``, whose own strides are ``lies``."""
+    if (
+        not offset
+        and len(size) == x.ndim
+        and all(
+            as_expr(n) is as_expr(m) and (const_int(as_expr(n)) == 1 or as_expr(a) is as_expr(b))
+            for n, m, a, b in zip(size, x.shape, stride, lies, strict=True)
+        )
+    ):
+        return x
+    sizes, steps = ([known(n, "a stride") for n in ns] for ns in (size, stride))
+    own, strides = ([known(n, "memory") for n in ns] for ns in (x.shape, lies))
+    order = sorted((d for d in range(x.ndim) if own[d] != 1), key=lambda d: -strides[d])
+    count = 1
+    for d in reversed(order):
+        needs(strides[d] == count, "places in memory with gaps")
+        count *= own[d]
+    first = offset or 0
+    last = first + sum((n - 1) * st for n, st in zip(sizes, steps, strict=True))
+    needs(0 in sizes or (min(steps, default=0) >= 0 and last < count), "places outside a tensor's memory")
+
+    def element(*i: Any) -> Any:
+        place: Any = te.const(first, "int64")
+        for a, st in zip(i, steps, strict=True):
+            place = place + a * st
+        at: list[Any] = [0] * x.ndim
+        for k, d in enumerate(order):
+            here = te.floordiv(place, strides[d])
+            at[d] = here if k == 0 else te.floormod(here, own[d])
+        return x(*at)
+
+    found: Any = te.compute(sizes, element, name="as_strided")
+    return found
+
+
 @aten("cat")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """A tensor of shape (0,) counts nothing, as torch has it of old."""

@@ -21,17 +21,19 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Operator:
-    """``name``: torch's, with the overload; ``fn``: its te; ``whole``: it makes operators of the graph."""
+    """``name``: torch's, with the overload; ``fn``: its te; ``whole``: it makes operators of the graph;
+    ``strided``: it also takes the strides of its first tensor in torch's memory, as ``lies``."""
 
     name: str
     fn: Function
     whole: bool = False
+    strided: bool = False
 
 
 OPERATORS: dict[str, Operator] = {}
 
 
-def aten(*names: str, whole: bool = False) -> Callable[[Function], Function]:
+def aten(*names: str, whole: bool = False, strided: bool = False) -> Callable[[Function], Function]:
     """Register a function of te tensors as these operators; ``add.Tensor`` is ``aten.add.Tensor``, and those
     of torch's ``prims`` say so."""
 
@@ -39,7 +41,7 @@ def aten(*names: str, whole: bool = False) -> Callable[[Function], Function]:
         for name in names:
             full = name if "." in name else f"{name}.default"
             full = full if full.startswith("prims.") else f"aten.{full}"
-            OPERATORS[full] = Operator(full, fn, whole)
+            OPERATORS[full] = Operator(full, fn, whole, strided)
         return fn
 
     return add

@@ -113,3 +113,58 @@ def test_a_pyramid_of_open_height_is_one_region():
             x = torch.randn(n, 3, h, h + 5)
             torch.testing.assert_close(f(x), model(x))
     assert all_taken() and sum(len(g.regions) for g in tlt.graphs()) == len(tlt.graphs())
+
+
+def test_a_pooled_image_of_channels_last_stays_in_one_region():
+    model = torch.nn.Sequential(
+        torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Conv2d(8, 4, 1)
+    )
+    model = model.eval().to(memory_format=torch.channels_last)
+    f = torch.compile(model, backend="tensorlang")
+    with torch.no_grad():
+        for n in (2, 3, 5):  # the second of another size is compiled for an open batch
+            x = torch.randn(n, 3, 7, 6).to(memory_format=torch.channels_last)
+            found, wanted = f(x), model(x)
+            torch.testing.assert_close(found, wanted)
+            assert found.is_contiguous(memory_format=torch.channels_last)
+    assert all_taken() and sum(len(g.regions) for g in tlt.graphs()) == len(tlt.graphs())
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [((3, 4), (4, 1), 0), ((4, 3), (1, 4), 0), ((2, 5), (3, 1), 2), ((2, 2, 3), (0, 5, 2), 1), ((), (), 7)],
+)
+def test_places_in_memory(size, stride, offset):
+    def f(x):
+        y = (x + 1).t() * 2  # lies column by column
+        return torch.as_strided(y, size, stride, offset) + 1
+
+    x = torch.randn(4, 3)
+    torch.testing.assert_close(torch.compile(f, backend="tensorlang")(x), f(x))
+    assert all_taken()
+
+
+def test_places_in_the_memory_of_others_are_left_to_torch():
+    def f(x):
+        return torch.as_strided(x, (2, 2), (1, 2), 1) + torch.as_strided(x[1:], (2, 2), (1, 2), 3)
+
+    base = torch.randn(20)
+    compiled = torch.compile(f, backend="tensorlang")
+    for x in (base[:12], base[5:17]):  # the second begins elsewhere
+        torch.testing.assert_close(compiled(x), f(x))
+
+
+def test_a_copy_takes_shape_and_type_of_what_it_is_written_to():
+    def f(x, y):
+        z = torch.zeros(3, 4, dtype=torch.int32)
+        z.copy_(y)
+        x = x + 0
+        x[1:3] = y[:2]
+        return x, z
+
+    x, y = torch.randn(3, 4), torch.randn(4) * 5
+    for a, b in zip(
+        torch.compile(f, backend="tensorlang")(x, y[:4].expand(3, 4)), f(x, y[:4].expand(3, 4)), strict=True
+    ):
+        assert torch.equal(a, b) and a.dtype == b.dtype
+    assert all_taken()
