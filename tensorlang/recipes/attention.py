@@ -10,9 +10,10 @@ results over values as they lie. Uses public primitives only.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..analysis import constant, cost_of, phases_of, typical
+from ..analysis import Cost, constant, cost_of, phases_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -131,11 +132,45 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
     if causal:
         high = high_out = max(d for d in DIVISORS if d <= min(high, high_out))
         block = max(d for d in DIVISORS if d % high == 0 and d <= max(high, most_rows))
+    elif of_heads:
+        block = 1
+    elif along or rows is None:
+        block = high_out * max(1, most_rows // high_out)
     else:
-        block = 1 if of_heads else high_out * max(1, most_rows // high_out)
+        sides = [(wide // lanes, (depth or 64) * -(-typical(keys, 512) // wide))]
+        vectors = wide_out if (head or 0) >= wide_out * lanes else _held(head or lanes, lanes)
+        sides.append((vectors, typical(keys, 512) * -(-(head or 64) // (wide_out * lanes))))
+        block, (high, high_out) = _blocks(rows, most_rows, sides, registers, cost_of(target))
     heads = math.prod(typical(a.extent, 8) for a in batch) // group if batch else 0
     tiles = high, wide, high_out, wide_out * lanes, block
     return _Plan(heads, group, of_heads, causal, along, lanes_of(depth, lanes), *tiles)
+
+
+def _held(columns: int, lanes: int) -> int:
+    """Registers of so many sums: 40 are two of 16 and one of 8."""
+    return columns // lanes + (columns % lanes).bit_count()
+
+
+def _blocks(
+    rows: int, most: int, sides: Sequence[tuple[int, int]], registers: int, table: Cost
+) -> tuple[int, list[int]]:
+    """Rows of a block, and of the tile of each of both products, with the least time for so many rows. Tiles
+    divide the block: what is left of one is code of its own that tests each row. ``sides`` are the vectors of
+    a tile and how often its body is executed."""
+    best: tuple[float, int, list[int]] | None = None
+    for block in range(1, min(rows, max(most, 1)) + 1):
+        time, tiles = 0.0, []
+        for vectors, times in sides:
+            fit = max(1, (registers - 1 - vectors) // vectors)
+            choices = [h for h in range(1, min(fit, block) + 1) if block % h == 0]
+            high = min(choices, key=lambda h: block // h * table.tile(h, vectors))
+            # the rest of all rows is as good as a block
+            time += times * -(-rows // block) * (block // high) * table.tile(high, vectors)
+            tiles.append(high)
+        if best is None or (time, -block) < best[:2]:
+            best = time, -block, tiles
+    assert best is not None
+    return -best[1], best[2]
 
 
 def _result(out: Stage, plan: _Plan, target: Target) -> tuple[IterVar, IterVar, IterVar]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -77,3 +78,15 @@ def test_heads_that_share_keys_share_their_panels() -> None:
     assert "0..4  parallel" in tree  # 2 × 2 heads of keys, then the 4 that share each
     assert tree.index("parallel") < tree.index("storage K.global") < tree.index("b1.inner")
     assert "V.global" not in tree  # rows of values are vectors as they are
+
+
+@pytest.mark.parametrize(("queries", "keys", "size"), [(1024, 77, 40), (192, 77, 64), (197, 197, 64)])
+def test_tiles_divide_a_block_of_rows(queries: int, keys: int, size: int) -> None:
+    """A block of 63 rows was cut into tiles of 29, 29 and 5, of which the last tested each of its rows."""
+    q, k = te.placeholder((1, 4, queries, size), name="q"), te.placeholder((1, 4, keys, size), name="k")
+    s = default_schedule(ops.scaled_dot_product_attention(q, k, k), AVX512)
+    lines = str(s.tree()).splitlines()
+    rows = [int(line.split("0..")[1].split()[0]) for line in lines if re.search(r"\.i( |\.).*unrolled", line)]
+    exps = next(line for line in lines if "storage attention.exp" in line)
+    block = int(exps.split("[")[1].split("]")[0].split(",")[-2])
+    assert len(rows) == 4 and all(block % r == 0 for r in rows), (block, rows)
