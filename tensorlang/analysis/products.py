@@ -128,7 +128,7 @@ def phases_of(op: ComputeOp) -> dict[IterVar, int]:
     axes with their strides. Empty for any other compute, and where an axis is divided by two numbers."""
     found: dict[IterVar, int] = {}
     by_var = {a.var: a for a in op.axis}
-    for tensor, at in _factors(op):
+    for tensor, at in _factors(op, conditional=True):
         if len(at) != len(op.axis) or tensor.dtype != op.body[0].dtype:
             continue
         for i in at:
@@ -206,12 +206,12 @@ def _with_data(
     )
 
 
-def _factors(op: ComputeOp) -> tuple[tuple[Tensor, tuple[Expr, ...]], ...]:
-    """The two reads of a plain sum; none for any other compute."""
+def _factors(op: ComputeOp, conditional: bool = False) -> tuple[tuple[Tensor, tuple[Expr, ...]], ...]:
+    """The two reads of a plain sum, or of one that leaves some out; none for any other compute."""
     if (
         reducer_kind(op) != "add"
         or len(op.body) != 1
-        or op.body[0].condition is not None
+        or (op.body[0].condition is not None and not conditional)
         or op.body[0].init is not None
     ):
         return ()

@@ -10,11 +10,12 @@ tag, ``.bias``, ``.cast``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 from .. import te
-from ..core.dtype import DType
+from ..core.dtype import INT32, DType
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, const_int
@@ -25,6 +26,8 @@ from .matmul import accumulator, biased, rounded
 from .window import SPATIAL, Padding, Sizes, Window, axis_names, image, layout_of, padded, sizes, taps, window
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
+
+FEW_TAPS = 9  # of a phase
 
 
 def conv_transpose1d(
@@ -145,6 +148,14 @@ class _Phases:
         """Whether the kernel needs no zeros: none between its taps, none behind."""
         return self.stride == 1 or (self.dilation == 1 and self.kernel % self.stride == 0)
 
+    def held(self, tap: Any) -> list[Expr]:
+        """Under what conditions the kernel has that tap, zeros counted."""
+        if self.as_is:
+            return []
+        inside = make.lt(make.as_expr(tap), make.const(self.kernel, INT32))
+        apart = make.eq(make.floormod(make.as_expr(tap), self.dilation), 0)
+        return [inside, apart] if self.dilation > 1 else [inside]
+
     def read(self, y: Any, t: Any) -> Expr:
         """Where in the padded input."""
         return make.add(
@@ -225,7 +236,9 @@ def _transposed(
             )
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
     source = padded(f"{op}.pad", data, lay.spatial, [p.before for p in dims], [p.after for p in dims], 0)
-    spread = _spread(f"{op}.weight", weight, dims)
+    # few taps are written out, and those that a phase lacks are left out; more read zeros
+    few = math.prod(p.taps for p in dims) <= FEW_TAPS
+    spread = weight if few else _spread(f"{op}.weight", weight, dims)
     outputs, each = weight.shape[1], make.floordiv(data.shape[1], groups)
     rc, ry = te.reduce_axis((0, each), "rc"), taps([make.as_expr(p.taps) for p in dims])
 
@@ -233,12 +246,13 @@ def _transposed(
         channel = rc if groups == 1 else rc + make.mul(make.floordiv(make.as_expr(o), outputs), each)
         own = o if groups == 1 else make.floormod(make.as_expr(o), outputs)
         x = source(b, channel, *[p.read(y, t) for p, y, t in zip(dims, place, ry, strict=True)])
-        f = spread(
-            channel,
-            own,
-            *[p.tap(y, t) if p.stride > 1 else t for p, y, t in zip(dims, place, ry, strict=True)],
-        )
-        return te.sum(te.cast(inside, x) * te.cast(inside, f), axis=[rc, *ry])
+        tap = [p.tap(y, t) if p.stride > 1 else t for p, y, t in zip(dims, place, ry, strict=True)]
+        held = [c for p, t in zip(dims, tap, strict=True) for c in p.held(t)] if few else []
+        if few:
+            tap = [make.floordiv(t, p.dilation) if not p.as_is else t for p, t in zip(dims, tap, strict=True)]
+        f = spread(channel, own, *tap)
+        where = te.all(*held) if held else None
+        return te.sum(te.cast(inside, x) * te.cast(inside, f), axis=[rc, *ry], where=where)
 
     total = te.compute(
         (data.shape[0], make.mul(outputs, groups), *[p.output for p in dims]),
@@ -260,15 +274,8 @@ def _spread(name: str, weight: Tensor, dims: Sequence[_Phases]) -> Tensor:
     )
 
     def element(i: Any, o: Any, *taps: Any) -> Expr:
-        held, place = [], []
-        for p, t, k in zip(dims, taps, weight.shape[2:], strict=True):
-            if p.as_is:
-                place.append(t)
-                continue
-            held.append(t < make.add(make.mul(make.sub(k, 1), p.dilation), 1))
-            if p.dilation > 1:
-                held.append(make.eq(make.floormod(t, p.dilation), 0))
-            place.append(make.floordiv(t, p.dilation))
+        held = [c for p, t in zip(dims, taps, strict=True) for c in p.held(t)]
+        place = [t if p.as_is else make.floordiv(t, p.dilation) for p, t in zip(dims, taps, strict=True)]
         return te.if_then_else(te.all(*held), weight(i, o, *place), te.const(0, weight.dtype))
 
     return te.compute(shape, lambda *i: element(*i), name=name, tag=tags.PAD)  # type: ignore[no-any-return]

@@ -86,6 +86,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     own = list(inside.op.axis)
     inside.reorder(*inside.op.reduce_axis, *own)
     inside.vectorize(own[-1])
+    if inside.op.body[0].condition is not None:  # which taps a phase has is known where they are written out
+        for tap in inside.op.reduce_axis[1:]:
+            inside.unroll(tap)
     at = 0
     for d, stride in enumerate(strides):
         if stride not in (None, 1) or d == row:
