@@ -2,7 +2,8 @@
 no other operator.
 
 A transform is a product with a matrix of cosines and sines, which is made from one table of a period: n² work
-for n elements. Complex numbers are pairs in the last dimension.
+for n elements. One of a known length a b is made in two steps, of n (a + b) work. Complex numbers are pairs
+in the last dimension.
 """
 
 from __future__ import annotations
@@ -76,6 +77,9 @@ def _transform(
     onesided: bool,
 ) -> Tensor:
     """The transform of the elements ``x(*i)`` of that shape along dimension ``d``."""
+    two = _two_steps(length)
+    if two is not None and not (inverse and onesided):
+        return _in_two_steps(op, shape, d, x, two, inverse, onesided)
     parts = const_int(shape[-1])
     half = make.add(make.floordiv(length, 2), 1)
     real_result = inverse and onesided
@@ -126,6 +130,101 @@ def _transform(
         return te.cast(kind, e / scale if inverse else e)
 
     return inputs.stage(op, tags.INJECTIVE, [*outer, 1 if real_result else 2], result)
+
+
+def _two_steps(length: Expr) -> tuple[int, int] | None:
+    """The factors of a length with the least sum, where two steps are less than half of the work."""
+    n = const_int(length)
+    small = max((b for b in range(1, math.isqrt(n) + 1) if n % b == 0), default=1) if n else 1
+    return (n // small, small) if n and 2 * (n // small + small) <= n else None
+
+
+def _in_two_steps(
+    op: str,
+    shape: Sequence[Expr],
+    d: int,
+    x: Callable[..., Expr],
+    factors: tuple[int, int],
+    inverse: bool,
+    onesided: bool,
+) -> Tensor:
+    """The transform of a length ``a b`` (Cooley and Tukey 1965): of every b-th element a transform of a,
+    turned by an angle for each, and of those with the same number a transform of b."""
+    a, b = factors
+    n, parts, given = a * b, const_int(shape[-1]), shape[d]
+    kind = x(*[0] * len(shape)).dtype
+    inside = inputs.wide(kind)
+    before, after = shape[:d], shape[d + 1 : -1]
+
+    def tables(what: str, rows: int, columns: int, length: int) -> list[Tensor]:
+        size = make.as_expr(length)
+        return [
+            _table(f"{op}.{what}.{name}", f, make.as_expr(rows), make.as_expr(columns), size, inside)
+            for name, f in (("cos", te.cos), ("sin", te.sin))
+        ]
+
+    def turned(re: Expr, im: Expr | None, c: Expr, s: Expr, part: int) -> Expr:
+        """A part of a complex number, turned by an angle; backwards unless ``inverse``."""
+        if part:
+            e = re * s if inverse else make.neg(re * s)
+            return e if im is None else e + im * c
+        return re * c if im is None else re * c - im * s if inverse else re * c + im * s
+
+    def element(at: Sequence[Any], t: Any, rest: Sequence[Any], part: int) -> Expr:
+        e = te.cast(inside, x(*at, t, *rest, part))
+        return e if inputs.at_most(n, given) else te.if_then_else(t < given, e, make.const(0.0, inside))
+
+    def split(i: Sequence[Any]) -> tuple[Sequence[Any], Any, Any, Sequence[Any]]:
+        return i[:d], i[d], i[d + 1], i[d + 2 :]
+
+    cos, sin = tables("first", a, a, a)
+
+    def first(part: int) -> Callable[..., Expr]:
+        t = te.reduce_axis((0, a), "t")
+
+        def body(*i: Any) -> Expr:
+            at, low, k, rest = split(i)
+            re = element(at, t * b + low, rest, 0)
+            im = element(at, t * b + low, rest, 1) if parts == 2 else None
+            return te.sum(turned(re, im, cos(t, k), sin(t, k), part), axis=t)
+
+        return body
+
+    inner: list[ExprLike] = [*before, b, a, *after]
+    names = ("real", "imaginary")
+    once = [inputs.stage(f"{op}.first.{names[p]}", tags.REDUCE, inner, first(p)) for p in (0, 1)]
+    between = tables("angle", b, a, n)
+
+    def angle(part: int) -> Callable[..., Expr]:
+        def body(*i: Any) -> Expr:
+            _, low, k, _ = split(i)
+            return turned(once[0](*i), once[1](*i), between[0](low, k), between[1](low, k), part)
+
+        return body
+
+    seen = [inputs.stage(f"{op}.angle.{names[p]}", tags.LINES, inner, angle(p)) for p in (0, 1)]
+    cos_b, sin_b = tables("second", b, b, b)
+
+    def second(part: int) -> Callable[..., Expr]:
+        t = te.reduce_axis((0, b), "t")
+
+        def body(*i: Any) -> Expr:
+            at, k, low, rest = split(i)
+            re, im = (v(*at, t, low, *rest) for v in seen)
+            return te.sum(turned(re, im, cos_b(t, k), sin_b(t, k), part), axis=t)
+
+        return body
+
+    both = [inputs.stage(f"{op}.second.{names[p]}", tags.REDUCE, inner, second(p)) for p in (0, 1)]
+    size = n // 2 + 1 if onesided and not inverse else n
+    scale = make.const(float(n), inside)
+
+    def result(*i: Any) -> Expr:
+        place = (*i[:d], i[d] // a, i[d] % a, *i[d + 1 : -1])
+        e = te.if_then_else(make.eq(i[-1], 0), both[0](*place), both[1](*place))
+        return te.cast(kind, e / scale if inverse else e)
+
+    return inputs.stage(op, tags.INJECTIVE, [*before, make.as_expr(size), *after, 2], result)
 
 
 def _table(

@@ -56,6 +56,31 @@ def test_real_numbers_and_symbolic_lengths():
         np.testing.assert_allclose(joined(small), want, rtol=2e-3, atol=4e-3)
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize(("given", "length"), [(60, 60), (50, 64), (70, 64), (77, 77), (256, 256)])
+def test_known_lengths_are_made_in_two_steps(given, length, parts):
+    a = sample((2, given, 3, parts), "float64")
+    x = te.placeholder(a.shape, "float64", name="x")
+    on, back, half = compiled(
+        [ops.dft(x, length, 1), ops.dft(x, length, 1, inverse=True), ops.dft(x, length, 1, onesided=True)],
+        {x: a},
+    )
+    z = joined(a) if parts == 2 else a[..., 0]
+    for got, want in (
+        (on, np.fft.fft(z, length, 1)),
+        (back, np.fft.ifft(z, length, 1)),
+        (half, np.fft.fft(z, length, 1)[:, : length // 2 + 1]),
+    ):
+        np.testing.assert_allclose(joined(got), want, rtol=1e-12, atol=2e-12 * length)
+
+
+def test_the_work_of_two_steps_is_not_the_square():
+    x = te.placeholder((3, 256, 2), name="x")
+    text = tl.compile([x, ops.dft(x)], "llvm -mcpu=skylake-avx512 -num-cores=1").get_source("ir")
+    loops = [line for line in text.splitlines() if "for t" in line]
+    assert loops and all("range(0, 16)" in line for line in loops), loops
+
+
 @pytest.mark.parametrize("onesided", [True, False])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_frames(weighted, onesided):
