@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .boundary import shown
-from .codegen import STACK_LIMIT, compile_ll, emit, emit_export, kernel_signature
+from .codegen import MOST_ROWS, STACK_LIMIT, compile_ll, emit, emit_export, kernel_signature
 from .core.names import identifier
 from .core.text import type_of
 from .errors import CallError, LowerError
@@ -483,7 +483,7 @@ def unbound(
         func = lower_state(
             state, [*given, *(t for p in packings for t in p.tensors)], identifier(name), [], {}
         )
-        func = with_workspaces(_passed(func, False, ()), STACK_LIMIT)
+        func = with_workspaces(_passed(func, False, ()), STACK_LIMIT, min(where.num_cores, MOST_ROWS))
         code = compile_ll(emit(func, where, math), where, program=lambda: str(func))
         packers = tuple(_packer(p, constants) for p in packings)
     places = tuple(next(i for i, d in enumerate(dims) if d is v) for v in _slots(func))

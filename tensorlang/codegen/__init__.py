@@ -5,9 +5,11 @@ from .llvm.compile import CompiledCode, compile_ll
 from .llvm.export import emit_export
 from .llvm.function import emit, kernel_signature
 from .llvm.located import Instruction, Located, located
+from .llvm.rows import MOST_ROWS
 from .llvm.statement import STACK_LIMIT
 
 __all__ = [
+    "MOST_ROWS",
     "STACK_LIMIT",
     "CompiledCode",
     "Instruction",

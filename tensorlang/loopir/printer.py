@@ -170,7 +170,8 @@ class _Writer:
             add((depth, f"{access_text(s.buffer, s.indices, self.names)} = {self.text(s.value, 1)}{mask}", s))
         elif isinstance(s, Alloc):
             name = self.names.buffer(s.buffer)
-            add((depth, f"{name}: {self.buffer_type(s.buffer)} {s.buffer.scope}", s))
+            within = "" if s.within is None else f" in {self.names.buffer(s.within)}"
+            add((depth, f"{name}: {self.buffer_type(s.buffer)} {s.buffer.scope}{within}", s))
             yield self.write(s.body, depth, last)
             if not last:
                 add((depth, f"del {name}", None))

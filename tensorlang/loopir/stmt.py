@@ -287,17 +287,21 @@ class Store(Stmt):
 
 
 class Alloc(Stmt):
-    __slots__ = ("body", "buffer")
+    """``within`` is a parameter that has the memory, where a caller gives it: rows of bytes enough, one for
+    each thread that may be here at a time. A thread that finds no row free has memory of its own."""
 
-    def __init__(self, buffer: Buffer, body: Stmt) -> None:
+    __slots__ = ("body", "buffer", "within")
+
+    def __init__(self, buffer: Buffer, body: Stmt, within: Buffer | None = None) -> None:
         self.buffer = buffer
         self.body = body
+        self.within = within
 
     def parts(self) -> tuple[Stmt, ...]:
         return (self.body,)
 
     def with_parts(self, *parts: Stmt) -> Stmt:
-        return Alloc(self.buffer, parts[0])
+        return Alloc(self.buffer, parts[0], self.within)
 
 
 class Let(Stmt):

@@ -379,6 +379,8 @@ class _Verifier:
         elif isinstance(s, Alloc):
             if s.buffer.scope not in SCOPES:
                 self.fail(f"{s.buffer.name} is allocated in the scope {s.buffer.scope}")
+            if s.within is not None:
+                self.reachable(s.within)
             self.enter(s.buffer)
             yield self.visit(s.body)
             del self.buffers[s.buffer]

@@ -212,7 +212,8 @@ def emit(
         yield emitted(em, s)
         return
     name = name_within(em, "nest")
-    inner, body = inner_function(em, name, buffers, names, writes)
+    row = ("i64 %row", f"i64 {em.row}") if em.row is not None else ()
+    inner, body = inner_function(em, name, buffers, names, writes, *row[:1], row="%row" if row else None)
     body.streamed = em.streamed
     yield emitted(body, s)
     body.block.end = "  ret i32 0"
@@ -222,6 +223,7 @@ def emit(
     passed = [f"ptr {em.storage[b].pointer}" for b in buffers] + [
         f"{variable_type(em, v)} {em.vars[v]}" for v in names
     ]
+    passed += row[1:]
     status = em.ins(f"call i32 @{name}({', '.join(passed)})")
     if body.may_fail:
         here = em.block

@@ -107,6 +107,8 @@ class Emitter:
         self.live: list[Live] = []  # run-time allocations, to be freed on failure
         self.status: str | None = None  # where what the function fails with waits meanwhile
         self.may_fail = False
+        # the number of this thread's row of a workspace, below 0 for none; None where one thread runs
+        self.row: str | None = None
         self._by_buffer: dict[Buffer, list[tuple[dict[Any, str], Any]]] = {}
         self._homes: dict[Expr, int] = {}
         self._located = module.located(function)

@@ -24,6 +24,7 @@ from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, p
 from . import streaming, types
 from .emitter import Emitter, Storage
 from .index import interval
+from .rows import MOST_ROWS, NONE, claimed, given_back, rows_of
 from .text import Block, Function
 from .work_estimate import ENDLESS, estimate
 
@@ -70,6 +71,8 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
         elif type(node) is Alloc:
             use_buffer(node.buffer)
             made.add(node.buffer)
+            if node.within is not None:
+                use_buffer(node.within)
         elif type(node) is For or type(node) is Let:
             made.add(node.var)
     return [b for b in buffers if b not in made], [v for v in names if id(v) not in {id(m) for m in made}]
@@ -135,13 +138,15 @@ def inner_function(
     names: Sequence[Var],
     writes: frozenset[Buffer],
     *more: str,
+    row: str | None = None,
 ) -> tuple[Function, Emitter]:
     """A function of the kernel's own that gets what it uses of its surroundings as typed arguments, and
-    ``more``; with its emitter."""
+    ``more``; with its emitter. ``row`` is what it knows its thread's rows of workspaces by."""
     arguments = [pointer_argument(b, f"%b{i}", b not in writes) for i, b in enumerate(buffers)]
     arguments += [f"{variable_type(em, v)} %s{i}" for i, v in enumerate(names)]
     inner = Function(f"define internal i32 @{name}({', '.join([*arguments, *more])}) #0")
     body = Emitter(em.module, inner, em.math)
+    body.row = row
     for i, b in enumerate(buffers):
         body.storage[b] = Storage(f"%b{i}", 0)
     for i, v in enumerate(names):
@@ -167,10 +172,15 @@ def emit(
     passes = len(fields)
     if cut is not None:
         fields += ["i64", "i64", "i64"]  # first iteration, iterations, pieces
+    # one parallel loop in another runs where it stands, in the thread that has come to it
+    rows = rows_of(s.body) if em.row is None else 0
+    if rows:
+        fields.append("i64")  # a bit for each row that a thread has
     struct = "{ " + ", ".join(fields) + " }"
 
     # The inner function: the loop over typed arguments.
-    inner, body = inner_function(em, f"{name}.body", buffers, names, writes, _RANGE)
+    more, row = ((_RANGE, "i64 %row"), "%row") if rows else ((_RANGE,), NONE)
+    inner, body = inner_function(em, f"{name}.body", buffers, names, writes, *more, row=row)
     first, count = interval(em, s.begin), interval(em, s.extent)
     hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
     body.streamed = em.streamed
@@ -183,14 +193,20 @@ def emit(
     thunk = Function(f"define internal void @{name}(ptr %ctx, i64 %begin, i64 %end) #0")
     glue = Emitter(em.module, thunk, em.math)
     passed = []
-    for i, field in enumerate(fields[1:], 1):
+    for i, field in enumerate(fields[1 : len(fields) - bool(rows)], 1):
         address = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {i}")
         passed.append(f"{field} {glue.ins(f'load {field}, ptr {address}')}")
     iterations = (
         _RANGE if cut is None else _iterations(glue, *(text.split()[1] for text in passed[passes - 1 :]))
     )
-    operands = ", ".join([*passed[: passes - 1], iterations])
-    status = glue.ins(f"call i32 @{name}.body({operands})")
+    operands = [*passed[: passes - 1], iterations]
+    if rows:
+        taken = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {len(fields) - 1}")
+        found = claimed(glue, taken)
+        operands.append(f"i64 {found}")
+    status = glue.ins(f"call i32 @{name}.body({', '.join(operands)})")
+    if rows:
+        given_back(glue, taken, found)
     if body.may_fail:
         bad, done = thunk.block("bad"), thunk.block("done")
         glue.block.end = (
@@ -213,6 +229,8 @@ def emit(
     if cut is not None:
         divisor = cut if isinstance(cut, int) else em.call("i64", "llvm.smax.i64", ("i64", cut), ("i64", "1"))
         values += [f"i64 {begin}", f"i64 {em.index(s.extent)}", f"i64 {divisor}"]
+    if rows:
+        values.append(f"i64 {-1 << rows if rows < MOST_ROWS else 0}")
     for i, text in enumerate(values, 1):
         em.do(f"store {text}, ptr {em.ins(f'getelementptr {struct}, ptr {context}, i32 0, i32 {i}')}")
     pool = em.module.declare("tensorlang_parallel", "void", "ptr, ptr, i64, i64")

@@ -32,7 +32,7 @@ from ...loopir.stmt import (
     preorder,
     rebuilt,
 )
-from . import apart, bounds_report, extern, memory, pairs, parallel, streaming, transposed, types
+from . import apart, bounds_report, extern, memory, pairs, parallel, rows, streaming, transposed, types
 from .emitter import Emitter, Live, Storage
 from .index import interval
 from .text import Block
@@ -61,7 +61,8 @@ def emitted(em: Emitter, s: Stmt) -> Steps[None]:
 def written(s: Stmt) -> frozenset[Buffer]:
     """The buffers that a statement writes."""
     stored = [n.buffer for n in preorder(s) if type(n) is Store]
-    return frozenset([*stored, *(b for n in preorder(s) if type(n) is Extern for b in n.outputs)])
+    lent = [n.within for n in preorder(s) if type(n) is Alloc and n.within is not None]
+    return frozenset([*stored, *lent, *(b for n in preorder(s) if type(n) is Extern for b in n.outputs)])
 
 
 @rules.on(Seq)
@@ -262,7 +263,7 @@ def _of_every_iteration(em: Emitter, s: Stmt, changing: set[Var]) -> Steps[tuple
     """The buffers of the heap that each iteration of a loop allocates anew, in a size in which none of the
     variables ``changing`` occurs, and the body without them: a block for all iterations saves 0.1 µs each. A
     loop of threads in the body keeps its own, one for each thread."""
-    if isinstance(s, Alloc) and _on_heap_in_one_size(em, s.buffer, changing):
+    if isinstance(s, Alloc) and s.within is None and _on_heap_in_one_size(em, s.buffer, changing):
         found, rest = yield _of_every_iteration(em, s.body, changing)
         return {s.buffer: None, **found}, rest
     if isinstance(s, Let):
@@ -301,7 +302,26 @@ def size_in_elements(b: Buffer) -> Expr:
 
 @rules.on(Alloc)
 def _alloc(em: Emitter, s: Alloc) -> Steps[None]:
-    yield _allocated(em, s.buffer, emitted(em, s.body))
+    inside = emitted(em, s.body)
+    yield _allocated(em, s.buffer, inside) if s.within is None else _lent(em, s.buffer, s.within, inside)
+
+
+def _lent(em: Emitter, b: Buffer, space: Buffer, inside: Steps[None]) -> Steps[None]:
+    """What ``inside`` emits, with ``b`` in this thread's row of ``space``."""
+    em.forget(b)
+    pointer = em.storage[space].pointer
+    if em.row is None:
+        em.storage[b] = Storage(pointer, em.depth)
+        yield inside
+        return
+    size = em.ins(f"mul i64 {em.index(space.shape[1])}, {b.dtype.bytes}")
+    memory, own = rows.row_or_memory(em, pointer, size)
+    _checked(em, memory)
+    em.storage[b] = Storage(memory, em.depth)
+    em.live.append(Live(own))
+    yield inside
+    em.live.pop()
+    _free(em, own)
 
 
 def _on_stack(em: Emitter, b: Buffer) -> int | None:
@@ -332,17 +352,22 @@ def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:
     if lowest is None or lowest < 0:  # a box that symbolic sizes leave empty may have a negative extent
         size_text = em.call("i64", "llvm.smax.i64", ("i64", size_text), ("i64", "0"))
     memory_block = em.call("ptr", "tensorlang_alloc", ("i64", size_text))
-    missing = em.ins(f"icmp eq ptr {memory_block}, null")
-    here = em.block
-    failed, go_on = em.function.block("nomemory"), em.function.block("allocated")
-    here.end = f"  br i1 {missing}, label %{failed.label}, label %{go_on.label}"
-    leave(em, failed, "1")
-    em.scopes[-1].block = go_on
+    _checked(em, memory_block)
     em.storage[b] = Storage(memory_block, em.depth)
     em.live.append(Live(memory_block))
     yield inside
     em.live.pop()
     _free(em, memory_block)
+
+
+def _checked(em: Emitter, block: str) -> None:
+    """Go on where there is memory, else leave."""
+    missing = em.ins(f"icmp eq ptr {block}, null")
+    here = em.block
+    failed, go_on = em.function.block("nomemory"), em.function.block("allocated")
+    here.end = f"  br i1 {missing}, label %{failed.label}, label %{go_on.label}"
+    leave(em, failed, "1")
+    em.scopes[-1].block = go_on
 
 
 def _free(em: Emitter, block: str) -> None:
