@@ -185,4 +185,4 @@ def median_interval(times: Sequence[float]) -> tuple[float, float]:
 answer(Record, "Record", {})
 # its other methods are not guarded: readers of files tell lines of others by plain exceptions
 guard(Record, ("__init__",), "autosched.Record", tl.TensorLangError)
-show(Record, text="autosched.reporting.objects:record")
+show(Record, text="autosched.reporting.objects:record", page="autosched.reporting.objects:record_page")

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tensorlang.display import bars, box, code, details, table
+from tensorlang.display import bars, box, code, details, strip, table
+from tensorlang.errors import TensorLangError
 
 from ..records import best_of
 from .units import counted, seconds_text
@@ -15,6 +16,17 @@ from .units import counted, seconds_text
 def record(r: Any) -> str:
     outcome = seconds_text(r.cost) if r.ok else r.status
     return f"<record of {r.name or r.task}: {outcome}>"
+
+
+def record_page(r: Any) -> str:
+    """The outcome with every sample, and the schedule that was measured."""
+    line = strip(r.times, r.cost, f"{len(r.times)} samples, the long tick is the median") if r.ok else ""
+    rows = [("task", r.name or r.task), ("target", r.target), *([("why", r.error)] if r.error else [])]
+    try:
+        steps = details("the schedule", code(r.trace().to_python(numbers=True)))
+    except TensorLangError:  # steps of another release
+        steps = ""
+    return box(record(r).strip("<>"), line, table(rows), steps)
 
 
 def log(records: Any) -> str:

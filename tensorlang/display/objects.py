@@ -81,6 +81,20 @@ def profile(p: Any) -> str:
     return box(f"one run {seconds_text(p.seconds)}, of {p.runs} runs", bars(rows))
 
 
+def engine_profile(p: Any) -> str:
+    """A bar for each kernel, the slowest first."""
+    whole = p.seconds or 1.0
+    rows = [
+        (
+            r.operators,
+            r.seconds / whole,
+            f"{seconds_text(r.seconds)}, makes {r.makes}, {r.bandwidth:.1f} GB/s",
+        )
+        for r in sorted(p.rows, key=lambda r: -r.seconds)
+    ]
+    return box(f"one run {seconds_text(p.seconds)}, medians of {p.runs} runs", bars(rows))
+
+
 def times(t: Any) -> str:
     """A bar for each stage of compilation."""
     total = sum(t.seconds.values()) or 1.0

@@ -212,6 +212,12 @@ class Graph(Program):
     def __str__(self) -> str:
         return self._in_own_names(super().__str__())
 
+    def __repr__(self) -> str:
+        inputs, count = ", ".join(map(str, self.inputs)), len(self.nodes)
+        end = f"{', '.join(self.output_names)}: {count} operator{'' if count == 1 else 's'}"
+        text = f"<graph {self.name}({inputs}) → {end}>"
+        return self._in_own_names(text)
+
     def _in_own_names(self, text: str) -> str:
         """A text with the names that users gave to sizes."""
         names = {d.name: new for d, new in self.renames.items() if d.name != new}

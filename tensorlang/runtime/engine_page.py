@@ -28,7 +28,7 @@ body.tl{font:14px/1.5 system-ui,sans-serif;max-width:72em;margin:auto;padding:1e
 .tl .bar{background:var(--hot);height:.7em;min-width:1px}
 .tl pre{background:var(--box);padding:.8em;overflow:auto;max-height:30em}
 .tl .wide{overflow:auto;max-height:44em;border:1px solid var(--edge)}
-.tl .live{stroke:var(--bg);stroke-width:.5}
+.tl>svg{max-width:100%;height:auto}.tl .live{stroke:var(--bg);stroke-width:.5}
 """.replace("\n", "")
 
 

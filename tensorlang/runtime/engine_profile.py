@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.dtype import dtype
 from ..core.text import columns, cut
+from ..entries import show
 from .program import Host
 from .steps import Arrays, Run
 from .timing import seconds_text
@@ -41,7 +42,7 @@ class Row:
         return self.bytes / self.seconds / 1e9 if self.seconds else 0.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EngineProfile:
     """The rows in the order in which they run; ``seconds`` is their sum, each the median of ``runs`` runs.
     Prints as a table, the slowest first."""
@@ -67,6 +68,9 @@ class EngineProfile:
 
     def _share(self, seconds: float) -> str:
         return f"{100 * seconds / self.seconds if self.seconds else 0:.1f} %"
+
+
+show(EngineProfile, text="plain", page="engine_profile")
 
 
 def profiled(engine: Engine, arrays: Arrays, dims: Mapping[str, int], seconds: float) -> EngineProfile:
