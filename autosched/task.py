@@ -17,7 +17,7 @@ from typing import Any, TypeVar, overload
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import analyse
+from tensorlang.analysis import Limits, analyse
 from tensorlang.entries import public
 
 from .records import Record, apply_best, load
@@ -75,8 +75,9 @@ class SearchTask:
 
     ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s,
     tensors)`` makes the schedule with sampled values; without one, sketches are derived by rules, of which
-    ``rules`` are tried first (see ``autosched.space.rules``). Raises TensorLangError when the function does
-    not return such tensors.
+    ``rules`` are tried first (see ``autosched.space.rules``); ``limits`` of code and memory are kept by all
+    that is searched, though not by the default schedule: ``Limits(workspace_bytes=1 << 20)`` of
+    ``tensorlang.analysis``. Raises TensorLangError when the function does not return such tensors.
 
     >>> def scaled(m, n):
     ...     A = te.placeholder((m, n), name="A")
@@ -95,6 +96,7 @@ class SearchTask:
         template: Template | None = None,
         rules: Sequence[Any] = (),
         name: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
         call = workload(func) if isinstance(func, str) else func
         if not callable(call):
@@ -114,6 +116,7 @@ class SearchTask:
         _check_sizes(self.name, call, self.args)
         self.template = template
         self.rules = tuple(rules)
+        self.limits = limits
         self.tensors = _tensors(self.name, call(*self.args))
         self.graph = te.serialize.to_json(self.tensors)
         self.exact_key = te.serialize.key_of(self.tensors)
@@ -127,9 +130,12 @@ class SearchTask:
         template: Template | None = None,
         rules: Sequence[Any] = (),
         name: str = "task",
+        limits: Limits | None = None,
     ) -> SearchTask:
         """A task from tensors already declared, outputs last."""
-        return SearchTask(lambda: list(tensors), (), target, template=template, rules=rules, name=name)
+        return SearchTask(
+            lambda: list(tensors), (), target, template=template, rules=rules, name=name, limits=limits
+        )
 
     def __repr__(self) -> str:
         return f"SearchTask({self.name}, {self.workload_key}, {self.target})"

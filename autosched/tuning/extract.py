@@ -140,6 +140,7 @@ def _piece(task: SearchTask, whole: tl.Schedule, stages: Sequence[str]) -> tuple
         [*inputs, *[copies[t] for t in outputs]],
         task.target,
         rules=task.rules,
+        limits=task.limits,
         name=f"{task.name}: {', '.join(needed)}",
     )
     s = piece.schedule()

@@ -270,7 +270,8 @@ class Session:
         """What a person should know of how it went."""
         near = [f"began with {self.near} that were best for like computations"] if self.near else []
         measured = ["every candidate of the space was measured"] if self.exhausted else []
-        return [*near, *measured, *self.variants.left_out]
+        limits = [] if self.task.limits is None else [f"what is searched keeps to {self.task.limits}"]
+        return [*near, *measured, *limits, *self.variants.left_out]
 
     def parts(self) -> dict[str, float]:
         """Seconds of each part of the work."""

@@ -100,10 +100,13 @@ class Analysis:
         return result
 
     def limits(self, allowed: Limits | None = None, lanes: int = 8) -> tuple[Limit, ...]:
-        """What every candidate must keep to; those that hold whatever the knobs are left out. ``lanes`` is
-        what one vector holds."""
+        """What every candidate must keep to; those that no knob changes are left out, but for what exceeds
+        ``allowed``. ``lanes`` is what one vector holds."""
         b = allowed or Limits()
         found: list[Limit] = []
+
+        def holds(limit: Limit) -> bool:
+            return (const_int(limit.value) or 0) <= limit.most
 
         def add(what: str, value: Amount, most: int) -> None:
             limit = Limit(what, amount(value), most)
@@ -130,7 +133,8 @@ class Analysis:
                 add(f"{m.name}: bytes of a local buffer", m.bytes, b.local_bytes)
             else:
                 add(f"{m.name}: bytes of workspace", m.bytes, b.workspace_bytes)
-        return tuple(x for x in found if x.value.children())
+        # what no knob changes is the computation's own, unless somebody said how much there may be
+        return tuple(x for x in found if x.value.children() or (allowed and not holds(x)))
 
 
 def analyse(schedule: Schedule, dims: Mapping[Var, int] | None = None, *, accesses: bool = True) -> Analysis:

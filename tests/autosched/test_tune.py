@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import itertools
 import json
+import math
 import os
+import re
 import statistics
 import sys
 from dataclasses import replace
@@ -25,8 +27,8 @@ from autosched.records.record import canonical_trace
 from autosched.templates import conv2d
 from autosched.templates import matmul as matmul_template
 from autosched.tuning import budget
-from tensorlang import te
-from tensorlang.analysis import cost_of
+from tensorlang import ops, te
+from tensorlang.analysis import Limits, cost_of
 from tensorlang.errors import TensorLangError
 
 from .workloads import Pretend, conv, matmul, scale, scale_template, scripted_fate
@@ -360,3 +362,26 @@ def test_a_flaky_winner_is_found_out() -> None:
     costs = m.costs
     assert result.best is not None and result.best.steps != min(costs, key=costs.__getitem__)
     assert result.failures == {"wrong_answer": 1}
+
+
+def test_what_is_searched_keeps_to_limits() -> None:
+    """By the loop IR: no candidate but the default schedule asks for more memory than it may."""
+    a, b = te.placeholder((64, 64), name="A"), te.placeholder((64, 64), name="B")
+    tensors = [a, b, ops.matmul(a, b)]
+
+    def most(limits: Limits | None) -> tuple[int, tuple[str, ...]]:
+        task = SearchTask.of(tensors, limits=limits)
+        pretend = Pretend()
+        result = tune(task, trials=24, model="random", measurer=pretend, progress=False)
+        asked = [0]
+        for trace in dict.fromkeys(pretend.traces[1:24]):
+            s = tl.Trace.from_json(trace).apply(task.schedule()).concrete()
+            shapes = re.findall(r"float32\[([\d, ]+)\] global", str(tl.lower(s, task.tensors)))
+            asked.append(sum(4 * math.prod(map(int, shape.split(", "))) for shape in shapes))
+        return max(asked), result.notes
+
+    assert most(None)[0] > 4096
+    found, notes = most(Limits(workspace_bytes=4096))
+    assert found <= 4096 and any("workspace_bytes=4096" in note for note in notes)
+    with pytest.raises(TensorLangError, match="a Limits or None is needed"):
+        SearchTask.of(tensors, limits=4096)  # type: ignore[arg-type]
