@@ -52,22 +52,26 @@ CODE = 100_000  # characters of a schedule
 CORNERS, DOTS = 400, 2000  # of the curve
 RED = "#c62828"
 
+_DARK = "--ink:#e6eaf0;--bg:#14181f;--soft:#9aa7b8;--code:#1f2630"
 _STYLE = "".join(
     f".autosched {rule}".replace(".autosched {", ".autosched{")
     for rule in (
         "{font:14px/1.5 system-ui,sans-serif;max-width:56em;margin:auto;padding:1em "
-        "1.5em;color:#1c2330;background:#fff}",
+        "1.5em;--ink:#1c2330;--bg:#fff;--soft:#5b6675;--code:#f4f5f8;color:var(--ink);background:var(--bg)}",
         "h1{font-size:1.4em}",
         "h2{font-size:1.1em;margin:1.6em 0 .5em}",
         "table{border-collapse:collapse}",
-        "p{margin:.3em 0;color:#5b6675}",
-        "td,.autosched th{text-align:left;vertical-align:top;padding:.15em 1em .15em 0;background:#fff}",
-        "th{white-space:nowrap;font-weight:600;color:#5b6675}",
-        "pre{margin:0;white-space:pre-wrap;color:#1c2330;background:#fff}",
-        "pre.code{background:#f4f5f8;padding:.8em;overflow-x:auto}",
+        "p{margin:.3em 0;color:var(--soft)}",
+        "td,.autosched th{text-align:left;vertical-align:top;padding:.15em 1em .15em 0;background:var(--bg)}",
+        "th{white-space:nowrap;font-weight:600;color:var(--soft)}",
+        "pre{margin:0;white-space:pre-wrap;color:var(--ink);background:var(--bg)}",
+        "pre.code{background:var(--code);padding:.8em;overflow-x:auto}",
         "svg{font:12px system-ui,sans-serif;max-width:100%;height:auto}",
-        "svg text{fill:#5b6675;paint-order:stroke;stroke:#fff;stroke-width:3px}",
+        "svg text{fill:var(--soft);paint-order:stroke;stroke:var(--bg);stroke-width:3px}",
     )
+)
+_STYLE += (
+    f"@media(prefers-color-scheme:dark){{body:has(>.autosched){{background:#14181f}}.autosched{{{_DARK}}}}}"
 )
 
 
@@ -134,7 +138,7 @@ def _curve(costs: Sequence[float], begun: float | None, flops: float) -> str:
 
     step = _nice(top / 4)
     body = "".join(
-        line(LEFT, y(k * step), WIDTH - RIGHT, y(k * step), "#e6e8ec")
+        line(LEFT, y(k * step), WIDTH - RIGHT, y(k * step), "rgba(128,128,128,.25)")
         + label(LEFT - 6, y(k * step) + 4, f"{k * step:.4g}", "end")
         for k in range(int(top / step) + 1)
     )
