@@ -202,7 +202,7 @@ def convolution(
             f"{lay.block})",
         )
     if not depthwise and lay.block is not None:
-        check_blocks(op, kernel, lay, channels, groups)
+        _check_blocks(op, kernel, lay, channels, groups)
     element, axes = (_depthwise if depthwise else _grouped)(source, kernel, lay, w, groups, inside)
     batch, _, _ = lay.parts(data.shape)
     result_channels = (
@@ -298,7 +298,7 @@ class Weight:
         return self.tensor(*[place[c] for c in self.order], *input_[1:], *output[1:])
 
 
-def check_blocks(op: str, kernel: Weight, lay: Layout, channels: Expr, groups: int) -> None:
+def _check_blocks(op: str, kernel: Weight, lay: Layout, channels: Expr, groups: int) -> None:
     """Raises DeclareError for a packed weight whose blocks are not those of the data, or are cut by a border
     of groups."""
     if kernel.in_block != lay.block:

@@ -52,10 +52,10 @@ def over(
 ) -> Tensor:
     """The stage ``reducer(f(element))`` over the dimensions ``axes`` of ``x``; with none, ``f`` of each
     element."""
-    return over_elements(name, x.shape, axes, reducer, lambda *i: f(x(*i)), keepdims, tag)
+    return _over_elements(name, x.shape, axes, reducer, lambda *i: f(x(*i)), keepdims, tag)
 
 
-def over_elements(
+def _over_elements(
     name: str,
     shape: Sequence[Expr],
     axes: Sequence[int],
@@ -96,7 +96,7 @@ def mean_stages(
     keepdims: bool = False,
 ) -> Tensor:
     """The sum stage and the mean, rounded to ``out``, over the dimensions ``axes`` of a box."""
-    total = over_elements(f"{name}.sum", shape, axes, te.sum, element, keepdims)
+    total = _over_elements(f"{name}.sum", shape, axes, te.sum, element, keepdims)
     return scaled(name, total, lambda e: e / count(shape, axes, e.dtype), out or total.dtype)
 
 
@@ -115,7 +115,7 @@ def squares_about(
         d = element(*i) - center(*inputs.without(i, axes))
         return d * d
 
-    return over_elements(name, shape, axes, te.sum, squared, keepdims)
+    return _over_elements(name, shape, axes, te.sum, squared, keepdims)
 
 
 def _total(
@@ -323,7 +323,7 @@ def _where_extreme(
             is_best = te.any(is_best, te.isnan(value))
         return te.select(is_best, place, te.max_value(index))
 
-    first = over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
+    first = _over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
     return scaled(op, first, lambda e: e, INT64)
 
 

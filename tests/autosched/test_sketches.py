@@ -3,6 +3,9 @@ never too many of them."""
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,7 +14,7 @@ from autosched import SearchTask, best_guess, tune
 from autosched.cost_model.features import FeatureSet
 from autosched.measure import Measurer
 from autosched.search import Evolutionary, Seen, allot
-from autosched.space import Variant, variant, variants_of
+from autosched.space import Variant, rules, variant, variants_of
 from autosched.space.rules import RULES, Answer, Where, rule
 from autosched.space.sketch import MAX_SKETCHES, derive, opened
 from autosched.space.template import MAX_VARIANTS
@@ -24,6 +27,18 @@ from tensorlang.recipes import default_schedule
 from .workloads import Pretend, conv, matmul, scale
 
 X86 = "llvm -mcpu=haswell -num-cores=2"
+
+
+def test_every_class_of_a_rule_is_in_the_list():
+    folder = Path(rules.__file__).parent
+    made = {
+        x.name
+        for p in folder.glob("*.py")
+        for x in ast.parse(p.read_text(encoding="utf-8")).body
+        if isinstance(x, ast.ClassDef) and {"applies", "apply"} <= {getattr(f, "name", "") for f in x.body}
+    } - {"Rule", "FunctionRule"}
+    listed = {type(r).__name__ for r in RULES}
+    assert made == listed, f"{made ^ listed}: a rule is a class in space/rules/ and a line in its __init__.py"
 
 
 def p(*shape: int, name: str = "X") -> te.Tensor:

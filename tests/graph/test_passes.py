@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from tensorlang import ops, te
 from tensorlang.errors import DeclareError
-from tensorlang.graph import Graph
+from tensorlang.graph import Graph, passes
 from tensorlang.graph.passes import PASSES, simplified
 from tensorlang.graph.passes.scales import scale_weights
 from tests.graph import checks
@@ -18,6 +21,21 @@ RNG = np.random.default_rng(0)
 
 def whole(*shape):
     return RNG.integers(-2, 3, shape).astype("float32")
+
+
+def test_every_pass_is_in_the_list():
+    """A public function of a program alone, in a file of passes, is one."""
+    made = {
+        x.name
+        for p in Path(passes.__file__).parent.glob("*.py")
+        for x in ast.parse(p.read_text(encoding="utf-8")).body
+        if isinstance(x, ast.FunctionDef)
+        and not x.name.startswith("_")
+        and [ast.unparse(a.annotation or a) for a in x.args.args] == ["Program"]
+        and ast.unparse(x.returns or x) == "Program"
+    }
+    listed = {p.run.__name__ for p in PASSES}
+    assert made == listed, f"{made ^ listed}: a pass is a function in graph/passes/ and a row in PASSES"
 
 
 def names(g, **options):

@@ -74,6 +74,24 @@ def test_operators_are_documented_functions():
             assert all(p.kind is not p.VAR_POSITIONAL for p in inspect.signature(f).parameters.values())
 
 
+def test_every_public_function_of_a_family_is_an_operator():
+    """A function that the list of its file lacks, and no other file imports, is an operator that nobody can
+    call. Files without a list hold helpers."""
+    files = {p: ast.parse(p.read_text(encoding="utf-8")).body for p in Path(ops.__file__).parent.glob("*.py")}
+    shared = {
+        n.name for body in files.values() for x in body if isinstance(x, ast.ImportFrom) for n in x.names
+    }
+    for path, body in files.items():
+        lists = [
+            x.value for x in body if isinstance(x, ast.Assign) and ast.unparse(x.targets[0]) == "__all__"
+        ]
+        if path.stem == "__init__" or not lists:
+            continue
+        made = {x.name for x in body if isinstance(x, ast.FunctionDef) and not x.name.startswith("_")}
+        missing = made - set(ast.literal_eval(lists[0])) - shared
+        assert not missing, f"{missing}: an operator is in the __all__ of {path.name}; a helper begins with _"
+
+
 def test_operators_are_compared_with_numpy_somewhere():
     tested = _named_in_tests()
     missing = [n for n in OPERATORS if not any(p.fullmatch(n) for p in tested)]

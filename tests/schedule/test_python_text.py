@@ -11,6 +11,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.schedule import primitives
 from tensorlang.schedule.legality.verdict import YES
 from tensorlang.schedule.primitives import BY_NAME, TABLE
 from tensorlang.schedule.primitives.base import Primitive, check_loop
@@ -108,6 +109,14 @@ def test_fuzzers_draw_a_new_primitive_without_being_told(new):
         knobs += any(type(getattr(p, "by", None)) is Knob for p in s.trace.steps)
         round_trip(outputs, args, s)
     assert made > 60 and knobs > 5
+
+
+def test_every_file_of_a_primitive_is_in_the_table():
+    files = {p.stem for p in Path(primitives.__file__).parent.glob("*.py") if "(Primitive)" in p.read_text()}
+    listed = {kind.__module__.rpartition(".")[2] for kind in TABLE}
+    assert files == listed, (
+        f"{files ^ listed}: a primitive is a file in schedule/primitives/ and a line in its __init__.py"
+    )
 
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
