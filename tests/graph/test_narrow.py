@@ -10,6 +10,8 @@ import tensorlang as tl
 from tensorlang import ops
 from tensorlang.graph import narrow
 from tensorlang.graph.narrow import narrowest
+from tensorlang.graph.passes import simplified
+from tensorlang.graph.passes.scales import scale_weights
 
 RNG = np.random.default_rng(3)
 HALF, BRAIN = np.dtype("float16"), np.dtype(ml_dtypes.bfloat16)
@@ -152,3 +154,23 @@ def test_a_saved_engine_has_them_as_narrow(tmp_path):
     assert (tmp_path / "half.engine").stat().st_size < w.nbytes * 3 // 4
     a = RNG.integers(-3, 4, (5, 512)).astype("float32")
     assert np.array_equal(tl.Engine.load(tmp_path / "half.engine")(a), a @ w)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_batch_norm_does_not_make_weights_wide(bias):
+    """Its scale follows the convolution, in the same kernel."""
+    w = weight(64, 32, 3, 3) / 64 + 0.125
+    mean, var, gain, by = (RNG.random(64).astype("float32") + 0.5 for _ in range(4))
+    g = tl.Graph()
+    x = g.input(("n", 32, 6, 7), "float32", "x")
+    inputs = [g.constant(w, "w"), *([g.constant(mean, "b")] if bias else [])]
+    y = g.call(lambda t, *c: ops.conv2d(t, *c, padding=1), x, *inputs)
+    y = g.call(ops.batch_norm, y, *(g.constant(a) for a in (mean, var, gain, by)))
+    g.output(g.call(ops.relu, y), "y")
+    after = simplified(g, without=["winograd"])
+    assert [n.op for n in after.nodes][-2:] == ["Scale", "relu"] and scale_weights(after) is after
+    engine = g.compile(without=["winograd"])
+    assert len(engine.codes) == 1
+    assert max(engine.constants, key=lambda a: a.size).dtype == HALF
+    a = RNG.integers(-3, 4, (2, 32, 6, 7)).astype("float32")
+    np.testing.assert_allclose(engine(a), g.compile(level=0)(a), rtol=1e-5, atol=1e-4)

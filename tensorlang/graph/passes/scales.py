@@ -1,7 +1,7 @@
 """Scales of channels go into the weights before them: a product or convolution with a constant weight,
 whose result is only multiplied and shifted by constants of its channel, becomes one with another weight and
 a shift. A batch norm behind a convolution is the common case; so are the multiplications and additions that
-exporters write in its place.
+exporters write in its place. A weight that a narrower type holds stays as it is: the scale follows.
 
 Which input is the weight, and which of its axes counts the channels, is told by the te; what the operator
 behind does to a channel is asked by computing it, for a result of 0 and for a large one.
@@ -40,8 +40,12 @@ def scale_weights(graph: Program) -> Program:
             chain, scale, by = _chain(heavy.outputs[0], w.axis, readers, kept)
             if not chain or (len(chain) == 1 and w.bias is None and (scale == 1).all()):
                 continue
+            narrow = str(w.weight.stored.dtype) != str(w.weight.dtype)  # and would not be any more
+            if narrow and chain[0].fn is scaled and len(chain) == 1:
+                continue
             replaced |= {id(n): [] for n in (heavy, *chain)}
-            replaced[id(chain[-1])] = _with_scale(heavy, chain[-1], w, scale, by)
+            made = _scaled_behind if narrow else _with_scale
+            replaced[id(chain[-1])] = made(heavy, chain[-1], w, scale, by)
             break
     return exchanged(graph, replaced)
 
@@ -72,6 +76,32 @@ FAR = {"float32": 2.0**80, "float64": 2.0**160}  # where a factor is asked for
 def shift(x: Tensor, by: Tensor) -> Tensor:
     """A number for each channel is added."""
     return ops.add(x, by)
+
+
+SCALE = "Scale"
+
+
+def scaled(x: Tensor, by: Tensor, more: Tensor) -> Tensor:
+    """Each channel is multiplied by a number, and one is added."""
+    return ops.add(ops.multiply(x, by), more)
+
+
+def _scaled_behind(heavy: Node, after: Node, w: _Weighed, scale: np.ndarray, by: np.ndarray) -> list[Node]:
+    """The first node as it is, whose weight a narrower type holds, and one that scales its result."""
+    out = after.outputs[0]
+    places = [1] * (len(out.shape) - w.axis)
+    places[0] = -1
+    numbers = [
+        np.broadcast_to(a, np.broadcast_shapes(scale.shape, by.shape)).reshape(places) for a in (scale, by)
+    ]
+    kind = out.dtype.to_numpy()
+    constants = [
+        Value(f"{out.name}.{name}", a.shape, out.dtype, data=a.astype(kind))
+        for name, a in zip(("scale", "shift"), numbers, strict=True)
+    ]
+    second = Node(SCALE, scaled, [heavy.outputs[0], *constants], {})
+    second.outputs = list(after.outputs)
+    return [heavy, second]
 
 
 @dataclass(frozen=True)
