@@ -1,5 +1,6 @@
 """Gradient-boosted trees on the features: the only file that imports xgboost, and only when a model is first
-used (it takes seconds).
+used (it takes seconds). The trees are those of Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System",
+KDD 2016; that they rank candidates is section 5.2 of Ansor (OSDI 2020).
 
 A model begins with what the analysis says a candidate ought to cost, a column of the features. Boosters
 learn by how much that is off, as a factor: one from other tasks, a group of measurements each (``learn``), or

@@ -1,5 +1,6 @@
 """Evolutionary search over an integer matrix, guided by the cost model: crossover, mutation by role,
-selection, a share of random rows.
+selection, a share of random rows (after Zheng et al., "Ansor: Generating High-Performance Tensor Programs for
+Deep Learning", OSDI 2020, section 5.1).
 
 Knows variants and scores.
 """

@@ -1,7 +1,8 @@
 """Normalisations: layer, RMS, group and instance norm over statistics of the tensor itself, batch norm over
 given ones.
 
-Statistics are made in float32 for 16-bit floats, the variance in a second pass about the mean. The stages are
+Statistics are made in float32 for 16-bit floats, the variance in a second pass about the mean (the two-pass
+algorithm of Chan, Golub and LeVeque, "Algorithms for Computing the Sample Variance", 1983). The stages are
 row by row: ``.sum`` and ``.mean`` (rows), ``.squares`` and ``.rstd`` (rows), then the elements. Knows
 reductions over dimensions.
 """

@@ -3,8 +3,10 @@ which guards remain.
 
 Consumers come first: a stage at root computes its whole domain; an attached stage computes the box of
 elements that its readers touch while the loops inside the attachment point run and those outside stand still.
-Boxes are affine intervals over the outer loops, dims and knobs; what cannot be proved becomes a guard. Knows
-te, arith and the state; nothing of loop IR.
+Boxes are affine intervals over the outer loops, dims and knobs; what cannot be proved becomes a guard. After
+the bounds inference of Ragan-Kelley et al., "Halide: A Language and Compiler for Optimizing Parallelism,
+Locality, and Recomputation in Image Processing Pipelines", PLDI 2013, section 4.2. Knows te, arith and the
+state; nothing of loop IR.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sliding windows: what a stage with memory further out (``store_at``) computed in earlier iterations is not
-computed again, and rows that no later iteration reads give their place to new ones. Knows state and bounds;
-nothing of loop IR.
+computed again, and rows that no later iteration reads give their place to new ones (Halide's sliding window
+and storage folding: Ragan-Kelley et al., PLDI 2013, section 4.3). Knows state and bounds; nothing of loop IR.
 
 ``for y: { rows y .. y + 2 of P; C reads them }`` → at y = 0 three rows of P, after that one an iteration,
 kept in a ring of three rows, P[r % 3]
