@@ -10,7 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis import few_operations, has_calls, own_place, period, reads_of, reduces_rows, step, transposed
+from ..analysis import (
+    cost_of,
+    few_operations,
+    has_calls,
+    own_place,
+    period,
+    reads_of,
+    reduces_rows,
+    step,
+    transposed,
+)
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
@@ -157,6 +167,8 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
         # takes 12 cycles on a Zen 3. Measured in the first cache: relu of rows of 100 1.24, sum of rows of 57
         # 1.4, padding of 56 × 56 1.5 times as fast
         overlaps = n is not None and n > width and n % width > 0 and len(axes) > 1
+        if all(size(a) == 1 for a in axes[:-1]) and cost_of(target).shared(iterations):
+            overlaps = False  # vectors of the one row are what threads share
         outer, inner = (
             stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)
         )

@@ -150,3 +150,10 @@ def test_reductions_over_the_last_axes_of_a_part_stay_apart() -> None:
     y = te.compute((4,), lambda i: te.sum(x[i, r, c + 3], axis=[r, c]), name="y")
     a = np.random.default_rng(1).integers(-9, 9, (4, 9, 50)).astype("float32")
     np.testing.assert_array_equal(tl.compile([x, y])(a), a[:, :, 3:43].sum((1, 2)))
+
+
+@pytest.mark.parametrize("n", [57, 100003])
+def test_one_row_of_odd_length_is_shared_without_overlap(n: int) -> None:
+    x = te.placeholder((1, n), name="x")
+    a = np.arange(-40, n - 40, dtype="float32").reshape(1, n)
+    np.testing.assert_array_equal(tl.compile([x, tl.ops.relu(x)])(a), np.maximum(a, 0))
