@@ -174,7 +174,8 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
         )
         stage.vectorize(inner)
         axes[-1] = outer
-    rows = axes[:-1] if any(size(a) != 1 for a in axes[:-1]) else axes
+    several = again is not None or any(size(a) != 1 for a in stage.op.axis[:-1])
+    rows = axes[:-1] if several else axes
     shared = share_out(stage, rows, iterations, target)
     if shared is not None and not has_calls(
         stage.op

@@ -83,6 +83,15 @@ def test_what_is_read_in_its_order_is_not_turned():
         assert transposed(y.op) is None
 
 
+@pytest.mark.parametrize("shape", [(96,), (1, 96), (1, 1, 96)], ids=str)
+def test_one_row_that_is_repeated(shape):
+    """The loop over its repetitions is the only one there is to share out."""
+    a = te.placeholder(shape, name="a")
+    y = ops.tile(a, 5000)
+    x = np.random.default_rng(0).random(shape, "float32")
+    assert np.array_equal(tl.compile([a, y])(x), np.tile(x, 5000))
+
+
 def test_a_row_that_is_repeated_is_read_as_it_lies():
     """Not gathered element by element: 5 times as slow."""
     a = te.placeholder((5, 50), name="a")
