@@ -160,23 +160,22 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
     again = _repeats(stage)
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)
+    # else the vectors of the one row are what threads share
+    several = again is not None or any(size(a) != 1 for a in stage.op.axis[:-1])
     n = size(axes[-1]) if again is None else again
     if n is None or n >= 2:
         width = vector_width(stage, n, target)
         # a rest is a vector that overlaps the one before, where nothing shares those out: a masked store
         # takes 12 cycles on a Zen 3. Measured in the first cache: relu of rows of 100 1.24, sum of rows of 57
         # 1.4, padding of 56 × 56 1.5 times as fast
-        overlaps = n is not None and n > width and n % width > 0 and len(axes) > 1
-        if all(size(a) == 1 for a in axes[:-1]) and cost_of(target).shared(iterations):
-            overlaps = False  # vectors of the one row are what threads share
+        apart = several or not cost_of(target).shared(iterations)
+        overlaps = n is not None and n > width and n % width > 0 and len(axes) > 1 and apart
         outer, inner = (
             stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)
         )
         stage.vectorize(inner)
         axes[-1] = outer
-    several = again is not None or any(size(a) != 1 for a in stage.op.axis[:-1])
-    rows = axes[:-1] if several else axes
-    shared = share_out(stage, rows, iterations, target)
+    shared = share_out(stage, axes[:-1] if several else axes, iterations, target)
     if shared is not None and not has_calls(
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
