@@ -144,7 +144,7 @@ def test_several_outputs_and_bad_arguments(tmp_path: Path) -> None:
     x = np.arange(40, dtype=np.float32)
     y, z = both(x)
     assert (y == x * 2).all() and (z == x * 2 + 1).all()
-    with pytest.raises(TensorLangError, match="argument x is a list"):
+    with pytest.raises(TensorLangError, match="argument x is of type list"):
         both([1, 2])
     with pytest.raises(TensorLangError, match="not a function"):
         autosched.autotune(3)
