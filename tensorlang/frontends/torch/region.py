@@ -54,6 +54,45 @@ class Counts:
     kernels: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """An engine and how it is called: as one value, so that threads that call while another makes an engine
+    anew never mix two. ``held`` are the parameters it packed, which keep their memory: nothing else may come
+    to lie there; ``stamp`` says where that is, and how often it had been written to before."""
+
+    engine: Engine
+    held: tuple[torch.Tensor, ...]
+    stamp: tuple[tuple[int, int, int], ...]
+    takes: tuple[tuple[int, Callable[[Any], Any]], ...]
+    orders: dict[int, list[int]]  # of the dimensions in memory, for inputs that have their own
+    outputs: Outputs | None  # of known sizes, if some are large
+
+    def differs(self, args: Any) -> bool:
+        """Whether parameters lie elsewhere than when they were packed, or were written to."""
+        for i, place, version in self.stamp:
+            x = args[i]
+            if x.data_ptr() != place or (version >= 0 and x._version != version):
+                return True
+        return False
+
+    def call(self, args: Any) -> Any:
+        """Arrays of what the region makes. Raises CallError."""
+        outs = self.outputs.arrays() if self.outputs is not None else ()
+        try:
+            made = self.engine(*[take(args[i]) for i, take in self.takes], *outs)
+        except RuntimeError:  # tensors that numpy does not take as they are
+            made = self.engine(*[self._carefully(i, args[i]) for i, _ in self.takes], *outs)
+        if not outs:
+            return made
+        return outs[0] if len(outs) == 1 else outs
+
+    def _carefully(self, i: int, x: Any) -> np.ndarray:
+        if not isinstance(x, torch.Tensor):
+            return _bytes(x)
+        a, order = array_of(x), self.orders.get(i)
+        return a if order is None else a.transpose(order)
+
+
 def plain_of(owner: fx.GraphModule, graph: fx.Graph) -> Callable[..., Any]:
     """A region run by torch. Its operators may have sizes among their arguments that are arithmetic of
     symbols: these are worked out at each call."""
@@ -102,14 +141,9 @@ class Region:
         self.frozen = tuple(frozen) if settings.freeze else ()
         self.settings = settings
         self.counts = Counts()
-        self.engine: Engine | None = None
+        self._made: _Made | None = None
         self.bounds: dict[str, Any] = {}  # of sizes; others run in torch
         self._changes = 0
-        self._stamp: list[tuple[int, int, int]] = []
-        self._held: list[torch.Tensor] = []
-        self._takes: list[tuple[int, Callable[[Any], Any]]] = []
-        self._orders: dict[int, list[int]] = {}  # of the dimensions in memory, for inputs that have their own
-        self._outputs: Outputs | None = None  # of known sizes, if some are large
         self._lock = threading.Lock()
         _REGIONS.add(self)
         self._names = [n.name for n in graph.nodes if n.op == "placeholder"]
@@ -123,21 +157,27 @@ class Region:
         importer.load(self.graph)
         return importer
 
+    @property
+    def engine(self) -> Engine | None:
+        """The engine of the last parameters; None before the first call, and where torch does it."""
+        return None if self._made is None else self._made.engine
+
+    @property
+    def outputs(self) -> Outputs | None:
+        """Memory of results that is written again."""
+        return None if self._made is None else self._made.outputs
+
     def __call__(self, *args: Any) -> tuple[torch.Tensor, ...]:
         """The tensors that the region makes."""
-        engine = self.engine
-        if engine is None or (self._stamp and self._changed(args)):
-            engine = self._made(args)
-            if engine is None:
+        made = self._made
+        if made is None or (made.stamp and made.differs(args)):
+            made = self._anew(args)
+            if made is None:
                 return self._left(args)
         if get_num_threads() != _threads:
             _obey()
-        outs = self._outputs.arrays() if self._outputs is not None else ()
         try:
-            try:
-                made = engine(*[take(args[i]) for i, take in self._takes], *outs)
-            except RuntimeError:  # tensors that numpy does not take as they are
-                made = engine(*[self._carefully(i, args[i]) for i, _ in self._takes], *outs)
+            results = made.call(args)
         except CallError as error:
             if not self.bounds:  # else only sizes that the profile does not have
                 self.counts.reason = f"a call was refused: {error}"
@@ -145,34 +185,18 @@ class Region:
         self.counts.calls += 1
         if _WATCHED:
             _WATCHED[-1].setdefault(self, args)
-        if outs:
-            made = outs[0] if self._one is not None else outs
         if self._one is not None:
-            return (self._one(made),)
-        return tuple([give(a) for give, a in zip(self._gives, made, strict=True)])
+            return (self._one(results),)
+        return tuple([give(a) for give, a in zip(self._gives, results, strict=True)])
 
-    def _carefully(self, i: int, x: Any) -> np.ndarray:
-        if not isinstance(x, torch.Tensor):
-            return _bytes(x)
-        a, order = array_of(x), self._orders.get(i)
-        return a if order is None else a.transpose(order)
-
-    def _changed(self, args: Any) -> bool:
-        """Whether parameters lie elsewhere than when they were packed, or were written to."""
-        for i, place, version in self._stamp:
-            x = args[i]
-            if x.data_ptr() != place or (version >= 0 and x._version != version):
-                return True
-        return False
-
-    def _made(self, args: Any) -> Engine | None:
+    def _anew(self, args: Any) -> _Made | None:
         """The engine for these parameters; None where torch does it."""
         with self._lock:
             if self.counts.reason:
                 return None
-            if self.engine is None or self._changed(args):
+            if self._made is None or self._made.differs(args):
                 self._make(args)
-            return self.engine
+            return self._made
 
     def _left(self, args: Any) -> tuple[torch.Tensor, ...]:
         self.counts.left += 1
@@ -192,44 +216,42 @@ class Region:
 
     def forget(self) -> None:
         """Make the engine anew at the next call."""
-        self.engine = None
-        self._stamp = []
+        self._made = None
 
-    def _stamps(self, args: Any) -> list[tuple[int, int, int]]:
-        """Where the parameters lie, and how often they were written to."""
-        return [(i, args[i].data_ptr(), version_of(args[i])) for i in self.frozen]
+    def holds(self, places: Collection[int]) -> bool:
+        """Whether parameters at one of these addresses are packed."""
+        return self._made is not None and any(x.data_ptr() in places for x in self._made.held)
 
     def _make(self, args: Any) -> None:
-        if self._stamp:
+        if self._made is not None and self._made.stamp:
             self._changes += 1
             if self._changes >= MOST_CHANGES:
                 self.frozen = ()
         start = time.perf_counter()
         try:
-            self._compile(args)
+            self._made = self._compiled(args)
+            self.counts.compiled += 1
+            self.counts.kernels = [c.symbol for c in self._made.engine.codes]
         except TensorLangError as error:
-            self.engine = None
+            self._made = None
             self.counts.reason = str(error)
         self.counts.seconds += time.perf_counter() - start
 
-    def _compile(self, args: Any) -> None:
-        self._held = [args[i].detach() for i in self.frozen]  # nothing else may come to lie there
-        importer = self.imported({self._names[i]: args[i] for i in self.frozen})
-        g, s = importer.g, self.settings
+    def _compiled(self, args: Any) -> _Made:
+        # a parameter may be replaced or written to while it is packed: the next call will see it
+        held = [args[i].detach() for i in self.frozen]
+        stamp = [(i, x.data_ptr(), version_of(x)) for i, x in zip(self.frozen, held, strict=True)]
+        importer = self.imported({self._names[i]: x for i, x in zip(self.frozen, held, strict=True)})
+        g, s, orders = importer.g, self.settings, importer.orders
         self.bounds = s.within({d.name: (d.lo or 0, d.hi) for d in g.dims})
         profile = self.bounds or None
         records = s.records if not s.trials else self._tuned(g, profile)
         engine = g.compile(level=s.level, workers=s.workers, cache=s.cache, profile=profile, records=records)
         artefacts.tell(g, engine)
-        orders = self._orders = importer.orders
-        self._takes = [
+        takes = [
             (i, _bytes if i in importer.sized else taker(args[i], orders.get(i))) for i in importer.inputs
         ]
-        self._stamp = self._stamps(args)
-        self._outputs = _outputs(importer.g)
-        self.engine = engine
-        self.counts.compiled += 1
-        self.counts.kernels = [c.symbol for c in engine.codes]
+        return _Made(engine, tuple(held), tuple(stamp), tuple(takes), orders, _outputs(g))
 
     def _tuned(self, g: Graph, profile: Any) -> Any:
         """The file of records, after a search for the kernels of this region."""
@@ -263,7 +285,7 @@ def invalidate(module: torch.nn.Module) -> None:
     """Let all regions that hold parameters or buffers of a module be made anew at their next call."""
     changed = {x.data_ptr() for x in (*module.parameters(), *module.buffers())}
     for region in list(_REGIONS):
-        if any(x.data_ptr() in changed for x in region._held):
+        if region.holds(changed):
             region.forget()
 
 

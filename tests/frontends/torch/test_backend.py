@@ -200,7 +200,7 @@ def test_a_region_that_cannot_be_compiled_runs_in_torch_with_its_sizes(monkeypat
     def f(x, y):
         return torch.cat([x.reshape(-1)[: x.shape[0] * 2], y * x.shape[1]])
 
-    monkeypatch.setattr(region.Region, "_compile", no)
+    monkeypatch.setattr(region.Region, "_compiled", no)
     g = compiled(f, dynamic=True)
     for n in (3, 5):
         x, y = torch.randn(n, 4), torch.randn(n + 1)

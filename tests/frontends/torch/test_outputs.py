@@ -77,9 +77,9 @@ def test_little_is_kept():
     made = [f(torch.zeros(SIZE)) for _ in range(10)]
     (region,) = tlt.graphs()[-1].regions
     assert len({y.data_ptr() for y in made}) == 10
-    assert region._outputs.nbytes == outputs.IN_FLIGHT * outputs.LEAST
+    assert region.outputs.nbytes == outputs.IN_FLIGHT * outputs.LEAST
     outputs.forget()
-    assert region._outputs.nbytes == 0 and made[0][0] == 1
+    assert region.outputs.nbytes == 0 and made[0][0] == 1
 
 
 def test_memory_that_is_full_begins_anew(monkeypatch):
@@ -89,4 +89,4 @@ def test_memory_that_is_full_begins_anew(monkeypatch):
     made = [f(torch.full((SIZE,), float(i))) for i in range(8)]
     assert all((y == i + 1).all() for i, y in enumerate(made))
     (region,) = tlt.graphs()[-1].regions
-    assert region._outputs.nbytes <= 2 * outputs.LEAST
+    assert region.outputs.nbytes <= 2 * outputs.LEAST

@@ -96,6 +96,22 @@ def test_parameters_that_change_while_threads_call():
         assert not wrong and torch.equal(f(x), m(x))
 
 
+def test_a_parameter_that_is_replaced_while_it_is_packed_is_seen_at_the_next_call(monkeypatch):
+    m = torch.nn.Linear(4, 4, bias=False).eval()
+    f, x, plain = torch.compile(m, backend="tensorlang"), torch.eye(4), region.Region.imported
+
+    def imported(self, constants):
+        made = plain(self, constants)
+        m.weight.data = m.weight.data + 1.0
+        return made
+
+    monkeypatch.setattr(region.Region, "imported", imported)
+    with torch.no_grad():
+        f(x)
+        monkeypatch.undo()
+        assert torch.equal(f(x), m(x))
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_calls_what_its_parent_compiled():
