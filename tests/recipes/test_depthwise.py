@@ -67,12 +67,17 @@ def test_an_open_batch_height_and_width(kernel, stride):
         exact(f(x, b), np.maximum(want, 0), "float32")
 
 
+def of_open_sizes(kernel, stride):
+    """The assembly of 64 channels of images of any size."""
+    n, h, v = te.var("n"), te.var("h"), te.var("v")
+    X, W = te.placeholder((n, 64, h, v), name="X"), te.placeholder((64, 1, kernel, kernel), name="W")
+    s = default_schedule(ops.conv2d(X, W, groups=64, padding=kernel // 2, stride=stride), AVX512)
+    return tl.build(s, [X, W, s.outputs[0].output(0)], target=AVX512).get_source("asm")
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_open_sizes_are_summed_in_vectors_with_one_plane_of_memory(stride):
-    n, h, v = te.var("n"), te.var("h"), te.var("v")
-    X, W = te.placeholder((n, 64, h, v), name="X"), te.placeholder((64, 1, 5, 5), name="W")
-    s = default_schedule(ops.conv2d(X, W, groups=64, padding=2, stride=stride), AVX512)
-    asm = tl.build(s, [X, W, s.outputs[0].output(0)], target=AVX512).get_source("asm")
+    asm = of_open_sizes(5, stride)
     assert "gather" not in asm and not re.search(r"vfmadd\w+ss", asm) and "vfmadd" in asm
     body = inner_loop(asm, "vfmadd")
     assert not [x for x in body if "div" in x]
@@ -81,10 +86,7 @@ def test_open_sizes_are_summed_in_vectors_with_one_plane_of_memory(stride):
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_windows_of_many_taps_are_summed_in_vectors_where_they_overlap(stride):
-    n, h, v = te.var("n"), te.var("h"), te.var("v")
-    X, W = te.placeholder((n, 64, h, v), name="X"), te.placeholder((64, 1, 11, 11), name="W")
-    s = default_schedule(ops.conv2d(X, W, groups=64, padding=5, stride=stride), AVX512)
-    asm = tl.build(s, [X, W, s.outputs[0].output(0)], target=AVX512).get_source("asm")
+    asm = of_open_sizes(11, stride)
     assert "gather" not in asm and not re.search(r"vfmadd\w+ss", asm)
     body = inner_loop(asm, "vfmadd")
     assert len([x for x in body if "vfmadd" in x]) == 4 * 11

@@ -316,6 +316,11 @@ def _lent(em: Emitter, b: Buffer, space: Buffer, inside: Steps[None]) -> Steps[N
         return
     size = em.ins(f"mul i64 {em.index(space.shape[1])}, {b.dtype.bytes}")
     memory, own = rows.row_or_memory(em, pointer, size)
+    yield _held(em, b, memory, own, inside)
+
+
+def _held(em: Emitter, b: Buffer, memory: str, own: str, inside: Steps[None]) -> Steps[None]:
+    """What ``inside`` emits, with ``b`` in memory that may be missing, and of which ``own`` is freed."""
     _checked(em, memory)
     em.storage[b] = Storage(memory, em.depth)
     em.live.append(Live(own))
@@ -352,12 +357,7 @@ def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:
     if lowest is None or lowest < 0:  # a box that symbolic sizes leave empty may have a negative extent
         size_text = em.call("i64", "llvm.smax.i64", ("i64", size_text), ("i64", "0"))
     memory_block = em.call("ptr", "tensorlang_alloc", ("i64", size_text))
-    _checked(em, memory_block)
-    em.storage[b] = Storage(memory_block, em.depth)
-    em.live.append(Live(memory_block))
-    yield inside
-    em.live.pop()
-    _free(em, memory_block)
+    yield _held(em, b, memory_block, memory_block, inside)
 
 
 def _checked(em: Emitter, block: str) -> None:
