@@ -19,6 +19,7 @@ from .dead import drop_dead
 from .duplicates import merge_duplicates
 from .identities import drop_identities
 from .join import join_products
+from .levels import keep_levels
 from .operators import name_operators
 from .scales import scale_weights
 from .winograd import fewer_multiplications
@@ -43,6 +44,7 @@ PASSES = (
     Pass("dead", drop_dead, 1),
     Pass("identities", drop_identities, 1),
     Pass("duplicates", merge_duplicates, 1),
+    Pass("levels", keep_levels, 2),
     Pass("constants", fold_constants, 2),
     Pass("scales", scale_weights, 2),
     Pass("operators", name_operators, 2),

@@ -9,7 +9,7 @@ behind does to a channel is asked by computing it, for a result of 0 and for a l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from ... import ops
 from ...analysis import constant
 from ...errors import TensorLangError
-from ...expr.nodes import Add, Div, Expr, Mul, Sub, Var
+from ...expr.nodes import Add, Cast, Div, Expr, Mul, Sub, Var
 from ...expr.walk import preorder, variables
 from ...te import ComputeOp, IterVar, Tensor, placeholder, reference
 from ...te.graph import operations
@@ -60,10 +60,10 @@ def _chain(
         (n,) = readers[v]
         if not single(n) or not alike_in_shape(n.outputs[0], v):
             break
-        line = _line(n, v, axis)
-        if line is None:
+        found = line(n, v, axis)
+        if found is None:
             break
-        factor, amount = line
+        factor, amount = found
         scale, by, v = scale * factor, by * factor + amount, n.outputs[0]
         chain.append(n)
     return chain, scale, by
@@ -228,7 +228,7 @@ def bias_of(
 Line = tuple[np.ndarray, np.ndarray]
 
 
-def _line(n: Node, source: Value, axis: int) -> Line | None:
+def line(n: Node, source: Value, axis: int) -> Line | None:
     """What ``n`` does to each channel of ``source``: a factor and an amount; None unless that is all."""
     key = "line", source, axis
     if key not in n.memo:
@@ -238,6 +238,38 @@ def _line(n: Node, source: Value, axis: int) -> Line | None:
 
 
 def _computed_line(n: Node, source: Value, axis: int) -> Line | None:
+    far = FAR.get(source.dtype.name)
+    f = None if far is None else _of_channels(n, source, axis)
+    if f is None or far is None:
+        return None
+    # far away the amount is below the rounding of the product, and a factor of 1 is 1
+    by, there = f(np.zeros(())), f(np.full((), far))
+    if not (np.isfinite(by).all() and np.isfinite(there).all()) or np.abs(by).max(initial=0) > far / 2**60:
+        return None
+    return ((there - by) / far).astype(source.dtype.to_numpy()).astype(np.float64), by
+
+
+def steps(n: Node, source: Value, axis: int) -> Line | None:
+    """The same of whole numbers that become floats: the amount is a whole number of factors."""
+    f = _of_channels(n, source, axis)
+    if f is None or not n.outputs[0].dtype.is_float or not source.dtype.is_int:
+        return None
+    low, high = source.dtype.limits()
+    by = f(np.zeros(()))
+    slope = f(np.ones(())) - by
+    if not (np.isfinite(by).all() and np.isfinite(slope).all() and slope.all()):
+        return None
+    zero = np.rint(-by / slope)
+    if (zero < low).any() or (zero > high).any() or f(zero).any():
+        return None
+    beside = np.where(zero < high, zero + 1, zero - 1)  # where a product rounds nothing
+    factor = f(beside) * (beside - zero)
+    return factor, -zero * factor
+
+
+def _of_channels(n: Node, source: Value, axis: int) -> Callable[[np.ndarray], np.ndarray] | None:
+    """What ``n`` makes of a number, or one for each channel of ``source``; None where it is no factor and an
+    amount of each channel."""
     (made,) = n.results
     if any(
         not isinstance(op, ComputeOp) or op.reduce_axis for op in operations([made.op]) if op.input_tensors
@@ -256,21 +288,15 @@ def _computed_line(n: Node, source: Value, axis: int) -> Line | None:
         (result,) = n.of([None if v is None else x if v is source else v.tensor for v in n.inputs])
         if not _affine(result, x) or [constant(s) for s in result.shape] != small:
             return None
-        values = {v.tensor: v.data for v in constants if v.data is not None}
-        far = FAR.get(source.dtype.name)
-        if far is None:
-            return None
-        # far away the amount is below the rounding of the product, and a factor of 1 is 1
-        at = [
-            reference.evaluate([result], values | {x: np.full(small, k, source.dtype.to_numpy())})[0]
-            for k in (0, far)
-        ]
     except TensorLangError:
         return None
-    by, there = (a.reshape(-1).astype(np.float64) for a in at)
-    if not (np.isfinite(by).all() and np.isfinite(there).all()) or np.abs(by).max(initial=0) > far / 2**60:
-        return None
-    return ((there - by) / far).astype(source.dtype.to_numpy()).astype(np.float64), by
+    values = {v.tensor: v.data for v in constants if v.data is not None}
+
+    def f(numbers: np.ndarray) -> np.ndarray:
+        given = np.broadcast_to(numbers.astype(source.dtype.to_numpy()), [channels or 1]).reshape(small)
+        return reference.evaluate([result], values | {x: given})[0].reshape(-1).astype(np.float64)
+
+    return f
 
 
 def _by_channel(a: np.ndarray, axis: int, rank: int, channels: int | None) -> bool:
@@ -319,6 +345,8 @@ def _degree(e: Expr, degree: dict[Tensor, int | None]) -> int | None:
         return degree.get(e.tensor, 0)
     if not any(isinstance(k, TensorRead) and degree.get(k.tensor, 0) != 0 for k in preorder(e)):
         return 0
+    if isinstance(e, Cast):
+        return _degree(e.a, degree) if e.dtype.holds(e.a.dtype) or _to_float(e) else None
     if isinstance(e, Add | Sub | Mul | Div):
         a, b = _degree(e.a, degree), _degree(e.b, degree)
         if a is None or b is None:
@@ -329,6 +357,10 @@ def _degree(e: Expr, degree: dict[Tensor, int | None]) -> int | None:
             return a + b if a + b <= 1 else None
         return a if b == 0 else None
     return None
+
+
+def _to_float(e: Cast) -> bool:
+    return e.a.dtype.is_int and e.dtype.is_float
 
 
 __all__ = ["scale_weights", "shift"]

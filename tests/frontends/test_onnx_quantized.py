@@ -1,0 +1,53 @@
+"""Files with quantised weights: what they hold is what engines hold."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from .test_onnx_models import model  # noqa: E402
+
+RNG = np.random.default_rng(5)
+
+
+def test_an_encoder_with_int8_weights_holds_int8():
+    """A table of rows with a scale each, a dense layer with a scale a column, one with a transposed weight."""
+    table, dense, last = (
+        RNG.integers(-127, 128, s).astype("int8") for s in ((300, 64), (64, 256), (128, 256))
+    )
+    arrays = {
+        "table": table,
+        "table_scale": np.float32(2.0) ** RNG.integers(-6, -2, 300).astype("float32"),
+        "dense": dense,
+        "dense_scale": np.float32(2.0) ** RNG.integers(-9, -5, 256).astype("float32"),
+        "dense_zero": np.zeros(256, "int8"),
+        "last": last,
+        "last_scale": np.float32(2.0**-9),
+        "bias": RNG.integers(-3, 4, 128).astype("float32"),
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", ["table", "table_scale"], ["t"], axis=0),
+        helper.make_node("Gather", ["t", "ids"], ["h"]),
+        helper.make_node("DequantizeLinear", ["dense", "dense_scale", "dense_zero"], ["w"], axis=1),
+        helper.make_node("MatMul", ["h", "w"], ["d"]),
+        helper.make_node("Relu", ["d"], ["r"]),
+        helper.make_node("DequantizeLinear", ["last", "last_scale"], ["v"]),
+        helper.make_node("Gemm", ["r", "v", "bias"], ["y"], transB=1),
+    ]
+    m = model(nodes, [("ids", TensorProto.INT64, ["n"])], [("y", TensorProto.FLOAT, None)], opset=21)
+    m.graph.initializer.extend(numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items())
+    engine = tl.load_onnx(m).compile()
+    large = sorted(a.size for a in engine.constants if a.dtype == np.int8)
+    assert large == sorted([table.size, dense.size, last.size])
+    assert all(a.size < 1000 for a in engine.constants if a.dtype != np.int8)
+    w = dense * arrays["dense_scale"]
+    for n in (1, 4):
+        ids = RNG.integers(-300, 300, n)
+        h = table[ids] * arrays["table_scale"][ids][:, None]
+        y = np.maximum(h.astype("float64") @ w, 0) @ (last.T * arrays["last_scale"]) + arrays["bias"]
+        np.testing.assert_allclose(engine(ids), y, rtol=1e-5, atol=1e-4)
