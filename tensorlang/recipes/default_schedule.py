@@ -25,7 +25,21 @@ from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
 from ..te import ComputeOp, IterVar, Operation, Tensor
-from . import columns, conv, copies, depthwise, direct, flat, gemm, phases, pointwise, rows, scans, sparse
+from . import (
+    across,
+    columns,
+    conv,
+    copies,
+    depthwise,
+    direct,
+    flat,
+    gemm,
+    phases,
+    pointwise,
+    rows,
+    scans,
+    sparse,
+)
 from .attention import attention
 from .common import in_registers, share_out, size, stream_stores, work
 from .lanes import reduce_in_lanes, share_reduction, vector_width
@@ -201,6 +215,9 @@ def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants:
     if _of_matrix(s, inside, target):
         _elementwise(s, out, target)
         return
+    found = across.lying_across(inside, constants)
+    if found is not None:
+        _elementwise(s, across.laid_along(s, inside, *found), target)
     _tile(s, out, inside, target)
 
 
@@ -214,6 +231,9 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
         return
     if _of_matrix(s, stage, target):
         return
+    found = across.lying_across(stage, constants) if op.axis else None
+    if found is not None:
+        _elementwise(s, across.laid_along(s, stage, *found), target)
     if (
         op.axis
         and _vectors_along(stage, op.axis[-1])

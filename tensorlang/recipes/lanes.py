@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 
-from ..analysis import Cost, constant, cost_of, has_calls, reads_of, reducer_kind, typical
+from ..analysis import Cost, cost_of, has_calls, reads_of, reducer_kind, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
@@ -29,8 +29,8 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     together = _one_stretch(stage)
     least = target.vector_lanes(op.body[0].dtype)
     lanes = least * VECTORS
-    n = math.prod(size(a) or 0 for a in together) if len(together) > 1 else None
-    if n is None or n < 2 * least:
+    n = _elements_of(together)
+    if len(together) < 2 or (n is not None and n < 2 * least):
         together, n = [last], size(last)
     if n is not None and 1 < n <= lanes and len(op.reduce_axis) > len(together) == 1:
         inner = last  # short rows: a lane for each place, and no masks
@@ -59,15 +59,20 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     return True
 
 
+def _elements_of(axes: list[IterVar]) -> int | None:
+    """The number of elements of all these axes, None when it is symbolic."""
+    sizes = [size(a) for a in axes]
+    return None if None in sizes else math.prod(n for n in sizes if n is not None)
+
+
 def _one_stretch(stage: Stage) -> list[IterVar]:
     """The last axes that are reduced, as many as every read takes for one stretch of memory: whole dimensions
     of known sizes, one after the other. Longer rows have fewer rests."""
     op, found = stage.op, list[IterVar]()
     for at in range(1, len(op.reduce_axis) + 1):
         axis = op.reduce_axis[-at]
-        n = size(axis)
-        if n is None or not all(
-            len(index) >= at and index[-at] is axis.var and constant(tensor.shape[-at]) == n
+        if not all(
+            len(index) >= at and index[-at] is axis.var and tensor.shape[-at] is axis.extent
             for tensor, index in reads_of(op).plain
         ):
             break

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tests.fuzz import harness
 from tests.fuzz.check import declared
@@ -141,6 +141,19 @@ def test_reductions_over_the_last_axes_take_them_for_one_row(shape: tuple[int, .
     text = tl.compile([x, tl.ops.max(x, axis=axes)], "llvm -mcpu=skylake-avx512").get_source("ir")
     if np.prod(shape[1:]) >= 32:
         assert sum("for k" in line for line in text.splitlines()) <= 1
+
+
+def test_open_rows_that_are_one_stretch_of_memory_are_one_row() -> None:
+    """The mean of an image of open height and width reads whole vectors over the ends of its rows."""
+    h, w = te.var("h"), te.var("w")
+    x = te.placeholder((3, h, w), name="x")
+    total = ops.sum(x, axis=(1, 2))
+    f = tl.compile([x, total], target="llvm -mcpu=x86-64-v4")
+    assert "gather" not in f.get_source("asm")
+    f = tl.compile([x, total])
+    for shape in ((3, 1, 1), (3, 14, 14), (3, 9, 31), (3, 40, 2), (3, 0, 5)):
+        data = np.arange(float(np.prod(shape)), dtype="float32").reshape(shape) % 17
+        assert np.array_equal(f(data), data.sum((1, 2)))
 
 
 def test_reductions_over_the_last_axes_of_a_part_stay_apart() -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...core.dtype import INT64, DType
 from ...expr import linear, make
-from ...expr.nodes import Broadcast, Expr, FloorDiv, FloorMod, Ramp, const_int
+from ...expr.nodes import Broadcast, Cast, Expr, FloorDiv, FloorMod, Ramp, Select, const_int
 from ...loopir.stmt import Buffer, Load, load
 from . import convert, streaming, types
 from .emitter import Emitter, Storage, buffers_read
@@ -72,22 +72,35 @@ def flat_offset(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
 def _joined(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Row and column of what was one index, ``x // n, x % n`` in a buffer whose rows are ``n`` apart, as that
     index: vectors of a fused loop are contiguous over the ends of rows. (Those of scalars join by themselves,
-    in ``expr.linear``.)"""
+    in ``expr.linear``, where no width is between them: a loop over sizes that are not known is counted in 64
+    bits, and its row and column are cut to the type of the axes.)"""
     strides = buffer.element_strides()
-    for d, (row, column) in enumerate(itertools.pairwise(indices)):
-        if (
-            type(row) is FloorDiv
-            and type(column) is FloorMod
-            and row.b is column.b
-            and type(row.b) is Broadcast
-        ):
-            n, far, near = const_int(row.b.value), const_int(strides[d]), const_int(strides[d + 1])
-            if n is not None and near is not None and far == n * near and _alike(row.a, column.a, n):
+    for d, (row, column) in enumerate(itertools.pairwise(map(_uncut, indices))):
+        if type(row) is FloorDiv and type(column) is FloorMod and row.b is column.b:
+            n = _every_lane(row.b)
+            if n is not None and strides[d] is make.mul(strides[d + 1], n) and _alike(row.a, column.a, n):
                 return _joined(buffer, (*indices[:d], make.const(0, "int32"), row.a, *indices[d + 2 :]))
     return indices
 
 
-def _alike(a: Expr, b: Expr, n: int) -> bool:
+def _uncut(index: Expr) -> Expr:
+    """An index of 64 bits that is cut to 32, whole: indices do not overflow, unless they are read from
+    memory."""
+    if type(index) is Cast and index.dtype.code == index.a.dtype.code == "int":
+        return index if buffers_read(index) else index.a
+    return index
+
+
+def _every_lane(divisor: Expr) -> Expr | None:
+    """The divisor of all lanes, of those that a mask leaves at least; None when they differ."""
+    if type(divisor) is Select and divisor.dtype.lanes > 1:
+        divisor = divisor.a  # the others divide by one, and their result is not used
+    if divisor.dtype.lanes == 1:
+        return divisor
+    return divisor.value if type(divisor) is Broadcast else None
+
+
+def _alike(a: Expr, b: Expr, n: Expr) -> bool:
     """Whether two vectors differ by a multiple of ``n`` in every lane, for certain: a remainder keeps less of
     its operand than a quotient."""
     if a is b:

@@ -32,7 +32,19 @@ from ...loopir.stmt import (
     preorder,
     rebuilt,
 )
-from . import apart, bounds_report, extern, memory, pairs, parallel, rows, streaming, transposed, types
+from . import (
+    apart,
+    bounds_report,
+    carried,
+    extern,
+    memory,
+    pairs,
+    parallel,
+    rows,
+    streaming,
+    transposed,
+    types,
+)
 from .emitter import Emitter, Live, Storage
 from .index import interval
 from .text import Block
@@ -244,11 +256,14 @@ def _repeated(
         here.end = f"  br i1 {some}, label %{ahead.label}, label %{done.label}"
     em.push(ahead, conditional=not runs)
     ahead.end = f"  br label %{start.label}"
+    wheels = carried.wheels(em, var, begin, bounds[0], body)
     em.push(start, written=writes)
     counter, following = em.function.fresh(), em.function.fresh()
     em.bind(var, counter, em.depth, *bounds)
+    carried.turning(em, wheels)
     yield emitted(em, body)
     latch = em.block
+    carried.turned(em, wheels, start, ahead, latch)
     start.lines.insert(
         0, f"  {counter} = phi i64 [ {begin}, %{ahead.label} ], [ {following}, %{latch.label} ]"
     )

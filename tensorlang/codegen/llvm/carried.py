@@ -1,0 +1,102 @@
+"""Quotients and remainders of a loop's counter by sizes that are known at run time only: ``f // c`` and
+``f % c``, and those of such quotients. A fused loop over open sizes has them for each of its parts, and a few
+divisions take longer than copying a row of a hundred elements; so they are counted from iteration to
+iteration instead, as an odometer counts. Knows the emitter; what a loop is, ``statement`` says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ...expr import make
+from ...expr.nodes import Expr, FloorDiv, FloorMod, Var, const_int
+from ...expr.walk import preorder, variables
+from ...loopir.stmt import Stmt
+from ...loopir.stmt import preorder as statements
+from .emitter import Emitter
+from .index import interval
+from .text import Block
+
+
+@dataclass(frozen=True)
+class Wheel:
+    """``of // by`` and ``of % by``: the operand of the divisor, the two at the beginning, in an iteration,
+    and in the next one."""
+
+    of: Expr
+    by: Expr
+    divisor: str
+    first: tuple[str, str]
+    now: tuple[str, str]
+    following: tuple[str, str]
+
+
+def wheels(em: Emitter, var: Var, begin: str, low: int | None, body: Stmt) -> list[Wheel]:
+    """Those that ``body`` needs of a loop over ``var``, which begins with the operand ``begin``, at least
+    ``low``: what others are made of first. Their beginnings are written in front of the loop, where the
+    emitter is."""
+    if low is None or low < 0 or not any(v.kind == "dim" for v in em.vars):
+        return []
+    pairs = dict.fromkeys((e.a, e.b) for e in _divisions(em, var, body))
+    quotients: dict[Expr, str] = {var: begin}
+    found = []
+    for of, by in sorted(pairs, key=lambda pair: _length(pair[0])):
+        if of not in quotients:  # of a quotient that is not needed itself
+            continue
+        divisor = em.call("i64", "llvm.smax.i64", ("i64", em.index(by)), ("i64", "1"))
+        first = (em.ins(f"{word} i64 {quotients[of]}, {divisor}") for word in ("udiv", "urem"))
+        names = [em.function.fresh() for _ in range(4)]
+        wheel = Wheel(of, by, divisor, (next(first), next(first)), (names[0], names[1]), (names[2], names[3]))
+        quotients[make.floordiv(of, by)] = wheel.first[0]
+        found.append(wheel)
+    return found
+
+
+def turning(em: Emitter, found: list[Wheel]) -> None:
+    """In the body: what the wheels show stands for the divisions."""
+    for w in found:
+        for e, operand in ((make.floordiv(w.of, w.by), w.now[0]), (make.floormod(w.of, w.by), w.now[1])):
+            em.remember(em.indices, e, operand, em.depth, frozenset())
+
+
+def turned(em: Emitter, found: list[Wheel], start: Block, ahead: Block, latch: Block) -> None:
+    """At the end of the body: one step further, a wheel that is around moves the next."""
+    moved: dict[Expr, str] = {}
+    for w in found:
+        step = moved.get(w.of, "1")
+        further = em.ins(f"add nuw nsw i64 {w.now[1]}, {step}")
+        around = em.ins(f"icmp eq i64 {further}, {w.divisor}")
+        carry = em.ins(f"zext i1 {around} to i64")
+        em.do(f"{w.following[1]} = select i1 {around}, i64 0, i64 {further}")
+        em.do(f"{w.following[0]} = add nuw nsw i64 {w.now[0]}, {carry}")
+        moved[make.floordiv(w.of, w.by)] = carry
+        for first, now, following in zip(w.first, w.now, w.following, strict=True):
+            start.lines.insert(
+                0, f"  {now} = phi i64 [ {first}, %{ahead.label} ], [ {following}, %{latch.label} ]"
+            )
+
+
+def _divisions(em: Emitter, var: Var, body: Stmt) -> Iterator[FloorDiv | FloorMod]:
+    for s in statements(body):
+        for e in s.exprs():
+            for node in preorder(e, lambda n: n.children() if var in variables(n) else ()):
+                if isinstance(node, FloorDiv | FloorMod) and _counts(em, var, node):
+                    yield node
+
+
+def _counts(em: Emitter, var: Var, e: FloorDiv | FloorMod) -> bool:
+    """Whether it is a division of the counter, or of such a quotient, by sizes."""
+    low = interval(em, e.b)[0]
+    return (
+        e.dtype.is_index
+        and const_int(e.b) is None
+        and low is not None
+        and low >= 0
+        and all(v in em.vars and v.kind == "dim" for v in variables(e.b))
+        and (e.a is var or (type(e.a) is FloorDiv and _counts(em, var, e.a)))
+    )
+
+
+def _length(e: Expr) -> int:
+    return 1 + _length(e.a) if type(e) is FloorDiv else 0

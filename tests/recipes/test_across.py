@@ -1,0 +1,55 @@
+"""Weights that lie across the vectors of an image with its channels last are copied along them: right in
+every order, and no gathers in the code."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+
+IMAGE = (2, 6, 7, 5)
+
+
+def convolved(order: str, groups: int = 1, constant: bool = False) -> None:
+    rng = np.random.default_rng(0)
+    sizes = {"O": 20, "I": IMAGE[-1] // groups, "H": 3, "W": 2}
+    image, weight = (rng.integers(-4, 5, n).astype("float32") for n in (IMAGE, [sizes[c] for c in order]))
+    x, w = te.placeholder(IMAGE, name="x"), te.placeholder(weight.shape, name="w")
+    y = ops.conv2d(x, w, padding=1, groups=groups, layout="NHWC", weight_layout=order)
+    want = te.reference.evaluate([y], {x: image, w: weight})[0]
+    f = tl.compile([x, w, y], constants={w: weight} if constant else {})
+    assert np.array_equal(f(image) if constant else f(image, weight), want)
+
+
+@pytest.mark.parametrize("order", ["".join(p) for p in itertools.permutations("OIHW")][::3])
+def test_every_order(order):
+    convolved(order)
+    convolved(order, constant=True)
+
+
+def test_one_channel_a_group():
+    convolved("OIHW", groups=5)
+
+
+@pytest.mark.parametrize("order", ["OIHW", "OHWI"])
+def test_vectors_of_outputs_read_what_lies_together(order):
+    x = te.placeholder((1, 28, 28, 64), name="x")
+    w = te.placeholder([{"O": 64, "I": 64, "H": 3, "W": 3}[c] for c in order], name="w")
+    y = ops.conv2d(x, w, padding=1, layout="NHWC", weight_layout=order)
+    asm = tl.compile([x, w, y], target="llvm -mcpu=x86-64-v4").get_source("asm")
+    assert "vfmadd" in asm and "zmm" in asm
+    assert "gather" not in asm
+
+
+def test_an_operand_that_few_read_again_stays_where_it_is():
+    a, b = te.placeholder((3, 40), name="a"), te.placeholder((50, 40), name="b")
+    k = te.reduce_axis((0, 40), name="k")
+    d = te.compute((3, 50), lambda i, j: te.sum(te.abs(a[i, k] - b[j, k]), axis=k), name="d")
+    x, y = np.arange(120.0, dtype="f").reshape(3, 40), np.ones((50, 40), "f")
+    f = tl.compile([a, b, d])
+    assert np.array_equal(f(x, y), np.abs(x[:, None] - y[None]).sum(-1))
+    assert "b.global" not in f.get_source("ir")
