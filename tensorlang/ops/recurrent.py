@@ -81,10 +81,11 @@ class Layer:
             return e
         return make.max_(make.min_(e, make.const(self.clip, e.dtype)), make.const(-self.clip, e.dtype))
 
-    def function(self, d: int, k: int) -> Callable[[Expr], Expr]:
-        """Activation ``k`` of a direction, after the clip."""
+    def function(self, d: int, k: int, *, clips: bool = True) -> Callable[[Expr], Expr]:
+        """Activation ``k`` of a direction, after the clip of a gate; a cell is not clipped (nor is it by
+        onnxruntime, where ONNX's words leave it open)."""
         f = self.functions[d * (len(self.functions) // len(self.reverse)) + k]
-        return lambda e: f(self.clipped(e))
+        return (lambda e: f(self.clipped(e))) if clips else f
 
 
 def _layer(
@@ -463,7 +464,8 @@ def _lstm_cell(
     layer: Layer, turn: Turn, p: Tensor | None, input_forget: bool, rounds_state: bool
 ) -> dict[str, Tensor]:
     h, c, d, size = turn.state["h"], turn.state["c"], turn.d, layer.size
-    f, g, of_cell = (layer.function(d, k) for k in range(3))
+    f, g = (layer.function(d, k) for k in range(2))
+    of_cell = layer.function(d, 2, clips=False)
     before = turn.rounded(h) if rounds_state else lambda t, n, k: h(t - 1, n, k)
     product = turn.product("state", layer.order, before)
 

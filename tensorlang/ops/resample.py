@@ -31,6 +31,7 @@ COORDINATES = (
     "half_pixel",
     "half_pixel_symmetric",
     "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
     "align_corners",
     "asymmetric",
     "tf_crop_and_resize",
@@ -100,8 +101,8 @@ def resample(
     ``coordinates`` says where place i of the result lies: ``"half_pixel"`` at ``(i + 1/2) / scale - 1/2``,
     ``"asymmetric"`` at ``i / scale``, ``"align_corners"`` at ``i (n - 1) / (m - 1)``;
     ``"tf_crop_and_resize"`` takes the part ``roi`` (all begins, then all ends, as shares of the size) and
-    puts ``extrapolation_value`` where it leaves the tensor; ``"half_pixel_symmetric"`` and
-    ``"pytorch_half_pixel"`` are ONNX's variants. Beyond the border its element is repeated, or with
+    puts ``extrapolation_value`` where it leaves the tensor; ``"half_pixel_symmetric"``,
+    ``"pytorch_half_pixel"`` and ``"tf_half_pixel_for_nn"`` are ONNX's variants. Beyond the border its element is repeated, or with
     ``exclude_outside`` counts nothing. ``antialias`` widens the weights where the size shrinks. Sizes may be
     symbolic. ``ops.resample(x, size=(h, w), axes=(2, 3), mode="cubic")``. Raises DeclareError for other
     words, and for sizes and scales that do not fit the axes.
@@ -190,6 +191,8 @@ def _place(line: Line, rule: Rule, i: Expr) -> Expr:
         half = (at + 0.5) / _number(line.scale) - 0.5
     if rule.coordinates == "pytorch_half_pixel":
         return te.select(make.eq(line.width(), 1.0), _number(-0.5), half)
+    if rule.coordinates == "tf_half_pixel_for_nn":
+        return half + 0.5
     if rule.coordinates == "half_pixel_symmetric" and line.scale is not None:
         return half + (n / 2.0) * (1.0 - te.cast(FLOAT64, line.to) / line.width())
     return half

@@ -38,6 +38,17 @@ def test_whole_powers_of_negative_exponents():
     assert found.tolist() == [1, -1, 1, 0, 0]
 
 
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_logarithms_of_sums_of_whole_numbers(kind):
+    x = np.array([[1, 2, 3], [4, 5, 60]], kind)
+    found = run("ReduceLogSum", x, axes=[1], opset=13)
+    assert found.dtype == kind and np.array_equal(found, np.log(x.sum(1, keepdims=True)).astype(kind))
+    found = run("ReduceLogSumExp", x, axes=[1], opset=13)
+    assert found.dtype == kind and np.array_equal(
+        found, np.logaddexp.reduce(x, 1, keepdims=True).astype(kind)
+    )
+
+
 def test_infinities_of_neither_sign():
     x = np.array([1, np.inf, -np.inf, np.nan], "float32")
     assert run("IsInf", x, detect_negative=0, detect_positive=0, opset=20).tolist() == [False] * 4

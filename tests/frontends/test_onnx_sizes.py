@@ -118,6 +118,17 @@ def branching(condition):
     return tl.load_onnx(model(nodes, {"x": ["b", "n"]}, constants))
 
 
+def test_dimensions_of_one_element_that_sizes_show():
+    """Without axes, a Squeeze leaves out the open dimensions that a call gives one element."""
+    nodes = [helper.make_node("Squeeze", ["x"], ["s"]), helper.make_node("Neg", ["s"], ["y"])]
+    graph = tl.load_onnx(model(nodes, {"x": ["b", 1, "n", 4]}, {}))
+    for level in (0, 2):
+        engine = graph.compile(level=level)
+        for shape in ((2, 1, 3, 4), (1, 1, 3, 4), (1, 1, 1, 4), (2, 1, 1, 4), (0, 1, 1, 4)):
+            x = numbers(*shape)
+            assert np.array_equal(engine(x), -np.squeeze(x))
+
+
 @pytest.mark.parametrize(
     "condition",
     [

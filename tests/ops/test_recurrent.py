@@ -76,7 +76,7 @@ def layer(kind, a, d, backwards, names, lens=None, clip=None, before=False, coup
                 i = f(cut(part("i", h) + P["i"] * c))
                 forget = 1 - i if coupled else f(cut(part("f", h) + P["f"] * c))
                 c = forget * c + i * g(cut(part("c", h)))
-                h = f(cut(part("o", h) + P["o"] * c)) * o_f(c if clip is None else cut(c))
+                h = f(cut(part("o", h) + P["o"] * c)) * o_f(c)
             ys[t, n] = h
         hs[n], cs[n] = h, c
     return ys, hs, cs

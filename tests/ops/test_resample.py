@@ -17,6 +17,7 @@ COORDINATES = [
     "half_pixel",
     "half_pixel_symmetric",
     "pytorch_half_pixel",
+    "tf_half_pixel_for_nn",
     "align_corners",
     "asymmetric",
     "tf_crop_and_resize",
@@ -37,6 +38,8 @@ def place(i, n, m, scale, coordinates, part):
     if coordinates == "pytorch_half_pixel" and width == 1:
         return -0.5
     half = (i + 0.5) / scale - 0.5
+    if coordinates == "tf_half_pixel_for_nn":
+        return half + 0.5
     return half + n / 2 * (1 - m / width) if coordinates == "half_pixel_symmetric" else half
 
 

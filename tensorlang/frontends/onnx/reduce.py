@@ -39,8 +39,10 @@ REDUCTIONS: dict[str, Reduction] = {
     "ReduceProd": lambda x, axis, keepdims: ops.prod(x, axis, x.dtype, keepdims),
     "ReduceSum": _sum,
     "ReduceSumSquare": lambda x, axis, keepdims: _sum(ops.square(x), axis, keepdims),
-    "ReduceLogSum": lambda x, axis, keepdims: ops.log(_sum(x, axis, keepdims)),
-    "ReduceLogSumExp": lambda x, axis, keepdims: ops.logsumexp(x, axis, keepdims),
+    "ReduceLogSum": lambda x, axis, keepdims: of_type(ops.log(_sum(x, axis, keepdims)), x.dtype),
+    "ReduceLogSumExp": lambda x, axis, keepdims: of_type(
+        ops.logsumexp(x if x.dtype.is_float else ops.cast(x, "float64"), axis, keepdims), x.dtype
+    ),
     "ReduceL1": lambda x, axis, keepdims: _sum(ops.abs(x), axis, keepdims),
     "ReduceL2": lambda x, axis, keepdims: of_type(ops.norm(x, 2, axis, keepdims), x.dtype),
 }

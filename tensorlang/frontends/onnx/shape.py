@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ... import ops, te
 from ...errors import TensorLangError
-from ...expr.nodes import Expr
+from ...expr import make
+from ...expr.nodes import Expr, const_int
 from ...te import Tensor
-from .table import one, te_op
+from .proto import Call
+from .table import graph_op, one, te_op
+
+if TYPE_CHECKING:
+    from .importer import Importer
 
 
 @te_op("Reshape", values=(1,))
@@ -24,10 +29,23 @@ def transpose(x: Tensor, *, perm: Any = None) -> Tensor:
     return x if perm is not None and list(perm) == list(range(x.ndim)) else ops.transpose(x, perm)
 
 
-@te_op("Squeeze", values=(1,))
-def squeeze(x: Tensor, where: Any = None, *, axes: Any = None) -> Tensor:
-    where = _listed(axes if where is None else where)
-    return ops.squeeze(x, None if where is None else tuple(where))
+@graph_op("Squeeze")
+def squeeze(c: Importer, call: Call) -> Any:
+    """Without axes every dimension of one element is left out: which of the open ones are is decided by the
+    sizes of a call."""
+    x = c.tensor(call.inputs[0])
+    axes = c.numbers(call.inputs[1]) if any(call.inputs[1:]) else call.attrs.get("axes")
+    if axes is None:
+        axes = [d for d, n in enumerate(x.shape) if not _several(c, n, call.inputs[0])]
+    return c.g.call(
+        ops.squeeze, x, op=call.op, name=call.name, outputs=call.outputs, axis=tuple(_listed(axes))
+    )
+
+
+def _several(c: Importer, n: Expr, name: str) -> bool:
+    """Whether a size is another than 1."""
+    known = const_int(n)
+    return c.decided(make.or_(make.lt(n, 1), make.lt(1, n)), name) if known is None else known != 1
 
 
 @te_op("Unsqueeze", values=(1,))
