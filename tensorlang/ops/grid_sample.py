@@ -68,11 +68,10 @@ def grid_sample(
         low, high = _borders(size, align_corners)
         if padding_mode == "zeros":
             return e
-        moved = (
-            make.max_(make.min_(e, size - 1.0), make.const(0.0, inside))
-            if padding_mode == "border"
-            else _mirrored(e, low, high)
-        )
+        if padding_mode == "border":  # of each neighbour, further down
+            far = make.const(float(count - 1), inside)
+            return make.max_(make.min_(e, size - 1.0 + far), -far)
+        moved = _mirrored(e, low, high)
         return te.select(te.any(e < low, e > high), moved, e)
 
     # neighbouring pixels lie side by side, so that they are computed in vectors

@@ -102,10 +102,10 @@ def resample(
     ``"asymmetric"`` at ``i / scale``, ``"align_corners"`` at ``i (n - 1) / (m - 1)``;
     ``"tf_crop_and_resize"`` takes the part ``roi`` (all begins, then all ends, as shares of the size) and
     puts ``extrapolation_value`` where it leaves the tensor; ``"half_pixel_symmetric"``,
-    ``"pytorch_half_pixel"`` and ``"tf_half_pixel_for_nn"`` are ONNX's variants. Beyond the border its element is repeated, or with
-    ``exclude_outside`` counts nothing. ``antialias`` widens the weights where the size shrinks. Sizes may be
-    symbolic. ``ops.resample(x, size=(h, w), axes=(2, 3), mode="cubic")``. Raises DeclareError for other
-    words, and for sizes and scales that do not fit the axes.
+    ``"pytorch_half_pixel"`` and ``"tf_half_pixel_for_nn"`` are ONNX's variants. Beyond the border its element
+    is repeated, or with ``exclude_outside`` counts nothing. ``antialias`` widens the weights where the size
+    shrinks. Sizes may be symbolic. ``ops.resample(x, size=(h, w), axes=(2, 3), mode="cubic")``. Raises
+    DeclareError for other words, and for sizes and scales that do not fit the axes.
     """
     x = inputs.tensor("resample", x)
     for what, word, legal in (

@@ -6,8 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tensorlang as tl
+
 pytest.importorskip("onnx")
-from .beside import agree, floats, ran
+from .beside import agree, floats, made, ran
 
 
 @pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER", "VALID"])
@@ -137,6 +139,25 @@ def test_an_operator_that_the_standard_defines_by_others():
     """CausalConvWithState is not an entry of the table: its function is taken from the standard."""
     x, w = floats(2, 3, 5), floats(3, 1, 4, seed=1)
     agree("CausalConvWithState", [x, w], 2, opset=27, closed=[0, 1], whole=True, rtol=1e-4, atol=1e-5)
+
+
+def test_cubic_samples_beyond_the_border_blend_it():
+    """As torch and onnxruntime have it: each neighbour is kept within the border, not the place."""
+    image = np.array([[[[0, 4, 8]]]], "float32")
+    grid = np.array([[[[-1.25, 0], [-2, 0], [-9e9, 0], [1.25, 0]]]], "float32")
+    m = made("GridSample", [image, grid], mode="cubic", padding_mode="border", align_corners=1)
+    found = tl.load_onnx(m).compile(level=0)(image, grid)
+    weight = -0.75 * (1.25**3 - 5 * 1.25**2 + 8 * 1.25 - 4)  # of the second element at a place of -1/4
+    np.testing.assert_allclose(found.ravel(), [4 * weight, 0, 0, 8 - 4 * weight], atol=1e-5)
+
+
+def test_nearest_elements_as_they_were_in_opset_10():
+    """A size that shrinks takes the element after the place; ties of decimals such as 0.7 stay ties."""
+    x = np.arange(6, dtype="float32").reshape(1, 1, 1, 6)
+    m = made("Resize", [x, np.array([1, 1, 2, 0.6], "float32")], opset=10, known=[1], mode="nearest")
+    assert tl.load_onnx(m).compile(level=0)(x).tolist() == [[[[0, 2, 4]] * 2]]
+    m = made("Resize", [x, None, np.array([1, 1, 1, 0.7], "float32")], known=[2], mode="nearest")
+    assert tl.load_onnx(m).compile(level=0)(x).tolist() == [[[[0, 2, 3, 4]]]]
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

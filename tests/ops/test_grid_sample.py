@@ -39,8 +39,8 @@ def along(e, m, mode, padding, corners):
     v = (e + 1) / 2 * (m - 1) if corners else ((e + 1) * m - 1) / 2
     v = float(np.rint(v)) if mode == "nearest" else v
     low, high = (0, m - 1) if corners else (-0.5, m - 0.5)
-    if padding != "zeros" and not low <= v <= high:
-        v = min(max(v, 0), m - 1) if padding == "border" else mirrored(v, low, high)
+    if padding == "reflection" and not low <= v <= high:
+        v = mirrored(v, low, high)
     count = {"nearest": 1, "linear": 2, "cubic": 4}[mode]
     begin = math.floor(v) - count // 2 + 1 if count > 1 else int(np.rint(v))
     taps = []

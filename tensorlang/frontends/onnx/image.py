@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from ... import ops
 from ...errors import DeclareError
 from ...expr import make
@@ -33,15 +35,14 @@ def resize(
     opset: int = 11,
 ) -> Tensor:
     if opset < 11:  # inputs were (x, scales), and places i / scale
-        roi, scales = None, roi
-        coordinate_transformation_mode, nearest_mode = "asymmetric", "floor"
+        return _resize_10(x, roi, mode)
     where = dimensions(x, axes)
     if sizes and keep_aspect_ratio_policy != "stretch":
         sizes = _in_one_scale(x, where, sizes, keep_aspect_ratio_policy == "not_larger")
     return ops.resample(
         x,
         list(sizes) if sizes else None,
-        list(scales) if scales else None,
+        [_as_written(s) for s in scales] if scales else None,
         where,
         mode,
         coordinate_transformation_mode,
@@ -52,6 +53,21 @@ def resize(
         extrapolation_value=extrapolation_value,
         antialias=bool(antialias),
     )
+
+
+def _resize_10(x: Tensor, scales: Any, mode: str) -> Tensor:
+    """The nearest element is that after the place where a dimension shrinks, else that before it."""
+    for rounding, shrinks in (("floor", False), ("ceil", True)):
+        where = [d for d, s in enumerate(scales) if (s < 1) == shrinks and s != 1]
+        factors = [_as_written(scales[d]) for d in where]
+        x = ops.resample(x, None, factors, where, mode, "asymmetric", rounding) if where else x
+    return x
+
+
+def _as_written(scale: Any) -> Any:
+    """A factor that a file holds as float32, as the decimal that it was: places half way between two elements
+    are just there."""
+    return float(str(np.float32(scale))) if isinstance(scale, float) else scale
 
 
 def _in_one_scale(x: Tensor, where: Sequence[int], sizes: Sequence[Any], smallest: bool) -> list[int]:
@@ -71,7 +87,7 @@ def _known(n: Any) -> int:
 
 @te_op("Upsample", values=(1,))
 def upsample(x: Tensor, scale: Any = None, *, scales: Any = None, mode: str = "nearest") -> Tensor:
-    factors = list(scales if scale is None else scale)
+    factors = [_as_written(s) for s in (scales if scale is None else scale)]
     return ops.resample(x, None, factors, None, {"bilinear": "linear"}.get(mode, mode), "asymmetric", "floor")
 
 
