@@ -14,8 +14,12 @@ from .types import Array, CFunctions, Struct, at, i1, i8, i32, i64, ptr
 from .words import address, cast, inline, local, lshr
 
 MAX_BUFFERS = 256  # of one kernel
-HEAD = 4  # words of a step before its buffers
-END, COPY, JUMP, MISS, OPS = range(5)  # what the first word of a step is, if not a kernel's entry
+HEAD = 5  # words of a step before its buffers
+# what the first word of a step is, if not a kernel's entry
+END, COPY, JUMP, MISS, SIZES, LINES, OPS = range(7)
+NUMBER, SAME, LEARN, ADD, SUB, MUL, DIV, MIN, MAX = range(9)  # how a size is computed
+INSTRUCTION = 4  # words of one
+LINES_WORDS = 10
 CASE = 2  # words of a case of a jump
 CONSTANT, ARENA, GIVEN = range(3)  # where a buffer lies: at an address, in the arena, in what the call gives
 REPEAT_HEAD = 7  # words of a loop before its pairs
@@ -83,14 +87,63 @@ def equal(a: Array[i8], b: Array[i8], size: i64) -> i1:
     return same == size
 
 
+@inline
+def compute(
+    words: Array[i64], begin: i64, count: i64, sizes: Array[i64], given: Array[i64], arena: i64
+) -> None:
+    """Run so many instructions: what it does, the number of the size it makes, and two operands, which are
+    numbers of sizes; of NUMBER a number, of LEARN where one lies."""
+    at = begin
+    for _ in range(count):
+        op, a, b = words[at], words[at + 2], words[at + 3]
+        made = a
+        if op == LEARN:
+            made = cast(i64, place(given, arena, a, b))[0]
+        elif op != NUMBER:
+            x = sizes[a]
+            made = x
+            if op != SAME:
+                y = sizes[b]
+                if op == ADD:
+                    made = x + y
+                elif op == SUB:
+                    made = x - y
+                elif op == MUL:
+                    made = x * y
+                elif op == DIV:
+                    made = x // y  # rounds towards 0
+                    if made * y > x:
+                        made -= 1
+                elif op == MIN:
+                    made = min(x, y)
+                else:
+                    made = max(x, y)
+        sizes[words[at + 1]] = made
+        at += INSTRUCTION
+
+
+@inline
+def move(words: Array[i64], at: i64, sizes: Array[i64], given: Array[i64], arena: i64) -> None:
+    """Bring the beginnings of lines together."""
+    stride, size = sizes[words[at + 3]] * words[at + 5], sizes[words[at + 4]] * words[at + 5]
+    source = place(given, arena, words[at + 6], words[at + 7])
+    to = place(given, arena, words[at + 8], words[at + 9])
+    for _ in range(sizes[words[at + 2]]):
+        c.memcpy(cast(ptr, to), cast(ptr, source), size)
+        source += stride
+        to += size
+
+
 def table(words: Array[i64], given: Array[i64], arena: i64) -> i32:
     """Run the steps; 0, or the number of the kernel that failed and its status: 256 * (number + 1) + status;
     UNPLANNED where a value leads to what the table does not have.
 
-    A step is the entry of a kernel, how many buffers it takes, the address of its sizes, its number, and for
+    A step is the entry of a kernel, how many buffers it takes, where its sizes lie, its number, and for
     each buffer where it lies and the bytes behind that. Or it is COPY, how many bytes, from where, to where;
     JUMP, how many bytes a value has, where it lies, the number of cases, and for each the address of what it
-    is equal to, and the word where the table goes on; MISS; END.
+    is equal to, and the word where the table goes on; SIZES, where they lie in the arena, and instructions
+    with their number; LINES, where sizes lie in the arena, which of them count lines, elements of a line and
+    those that are moved, the bytes of an element, from where, to where; MISS; END.
     """
     buffers = local(i64, MAX_BUFFERS)
     at = 0
@@ -101,15 +154,22 @@ def table(words: Array[i64], given: Array[i64], arena: i64) -> i32:
             for b in range(count):
                 step = at + HEAD + 2 * b
                 buffers[b] = place(given, arena, words[step], words[step + 1])
-            status = cast(Kernel, op)(cast(ptr, address(buffers[0])), cast(ptr, words[at + 2]))
+            sizes = place(given, arena, words[at + 2], words[at + 3])
+            status = cast(Kernel, op)(cast(ptr, address(buffers[0])), cast(ptr, sizes))
             if status != 0:
-                return 256 * (i32(words[at + 3]) + 1) + status
+                return 256 * (i32(words[at + 4]) + 1) + status
             at += HEAD + 2 * count
         elif op == COPY:
             source = place(given, arena, words[at + 2], words[at + 3])
             to = place(given, arena, words[at + 4], words[at + 5])
             c.memcpy(cast(ptr, to), cast(ptr, source), words[at + 1])
             at += 6
+        elif op == SIZES:
+            compute(words, at + 3, words[at + 2], cast(i64, arena + words[at + 1]), given, arena)
+            at += 3 + INSTRUCTION * words[at + 2]
+        elif op == LINES:
+            move(words, at, cast(i64, arena + words[at + 1]), given, arena)
+            at += LINES_WORDS
         elif op == JUMP:
             value = cast(i8, place(given, arena, words[at + 2], words[at + 3]))
             case, end = at + 5, at + 5 + CASE * words[at + 4]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -29,12 +29,13 @@ from .arrays import in_kind_of, meet
 from .bound import Bound
 from .call import native_entry
 from .codes import KernelCode
+from .counted import Counted, counts
 from .engine_export import c_engine
 from .engine_file import Contents, Part, pack, read
 from .engine_page import notebook, page
 from .engine_profile import EngineProfile, profiled, table_of
 from .export import export
-from .program import Host, Kernel, Program, Rest
+from .program import Host, Kernel, Program, Rest, differences, later_key
 from .run import MAX_PLANS, Arenas, Form
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
 from .timing import Timing, measure
@@ -97,6 +98,7 @@ class Engine:
         self._quick = len(self._inputs) == len(program.inputs) and rest <= {"sizes"}
         self._met: dict[tuple[tuple[int, ...], ...], dict[str, int]] = {}  # dims by the shapes of inputs
         self._by_arrays = {v for step in program.steps if isinstance(step, Host) for v in step.outputs}
+        self._counts = counts(program)
         self._direct = self._native()
         self._whole: Whole | None = None
 
@@ -381,14 +383,14 @@ class Engine:
 
     def _learn(self, given: Sequence[Any], dims: Mapping[str, int], results: Sequence[Any]) -> None:
         """Have a native call for inputs like these."""
-        if self._by_arrays:
+        if self._by_arrays and not self._counts:
             return
-        signature = self._binder.signature
-        if not Whole.possible(self, results, signature):
+        signature, kind = self._binder.signature, Counted if self._counts else Whole
+        if not kind.possible(self, results, signature, self._counts):
             return
         with self._lock:
             if self._whole is None and self._direct is None:
-                self._whole = Whole(self, results, signature)
+                self._whole = kind(self, results, signature)
                 self._direct = self._whole.call
             if self._whole is not None:
                 self._whole.learn(given, dims, results)
@@ -569,28 +571,6 @@ class Engine:
                     del self.later[next(iter(self.later))]
                 self.later[key] = engine
             return engine
-
-
-def later_key(turned: tuple[int, ...], value: Any, sizes: Iterable[int]) -> Any:
-    """What tells one rest of a program from another."""
-    what = None if value is None else (str(value.dtype), value.shape, value.tobytes())
-    return turned, what, tuple(sizes)
-
-
-def differences(p: Program) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
-    """Tells for values of the dims the numbers of the assumptions that do not hold."""
-    if not p.assumed:
-        return lambda dims: ()
-    rows = [n for a, b, _ in p.assumed for n in (a, b)]
-    names = p.sizes.dims(rows)
-    sides = p.sizes.function(rows, names)
-
-    def apart(dims: Mapping[str, int]) -> tuple[int, ...]:
-        numbers = sides(*(dims[d] for d in names))
-        pairs = zip(numbers[::2], numbers[1::2], strict=True)
-        return tuple(i for i, (a, b) in enumerate(pairs) if a != b)
-
-    return apart
 
 
 def _leaves(value: Any) -> list[np.ndarray]:

@@ -137,3 +137,25 @@ class Program:
             else:
                 found.update(v for k in s for v in self.kernels[k].inputs)
         return found
+
+
+def later_key(turned: tuple[int, ...], value: Any, sizes: Iterable[int]) -> Any:
+    """What tells one rest of a program from another."""
+    what = None if value is None else (str(value.dtype), value.shape, value.tobytes())
+    return turned, what, tuple(sizes)
+
+
+def differences(p: Program) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
+    """Tells for values of the dims the numbers of the assumptions that do not hold."""
+    if not p.assumed:
+        return lambda dims: ()
+    rows = [n for a, b, _ in p.assumed for n in (a, b)]
+    names = p.sizes.dims(rows)
+    sides = p.sizes.function(rows, names)
+
+    def apart(dims: Mapping[str, int]) -> tuple[int, ...]:
+        numbers = sides(*(dims[d] for d in names))
+        pairs = zip(numbers[::2], numbers[1::2], strict=True)
+        return tuple(i for i, (a, b) in enumerate(pairs) if a != b)
+
+    return apart

@@ -64,18 +64,40 @@ Place = tuple[int, int]  # where something lies (``native.engine``), the bytes b
 
 
 class Step(NamedTuple):
-    """A call of a kernel: its entry, its number, where its buffers lie, its sizes."""
+    """A call of a kernel: its entry, its number, where its buffers lie, its sizes, or where these lie when
+    the call computes them."""
 
     entry: int
     number: int
     buffers: Sequence[Place]
     slots: Sequence[int]
+    computed: Place | None = None
 
 
 class Copy(NamedTuple):
     """So many bytes from there to there."""
 
     bytes: int
+    source: Place
+    to: Place
+
+
+class Sizes(NamedTuple):
+    """Instructions that compute sizes, which lie so many bytes behind the beginning of the arena."""
+
+    area: int
+    instructions: Sequence[tuple[int, int, int, int]]
+
+
+class Lines(NamedTuple):
+    """The beginnings of lines, brought together: the numbers of the sizes that count lines, the elements of
+    a line and those that are moved, and the bytes of an element."""
+
+    area: int
+    lines: int
+    stride: int
+    length: int
+    unit: int
     source: Place
     to: Place
 
@@ -95,7 +117,7 @@ class Planned(NamedTuple):
     """What a plan is made of: the steps, the bytes of the arena, about how much work it is; ``keep`` holds
     alive what they refer to."""
 
-    steps: Sequence[Step | Copy | Jump | Miss]
+    steps: Sequence[Step | Copy | Sizes | Lines | Jump | Miss]
     arena: int
     work: float
     keep: Any = None
@@ -115,10 +137,16 @@ class _Table:
             if isinstance(s, Step):
                 if len(s.buffers) > native.MAX_BUFFERS:
                     raise ValueError(f"a kernel of {len(s.buffers)} buffers")
-                words += [s.entry, len(s.buffers), 0, s.number, *(w for pair in s.buffers for w in pair)]
-                self._data.append((len(words) - 2 * len(s.buffers) - 2, s.slots))
+                sizes, buffers = s.computed or (native.CONSTANT, 0), (w for pair in s.buffers for w in pair)
+                words += [s.entry, len(s.buffers), *sizes, s.number, *buffers]
+                if s.computed is None:
+                    self._data.append((len(words) - 2 * len(s.buffers) - 2, s.slots))
             elif isinstance(s, Copy):
                 words += [native.COPY, s.bytes, *s.source, *s.to]
+            elif isinstance(s, Sizes):
+                words += [native.SIZES, s.area, len(s.instructions), *(w for i in s.instructions for w in i)]
+            elif isinstance(s, Lines):
+                words += [native.LINES, *s[:5], *s.source, *s.to]
             elif isinstance(s, Jump):
                 self._jump(s)
                 return

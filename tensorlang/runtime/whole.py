@@ -58,17 +58,22 @@ class Whole:
     """The native call of an engine, for outputs like these ``results``. ``call`` takes the inputs, and
     perhaps the outputs, by position; it is None where the native entry cannot take them."""
 
-    def __init__(self, engine: Engine, results: Sequence[np.ndarray], signature: Signature) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        results: Sequence[np.ndarray],
+        signature: Signature,
+        labels: Sequence[str] | None = None,
+    ) -> None:
         self._engine = weakref.ref(engine)  # it holds this
         self._inputs = signature.params
         self._forms = [(a.ndim, a.dtype) for a in results]
-        dims = [
-            Dim(f"{n} {d}") for n, a in zip(engine.output_names, results, strict=True) for d in range(a.ndim)
-        ]
+        labels = engine.output_names if labels is None else labels
+        dims = [Dim(f"{n} {d}") for n, a in zip(labels, results, strict=True) for d in range(a.ndim)]
         names = iter(d.name for d in dims)
         outputs = [  # given by position: they may be called as inputs are
             Param(f"{n} out", "buffer", str(dtype(a.dtype)), tuple(itertools.islice(names, a.ndim)), True)
-            for n, a in zip(engine.output_names, results, strict=True)
+            for n, a in zip(labels, results, strict=True)
         ]
         params, every = (*signature.params, *outputs), (*signature.dims, *dims)
         self.signature = Signature(signature.name, params, every)
@@ -89,16 +94,16 @@ class Whole:
         return native_entry(Entry(self, portable), portable)
 
     @staticmethod
-    def possible(engine: Engine, results: Sequence[Any], signature: Signature) -> bool:
+    def possible(engine: Engine, results: Sequence[Any], signature: Signature, between: bool) -> bool:
         """Whether there can be a native call: everything an array, each with a name of its own, no function
-        of arrays on any way that was met."""
+        of arrays on any way that was met, but ``between`` kernels of one that counts."""
         names = [p.name for p in signature.params]
         return (
             len(signature.params) == len(engine.program.inputs)
             and len(set(names)) == len(names)
             and None not in (n for p in signature.params for n in p.shape)
             and all(type(a) is np.ndarray for a in results)
-            and not any(isinstance(s, Host) for e in _tree(engine) for s in e.steps)
+            and (between or not any(isinstance(s, Host) for e in _tree(engine) for s in e.steps))
         )
 
     # -- calls
