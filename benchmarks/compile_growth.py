@@ -178,6 +178,32 @@ def splits_only(n: int) -> None:
     tl.build(s, [x, y])
 
 
+def on_one_stage(n: int, kind: str) -> None:
+    """``n`` primitives of one kind on one stage, built."""
+    x = te.placeholder((4096, 16, 16), name="x")
+    y = te.compute(x.shape, lambda i, j, k: x[i, j, k] + 1.0, name="y")
+    s = te.create_schedule(y.op)
+    stage, (i, j, k) = s[y], y.op.axis
+    loops, inner = [i], k
+    for turn in range(n):
+        if kind == "split inner":
+            _, i = stage.split(i, factor=4096)
+        elif kind == "split, then fuse":  # half of them each
+            loops[:1] = stage.split(loops[0], factor=1) if 2 * turn < n else ()
+            if 2 * turn >= n:
+                loops[:2] = [stage.fuse(*loops[:2])]
+        elif kind == "reorder":
+            stage.reorder(*((j, i), (i, j))[turn % 2])
+        elif kind == "split and unroll":
+            if turn % 2:
+                stage.unroll(inner)
+            else:
+                i, inner = stage.split(i, factor=1)
+        else:
+            getattr(stage, kind)(k)
+    tl.build(s, [x, y])
+
+
 def shared(n: int) -> None:
     """``t * t + t``, ``n`` deep, by default: each stage reads the one before three times."""
     x = te.placeholder((64,), name="x")
@@ -191,6 +217,11 @@ def _chain(kind: str, how: Callable[[list[te.Tensor]], None]) -> Callable[[int],
     return lambda n: how(BY_DEFAULT[kind](n))
 
 
+def _of_kind(kind: str) -> Callable[[int], None]:
+    return lambda n: on_one_stage(n, kind)
+
+
+KINDS = ("split inner", "split, then fuse", "reorder", "unroll", "vectorize", "parallel", "split and unroll")
 CASES: dict[str, tuple[Callable[[int], None], tuple[int, ...]]] = {
     **{f"{kind}, default": (_chain(kind, by_default), SIZES) for kind in BY_DEFAULT},
     **{f"{kind}, by hand": (_chain(kind, by_hand), SIZES) for kind in CHAINS},
@@ -199,6 +230,7 @@ CASES: dict[str, tuple[Callable[[int], None], tuple[int, ...]]] = {
     "uneven split, reorder, fuse": (lambda n: again(n, (5, 7)), PRIMITIVES),
     "uneven, symbolic": (lambda n: again(n, (5, 7), True), PRIMITIVES),
     "splits of one loop": (splits_only, PRIMITIVES),
+    **{f"{kind}, one stage": (_of_kind(kind), PRIMITIVES) for kind in KINDS},
     "t * t + t, default": (shared, DEPTHS),
 }
 

@@ -17,7 +17,8 @@ from ..core.steps import Steps, run
 from ..expr.nodes import Expr, Var
 from ..expr.walk import preorder
 from ..schedule.bounds import Bounds, bounds_of
-from ..schedule.state import Fuse, ScheduleState, Split, StageState
+from ..schedule.relations import Fuse, Split
+from ..schedule.state import ScheduleState, StageState
 from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
 from ..te.axis import REDUCE, IterVar
 from ..te.tensor import Tensor, TensorRead

@@ -39,10 +39,11 @@ from ..schedule.bounds import Bounds, bounds_of, lanes_around
 from ..schedule.legality.places import wished
 from ..schedule.legality.tensorize import Operand, match, mismatched
 from ..schedule.primitives.kind import LIMITS
+from ..schedule.relations import depends_on_dims
 from ..schedule.sliding import NOTHING as NO_SLIDE
 from ..schedule.sliding import Slide, slides_of, sliding_parts
-from ..schedule.state import At, ScheduleState, StageState, depends_on_dims
-from ..schedule.tree.nodes import ComputeNode, LoopNode, StorageNode, TreeNode, tree_of
+from ..schedule.state import At, ScheduleState, StageState
+from ..schedule.tree.nodes import LoopNode, StorageNode, TreeNode, tree_of
 from ..schedule.tree.printer import draw
 from ..te.axis import REDUCE, IterVar
 from ..te.extern import ExternCall, ExternOp
@@ -185,6 +186,8 @@ class _Writer:
         self.guards: dict[str, list[tuple[int, Expr]]] = {}
         # the guards at each position, as they are written
         self.tests: dict[tuple[str, int], tuple[Expr, Parts]] = {}
+        # where initial values are written, -1 where there are none
+        self.starts: dict[str, int] = {}
         self.names: dict[str, dict[Expr, Var]] = {}  # parts of guards, known to what stands inside them
         # guards that reads ask instead of the store, with what else holds there
         self.spare: dict[str, tuple[Expr, Facts]] = {}
@@ -217,14 +220,12 @@ class _Writer:
             for p, g in sorted(self.together(stage).items()):
                 (g,), parts = in_parts((g,), names)
                 self.tests[stage.name, p] = g, parts
+            self.starts[stage.name] = stage.first_init() if stage.compute.reduce_axis else -1
             first = True
         else:
             first = False
-        position = (
-            len(stage.leaves)
-            if isinstance(node, ComputeNode)
-            else next(p for p, iv in enumerate(stage.leaves) if iv is node.loop)  # type: ignore[union-attr]
-        )
+        position = stage.place_of(node.loop.name) if isinstance(node, LoopNode) else len(stage.leaves)
+        assert position is not None
         if (
             stage.tensorized is not None
             and isinstance(node, LoopNode)
@@ -241,7 +242,7 @@ class _Writer:
             out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, inner)))
         else:
             out = self.update(stage)
-        if position == stage.first_init() and stage.compute.reduce_axis:
+        if position == self.starts[stage.name]:
             out = seq(self.initialisation(stage, position), out)
         return self.guarded(stage, -1, out) if first else out
 

@@ -20,7 +20,8 @@ from ..expr.linear import reads_data
 from ..expr.nodes import Const, Expr, IfThenElse, Var, const_int
 from ..expr.walk import variables
 from ..schedule.bounds import Bounds
-from ..schedule.state import ScheduleState, Split
+from ..schedule.relations import Split
+from ..schedule.state import ScheduleState
 from ..te.extern import OpaqueOp
 from ..te.graph import operations
 from ..te.inside import required_inside

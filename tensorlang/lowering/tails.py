@@ -9,7 +9,8 @@ computes some elements again. Knows stages and their relations, not what lowerin
 from __future__ import annotations
 
 from ..errors import LowerError
-from ..schedule.state import Split, StageState
+from ..schedule.relations import Split
+from ..schedule.state import StageState
 from ..te.axis import REDUCE, IterVar
 from ..te.tensor import ComputeOp
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from itertools import islice
+from typing import NamedTuple
 
 from ..arith.extents import extent_bound
 from ..arith.facts import Facts
@@ -24,9 +25,10 @@ from ..expr.nodes import Expr, Max, Min, Var, const_int
 from ..expr.walk import preorder, substitute, variables
 from ..te.axis import IterVar, dims_of
 from ..te.extern import OpaqueOp
-from ..te.tensor import Operation, Tensor, TensorRead
+from ..te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from .links import changed, reads
-from .state import At, ScheduleState, Split, StageState, depends_on_dims
+from .relations import Relation, Split, depends_on_dims
+from .state import At, ScheduleState, StageState
 
 LARGE = 48  # nodes
 
@@ -65,18 +67,56 @@ class StageBounds:
         self.store_extent = extent if store is None else tuple(b[1] for b in store)
 
 
+class Extents(NamedTuple):
+    """How often every axis and loop of a stage runs, and what that follows from: its definition, the extents
+    of the box it computes, and the relations between its loops."""
+
+    op: ComputeOp
+    box: tuple[Expr, ...]
+    relations: tuple[Relation, ...]
+    loops: dict[IterVar, Expr]
+
+    def after(self, op: ComputeOp, box: tuple[Expr, ...], relations: tuple[Relation, ...]) -> Extents | None:
+        """Those of the stage once it has ``relations``, where they only add to these; else None."""
+        known = len(self.relations)
+        if (
+            self.op is not op
+            or self.relations != relations[:known]
+            or list(map(id, self.box)) != list(map(id, box))
+        ):
+            return None
+        loops = self.loops
+        if known < len(relations):
+            loops = loops.copy()
+            for rel in relations[known:]:
+                rel.extents(loops)
+        return Extents(op, box, relations, loops)
+
+    @staticmethod
+    def of(op: ComputeOp, box: tuple[Expr, ...], relations: tuple[Relation, ...]) -> Extents:
+        """Those of a stage nothing is known of."""
+        loops = dict(zip(op.axis, box, strict=True))
+        for a in op.reduce_axis:
+            loops[a] = a.extent
+        for rel in relations:
+            rel.extents(loops)
+        return Extents(op, box, relations, loops)
+
+
 class Bounds:
     """The result for a whole state: a StageBounds per stage, found when it is asked for, and the facts about
     the loop variables of the stages found so far. What a state has in common with the one it came from is
     taken over."""
 
-    __slots__ = ("_done", "_guards", "_known", "facts", "state")
+    __slots__ = ("_done", "_extents", "_guards", "_known", "facts", "state")
 
     def __init__(self, state: ScheduleState, earlier: Bounds | None = None) -> None:
         self.state = state
         self._guards: dict[str, tuple[Expr, ...]] = {}
         self._known: dict[At, Facts] = {}
         self._done: dict[str, StageBounds] = {}
+        # of states before, too: a loop that is cut leaves the extents of the others as they are
+        self._extents: dict[str, Extents] = {} if earlier is None else earlier._extents.copy()
         if earlier is None:
             sizes = dims_of(
                 *(
@@ -174,22 +214,11 @@ class Bounds:
 
     def _infer(self, stage: StageState) -> None:
         op = stage.compute
-        place = stage.attach if isinstance(stage.attach, At) else None
-        box = (
-            self._required(stage, place)
-            if place is not None or stage.in_part
-            else [_domain(a) for a in op.axis]
-        )
-        loops: dict[IterVar, Expr] = {}
-        for a, (_, extent) in zip(op.axis, box, strict=True):
-            loops[a] = extent
-        for a in op.reduce_axis:
-            loops[a] = a.extent
+        box = self._box_of(stage)
+        loops = self._loops(stage, box)
         ranges: list[tuple[Var, Expr, Expr]] = []
         if isinstance(op, OpaqueOp):
             ranges += [(a.var, make.const(0, a.dtype), make.sub(a.extent, 1)) for a in op.spatial]
-        for rel in stage.relations:
-            rel.extents(loops)
         value: dict[IterVar, Expr] = {}
         for iv in stage.leaves:
             value[iv] = make.const(0, iv.dtype) if const_int(loops[iv]) == 1 else iv.var
@@ -217,6 +246,30 @@ class Bounds:
             store,
             tuple([r[0] for r in ranges]),
         )
+
+    def _box_of(self, stage: StageState) -> list[tuple[Expr, Expr]]:
+        """Corner and extent of what a stage computes, per data axis."""
+        place = stage.attach if isinstance(stage.attach, At) else None
+        if place is not None or stage.in_part:
+            return self._required(stage, place)
+        return [_domain(a) for a in stage.compute.axis]
+
+    def _loops(self, stage: StageState, box: list[tuple[Expr, Expr]]) -> dict[IterVar, Expr]:
+        op, sizes = stage.compute, tuple([b[1] for b in box])
+        known = self._extents.get(stage.name)
+        found = None if known is None else known.after(op, sizes, stage.relations)
+        if found is None:
+            found = Extents.of(op, sizes, stage.relations)
+        self._extents[stage.name] = found
+        return found.loops
+
+    def extent(self, name: str, loop: IterVar) -> Expr:
+        """How often a loop of a stage runs. Of a stage at root it takes no more than the relations made since
+        it was last asked: a hundred loops cut and annotated in turns do not look at all of them each time."""
+        stage = self.state.stage(name)
+        if name in self._done or self._follows_from(stage):
+            return self[name].loops[loop]
+        return self._loops(stage, self._box_of(stage))[loop]
 
     # -- regions ---------------------------------------------------------------------------------------------
 

@@ -321,9 +321,10 @@ class Schedule(ScheduleMethods):
 
     def owner(self, loop: IterVar) -> StageState:
         """The stage a loop belongs to."""
-        for st in self._state.stages:
-            if isinstance(st.op, ComputeOp) and any(iv is loop for iv in st.all_loops()):
-                return st
+        if isinstance(loop, IterVar):
+            for st in self._state.stages:
+                if isinstance(st.op, ComputeOp) and st.has(loop):
+                    return st
         raise ScheduleError(
             f"{f'`{loop.name}`' if isinstance(loop, IterVar) else type(loop).__name__} is not a loop of this "
             "schedule",
@@ -390,9 +391,7 @@ class Stage(StageMethods):
         if isinstance(loop, str):
             return loop
         if isinstance(loop, IterVar):
-            if any(iv is loop for iv in self.state.leaves) or any(
-                iv is loop for iv in self.state.all_loops()
-            ):
+            if self.state.has(loop):
                 return loop.name
             raise ScheduleError(
                 f"s[{self.name}].{call}({loop.name}): not a loop of `{self.name}`",
@@ -409,7 +408,7 @@ class Stage(StageMethods):
 
     def _foreign(self, loop: IterVar) -> str:
         for st in self._schedule.state.stages:
-            if isinstance(st.op, ComputeOp) and any(iv is loop for iv in st.all_loops()):
+            if isinstance(st.op, ComputeOp) and st.has(loop):
                 return f"it is a loop of `{st.name}`"
         return "it belongs to no stage of this schedule"
 

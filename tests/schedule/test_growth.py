@@ -8,6 +8,7 @@ import pytest
 from tensorlang import te
 from tensorlang.schedule.bounds import Bounds, bounds_of
 from tensorlang.schedule.legality import places
+from tensorlang.schedule.relations import Split
 
 
 def chain(n: int, rows: int = 8) -> list[te.Tensor]:
@@ -143,3 +144,28 @@ def test_names_of_loops_are_looked_up_once(monkeypatch):
     s.cache_write("t0", "local")
     for st in (*s.stages, *other.stages):
         assert st.state.used() == {iv.name for iv in st.state.all_loops()}
+
+
+def test_extents_are_found_once_a_relation(monkeypatch):
+    """A loop that is cut and annotated a hundred times over does not derive all the loops before each time; a
+    schedule that parts from another has its own."""
+    s = te.create_schedule(chain(1)[-1].op)
+    stage = s["t0"]
+    outer, column = stage.op.axis
+    found = counted(monkeypatch, Split, "extents")
+    for _ in range(40):
+        outer, inner = stage.split(outer, factor=1)
+        stage.unroll(inner)
+    assert len(found) <= 40
+    other = s.copy()
+    _, wide = stage.split(column, factor=8)
+    _, narrow = other["t0"].split(column, factor=2)
+    stage.vectorize(wide)
+    other["t0"].vectorize(narrow)
+    for state in (s.state, other.state):
+        kept, anew = bounds_of(state)["t0"].loops, Bounds(state)["t0"].loops
+        assert kept.keys() == anew.keys() and all(kept[iv] is anew[iv] for iv in anew)
+    assert (str(bounds_of(s.state).extent("t0", wide)), str(bounds_of(other.state).extent("t0", narrow))) == (
+        "8",
+        "2",
+    )

@@ -89,7 +89,7 @@ MUTANTS = (
     # --- relations of loops
     M(
         "fuse swaps the two loops",
-        "schedule.state:Fuse.values",
+        "schedule.relations:Fuse.values",
         "value[self.outer] = make.cast(self.outer.dtype, make.floordiv(value[self.fused], inner))\n"
         "    value[self.inner] = make.cast(self.inner.dtype, make.floormod(value[self.fused], inner))",
         "value[self.inner] = make.cast(self.inner.dtype, make.floordiv(value[self.fused], inner))\n"
@@ -98,35 +98,35 @@ MUTANTS = (
     ),
     M(
         "fuse multiplies by the wrong extent",
-        "schedule.state:Fuse.extents",
+        "schedule.relations:Fuse.extents",
         "make.mul(make.cast(self.fused.dtype, extent[self.outer]), extent[self.inner])",
         "make.mul(make.cast(self.fused.dtype, extent[self.inner]), extent[self.inner])",
         ("fused",),
     ),
     M(
         "split by factor rounds down",
-        "schedule.state:Split.extents",
+        "schedule.relations:Split.extents",
         "extent[self.outer] = make.ceildiv(whole, inner)",
         "extent[self.outer] = make.floordiv(whole, inner)",
         ("split_tail",),
     ),
     M(
         "split into parts rounds down",
-        "schedule.state:Split.extents",
+        "schedule.relations:Split.extents",
         "extent[self.inner] = make.ceildiv(whole, outer)",
         "extent[self.inner] = make.floordiv(whole, outer)",
         ("split_of_split",),
     ),
     M(
         "split takes the outer extent as the stride",
-        "schedule.state:Split.values",
+        "schedule.relations:Split.values",
         "make.mul(value[self.outer], extent[self.inner])",
         "make.mul(value[self.outer], extent[self.outer])",
         ("split_tail",),
     ),
     M(
         "a factor beyond the extent is not clipped",
-        "schedule.state:clip",
+        "schedule.relations:clip",
         "part = make.min_(part, whole)",
         "pass",
         ("the shape of trees",),

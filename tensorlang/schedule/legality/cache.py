@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from ...expr.nodes import const_int
 from ...te.axis import REDUCE
-from ..state import ScheduleState, Split, StageState
+from ..relations import Split
+from ..state import ScheduleState, StageState
 
 
 def no_layout(st: StageState) -> str | None:

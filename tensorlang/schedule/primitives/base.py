@@ -188,7 +188,7 @@ def check_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
     if not verdict:
         return verdict
     st = state.stage(stage)
-    if any(iv.name == loop for iv in st.leaves):
+    if st.place_of(loop) is not None:
         return YES
     loops = ", ".join(iv.name for iv in st.leaves) or "none"
     if st.loop(loop) is not None:
@@ -210,12 +210,14 @@ def check_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
 
 def leaf(stage: StageState, name: str) -> IterVar:
     """The loop of that name among the present ones."""
-    return next(iv for iv in stage.leaves if iv.name == name)
+    return stage.leaves[position(stage, name)]
 
 
 def position(stage: StageState, name: str) -> int:
     """The place of that loop among the present ones, outermost first."""
-    return next(p for p, iv in enumerate(stage.leaves) if iv.name == name)
+    place = stage.place_of(name)
+    assert place is not None, f"{stage.name} has no loop {name}"
+    return place
 
 
 # a loop is named after those it is made of: split and fused again and again, its name would double each time

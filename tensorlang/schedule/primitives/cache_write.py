@@ -19,7 +19,8 @@ from ...te.axis import REDUCE, IterVar, fresh_axis
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..legality.cache import no_layout
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import At, ScheduleState, Split, StageState, Waiting, change
+from ..relations import Split
+from ..state import At, ScheduleState, StageState, Waiting, change
 from .base import Primitive, check_stage
 from .cache_read import cache_name
 from .fields import SCOPES, Scope, StageName, quoted

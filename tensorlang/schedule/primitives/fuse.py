@@ -14,8 +14,9 @@ from ...expr.nodes import Var
 from ...te.axis import DATA, IterVar
 from ...te.scan import SCAN
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import Fuse as FuseRelation
-from ..state import ScheduleState, Singleton, StageState, change
+from ..relations import Fuse as FuseRelation
+from ..relations import Singleton
+from ..state import ScheduleState, StageState, change
 from .base import Primitive, check_loop, check_stage, fresh_loop_name, leaf, position, renamed
 from .fields import LoopName, StageName
 

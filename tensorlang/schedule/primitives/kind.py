@@ -10,7 +10,8 @@ from ...te.axis import REDUCE, IterVar
 from ...te.scan import SCAN
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import ScheduleState, change, depends_on_dims
+from ..relations import depends_on_dims
+from ..state import ScheduleState, change
 from .base import Primitive, check_loop, leaf
 from .fields import LoopName, StageName
 
@@ -58,7 +59,7 @@ class Kind(Primitive):
         st = state.stage(self.stage)
         if st.waiting is not None:  # what its loops run is known once it has its place; lowering asks again
             return YES
-        extent = bounds_of(state)[self.stage].loops[leaf(st, self.loop)]
+        extent = bounds_of(state).extent(self.stage, leaf(st, self.loop))
         where = f"{self.stage}.{self.loop}"
         if depends_on_dims(extent):
             return refuse(
@@ -99,8 +100,8 @@ class Vectorize(Kind):
                 mark=(self.stage, self.loop),
                 try_="vectorize a data loop",
             )
-        for other in st.leaves:
-            if st.kind(other) == "vectorized":
+        for other, kind in st.kinds.items():
+            if kind == "vectorized" and st.loop(other.name) is other:
                 return refuse(
                     f"loop {self.stage}.{other.name} is vectorized already: a stage has one vector loop",
                     mark=(self.stage, self.loop),

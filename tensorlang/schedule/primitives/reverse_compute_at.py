@@ -20,7 +20,8 @@ from ...te.axis import REDUCE, IterVar
 from ...te.tensor import TensorRead
 from ..legality.places import place_verdict
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import At, Fuse, Relation, ScheduleState, Singleton, Split, StageState, change
+from ..relations import Fuse, Relation, Singleton, Split
+from ..state import At, ScheduleState, StageState, change
 from .base import Primitive, check_loop, check_stage, fresh_loop_name, position
 from .fields import LoopName, StageName
 

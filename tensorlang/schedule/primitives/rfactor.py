@@ -21,7 +21,8 @@ from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import At, ScheduleState, Split, StageState, Waiting, change
+from ..relations import Split
+from ..state import At, ScheduleState, StageState, Waiting, change
 from .base import Primitive, check_loop, leaf
 from .fields import LoopName, StageName, whole
 

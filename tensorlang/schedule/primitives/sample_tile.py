@@ -84,7 +84,7 @@ class SampleTile(Primitive):
         st = state.stage(self.stage)
         axis = leaf(st, self.loop)
         for rel in reversed(st.relations):
-            if any(axis is c for c in rel.children):
+            if rel.makes(axis):
                 axis = rel.parents[0]
         extent = const_int(axis.extent)
         hi = self.max_factor if extent is None else max(1, min(self.max_factor, extent))

@@ -23,8 +23,8 @@ from ...expr.nodes import Expr, Var
 from ...te.axis import IterVar
 from ...te.scan import SCAN
 from ..legality.verdict import YES, Verdict, refuse
+from ..relations import Split as SplitRelation
 from ..state import ScheduleState, change
-from ..state import Split as SplitRelation
 from .base import Primitive, check_loop, check_number, fresh_loop_name, leaf, number, position, renamed
 from .fields import Factor, LoopName, Meaning, Number, Size, StageName
 
