@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 
@@ -36,3 +38,14 @@ def determinant(x: np.ndarray) -> np.ndarray:
     """Of each matrix, by elimination with pivots."""
     wide = np.float64 if x.dtype == np.float64 else np.float32
     return np.asarray(np.linalg.det(x.astype(wide)), x.dtype)
+
+
+def inverse(x: np.ndarray) -> np.ndarray:
+    """Of each matrix; not a number where there is none."""
+    wide: Any = x.astype(np.float64 if x.dtype == np.float64 else np.float32)
+    try:
+        found = np.linalg.inv(wide)
+    except np.linalg.LinAlgError:
+        flat = wide.reshape(-1, *wide.shape[-2:])
+        found = np.stack([np.linalg.inv(m) if np.linalg.det(m) else m * np.nan for m in flat])
+    return np.asarray(found.reshape(x.shape), x.dtype)

@@ -29,6 +29,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
     "compressed": (choices.compressed, 2, 2),
     "unique": (choices.unique, 1, 1),
     "determinant": (choices.determinant, 1, 1),
+    "inverse": (choices.inverse, 1, 1),
 }
 _NAMES = {f: name for name, (f, *_) in FUNCTIONS.items()}
 _LOOPS = ("looped", "scanned", "scanned_rows")

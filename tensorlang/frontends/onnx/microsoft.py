@@ -4,6 +4,7 @@ ops; what has a fused kernel there is said here by the operators it stands for.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ... import ops, te
@@ -297,10 +298,26 @@ def attention(
     y = _plus(ops.matmul(x, weight), bias)
     width = const_int(weight.shape[1]) or 0
     sizes = list(qkv_hidden_sizes or [width // 3] * 3)
-    q, k, v = (heads(t, num_heads) for t in ops.split(y, [sizes[0], sizes[0] + sizes[1]], 2))
+    how = (bool(unidirectional), scale, mask_filter_value)
+    return attended_packed(y, sizes, num_heads, mask, past, added, how, results)
+
+
+def attended_packed(
+    packed: Tensor,
+    sizes: Sequence[int],
+    num_heads: int,
+    mask: Tensor | None,
+    past: Tensor | None,
+    added: Tensor | None,
+    how: tuple[bool, float, float],
+    results: int,
+) -> Any:
+    """Of queries, keys and values of these sizes that stand together in the last dimension; ``how``: causal,
+    scale, what is put for a score that is masked."""
+    q, k, v = (heads(t, num_heads) for t in ops.split(packed, [sizes[0], sizes[0] + sizes[1]], 2))
     past_key, past_value = (None, None) if past is None else _unpacked(past, 2, 0)
     k, v, before = after(past_key, past_value, k, v)
-    y = _attended(q, k, v, mask, added, before, bool(unidirectional), scale, mask_filter_value)
+    y = _attended(q, k, v, mask, added, before, *how)
     return y if results == 1 else (y, ops.stack([k, v], 0))
 
 

@@ -7,14 +7,147 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import ops
+from ...expr.nodes import const_int
 from ...te import Tensor
+from .microsoft import attended_packed, embed_layer_normalization, matmul_integer_to_float
+from .microsoft_names import channels_first
+from .microsoft_names import channels_last as _last
 from .proto import Call
+from .quantized import dequantize_linear, quantize_linear
 from .recurrent import as_results
 from .table import MICROSOFT, graph_op, te_op
-from .windows import average_pool
+from .windows import average_pool, qlinear_conv
 
 if TYPE_CHECKING:
     from .importer import Importer
+
+
+graph_op("QuantizeLinear", domain=MICROSOFT)(quantize_linear)
+graph_op("DequantizeLinear", domain=MICROSOFT)(dequantize_linear)
+
+
+@te_op("QAttention", domain=MICROSOFT)
+def qattention(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    x_scale: Tensor,
+    w_scale: Tensor,
+    mask: Tensor | None = None,
+    x_zero: Tensor | None = None,
+    w_zero: Tensor | None = None,
+    past: Tensor | None = None,
+    *,
+    num_heads: int,
+    unidirectional: int = 0,
+    scale: float = 0.0,
+    mask_filter_value: float = -10000.0,
+    do_rotary: int = 0,
+    past_present_share_buffer: int = 0,
+    results: int = 1,
+) -> Any:
+    """Queries, keys and values are one product of whole numbers with a packed weight."""
+    y = matmul_integer_to_float(x, weight, x_scale, w_scale, x_zero, w_zero, bias)
+    sizes = [(const_int(weight.shape[1]) or 0) // 3] * 3
+    how = (bool(unidirectional), scale, mask_filter_value)
+    return attended_packed(y, sizes, num_heads, mask, past, None, how, results)
+
+
+@te_op("QGemm", domain=MICROSOFT)
+def qgemm(
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero: Tensor | None,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero: Tensor | None,
+    c: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    """``c`` is of whole numbers, in the scale of the product; floats come out where no scale is given."""
+    a, b = (ops.transpose(x, (1, 0)) if t else x for x, t in ((a, transA), (b, transB)))
+    whole = ops.matmul_integer(a, b, a_zero, b_zero)
+    whole = whole if c is None else ops.add(whole, c)
+    scale = ops.multiply(ops.multiply(a_scale, b_scale), alpha)
+    y = ops.multiply(ops.cast(whole, a_scale.dtype), scale)
+    return y if y_scale is None else ops.quantize_linear(y, y_scale, y_zero, 1, a.dtype)
+
+
+@te_op("QEmbedLayerNormalization", domain=MICROSOFT)
+def qembed_layer_normalization(
+    ids: Tensor,
+    segments: Tensor | None,
+    words: Tensor,
+    places: Tensor,
+    segment_table: Tensor | None,
+    gamma: Tensor,
+    beta: Tensor,
+    mask: Tensor | None,
+    *numbers: Tensor | None,
+    epsilon: float = 1e-12,
+    results: int = 1,
+) -> Any:
+    """``numbers``: the scales of the five tables and vectors, then their zero points."""
+    tables = (words, places, segment_table, gamma, beta)
+    scales, zeros = (*numbers[:5], *[None] * 5)[:5], (*numbers[5:], *[None] * 5)[:5]
+    floats = [
+        None if t is None or s is None else ops.dequantize_linear(t, s, z)
+        for t, s, z in zip(tables, scales, zeros, strict=True)
+    ]
+    assert floats[0] is not None and floats[1] is not None
+    return embed_layer_normalization(
+        ids, segments, floats[0], floats[1], *floats[2:], mask, epsilon=epsilon, results=results
+    )
+
+
+@te_op("QLinearWhere", domain=MICROSOFT)
+def qlinear_where(
+    condition: Tensor,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    z_scale: Tensor,
+    z_zero: Tensor,
+) -> Tensor:
+    floats = (ops.dequantize_linear(x, x_scale, x_zero), ops.dequantize_linear(y, y_scale, y_zero))
+    return ops.quantize_linear(ops.where(condition, *floats), z_scale, z_zero, 1, x.dtype)
+
+
+@te_op("QLinearConv", domain=MICROSOFT)
+def qlinear_conv_of_either_layout(
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero: Tensor,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero: Tensor,
+    y_scale: Tensor,
+    y_zero: Tensor,
+    b: Tensor | None = None,
+    *,
+    kernel_shape: Any = None,
+    strides: Any = None,
+    pads: Any = None,
+    dilations: Any = None,
+    group: int = 1,
+    auto_pad: str = "NOTSET",
+    channels_last: int = 0,
+) -> Tensor:
+    y = qlinear_conv(
+        channels_first(x) if channels_last else x,
+        x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b,
+        kernel_shape=kernel_shape, strides=strides, pads=pads, dilations=dilations, group=group,
+        auto_pad=auto_pad,
+    )  # fmt: skip
+    return _last(y) if channels_last else y
 
 
 @te_op("QLinearAveragePool", domain=MICROSOFT)
@@ -34,8 +167,7 @@ def qlinear_average_pool(
     channels_last: int = 0,
 ) -> Tensor:
     y = ops.dequantize_linear(x, x_scale, x_zero)
-    last = y.ndim - 1
-    y = ops.transpose(y, (0, last, *range(1, last))) if channels_last else y
+    y = channels_first(y) if channels_last else y
     y = average_pool(
         y,
         kernel_shape=kernel_shape,
@@ -45,7 +177,7 @@ def qlinear_average_pool(
         ceil_mode=ceil_mode,
         count_include_pad=count_include_pad,
     )
-    y = ops.transpose(y, (0, *range(2, last + 1), 1)) if channels_last else y
+    y = _last(y) if channels_last else y
     return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
 
 
