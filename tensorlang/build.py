@@ -5,7 +5,6 @@ schedule → concrete state → loop IR → passes → LLVM text → object code
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ import numpy as np
 
 from .boundary import shown
 from .codegen import MOST_ROWS, STACK_LIMIT, compile_ll, emit, emit_export, kernel_signature
+from .core.collector import uncollected
 from .core.names import identifier
 from .core.text import type_of
 from .errors import CallError, LowerError
@@ -176,7 +176,7 @@ def _depth(what: str) -> Iterator[None]:
     """Python's limit on recursion as a clear error: the trees of expressions are walked by functions that
     call themselves."""
     try:
-        with _uncollected():
+        with uncollected():
             yield
     except RecursionError:
         raise LowerError(
@@ -184,21 +184,6 @@ def _depth(what: str) -> Iterator[None]:
             because="one element is computed by hundreds of nested operations",
             try_="several te.compute stages, which the schedule may keep apart",
         ) from None
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """No search for cycles meanwhile: a compiler makes many small objects that stay, and looking through all
-    of them again and again takes half of the time of a long program. Another thread that compiles may begin
-    or end it; nothing but time hangs on it."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 LOWERING = Pass("lower", lambda f: f)
@@ -312,7 +297,7 @@ def _module(
     """The kernel as machine code; ``data`` are the arrays of its constants; ``again`` makes ``func`` once
     more, of the ``source``."""
     start = time.perf_counter()
-    with _uncollected():
+    with uncollected():
         text = emit(func, where, math)
         code = compile_ll(text, where, program=lambda: str(func))
     if times is not None:
@@ -473,7 +458,7 @@ def unbound(
     for steps that are refused.
     """
     where = as_target(target)
-    with _uncollected(), _depth("compile"):
+    with uncollected(), _depth("compile"):
         if steps is None:
             schedule = _default(outputs, where, constants=list(constants))
         else:
@@ -573,7 +558,7 @@ def compile(
         )
     where = as_target(target)
     given = _mapping(constants)
-    with _uncollected():
+    with uncollected():
         with _depth("compile"):
             schedule = _default(wanted, where, constants=list(given))
         return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants, math=math)

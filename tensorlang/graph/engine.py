@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arith.facts import Facts
+from ..core.collector import uncollected
 from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import variables
 from ..interface.signature import Dim
@@ -23,6 +24,7 @@ from .passes import REGIONS, Hooks, simplified
 from .regions import regions
 from .sizes import Sizes
 
+SLACK = 4096  # bytes around an array that are not worth a copy
 How = tuple[int, Collection[str], Hooks]  # the level, what is left out, who sees the passes
 
 
@@ -39,7 +41,8 @@ def compiled(
     see each pass; ``names`` are those of dims that are called otherwise; memory is planned once for values
     whose sizes follow from those of ``bounded``, at the largest. Raises TensorLangError for what cannot be
     compiled."""
-    return Source(graph, compiler, (level, without, hooks), names or {}, bounded).made()
+    with uncollected():
+        return Source(graph, compiler, (level, without, hooks), names or {}, bounded).made()
 
 
 def kernels_of(graph: Program, how: How) -> list[Region]:
@@ -126,7 +129,7 @@ class _Writer:
         found = self._places.get(id(a))
         if found is None:
             found = self._places[id(a)] = len(self.arrays)
-            self.arrays.append(a if a.flags.owndata else a.copy())  # of a file that may change
+            self.arrays.append(a if _own(a) else a.copy())  # of a file that may change
         return found
 
     def engine(self, parts: Sequence[Region | Node], kernels: Sequence[Kernel], source: Source) -> Engine:
@@ -218,3 +221,12 @@ class _Writer:
         if isinstance(x, Expr):
             return plain.Row(self.sizes.row(x))
         return type(x)(self._stored(y) for y in x) if isinstance(x, list | tuple) else x
+
+
+def _own(a: np.ndarray) -> bool:
+    """Whether the elements lie in memory that numpy has asked for, nearly all of it for them: so do packed
+    weights, which kernels share."""
+    root: Any = a
+    while isinstance(root.base, np.ndarray):
+        root = root.base
+    return bool(root.flags.owndata) and root.nbytes <= a.nbytes + SLACK

@@ -195,3 +195,12 @@ def test_every_intrinsic_evaluates_in_its_own_type(name):
         e = make.call(name, *[Var("a", t)] * row.arity)
         args = [np.array([1, 2, 3], t.to_numpy())] * row.arity
         assert row.evaluate(*args).dtype == e.dtype.to_numpy()
+
+
+def test_literals_of_float32_are_rounded_as_numpy_rounds():
+    rng = np.random.default_rng(0)
+    some = [0.1, -0.0, 1e-46, 1e39, -1e39, 3.4028235677973366e38, 3.4028235e38, float("inf"), float("nan")]
+    with np.errstate(over="ignore"):
+        for x in (*some, *np.ldexp(rng.standard_normal(50), rng.integers(-160, 140, 50))):
+            made = np.float64(make.const(float(x), "float32").value)
+            assert made.tobytes() == np.float64(np.float32(x)).tobytes()

@@ -66,6 +66,27 @@ def test_layers_that_differ_in_weights_are_one_kernel():
     assert len(engine.program.kernels) == 3 and len(engine.codes) == 1
 
 
+def test_engines_of_equal_weights_share_what_is_packed():
+    w = np.random.default_rng(3).standard_normal((96, 64)).astype("float32")
+    engines = []
+    for _ in range(2):
+        g = tl.Graph()
+        g.output(g.call(ops.matmul, g.input((40, 96), "float32", "x"), g.constant(w)))
+        engines.append(g.compile())
+    (first,), (second,) = (e.constants for e in engines)
+    assert first is second and first.ctypes.data % 64 == 0
+
+
+def test_a_constant_over_a_file_is_copied(tmp_path):
+    path = tmp_path / "weights"
+    np.arange(64, dtype="float32").tofile(path)
+    g = tl.Graph()
+    g.output(g.call(ops.add, g.input((64,), "float32", "x"), g.constant(np.memmap(path, "float32", "r+"))))
+    engine = g.compile(level=0)
+    np.zeros(64, "float32").tofile(path)
+    assert np.array_equal(engine(np.zeros(64, "float32")), np.arange(64))
+
+
 def test_weights_of_two_types_may_be_packed_by_the_same_code():
     """A copy of four bytes is the same machine code for both; what it may be called with is not."""
     for kind in ("int32", "float32"):

@@ -24,6 +24,7 @@ from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
+from ...core.collector import uncollected
 from . import artefacts, composite
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
@@ -158,7 +159,8 @@ class Graph:
             if self._run is None:
                 start = time.perf_counter()
                 try:
-                    self._run = self._cut()
+                    with uncollected():
+                        self._run = self._cut()
                 except Exception as error:  # whatever it is, the program goes on
                     self.compiled.reason = f"{type(error).__name__}: {error}"
                     log.warning("a graph of %d operators stays in torch: %s", self.compiled.nodes, error)
@@ -196,7 +198,7 @@ class Graph:
         frozen = [k for k, n in enumerate(part.reads) if n in self.frozen]
         region = Region(self.gm, part.graph, frozen, self.settings)
         region.counts.nodes = part.nodes
-        region.imported({})
+        region.read()
         return region
 
 

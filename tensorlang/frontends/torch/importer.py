@@ -8,7 +8,7 @@ than torch's is refused here, and never runs.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -47,13 +47,21 @@ class Importer:
     """``constants`` has the tensors of placeholders and attributes that do not change; the others become
     inputs, in their order. ``inputs`` tells for each input of the graph which placeholder it is, and
     ``sized`` those that only tell a size. With ``lying`` inputs and outputs have their dimensions in the
-    order of memory, which ``orders`` tells of placeholders where it is another."""
+    order of memory, which ``orders`` tells of placeholders where it is another. ``later`` names placeholders
+    that become constants when ``bring`` is told their tensors: a graph is read once, to see whether it can be
+    said, and compiled when the parameters are there."""
 
     def __init__(
-        self, name: str, constants: dict[str, torch.Tensor], ranges: Any = None, lying: bool = False
+        self,
+        name: str,
+        constants: Mapping[str, torch.Tensor],
+        ranges: Any = None,
+        lying: bool = False,
+        later: Collection[str] = (),
     ) -> None:
         self.g = Graph(name)
         self.constants = constants
+        self.later = frozenset(later)
         self.sizes = Sizes(ranges)
         self.env: dict[fx.Node, Any] = {}
         self.inputs: list[int] = []
@@ -87,10 +95,14 @@ class Importer:
         return self.g
 
     def _placeholder(self, place: int, node: fx.Node) -> None:
+        fake = node.meta["val"]
         if node.name in self.constants:
             self.env[node] = self._constant(self.constants[node.name], node.name)
             return
-        fake = node.meta["val"]
+        if node.name in self.later:
+            name = name_of_ours(node.name)
+            self.env[node] = Value(self.g.fresh(name), fake.shape, dtype_name(fake.dtype))
+            return
         shape, kind = [self._size(node, n) for n in fake.shape], dtype_name(fake.dtype)
         order = memory_order(fake) if self.lying else None
         if order is None:
@@ -107,9 +119,17 @@ class Importer:
         )
         return made
 
+    def bring(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """The tensors of the placeholders that were to come later."""
+        for node, value in self.env.items():
+            if node.name in self.later:
+                x = tensors[node.name]
+                same = self._shared.setdefault(_place(x), value)
+                value.data = held(x) if same is value else same.data
+
     def _constant(self, x: torch.Tensor, name: str) -> Value:
         """One value for all who hold the same elements."""
-        key = (x.data_ptr(), tuple(x.shape), tuple(x.stride()), x.dtype)
+        key = _place(x)
         if key not in self._shared:
             self._shared[key] = self.g.constant(held(x), name_of_ours(name))
         return self._shared[key]
@@ -240,6 +260,11 @@ class Importer:
                 a, b = const_int(have), const_int(n)
                 if a is not None and b is not None and a != b:
                     raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
+
+
+def _place(x: torch.Tensor) -> tuple[Any, ...]:
+    """Where a tensor lies, and how."""
+    return x.data_ptr(), tuple(x.shape), tuple(x.stride()), x.dtype
 
 
 def _read(node: fx.Node) -> tuple[int, ...] | None:

@@ -142,6 +142,7 @@ class Region:
         self.settings = settings
         self.counts = Counts()
         self._made: _Made | None = None
+        self._importer: Importer | None = None  # until an engine is made of it
         self.bounds: dict[str, Any] = {}  # of sizes; others run in torch
         self._changes = 0
         self._lock = threading.Lock()
@@ -151,11 +152,12 @@ class Region:
         self._gives = [_given(n.meta["val"]) for n in made]  # type: ignore[union-attr]
         self._one = self._gives[0] if len(self._gives) == 1 else None
 
-    def imported(self, constants: dict[str, torch.Tensor]) -> Importer:
-        """The graph with these constants. Raises Refused."""
-        importer = Importer("region", constants, lying=True)
-        importer.load(self.graph)
-        return importer
+    def read(self) -> Importer:
+        """The graph in our terms, with parameters whose tensors are still to come. Raises Refused."""
+        if self._importer is None:
+            self._importer = Importer("region", {}, lying=True, later=[self._names[i] for i in self.frozen])
+            self._importer.load(self.graph)
+        return self._importer
 
     @property
     def engine(self) -> Engine | None:
@@ -226,7 +228,7 @@ class Region:
         if self._made is not None and self._made.stamp:
             self._changes += 1
             if self._changes >= MOST_CHANGES:
-                self.frozen = ()
+                self.frozen, self._importer = (), None
         start = time.perf_counter()
         try:
             self._made = self._compiled(args)
@@ -241,7 +243,8 @@ class Region:
         # a parameter may be replaced or written to while it is packed: the next call will see it
         held = [args[i].detach() for i in self.frozen]
         stamp = [(i, x.data_ptr(), version_of(x)) for i, x in zip(self.frozen, held, strict=True)]
-        importer = self.imported({self._names[i]: x for i, x in zip(self.frozen, held, strict=True)})
+        importer, self._importer = self.read(), None  # which from now on holds their elements
+        importer.bring({self._names[i]: x for i, x in zip(self.frozen, held, strict=True)})
         g, s, orders = importer.g, self.settings, importer.orders
         self.bounds = s.within({d.name: (d.lo or 0, d.hi) for d in g.dims})
         profile = self.bounds or None

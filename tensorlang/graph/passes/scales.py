@@ -121,7 +121,8 @@ def _with_scale(heavy: Node, after: Node, w: _Weighed, scale: np.ndarray, by: np
     assert w.weight.data is not None
     along = [1] * w.weight.data.ndim
     along[w.weight_axis] = -1
-    weight = (w.weight.data * scale.reshape(along)).astype(w.weight.data.dtype)
+    weight = np.empty_like(w.weight.data, order="C", subok=False)
+    np.multiply(w.weight.data, scale.reshape(along), out=weight, dtype=np.float64, casting="unsafe")
     new = {w.weight: Value(w.weight.name, weight.shape, w.weight.dtype, data=weight)}
     if w.bias is not None:
         assert w.bias.data is not None
@@ -275,7 +276,7 @@ def _of_channels(n: Node, source: Value, axis: int) -> Callable[[np.ndarray], np
         not isinstance(op, ComputeOp) or op.reduce_axis for op in operations([made.op]) if op.input_tensors
     ):
         return None
-    if not _at_its_place(made, source.tensor):
+    if not _affine(made, source.tensor) or not _at_its_place(made, source.tensor):
         return None
     channels = constant(source.shape[axis])
     small = [1] * len(source.shape)
@@ -286,7 +287,7 @@ def _of_channels(n: Node, source: Value, axis: int) -> Callable[[np.ndarray], np
         return None
     try:
         (result,) = n.of([None if v is None else x if v is source else v.tensor for v in n.inputs])
-        if not _affine(result, x) or [constant(s) for s in result.shape] != small:
+        if [constant(s) for s in result.shape] != small:
             return None
     except TensorLangError:
         return None

@@ -55,6 +55,24 @@ def test_a_model_in_eval_is_one_engine_with_packed_parameters():
     assert region.counts.compiled == 1 and region.counts.calls == 2 and len(region.frozen) == 4
 
 
+def test_a_graph_is_read_once_for_an_engine(monkeypatch):
+    """Also where two parameters are one memory; and again for an engine of other parameters."""
+    reads, load = [], region.Importer.load
+    monkeypatch.setattr(
+        region.Importer, "load", lambda self, *args: (reads.append(self), load(self, *args))[1]
+    )
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).eval()
+    model[1].weight = model[0].weight
+    f = compiled(model)
+    x = torch.randn(3, 8)
+    with torch.no_grad():
+        same(f(x), model(x))
+        assert len(reads) == 1
+        model[0].weight.add_(1)
+        same(f(x), model(x))
+    assert len(reads) == 2
+
+
 def test_open_sizes_compile_once():
     def f(x):
         return (x @ x.transpose(-1, -2)).softmax(-1).sum(-1) * x.shape[0]
