@@ -67,6 +67,7 @@ class Explanation:
             f"{taken} operators in {len(regions)} regions, {nodes - taken} in torch; "
             f"{self.seconds:.2f} s to compile",
         ]
+        head += [] if self.graphs else ["no graph: Python runs the function as it is"]
         head += [f"a graph stays in torch: {g.reason}" for g in self.graphs if g.reason]
         head += [f"a region stays in torch: {r.counts.reason}" for r in regions if r.counts.reason]
         left = [f"{n} × {op}: {why or 'torch does it as well'}" for op, (n, why) in self.left.items()]
@@ -127,9 +128,10 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
 
 def breaks_of(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Break], Any]:
     """Where graphs of ``fn(*args)`` break, each place once, and dynamo's own explanation."""
+    first = _first(fn, args, kwargs)  # before dynamo skips what breaks within try, which it does for good
     torch._dynamo.reset()
     told = torch._dynamo.explain(fn)(*args, **kwargs)
-    breaks = [_break(r.reason, r.user_stack) for r in told.break_reasons] + _first(fn, args, kwargs)
+    breaks = [_break(r.reason, r.user_stack) for r in told.break_reasons] + first
     return list({(b.file, b.line): b for b in reversed(breaks)}.values())[::-1], told
 
 
@@ -143,10 +145,13 @@ def _break(reason: Any, stack: Sequence[Any]) -> Break:
 
 
 def _first(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Break]:
-    """The first break, which dynamo's explanation leaves out where no operator comes before it."""
+    """The first break, which dynamo's explanation leaves out where no operator comes before it, and within
+    ``try``, where dynamo skips the whole function. ``fullgraph=True`` would let some breaks pass, ``int(x)``
+    for one."""
     torch._dynamo.reset()
     try:
-        torch.compile(fn, backend="eager", fullgraph=True)(*args, **kwargs)
+        with torch._dynamo.error_on_graph_break(True):
+            torch.compile(fn, backend="eager")(*args, **kwargs)
     except torch._dynamo.exc.TorchDynamoException as error:
         return [_break(getattr(error, "msg", str(error)), getattr(error, "real_stack", None) or ())]
     return []

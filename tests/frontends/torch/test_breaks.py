@@ -310,6 +310,44 @@ def dict_of(x):
     return x + len(d)
 
 
+def tries_number(x):
+    y = x * 2
+    try:
+        n = int(y.sum())  # BREAK
+    except ValueError:
+        n = 3
+    return y * n
+
+
+def tries_number_not(x):
+    y = x * 2
+    return y * y.sum().trunc()
+
+
+class Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * x.max().item()  # BREAK
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def of_a_function(x):
+    return Scaled.apply(x + 1)
+
+
+def of_a_function_not(x):
+    return (x + 1) * (x + 1).max()
+
+
+def while_large(x):
+    while x.norm() > 1:  # BREAK
+        x = x / 2
+    return x
+
+
 def counts_not(x):
     steps = torch.arange(8)
     return x + (steps < x[1]).sum()
@@ -390,7 +428,11 @@ PROGRAMS = [
     (in_list, None, "torch.where"),
     (slices, slices_not, "tensor of no dimensions"),
     (dict_of, None, "tensor of no dimensions"),
+    (tries_number, tries_number_not, "tensor of no dimensions"),
+    (of_a_function, of_a_function_not, "tensor of no dimensions"),
+    (while_large, None, "torch.cond"),
 ]
+WITHIN = {"nested": inner, "of_a_function": Scaled.forward}  # where others call what breaks
 
 
 def break_line(f):
@@ -402,7 +444,7 @@ def break_line(f):
 def test_breaks_are_found_with_advice_that_removes_them(program, mended, advice):
     x = torch.tensor([1.0, 2.0, -3.0, 4.0])
     found, _ = breaks_of(program, (x,), {})
-    where = inner if program is nested else program
+    where = WITHIN.get(program.__name__, program)
     (mine,) = [b for b in found if (b.line, b.file) == (break_line(where), __file__)]
     assert advice in mine.advice and mine.text in inspect.getsource(where)
     if mended is not None:

@@ -69,3 +69,16 @@ def test_a_kernel_is_an_operator_that_dynamo_traces():
         tlt.op(tl.compile([x_ := te.placeholder((2,), name="x"), x_ + x_]), "double")
     with pytest.raises(TensorLangError, match="a kernel is needed"):
         tlt.op(len, "ours::len")
+
+
+def test_a_function_that_dynamo_skips_is_said_to_run_as_it_is():
+    """A break within ``try`` leaves no graph at all."""
+
+    def tries(x):
+        try:
+            return x * int(x.sum())
+        except ValueError:
+            return x
+
+    text = str(tlt.explain(tries, torch.ones(3)))
+    assert "no graph: Python runs the function as it is" in text and "1 breaks" in text
