@@ -64,7 +64,7 @@ ROWS: dict[str, Row] = {
     "acosh": Row(own=inverse.acosh, libm="acosh"),
     "atanh": Row(own=inverse.atanh, libm="atanh"),
     "sigmoid": Row(own=exponential.sigmoid, double=True, libm="sigmoid", ulp=2),
-    "erf": Row(own=gauss.erf, libm="erf", ulp=2),
+    "erf": Row(own=gauss.erf, double=True, libm="erf", ulp=2),
     "floor": Row(llvm="floor", ulp=0),
     "ceil": Row(llvm="ceil", ulp=0),
     "trunc": Row(llvm="trunc", ulp=0),
