@@ -5,6 +5,7 @@ expressions and facts."""
 from __future__ import annotations
 
 from math import gcd
+from operator import is_
 
 from ..expr import make
 from ..expr.deep import ask_below, holds_within, is_deep
@@ -58,7 +59,9 @@ class Simplifier:
         return result
 
     def __call__(self, e: Expr) -> Expr:
-        if not is_hard(e):
+        memo = e._memo  # `is_hard`, which is asked for every expression, without a call where it is known
+        hard = None if memo is None else memo.get("hard")
+        if not (is_hard(e) if hard is None else hard):
             return e
         result = self.done.get(e)
         if result is None:
@@ -71,8 +74,8 @@ class Simplifier:
         if isinstance(e, Choice):
             return self._choice(e)
         kids = e.children()
-        new = tuple(self(k) for k in kids)
-        out = e.with_children(*new) if any(a is not b for a, b in zip(kids, new, strict=True)) else e
+        new = [self(k) for k in kids]
+        out = e if all(map(is_, kids, new)) else e.with_children(*new)
         return self._shortened(self._rule(out)) if out.dtype.lanes == 1 else out
 
     def _shortened(self, e: Expr) -> Expr:

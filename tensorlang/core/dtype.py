@@ -22,9 +22,13 @@ def _bfloat16() -> np.dtype:  # type: ignore[type-arg]
 
 class DType:
     """An element type: ``code`` (bool, int, uint, float, bfloat), ``bits`` and vector ``lanes``. One object
-    per type."""
+    per type.
 
-    __slots__ = ("bits", "code", "lanes", "name")
+    ``is_int`` says signed or unsigned integer (bool is neither); ``is_index`` the scalar types index
+    arithmetic is done in: it never overflows by contract, so it is kept canonical; ``bytes`` what one lane
+    takes in memory."""
+
+    __slots__ = ("bits", "bytes", "code", "is_bool", "is_float", "is_index", "is_int", "lanes", "name")
 
     def __init__(self, code: str, bits: int, lanes: int) -> None:
         self.code = code
@@ -32,6 +36,11 @@ class DType:
         self.lanes = lanes
         base = code if code == "bool" else f"{code}{bits}"
         self.name = base if lanes == 1 else f"{base}x{lanes}"
+        self.is_bool = code == "bool"
+        self.is_float = code in ("float", "bfloat")
+        self.is_int = code in ("int", "uint")
+        self.is_index = code == "int" and bits >= 32 and lanes == 1
+        self.bytes = max(1, bits // 8)
 
     def __reduce__(self) -> tuple[object, ...]:
         return dtype, (self.name,)
@@ -47,30 +56,6 @@ class DType:
 
     def __hash__(self) -> int:
         return hash(self.name)
-
-    @property
-    def is_float(self) -> bool:
-        return self.code in ("float", "bfloat")
-
-    @property
-    def is_int(self) -> bool:
-        """Signed or unsigned integer; bool is neither."""
-        return self.code in ("int", "uint")
-
-    @property
-    def is_index(self) -> bool:
-        """The scalar types index arithmetic is done in: it never overflows by contract, so it is kept
-        canonical."""
-        return self.code == "int" and self.bits >= 32 and self.lanes == 1
-
-    @property
-    def is_bool(self) -> bool:
-        return self.code == "bool"
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of one lane in memory."""
-        return max(1, self.bits // 8)
 
     @property
     def element(self) -> DType:

@@ -76,7 +76,11 @@ def intern_as(key: tuple[Any, ...], build: Callable[[], N]) -> N:
         node = ref()
         if node is not None:
             return node  # type: ignore[no-any-return]
-    node = build()
+    return _added(key, build())
+
+
+def _added(key: tuple[Any, ...], node: N) -> N:
+    """``node`` under ``key``, or what another thread has put there meanwhile."""
     while True:
         new = _Ref(node, _forget)
         new.key = key
@@ -97,7 +101,7 @@ def intern(cls: type[N], *fields: Any) -> N:
         node = ref()
         if node is not None:
             return node  # type: ignore[no-any-return]
-    return intern_as(key, lambda: cls(*fields))
+    return _added(key, cls(*fields))
 
 
 def interned_count() -> int:

@@ -73,6 +73,12 @@ def holds_within(e: Expr, key: str, test: Callable[[Expr], bool]) -> bool:
     nodes under ``key``."""
     if type(e) is Var or type(e) is Const:
         return test(e)
+    known = _of_children(e, key, test)
+    if known is not None:
+        if e._memo is None:
+            e._memo = {}
+        e._memo[key] = known
+        return known
     stack = [e]
     while stack:
         node = stack[-1]
@@ -101,3 +107,22 @@ def holds_within(e: Expr, key: str, test: Callable[[Expr], bool]) -> bool:
         else:
             stack += waiting
     return bool(e._memo[key])  # type: ignore[index]
+
+
+def _of_children(e: Expr, key: str, test: Callable[[Expr], bool]) -> bool | None:
+    """What ``holds_within`` says where it is known of the children, which is what most nodes are made of;
+    None elsewhere."""
+    if test(e):
+        return True
+    for k in e.children():
+        kind = type(k)
+        if kind is Var:
+            if test(k):
+                return True
+        elif kind is not Const:
+            memo = k._memo
+            if memo is None or key not in memo:
+                return None
+            if memo[key]:
+                return True
+    return False

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from operator import is_
 from typing import Any
 
 from ..core.dtype import INT64, DType
@@ -36,6 +37,7 @@ from ..core.steps import Steps, run
 from ..entries import public
 from ..errors import LowerError
 from ..expr import make
+from ..expr.linear import reads_data
 from ..expr.nodes import Access, Expr, Var, const_int
 from ..expr.walk import preorder as expr_preorder
 
@@ -129,7 +131,19 @@ def load(buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None = None) ->
 
 def loads(e: Expr) -> tuple[Load, ...]:
     """The reads in an expression, each once. Cached on the node."""
-    return e.memo("loads", lambda: tuple(n for n in expr_preorder(e) if type(n) is Load))  # type: ignore[no-any-return]
+    if not reads_data(e):
+        return ()
+    memo = e._memo
+    assert memo is not None  # where it was kept that the expression reads
+    found = memo.get("loads")
+    if found is None:
+        found = memo["loads"] = tuple([n for n in expr_preorder(e, _reading) if type(n) is Load])
+    return found  # type: ignore[no-any-return]
+
+
+def _reading(e: Expr) -> tuple[Expr, ...]:
+    """The children that may read."""
+    return tuple([k for k in e.children() if reads_data(k)])
 
 
 class Reduction(Expr):
@@ -524,7 +538,9 @@ def preorder(s: Stmt) -> Iterator[Stmt]:
     while stack:
         node = stack.pop()
         yield node
-        stack.extend(reversed(node.parts()))
+        parts = node.parts()
+        if parts:
+            stack += parts[::-1]
 
 
 def touched(s: Stmt) -> Iterator[Buffer]:
@@ -564,7 +580,11 @@ def _rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Steps[Stmt]:
     if parts:
         new = []
         for p in parts:
-            new.append((yield _rewrite(p, change)))
+            if p.parts():
+                new.append((yield _rewrite(p, change)))
+            else:  # most statements; a generator for each would be half of the time
+                other = change(p)
+                new.append(p if other is None else other)
         s = rebuilt(s, new)
     replaced = change(s)
     return s if replaced is None else replaced
@@ -572,10 +592,7 @@ def _rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Steps[Stmt]:
 
 def rebuilt(s: Stmt, parts: Sequence[Stmt]) -> Stmt:
     """``s`` with other statements below, itself when they are the same."""
-    for a, b in zip(s.parts(), parts, strict=True):
-        if a is not b:
-            return s.with_parts(*parts)
-    return s
+    return s if all(map(is_, s.parts(), parts)) else s.with_parts(*parts)
 
 
 def map_exprs(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
@@ -586,9 +603,6 @@ def map_exprs(s: Stmt, change: Callable[[Expr], Expr]) -> Stmt:
         if not old:
             return None
         new = [change(e) for e in old]
-        for a, b in zip(old, new, strict=True):
-            if a is not b:
-                return node.with_exprs(*new)
-        return None
+        return None if all(map(is_, old, new)) else node.with_exprs(*new)
 
     return rewrite(s, one)

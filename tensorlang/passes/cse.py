@@ -25,24 +25,29 @@ MOST_NAMES = 64
 def cse(func: Func) -> Func:
     """The pass."""
     body = func.body
-    for mask in _masks(body)[:MOST_NAMES]:
-        body = run(_Naming(mask).walk(body))
+    used: _Used = {}
+    for mask in _masks(body, used)[:MOST_NAMES]:
+        body = run(_Naming(mask, body, used).walk(body))
     return func if body is func.body else func.with_body(body)
 
 
-def _used(s: Stmt) -> list[Expr]:
-    """The masks of a statement itself, one for each access."""
-    out = [node.mask for e in s.exprs() for node in loads(e) if node.mask is not None]
-    if isinstance(s, Store) and s.mask is not None:
-        out.append(s.mask)
-    return out
+_Used = dict[Stmt, list[Expr]]  # the masks of a statement itself, one for each access
 
 
-def _masks(body: Stmt) -> list[Expr]:
+def _masks_of(s: Stmt, used: _Used) -> list[Expr]:
+    found = used.get(s)
+    if found is None:
+        found = used[s] = [node.mask for e in s.exprs() for node in loads(e) if node.mask is not None]
+        if isinstance(s, Store) and s.mask is not None:
+            found.append(s.mask)
+    return found
+
+
+def _masks(body: Stmt, used: _Used) -> list[Expr]:
     """The masks worth a name, in order of first use."""
     uses: dict[Expr, int] = {}
     for s in preorder(body):
-        for m in _used(s):
+        for m in _masks_of(s, used):
             uses[m] = uses.get(m, 0) + 1
     return [
         m
@@ -55,35 +60,34 @@ def _masks(body: Stmt) -> list[Expr]:
 
 
 class _Naming:
-    """One mask, named wherever it is used more than once in one scope."""
+    """One mask, named wherever it is used more than once in one scope of ``body``."""
 
-    def __init__(self, mask: Expr) -> None:
+    def __init__(self, mask: Expr, body: Stmt, used: _Used) -> None:
         self.mask = mask
         self.vars = variables(mask)
-        self._count: dict[Stmt, int] = {}
-
-    def count(self, s: Stmt) -> int:
-        found = self._count.get(s)
-        return run(self._counted(s)) if found is None else found
-
-    def _counted(self, s: Stmt) -> Steps[int]:
-        result = self._count.get(s)
-        if result is None:
-            result = sum(m is self.mask for m in _used(s))
-            for p in s.parts():
-                result += yield self._counted(p)
-            self._count[s] = result
-        return result
+        self.count: dict[Stmt, int] = {}  # the uses in a statement
+        # Where something in a statement must stay around the name: what binds a variable of the mask, or a
+        # parallel loop that uses it.
+        self.binds: dict[Stmt, bool] = {}
+        for s in reversed(list(preorder(body))):  # what a statement holds comes before it
+            parts = s.parts()
+            masks = _masks_of(s, used)
+            n = sum([m is mask for m in masks]) + sum([self.count[p] for p in parts])
+            self.count[s] = n
+            self.binds[s] = (
+                isinstance(s, For | Let)
+                and (s.var in self.vars or (isinstance(s, For) and s.kind == PARALLEL and n > 0))
+            ) or any([self.binds[p] for p in parts])
 
     def walk(self, s: Stmt) -> Steps[Stmt]:
-        if self.count(s) < LEAST_USES:
+        if self.count[s] < LEAST_USES:
             return s
         if isinstance(s, Seq):
-            using = [n for n, x in enumerate(s.stmts) if self.count(x)]
-            if len(using) > 1 and not any(self.binds(x) for x in s.stmts):
+            using = [n for n, x in enumerate(s.stmts) if self.count[x]]
+            if len(using) > 1 and not any(self.binds[x] for x in s.stmts):
                 return seq(*s.stmts[: using[0]], self.named(seq(*s.stmts[using[0] :])))
-        elif not self.binds(s) and (
-            isinstance(s, For) or not s.parts() or sum(self.count(p) > 0 for p in s.parts()) > 1
+        elif not self.binds[s] and (
+            isinstance(s, For) or not s.parts() or sum(self.count[p] > 0 for p in s.parts()) > 1
         ):
             return self.named(s)
         parts = s.parts()
@@ -91,15 +95,6 @@ class _Naming:
         for p in parts:
             walked.append((yield self.walk(p)))
         return rebuilt(s, walked)
-
-    def binds(self, s: Stmt) -> bool:
-        """Whether something in ``s`` must stay around the name: what binds a variable of the mask, or a
-        parallel loop that uses it."""
-        return any(
-            isinstance(st, For | Let)
-            and (st.var in self.vars or (isinstance(st, For) and st.kind == PARALLEL and self.count(st)))
-            for st in preorder(s)
-        )
 
     def named(self, s: Stmt) -> Stmt:
         name = Var("mask", self.mask.dtype, "value")

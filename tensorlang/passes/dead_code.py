@@ -11,6 +11,8 @@ not keep it alive.
 
 from __future__ import annotations
 
+from operator import is_
+
 from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr, Ramp, Var, const_int
@@ -127,26 +129,34 @@ def _gather(s: Stmt, scope: dict[Buffer, _Uses], found: list[_Uses]) -> Steps[No
             scope[s.buffer] = around
         return
     if scope:
-        own = scope.get(s.buffer) if isinstance(s, Store) else None
-        mine = 0
-        for e in s.exprs():
-            for node in loads(e):
-                u = scope.get(node.buffer)
-                if u is None:
-                    continue
-                if u is own:
-                    mine |= u.elements(node.buffer, node.indices)
-                else:
-                    u.live |= u.elements(node.buffer, node.indices)
-        if own is not None:
-            assert isinstance(s, Store)
-            own.stores.append((s, own.elements(s.buffer, s.indices), mine))
-        if isinstance(s, Extern):
-            for b in s.buffers():
-                if b in scope:
-                    scope[b].live = -1
+        _count_uses(s, scope)
     for part in s.parts():
-        yield _gather(part, scope, found)
+        if part.parts():
+            yield _gather(part, scope, found)
+        elif scope:
+            _count_uses(part, scope)
+
+
+def _count_uses(s: Stmt, scope: dict[Buffer, _Uses]) -> None:
+    """What a statement itself does with the buffers in scope."""
+    own = scope.get(s.buffer) if isinstance(s, Store) else None
+    mine = 0
+    for e in s.exprs():
+        for node in loads(e):
+            u = scope.get(node.buffer)
+            if u is None:
+                continue
+            if u is own:
+                mine |= u.elements(node.buffer, node.indices)
+            else:
+                u.live |= u.elements(node.buffer, node.indices)
+    if own is not None:
+        assert isinstance(s, Store)
+        own.stores.append((s, own.elements(s.buffer, s.indices), mine))
+    if isinstance(s, Extern):
+        for b in s.buffers():
+            if b in scope:
+                scope[b].live = -1
 
 
 class _Cleaner:
@@ -157,20 +167,13 @@ class _Cleaner:
         self.dead: dict[Buffer, frozenset[Store]] = {}
 
     def clean(self, s: Stmt) -> Steps[Stmt]:
-        if isinstance(s, Store):
-            dead = self.dead.get(s.buffer)
-            return NOTHING if dead and s in dead else s
-        if isinstance(s, Evaluate | Extern | Report):
-            return s
+        if isinstance(s, Store | Evaluate | Extern | Report):
+            return self.kept(s)
         if isinstance(s, Seq):
             new = []
             for x in s.stmts:
-                new.append((yield self.clean(x)))
-            return (
-                s
-                if all(a is b and a is not NOTHING for a, b in zip(new, s.stmts, strict=True))
-                else seq(*new)
-            )
+                new.append((yield self.clean(x)) if x.parts() else self.kept(x))
+            return s if all(map(is_, new, s.stmts)) and NOTHING not in new else seq(*new)
         if isinstance(s, If):
             return (yield self.branch(s))
         assert isinstance(s, For | Let | Alloc)
@@ -185,6 +188,11 @@ class _Cleaner:
         if isinstance(s, Alloc) and not (uses.live and uses.stores) and not _touches(body, s.buffer):
             return body
         return s if body is s.body else s.with_parts(body)
+
+    def kept(self, s: Stmt) -> Stmt:
+        """A statement that holds no others, or nothing."""
+        dead = self.dead.get(s.buffer) if isinstance(s, Store) else None
+        return NOTHING if dead and s in dead else s
 
     def branch(self, s: If) -> Steps[Stmt]:
         then = yield self.clean(s.then)

@@ -6,6 +6,8 @@ nothing.
 
 from __future__ import annotations
 
+from operator import is_
+
 from ..arith.conditions import conjunction, conjuncts
 from ..arith.facts import Facts
 from ..arith.simplify import Simplifier
@@ -30,8 +32,8 @@ def _stmt(s: Stmt, simp: Simplifier) -> Steps[Stmt]:
     if isinstance(s, Seq):
         new = []
         for x in s.stmts:
-            new.append((yield _stmt(x, simp)))
-        return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
+            new.append((yield _stmt(x, simp)) if x.parts() else _leaf(x, simp))
+        return s if all(map(is_, new, s.stmts)) else seq(*new)
     if isinstance(s, For):
         return (yield _for(s, simp))
     if isinstance(s, If):
@@ -45,9 +47,14 @@ def _stmt(s: Stmt, simp: Simplifier) -> Steps[Stmt]:
     if isinstance(s, Alloc):
         body = yield _stmt(s.body, simp)
         return NOTHING if _is_nothing(body) else s if body is s.body else Alloc(s.buffer, body)
+    return _leaf(s, simp)
+
+
+def _leaf(s: Stmt, simp: Simplifier) -> Stmt:
+    """A statement that holds no others."""
     old = s.exprs()
-    new_exprs = [simp(e) for e in old]
-    return s if all(a is b for a, b in zip(old, new_exprs, strict=True)) else s.with_exprs(*new_exprs)
+    new = [simp(e) for e in old]
+    return s if all(map(is_, old, new)) else s.with_exprs(*new)
 
 
 def replace_var(s: Stmt, var: Var, value: Expr) -> Stmt:

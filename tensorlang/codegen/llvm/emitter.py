@@ -18,7 +18,7 @@ from ...core.dtype import DType
 from ...expr import linear
 from ...expr.nodes import And, Const, Expr, IfThenElse, Or, Var
 from ...expr.walk import variables
-from ...loopir.stmt import Buffer, Load, Stmt
+from ...loopir.stmt import Buffer, Load, Stmt, loads
 from ...target import Target
 from . import types
 from .text import Block, Function, Module
@@ -60,12 +60,17 @@ class Live:
 
 def buffers_read(e: Expr) -> frozenset[Buffer]:
     """The buffers an expression reads. Cached on the node."""
+    if not linear.reads_data(e):
+        return _NO_BUFFERS
+    memo = e._memo
+    assert memo is not None  # where it was kept that the expression reads
+    found = memo.get("buffers")
+    if found is None:
+        found = memo["buffers"] = frozenset([load.buffer for load in loads(e)])
+    return found  # type: ignore[no-any-return]
 
-    def compute() -> frozenset[Buffer]:
-        found = frozenset().union(*[buffers_read(c) for c in e.children()])
-        return found | {e.buffer} if type(e) is Load else found
 
-    return e.memo("buffers", compute)  # type: ignore[no-any-return]
+_NO_BUFFERS: frozenset[Buffer] = frozenset()
 
 
 def branches(e: Expr) -> bool:
@@ -255,11 +260,11 @@ class Emitter:
 
     def value(self, e: Expr) -> str:
         """The operand holding ``e`` in its own type."""
-        if type(e) is Const:
-            return types.literal(e.value, e.dtype, self.target)
         result = self.memo.get(e)
         if result is not None:
             return result
+        if type(e) is Const:
+            return types.literal(e.value, e.dtype, self.target)
         return self._compute(self.memo, Emitter.value_rules, e)
 
     def index(self, e: Expr) -> str:

@@ -58,9 +58,10 @@ def _alternate(a: Expr, b: Expr) -> bool:
 def _interleave(em: Emitter, first: Store, second: Store) -> bool:
     buffer, mask = first.buffer, first.mask
     at = _place(em, first)
+    if type(at) is not Ramp or const_int(at.stride) != 2:
+        return False
     if not _alternate(at, _place(em, second)) or buffer in buffers_read(second.value):
         return False
-    assert type(at) is Ramp
     if mask is not None and (mask.dtype.lanes != at.lanes or buffer in buffers_read(mask)):
         return False
     both = [

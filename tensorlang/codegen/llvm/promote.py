@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from ...core.steps import Steps, run
 from ...expr import linear, make
 from ...expr.nodes import Broadcast, Const, Expr, Ramp, const_int
-from ...expr.walk import preorder as walk
 from ...expr.walk import rewrite, variables
 from ...loopir.stmt import (
     PARALLEL,
@@ -34,6 +33,7 @@ from ...loopir.stmt import (
     Stmt,
     Store,
     load,
+    loads,
     map_exprs,
     preorder,
     rebuilt,
@@ -100,14 +100,18 @@ def _promote_row(s: Seq) -> Stmt | None:
 def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
     """A small buffer for each place of the buffers that may live in registers while ``body`` runs. ``bound``:
     variables that change."""
+    stores = []
     for node in preorder(body):
-        if type(node) is For:
-            if node.kind == PARALLEL:
+        kind = type(node)
+        if kind is Store:
+            stores.append(node)
+        elif kind is For:
+            if node.kind == PARALLEL:  # type: ignore[attr-defined]
                 return {}
-            bound.add(id(node.var))
-        elif type(node) is Let:
-            bound.add(id(node.var))
-    wanted = _settled(body, bound)
+            bound.add(id(node.var))  # type: ignore[attr-defined]
+        elif kind is Let:
+            bound.add(id(node.var))  # type: ignore[attr-defined]
+    wanted = _settled(stores, bound)  # type: ignore[arg-type]
     if not wanted:
         return {}
     uses: dict[Buffer, _Uses] = {}
@@ -128,14 +132,23 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
     return slots
 
 
-def _settled(body: Stmt, bound: set[int]) -> frozenset[Buffer]:
-    """The buffers that are written, and at places only that do not move: no others can be kept, and what
-    reads them need not be looked at. Most loops are turned down by that."""
+def _settled(stores: list[Store], bound: set[int]) -> frozenset[Buffer]:
+    """The buffers that are written, at places only that do not move and that are not registers already: no
+    others can be kept, and what reads them need not be looked at. Most loops are turned down by that."""
     fixed: dict[Buffer, bool] = {}
-    for node in preorder(body):
-        if type(node) is Store and fixed.get(node.buffer, True):
-            fixed[node.buffer] = not any(id(v) in bound for i in node.indices for v in variables(i))
+    for s in stores:
+        if fixed.get(s.buffer, True):
+            fixed[s.buffer] = not _in_register(s.buffer, s.indices) and not any(
+                id(v) in bound for i in s.indices for v in variables(i)
+            )
     return frozenset(b for b, still in fixed.items() if still)
+
+
+def _in_register(b: Buffer, indices: tuple[Expr, ...]) -> bool:
+    """Whether that is an element of a buffer of the kernel's own that LLVM knows by its number."""
+    return b.scope != "arg" and all(
+        type(i) is Const or (type(i) is Ramp and type(i.base) is Const) for i in indices
+    )
 
 
 def _between(inner: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:
@@ -166,7 +179,7 @@ def _collect(
     s: Stmt, uses: dict[Buffer, _Uses], sure: bool, bound: set[int], wanted: frozenset[Buffer]
 ) -> Steps[None]:
     for e in s.exprs():
-        for node in [n for n in _loads(e) if n.buffer in wanted]:
+        for node in [n for n in loads(e) if n.buffer in wanted]:
             _use(uses, node.buffer, node.indices, node.mask, node.dtype.lanes, False, bound)
     kind = type(s)
     if kind is Store and s.buffer in wanted:  # type: ignore[attr-defined]
@@ -186,11 +199,6 @@ def _collect(
         yield _collect(p, uses, sure, bound, wanted)
 
 
-def _loads(e: Expr) -> tuple[Load, ...]:
-    """The reads below an expression. Cached on the node."""
-    return e.memo("loads", lambda: tuple(n for n in walk(e) if type(n) is Load))  # type: ignore[no-any-return]
-
-
 def _use(
     uses: dict[Buffer, _Uses],
     b: Buffer,
@@ -207,12 +215,9 @@ def _use(
     if where not in u.places:
         parts = indices if mask is None else (*indices, mask)
         fixed = all(not linear.reads_data(p) and not any(id(v) in bound for v in variables(p)) for p in parts)
-        already_small = b.scope != "arg" and all(
-            type(i) is Const or (type(i) is Ramp and type(i.base) is Const) for i in indices
-        )
         if (
             not fixed
-            or already_small
+            or _in_register(b, indices)
             or _offset(b, indices) is None
             or (mask is not None and mask.dtype.lanes != lanes)
         ):

@@ -57,7 +57,12 @@ STACK_TOTAL = 256 << 10  # bytes of all buffers of one function
 
 def emit(em: Emitter, s: Stmt) -> None:
     """Write the code of a statement into the current scope."""
-    run(emitted(em, s))
+    em.at = em.depth
+    before = em.mark(s)
+    inner = rules(s)(em, s)
+    if inner is not None:
+        run(inner)
+    em.unmark(before)
 
 
 def emitted(em: Emitter, s: Stmt) -> Steps[None]:
@@ -72,9 +77,17 @@ def emitted(em: Emitter, s: Stmt) -> Steps[None]:
 
 def written(s: Stmt) -> frozenset[Buffer]:
     """The buffers that a statement writes."""
-    stored = [n.buffer for n in preorder(s) if type(n) is Store]
-    lent = [n.within for n in preorder(s) if type(n) is Alloc and n.within is not None]
-    return frozenset([*stored, *lent, *(b for n in preorder(s) if type(n) is Extern for b in n.outputs)])
+    found: set[Buffer] = set()
+    for n in preorder(s):
+        kind = type(n)
+        if kind is Store:
+            found.add(n.buffer)  # type: ignore[attr-defined]
+        elif kind is Alloc:
+            if n.within is not None:  # type: ignore[attr-defined]
+                found.add(n.within)  # type: ignore[attr-defined]
+        elif kind is Extern:
+            found.update(n.outputs)  # type: ignore[attr-defined]
+    return frozenset(found)
 
 
 @rules.on(Seq)
@@ -87,8 +100,10 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
         if type(one) is Store and type(following) is Store and pairs.store_pair(em, one, following):
             em.forget(one.buffer)
             at += 1
-        else:
+        elif one.parts():
             yield emitted(em, one)
+        else:
+            emit(em, one)
 
 
 @rules.on(apart.Apart)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from ...expr import linear, make
 from ...expr.nodes import Expr, IfThenElse, Ramp, const_int
-from ...loopir.stmt import Buffer, Load, Stmt, Store
+from ...loopir.stmt import Buffer, Load, Stmt, Store, loads
 from . import memory, types
 from .emitter import Emitter, buffers_read
 
@@ -27,7 +27,10 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
     written = {s.buffer for s in stmts}  # type: ignore[attr-defined]
     found: dict[tuple[Buffer, Expr, Expr, int], dict[int, Load]] = {}
     for s in stmts:
-        for e in _evaluated(s.value):  # type: ignore[attr-defined]
+        value = s.value  # type: ignore[attr-defined]
+        if all(e.dtype.lanes == 1 or e.mask is not None or _far(em, e) is None for e in loads(value)):
+            continue
+        for e in _evaluated(value):
             if e.mask is None and e.buffer not in written and e not in em.memo:
                 at = _far(em, e)
                 if at is not None:
@@ -37,13 +40,13 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
                     found.setdefault((e.buffer, linear.from_poly(terms, base.dtype), stride, em.home(e)), {})[
                         offset
                     ] = e
-    for (buffer, base, stride, home), loads in found.items():
+    for (buffer, base, stride, home), near in found.items():
         few = 16 // buffer.dtype.bytes
-        rest = sorted(loads)
+        rest = sorted(near)
         while rest:
             first = rest.pop(0)
-            if all(first + i in loads for i in range(few)):
-                _block(em, buffer, base, stride, first, [loads[first + i] for i in range(few)], home)
+            if all(first + i in near for i in range(few)):
+                _block(em, buffer, base, stride, first, [near[first + i] for i in range(few)], home)
                 rest = [o for o in rest if o >= first + few]
 
 
