@@ -553,22 +553,6 @@ def touched(s: Stmt) -> Iterator[Buffer]:
             yield node.buffer
 
 
-class OpenedWithin:
-    """The buffers that the items of a block open within themselves. The copies of a loop all open the same:
-    opened for the whole block, that of the last would stand for those of the others too."""
-
-    def __init__(self) -> None:
-        self._seen = 0
-        self._buffers: set[Buffer] = set()
-
-    def have(self, b: Buffer, items: Sequence[Stmt]) -> bool:
-        """Whether one of the items opens ``b``. Each item is looked through once."""
-        for item in items[self._seen :]:
-            self._buffers.update(s.buffer for s in preorder(item) if isinstance(s, Alloc))
-        self._seen = len(items)
-        return b in self._buffers
-
-
 def rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:
     """Bottom-up rebuild; ``change`` sees each statement after its parts were rebuilt. Unchanged statements
     are the same objects."""

@@ -137,9 +137,13 @@ def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
         constant = terms.pop((), 0)
         # unrolled copies differ in the constant only
         address = em.pointers.get(_key(storage.pointer, terms)) or _added(em, storage, terms, offset, element)
-    if constant:
-        address = em.ins(f"getelementptr {element}, ptr {address}, i64 {constant}")
-    return address
+    if not constant:
+        return address
+    found = em.pointers.get((address, constant))
+    if found is None:
+        found = em.ins(f"getelementptr {element}, ptr {address}, i64 {constant}")
+        em.remember(em.pointers, (address, constant), found, em.at, frozenset())
+    return found
 
 
 def _key(block: str, terms: linear.Poly) -> tuple[str, frozenset[tuple[linear.Monomial, int]]]:
