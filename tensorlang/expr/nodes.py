@@ -375,9 +375,9 @@ def is_const(e: Expr, value: int | float | None = None) -> bool:
 
 def const_int(e: object) -> int | None:
     """The value of an integer literal, or None."""
-    if isinstance(e, int):
-        return e
-    return cast(int, e.value) if type(e) is Const and e.dtype.code != "float" else None
+    if type(e) is Const:
+        return cast(int, e.value) if e.dtype.code != "float" else None
+    return e if isinstance(e, int) else None
 
 
 def build(cls: type[Any], *fields: Any) -> Any:

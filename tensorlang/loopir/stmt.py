@@ -26,7 +26,6 @@ written. All indices count elements; ``strides`` None means compact row-major.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import Any
@@ -37,58 +36,14 @@ from ..core.steps import Steps, run
 from ..entries import public
 from ..errors import LowerError
 from ..expr import make
+from ..expr.deep import is_deep
 from ..expr.linear import reads_data
-from ..expr.nodes import Access, Expr, Var, const_int
+from ..expr.nodes import Access, Expr, Var
 from ..expr.walk import preorder as expr_preorder
+from .buffer import Buffer as Buffer
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
 KINDS = (SERIAL, PARALLEL, VECTORIZED, UNROLLED)
-
-
-class Buffer:
-    """A block of memory with a shape. ``scope`` is ``arg`` (of the function), ``global`` (workspace) or
-    ``local`` (registers or stack). Known by identity."""
-
-    __slots__ = ("__weakref__", "_steps", "dtype", "name", "scope", "shape", "strides")
-
-    def __init__(
-        self,
-        name: str,
-        dtype: DType,
-        shape: tuple[Expr, ...],
-        scope: str = "arg",
-        strides: tuple[Expr, ...] | None = None,
-    ) -> None:
-        self.name = name
-        self.dtype = dtype
-        self.shape = shape
-        self.scope = scope
-        self.strides = strides
-        self._steps = strides
-
-    def __repr__(self) -> str:
-        return f"Buffer({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}] {self.scope})"
-
-    def element_strides(self) -> tuple[Expr, ...]:
-        """Elements between neighbours in each dimension; 64 bits wide when offsets may not fit 32."""
-        if self._steps is not None:
-            return self._steps
-        sizes = [const_int(e) for e in self.shape]
-        narrow = len(self.shape) < 2 or (None not in sizes and math.prod(n for n in sizes if n) < 1 << 31)
-        out: list[Expr] = []
-        step = make.const(1, "int32" if narrow else "int64")
-        for extent in reversed(self.shape):
-            out.append(step)
-            step = make.mul(step, extent)
-        self._steps = tuple(reversed(out))  # asked for at every access
-        return self._steps
-
-    def offset(self, indices: tuple[Expr, ...]) -> Expr:
-        """The element's distance from the first one; of a vector of indices a vector."""
-        flat: Expr = make.const(0, "int32")
-        for i, stride in zip(indices, self.element_strides(), strict=True):
-            flat = make.add(flat, make.mul(i, stride))
-        return flat
 
 
 class Load(Access):
@@ -137,7 +92,12 @@ def loads(e: Expr) -> tuple[Load, ...]:
     assert memo is not None  # where it was kept that the expression reads
     found = memo.get("loads")
     if found is None:
-        found = memo["loads"] = tuple([n for n in expr_preorder(e, _reading) if type(n) is Load])
+        below = _reading(e)
+        if type(e) is not Load and len(below) == 1 and not is_deep(e):
+            found = loads(below[0])
+        else:
+            found = tuple([n for n in expr_preorder(e, _reading) if type(n) is Load])
+        memo["loads"] = found
     return found  # type: ignore[no-any-return]
 
 
@@ -551,6 +511,22 @@ def touched(s: Stmt) -> Iterator[Buffer]:
     for e in s.exprs():
         for node in loads(e):
             yield node.buffer
+
+
+class OpenedWithin:
+    """The buffers that the items of a block open within themselves. The copies of a loop all open the same:
+    opened for the whole block, that of the last would stand for those of the others too."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._buffers: set[Buffer] = set()
+
+    def have(self, b: Buffer, items: Sequence[Stmt]) -> bool:
+        """Whether one of the items opens ``b``. Each item is looked through once."""
+        for item in items[self._seen :]:
+            self._buffers.update(s.buffer for s in preorder(item) if isinstance(s, Alloc))
+        self._seen = len(items)
+        return b in self._buffers
 
 
 def rewrite(s: Stmt, change: Callable[[Stmt], Stmt | None]) -> Stmt:

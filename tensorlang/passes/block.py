@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..loopir.opened import OpenedWithin
-from ..loopir.stmt import Alloc, Buffer, Evaluate, Extern, Report, Seq, Stmt, loads, preorder
+from ..loopir.stmt import Alloc, Buffer, Evaluate, Extern, OpenedWithin, Report, Seq, Stmt, loads, preorder
 
 
 def chain(s: Stmt) -> tuple[list[Buffer], list[Stmt]]:

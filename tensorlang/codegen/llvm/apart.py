@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 from ...core.steps import Steps, run
 from ...expr.nodes import Const, Expr, Ramp
-from ...loopir.opened import OpenedWithin
 from ...loopir.stmt import (
     Alloc,
     Buffer,
     Extern,
     For,
     Let,
+    OpenedWithin,
     Seq,
     Stmt,
     Store,

@@ -234,7 +234,11 @@ class Emitter:
             return max([depths[v] for v in variables(e)], default=0)
         if branches(e):
             return self.depth
-        inner = max([self.home(c) for c in e.children()], default=0)
+        inner = 0
+        for c in e.children():
+            depth = self.home(c)
+            if depth > inner:
+                inner = depth
         if type(e) is not Load:
             return inner
         depth = self.depth
