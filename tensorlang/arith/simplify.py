@@ -8,36 +8,17 @@ from math import gcd
 from operator import is_
 
 from ..expr import make
-from ..expr.deep import ask_below, holds_within, is_deep
+from ..expr.contents import RANGED, contents
+from ..expr.deep import ask_below, is_deep
 from ..expr.linear import Poly, from_poly, poly, wraps
-from ..expr.nodes import (
-    And,
-    Choice,
-    Compare,
-    Const,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    IfThenElse,
-    Max,
-    Min,
-    Not,
-    Or,
-    TruncDiv,
-    TruncMod,
-)
+from ..expr.nodes import And, Choice, Compare, Const, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Not, Or
 from .facts import Facts
 from .shorter import shorter
-
-_HARD = (FloorDiv, FloorMod, TruncDiv, TruncMod, Min, Max, Compare, Choice, And, Or, Not)
 
 
 def is_hard(e: Expr) -> bool:
     """Whether ranges could simplify something in ``e``; plain sums and products are canonical already."""
-    memo = e._memo
-    if memo is not None and "hard" in memo:
-        return memo["hard"]  # type: ignore[no-any-return]
-    return holds_within(e, "hard", lambda node: isinstance(node, _HARD))
+    return contents(e) & RANGED != 0
 
 
 class Simplifier:
@@ -59,9 +40,7 @@ class Simplifier:
         return result
 
     def __call__(self, e: Expr) -> Expr:
-        memo = e._memo  # `is_hard`, which is asked for every expression, without a call where it is known
-        hard = None if memo is None else memo.get("hard")
-        if not (is_hard(e) if hard is None else hard):
+        if not contents(e) & RANGED:
             return e
         result = self.done.get(e)
         if result is None:

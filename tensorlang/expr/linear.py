@@ -23,7 +23,8 @@ from typing import Any
 from ..core.dtype import INT32, INT64, DType
 from ..core.node import intern, intern_as
 from ..errors import DeclareError
-from .deep import ask_below, holds_within, is_deep
+from .contents import CALLS, DATA, READS, contents
+from .deep import ask_below, is_deep
 from .nodes import Access, Add, Call, Cast, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 
 Monomial = tuple[Expr, ...]
@@ -419,35 +420,13 @@ def is_atom(e: Expr) -> bool:
 def reads_data(e: Expr) -> bool:
     """Whether the value depends on memory. Index arithmetic on loaded values may wrap, so divisions are left
     alone."""
-    t = type(e)
-    if t is Var or t is Const:
-        return False
-    memo = e._memo
-    if memo is not None and "data" in memo:
-        return memo["data"]  # type: ignore[no-any-return]
-    return holds_within(e, "data", _is_read)
-
-
-def _is_read(e: Expr) -> bool:
-    return isinstance(e, Access | Call)
+    return contents(e) & (READS | CALLS) != 0
 
 
 def wraps(e: Expr) -> bool:
     """Whether ``e`` is data rather than an index: it depends on memory, or on a name given to what does. Sums
     and products of data wrap, those of indices never overflow, by contract."""
-    t = type(e)
-    if t is Var:
-        return e.kind == "data"  # type: ignore[attr-defined]
-    if t is Const:
-        return False
-    memo = e._memo
-    if memo is not None and "wraps" in memo:
-        return memo["wraps"]  # type: ignore[no-any-return]
-    return holds_within(e, "wraps", _is_data)
-
-
-def _is_data(e: Expr) -> bool:
-    return e.kind == "data" if type(e) is Var else isinstance(e, Access | Call)
+    return contents(e) & (READS | CALLS | DATA) != 0
 
 
 def divisor_of(p: Poly) -> int:

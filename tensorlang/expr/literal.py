@@ -71,6 +71,8 @@ def const(value: int | float | bool | np.generic, dtype: str | DType | None = No
             raise DeclareError(f"const({value!r}, {t.name!r}): not a number", try_=_a_number(value, t))
     if t.lanes > 1:
         return broadcast(const(value, t.element), t.lanes)
+    if t.is_index and type(value) is int and value in linear.SMALL:
+        return linear.literal(value, t)
     if t.is_float:
         x = float(value)
         if t.bits == 32:

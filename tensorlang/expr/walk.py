@@ -116,6 +116,8 @@ def substitute(e: Expr, values: Mapping[Var, Expr], done: dict[Expr, Expr] | Non
     """``e`` with variables replaced, canonicalised again on the way up."""
     if not values:
         return e
+    if type(e) is Const:
+        return e
     if type(e) is Var:
         return values.get(e, e)
     memo: dict[Expr, Expr] = {} if done is None else done

@@ -9,19 +9,21 @@ from dataclasses import dataclass
 
 from ..entries import public
 from ..errors import TensorLangError
-from ..loopir.stmt import Func
+from ..loopir.stmt import Func, Stmt
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
     """A named function from kernel to kernel. ``does`` says in a line what for; ``accepts`` and ``produces``
-    list the kinds of loops that may stand in its input and output."""
+    list the kinds of loops that may stand in its input and output. ``settles`` promises that it changes
+    nothing in what it made itself."""
 
     name: str
     run: Callable[[Func], Func]
     does: str = ""
     accepts: tuple[str, ...] = ("serial", "parallel", "vectorized", "unrolled")
     produces: tuple[str, ...] = ("serial", "parallel", "vectorized", "unrolled")
+    settles: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -37,10 +39,15 @@ class PassPipeline:
     passes: tuple[Pass, ...]
 
     def run(self, func: Func, hooks: tuple[Hook, ...] = ()) -> Func:
-        """The kernel after every pass."""
+        """The kernel after every pass. One that settles is left out where it stands again and nothing has
+        changed since."""
+        made: dict[Callable[[Func], Func], Stmt] = {}
         for p in self.passes:
             start = time.perf_counter()
-            func = p.run(func)
+            if made.get(p.run) is not func.body:
+                func = p.run(func)
+                if p.settles:
+                    made[p.run] = func.body
             took = time.perf_counter() - start
             for hook in hooks:
                 hook(p, func, took)

@@ -7,6 +7,7 @@ from collections.abc import Container
 
 from ..arith.conditions import conjunction, conjuncts
 from ..arith.facts import Facts
+from ..arith.simplify import is_hard
 from ..expr import make
 from ..expr.nodes import Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Var
 from ..expr.walk import preorder as walk
@@ -47,10 +48,11 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
         return kept
 
     for read in loads(s.value) if isinstance(s, Store) else ():
+        hard = [i for i in read.indices if is_hard(i)]
         # quotients and remainders together are one stretch
-        parts = [e for i in read.indices for e in walk(i) if isinstance(e, FloorDiv)]
+        parts = [e for i in hard for e in walk(i) if isinstance(e, FloorDiv)]
         if not any(v in lanes for e in parts for v in variables(e)):
-            for index in dict.fromkeys(read.indices):
+            for index in dict.fromkeys(hard):
                 rewrite_expr(index, side)
     return found
 
@@ -109,4 +111,6 @@ def without(body: Stmt, decided: Container[Expr]) -> Stmt:
 
 
 def _choices(s: Stmt) -> list[IfThenElse]:
-    return [e for e in walk(s.value) if isinstance(e, IfThenElse)] if isinstance(s, Store) else []
+    if not isinstance(s, Store) or not is_hard(s.value):
+        return []
+    return [e for e in walk(s.value) if isinstance(e, IfThenElse)]

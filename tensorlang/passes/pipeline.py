@@ -28,7 +28,9 @@ _PLAIN = ("serial", "parallel")
 PIPELINE = PassPipeline(
     (
         Pass("double buffer", double_buffer, "computes what an iteration reads in the iteration before"),
-        Pass("simplify", simplify, "folds expressions and tests that the ranges of loops decide"),
+        Pass(
+            "simplify", simplify, "folds expressions and tests that the ranges of loops decide", settles=True
+        ),
         Pass("peel", peel, "the last iterations of tail='peel' become a loop of their own"),
         Pass("rows", rows, "loops over rows of data end where data says"),
         Pass("tighten", tighten, "guards become bounds of the loops around them"),
@@ -40,11 +42,22 @@ PIPELINE = PassPipeline(
         Pass("vectorize", vectorize, "vectorized loops become vector code and masks", _ANY, _EXPANDED),
         Pass("split lanes", split_lanes, "lengths of vectors become powers of two", _EXPANDED, _EXPANDED),
         Pass("unroll", unroll, "writes unrolled loops out", _EXPANDED, _PLAIN),
-        Pass("simplify again", simplify, "folds what unrolled iterations decide", _PLAIN, _PLAIN),
-        Pass("dead code", dead_code, "removes what nobody reads", _PLAIN, _PLAIN),
+        Pass(
+            "simplify again", simplify, "folds what unrolled iterations decide", _PLAIN, _PLAIN, settles=True
+        ),
+        Pass("dead code", dead_code, "removes what nobody reads", _PLAIN, _PLAIN, settles=True),
         Pass("hoist guards", hoist_guards, "moves guards out of inner loops", _PLAIN, _PLAIN),
-        Pass("simplify versions", simplify, "folds what the hoisted guards decide", _PLAIN, _PLAIN),
-        Pass("dead code again", dead_code, "removes what a version does not read", _PLAIN, _PLAIN),
+        Pass(
+            "simplify versions",
+            simplify,
+            "folds what the hoisted guards decide",
+            _PLAIN,
+            _PLAIN,
+            settles=True,
+        ),
+        Pass(
+            "dead code again", dead_code, "removes what a version does not read", _PLAIN, _PLAIN, settles=True
+        ),
         Pass("cse", cse, "gives a name to masks that several accesses share", _PLAIN, _PLAIN),
     )
 )

@@ -15,11 +15,11 @@ import tensorlang as tl
 from tensorlang import __main__ as command
 from tensorlang import te
 from tensorlang.loopir.interpret import interpret
-from tensorlang.loopir.stmt import For, If, Store, preorder
+from tensorlang.loopir.stmt import For, If, Seq, Store, preorder
 from tensorlang.loopir.verify import verify
 from tensorlang.lowering.lower import lower_state
 from tensorlang.passes import pipeline
-from tensorlang.passes.base import PassPipeline
+from tensorlang.passes.base import Pass, PassPipeline
 from tensorlang.passes.pipeline import CHECKED, PIPELINE
 from tensorlang.passes.split_lanes import pieces
 from tests import golden
@@ -164,6 +164,7 @@ def test_each_pass_alone_keeps_the_numbers(kernel, p):
     after = p.run(before)
     verify(after)
     again = p.run(after)
+    assert again.body is after.body or not p.settles
     verify(again)
     for one in SIZES.get(kernel.__name__, [{}]):
         results = []
@@ -181,6 +182,24 @@ def test_a_pass_with_nothing_to_do_gives_back_the_same_body(p):
     C = te.compute((7,), lambda i: A[i] * 2, "C")
     func = tl.lower(te.create_schedule(C.op), [A, C], simple=True)
     assert p.run(func).body is func.body
+
+
+def test_a_pass_that_settles_is_left_out_until_something_changes():
+    A = te.placeholder((7,), name="A")
+    C = te.compute((7,), lambda i: A[i] * 2, "C")
+    func = tl.lower(te.create_schedule(C.op), [A, C], simple=True)
+    ran = []
+
+    def counted(f):
+        ran.append(f)
+        return f
+
+    settled = Pass("settled", counted, settles=True)
+    change = Pass("change", lambda f: f.with_body(Seq((f.body, f.body))))
+    PassPipeline((settled, Pass("nothing", lambda f: f), settled, change, settled)).run(func)
+    assert len(ran) == 2
+    PassPipeline((Pass("open", counted), Pass("open again", counted))).run(func)
+    assert len(ran) == 4
 
 
 def test_passes_produce_only_the_loop_kinds_they_say():

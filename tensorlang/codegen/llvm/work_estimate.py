@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...core.steps import Steps, run
-from ...expr.deep import holds_within
+from ...expr.contents import CALLS, contents
 from ...expr.nodes import (
     Access,
     Add,
@@ -97,7 +97,7 @@ def _stmt(s: Stmt, known: dict[Var, Poly]) -> Steps[Poly]:
 
 def _calls(e: Expr) -> list[int]:
     """The lanes of each function that a value calls, which the places it reads do not."""
-    if not holds_within(e, "calls", _is_call):
+    if not contents(e) & CALLS:
         return []
     result, seen, stack = [], {e}, [e]
     while stack:
@@ -109,10 +109,6 @@ def _calls(e: Expr) -> list[int]:
             seen.update(new)
             stack += new
     return result
-
-
-def _is_call(e: Expr) -> bool:
-    return isinstance(e, Call)
 
 
 def _expr(e: Expr, known: Mapping[Var, Poly]) -> Poly | None:
