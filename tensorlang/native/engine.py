@@ -13,7 +13,7 @@ from collections.abc import Callable
 from .types import Array, CFunctions, Struct, at, i1, i8, i32, i64, ptr
 from .words import address, cast, inline, local, lshr
 
-MAX_BUFFERS = 256  # of one kernel
+MAX_BUFFERS = 2048  # of one kernel
 HEAD = 5  # words of a step before its buffers
 # what the first word of a step is, if not a kernel's entry
 END, COPY, JUMP, MISS, SIZES, LINES, OPS = range(7)

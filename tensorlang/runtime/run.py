@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import TensorLangError
 from ..native import engine as native
 from .loader import load_functions
 from .threads import helpers
@@ -136,7 +137,11 @@ class _Table:
         for s in steps:
             if isinstance(s, Step):
                 if len(s.buffers) > native.MAX_BUFFERS:
-                    raise ValueError(f"a kernel of {len(s.buffers)} buffers")
+                    raise TensorLangError(
+                        f"Engine: a kernel of {len(s.buffers)} arrays",
+                        because=f"one has {native.MAX_BUFFERS} at most",
+                        try_="several operators of fewer inputs each",
+                    )
                 sizes, buffers = s.computed or (native.CONSTANT, 0), (w for pair in s.buffers for w in pair)
                 words += [s.entry, len(s.buffers), *sizes, s.number, *buffers]
                 if s.computed is None:

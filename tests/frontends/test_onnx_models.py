@@ -70,6 +70,21 @@ def test_the_branches_of_an_if_may_differ_in_rank():
     assert np.array_equal(engine(x, np.array(False)), x.sum())
 
 
+@pytest.mark.parametrize("op", ["Sum", "Max", "Concat"])
+def test_more_inputs_than_a_kernel_takes(op):
+    names = [f"p{i}" for i in range(300)]
+    attrs = {"axis": 1} if op == "Concat" else {}
+    m = model(
+        [helper.make_node(op, names, ["y"], **attrs)],
+        [(n, TensorProto.FLOAT, ["n", 2]) for n in names],
+        [("y", TensorProto.FLOAT, None)],
+    )
+    arrays = [np.full((2, 2), i % 7, "float32") for i in range(300)]
+    wanted = {"Sum": sum(arrays), "Max": np.full((2, 2), 6), "Concat": np.concatenate(arrays, 1)}[op]
+    for level in (0, 2):
+        assert np.array_equal(tl.load_onnx(m).compile(level=level)(*arrays), wanted)
+
+
 def test_missing_operators_are_told_at_once():
     nodes = [helper.make_node("Nope", ["x"], ["y"]), helper.make_node("Never", ["y"], ["z"])]
     m = model(nodes, [("x", TensorProto.FLOAT, [2])], [("z", TensorProto.FLOAT, None)])

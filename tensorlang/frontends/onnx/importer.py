@@ -30,6 +30,8 @@ from .proto import BROKEN, Body, Call, Function, Model, Reference, Type, reason,
 from .table import OPERATORS, Operator
 
 MAX_DIM = 10**9
+MOST_INPUTS = 128  # of a kernel of a node that may be taken in parts
+OF_PARTS = ("Max", "Min", "Sum")
 EMPTY: Mapping[Expr, bool] = {}
 
 
@@ -276,6 +278,9 @@ class Importer:
 
     def apply(self, operator: Operator, call: Call) -> Any:
         """A node that is a function of te tensors."""
+        if len(call.inputs) > MOST_INPUTS and call.domain == "" and call.op in OF_PARTS:
+            self._in_parts(call)
+            return None
         inputs: list[Value | None] = []
         attrs: dict[str, Any] = {}
         values: dict[int, Any] = {}
@@ -366,6 +371,16 @@ class Importer:
         return self.narrow.get(v, str(v.dtype))
 
     # -- work in the place of a node
+
+    def _in_parts(self, call: Call) -> None:
+        """Several nodes for one that reads more than a kernel should."""
+        starts = range(0, len(call.inputs), MOST_INPUTS)
+        names = [self.unique(call.outputs[0]) for _ in starts]
+        parts = [
+            replace(call, inputs=call.inputs[k : k + MOST_INPUTS], outputs=(n,))
+            for k, n in zip(starts, names, strict=True)
+        ]
+        self.work.extendleft(reversed([*parts, replace(call, inputs=tuple(names))]))
 
     def inline(self, f: Function, call: Call) -> None:
         """Put the nodes of a function in the place of its call."""
