@@ -7,7 +7,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,11 +41,20 @@ def compile(given: argparse.Namespace) -> None:
 def run(given: argparse.Namespace) -> None:
     """a model or engine on the arrays of an .npz file, by their names; -o keeps the outputs in another"""
     engine = _engine(given.model)
-    outputs = engine.run(data.read(given.inputs))
+    outputs = dict(_arrays(engine.run(data.read(given.inputs))))
     for name, a in outputs.items():
         print(f"{name}: {a.dtype}{list(a.shape)}")
     if given.output:
-        np.savez(given.output, **outputs)
+        data.write(given.output, outputs)
+
+
+def _arrays(outputs: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    """The arrays among outputs, those of a sequence by numbers; what is missing is none."""
+    if isinstance(outputs, dict | list | tuple):
+        for k, x in outputs.items() if isinstance(outputs, dict) else enumerate(outputs):
+            yield from _arrays(x, f"{name}.{k}" if name else str(k))
+    elif outputs is not None:
+        yield name, np.asarray(outputs)
 
 
 def bench(given: argparse.Namespace) -> None:

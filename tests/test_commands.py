@@ -31,12 +31,40 @@ def test_inspect_compile_run(file, tmp_path, capsys):
         outputs.unlink()
 
 
+def test_outputs_of_any_name_and_in_sequences(tmp_path):
+    helper = pytest.importorskip("onnx").helper
+    infos = [helper.make_tensor_value_info("x", 1, ["n", 3]), helper.make_tensor_value_info("file", 1, None)]
+    parts = helper.make_tensor_sequence_value_info("parts", 1, None)
+    nodes = [
+        helper.make_node("Neg", ["x"], ["file"]),
+        helper.make_node("SplitToSequence", ["x"], ["parts"], axis=1),
+    ]
+    graph = helper.make_graph(nodes, "g", infos[:1], [infos[1], parts])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    np.savez(tmp_path / "in.npz", x=x)
+    assert main(["run", str(tmp_path / "m.onnx"), str(tmp_path / "in.npz"), "-o", str(tmp_path / "out")]) == 0
+    found = np.load(tmp_path / "out.npz")
+    assert np.array_equal(found["file"], -x)
+    assert all(np.array_equal(found[f"parts.{k}"], x[:, k : k + 1]) for k in range(3))
+
+
 def test_mistakes_are_one_message(file, tmp_path, capsys):
     (tmp_path / "bad.npz").write_text("no arrays")
+    np.savez(tmp_path / "in.npz", x=np.ones((2, 3), "float32"))
+    (tmp_path / "short.npz").write_bytes((tmp_path / "in.npz").read_bytes()[:100])
+    np.save(tmp_path / "one.npy", np.ones(3))
     for argv, says in (
         (["inspect", str(tmp_path / "none.onnx")], "none.onnx"),
         (["run", str(file), str(tmp_path / "bad.npz")], "cannot be read"),
         (["run", str(tmp_path / "none.engine"), str(tmp_path / "bad.npz")], "cannot load"),
+        (["run", str(file), str(tmp_path / "short.npz")], "cannot be read"),
+        (["run", str(file), str(tmp_path / "one.npy")], "cannot be read"),
+        (
+            ["run", str(file), str(tmp_path / "in.npz"), "-o", str(tmp_path / "no" / "y.npz")],
+            "cannot be written",
+        ),
     ):
         assert main(argv) == 1
         assert says in capsys.readouterr().err

@@ -3,6 +3,8 @@ time. Knows graphs and numpy."""
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,8 +39,20 @@ def read(path: str) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
-    except (OSError, ValueError, AttributeError, EOFError) as e:
+    except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as e:
         raise TensorLangError(f"{path} cannot be read as an .npz file", because=str(e)) from None
+
+
+def write(path: str, arrays: Mapping[str, np.ndarray]) -> None:
+    """An .npz file of arrays of any names; ``path`` gets the ending it lacks, as ``np.savez`` has it. Raises
+    TensorLangError where there can be no file."""
+    try:
+        with zipfile.ZipFile(path if path.endswith(".npz") else f"{path}.npz", "w") as files:
+            for name, a in arrays.items():
+                with files.open(f"{name}.npy", "w", force_zip64=True) as f:
+                    np.lib.format.write_array(f, a, allow_pickle=False)
+    except OSError as e:
+        raise TensorLangError(f"{path} cannot be written", because=str(e)) from None
 
 
 def made(graph: Any, shapes: Shapes) -> dict[str, np.ndarray]:
