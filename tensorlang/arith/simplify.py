@@ -8,17 +8,30 @@ from math import gcd
 from operator import is_
 
 from ..expr import make
-from ..expr.contents import RANGED, contents
 from ..expr.deep import ask_below, is_deep
 from ..expr.linear import Poly, from_poly, poly, wraps
-from ..expr.nodes import And, Choice, Compare, Const, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Not, Or
+from ..expr.nodes import (
+    RANGED,
+    And,
+    Choice,
+    Compare,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    Max,
+    Min,
+    Not,
+    Or,
+)
 from .facts import Facts
 from .shorter import shorter
 
 
 def is_hard(e: Expr) -> bool:
     """Whether ranges could simplify something in ``e``; plain sums and products are canonical already."""
-    return contents(e) & RANGED != 0
+    return e.contains & RANGED != 0
 
 
 class Simplifier:
@@ -40,7 +53,7 @@ class Simplifier:
         return result
 
     def __call__(self, e: Expr) -> Expr:
-        if not contents(e) & RANGED:
+        if not e.contains & RANGED:
             return e
         result = self.done.get(e)
         if result is None:

@@ -23,9 +23,8 @@ from typing import Any
 from ..core.dtype import INT32, INT64, DType
 from ..core.node import intern, intern_as
 from ..errors import DeclareError
-from .contents import CALLS, DATA, READS, contents
 from .deep import ask_below, is_deep
-from .nodes import Access, Add, Call, Cast, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
+from .nodes import CALLS, DATA, READS, Access, Add, Call, Cast, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 
 Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
@@ -420,13 +419,13 @@ def is_atom(e: Expr) -> bool:
 def reads_data(e: Expr) -> bool:
     """Whether the value depends on memory. Index arithmetic on loaded values may wrap, so divisions are left
     alone."""
-    return contents(e) & (READS | CALLS) != 0
+    return e.contains & (READS | CALLS) != 0
 
 
 def wraps(e: Expr) -> bool:
     """Whether ``e`` is data rather than an index: it depends on memory, or on a name given to what does. Sums
     and products of data wrap, those of indices never overflow, by contract."""
-    return contents(e) & (READS | CALLS | DATA) != 0
+    return e.contains & (READS | CALLS | DATA) != 0
 
 
 def divisor_of(p: Poly) -> int:

@@ -9,7 +9,7 @@ classes.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ..core.dtype import DType
@@ -21,12 +21,21 @@ else:
     Operators = object
 
 
+# What kinds of operations stand in an expression, as bits of ``contains``.
+READS = 1  # of a tensor or a buffer
+CALLS = 2  # of a function
+DATA = 4  # names given to what was read
+RANGED = 8  # operations that the ranges of their operands may decide
+
+
 class Expr(Node, Operators):
     """Base of scalar and vector expressions. ``==`` builds a comparison; ``a is b`` tells whether two are the
-    same."""
+    same. ``contains`` is known from birth, for every pass asks it of every node."""
 
-    __slots__ = ("_height", "_memo", "dtype")
+    __slots__ = ("_height", "_memo", "contains", "dtype")
     dtype: DType
+    contains: int
+    kind_bit: ClassVar[int] = 0  # what an operation adds to ``contains``
     _memo: dict[str, Any] | None
     _height: int  # see ``expr.deep``; not there before it is asked for
     make: ClassVar[Callable[..., Expr]]
@@ -48,6 +57,13 @@ class Expr(Node, Operators):
             return table[key]
         value = table[key] = compute()
         return value
+
+
+def together(own: int, parts: Iterable[Expr]) -> int:
+    """What ``parts`` contain, and ``own``."""
+    for e in parts:
+        own |= e.contains
+    return own
 
 
 _serial = itertools.count()
@@ -76,6 +92,7 @@ class Var(Expr):
         hint: int | None = None,
     ) -> None:
         self._memo = None
+        self.contains = DATA if kind == "data" else 0
         self.name = name
         self.dtype = dtype
         self.kind = kind
@@ -100,6 +117,7 @@ class Const(Expr):
 
     def __init__(self, dtype: DType, value: int | float | bool) -> None:
         self._memo = None
+        self.contains = 0
         self.dtype = dtype
         self.value = value
 
@@ -116,6 +134,7 @@ class Binary(Expr):
 
     def __init__(self, a: Expr, b: Expr) -> None:
         self._memo = None
+        self.contains = a.contains | b.contains | self.kind_bit
         self.a = a
         self.b = b
         self.dtype = a.dtype
@@ -152,6 +171,7 @@ class Div(Binary):
 class FloorDiv(Binary):
     __slots__ = ()
     symbol = "//"
+    kind_bit = RANGED
 
 
 class FloorMod(Binary):
@@ -159,6 +179,7 @@ class FloorMod(Binary):
 
     __slots__ = ()
     symbol = "%"
+    kind_bit = RANGED
 
 
 class TruncDiv(Binary):
@@ -166,6 +187,7 @@ class TruncDiv(Binary):
 
     __slots__ = ()
     symbol = "truncdiv"
+    kind_bit = RANGED
 
 
 class TruncMod(Binary):
@@ -173,16 +195,19 @@ class TruncMod(Binary):
 
     __slots__ = ()
     symbol = "truncmod"
+    kind_bit = RANGED
 
 
 class Min(Binary):
     __slots__ = ()
     symbol = "min"
+    kind_bit = RANGED
 
 
 class Max(Binary):
     __slots__ = ()
     symbol = "max"
+    kind_bit = RANGED
 
 
 class Compare(Binary):
@@ -190,6 +215,7 @@ class Compare(Binary):
 
     def __init__(self, a: Expr, b: Expr, dtype: DType) -> None:
         self._memo = None
+        self.contains = a.contains | b.contains | RANGED
         self.a = a
         self.b = b
         self.dtype = dtype
@@ -220,11 +246,13 @@ class LE(Compare):
 class And(Binary):
     __slots__ = ()
     symbol = "and"
+    kind_bit = RANGED
 
 
 class Or(Binary):
     __slots__ = ()
     symbol = "or"
+    kind_bit = RANGED
 
 
 class Not(Expr):
@@ -233,6 +261,7 @@ class Not(Expr):
 
     def __init__(self, a: Expr) -> None:
         self._memo = None
+        self.contains = a.contains | RANGED
         self.a = a
         self.dtype = a.dtype
 
@@ -255,6 +284,7 @@ class Choice(Expr):
 
     def __init__(self, cond: Expr, a: Expr, b: Expr) -> None:
         self._memo = None
+        self.contains = cond.contains | a.contains | b.contains | RANGED
         self.cond = cond
         self.a = a
         self.b = b
@@ -281,6 +311,7 @@ class Cast(Expr):
 
     def __init__(self, dtype: DType, a: Expr) -> None:
         self._memo = None
+        self.contains = a.contains
         self.dtype = dtype
         self.a = a
 
@@ -300,6 +331,7 @@ class Call(Expr):
 
     def __init__(self, dtype: DType, name: str, args: tuple[Expr, ...]) -> None:
         self._memo = None
+        self.contains = together(CALLS, args)
         self.dtype = dtype
         self.name = name
         self.args = args
@@ -329,6 +361,7 @@ class Ramp(Expr):
 
     def __init__(self, base: Expr, stride: Expr, lanes: int) -> None:
         self._memo = None
+        self.contains = base.contains | stride.contains
         self.base = base
         self.stride = stride
         self.lanes = lanes
@@ -349,6 +382,7 @@ class Broadcast(Expr):
 
     def __init__(self, value: Expr, lanes: int) -> None:
         self._memo = None
+        self.contains = value.contains
         self.value = value
         self.lanes = lanes
         self.dtype = value.dtype.with_lanes(lanes)

@@ -19,10 +19,9 @@ import numpy as np
 
 from ..core.dtype import DType
 from ..core.steps import Steps, run
-from ..expr.contents import READS, contents
 from ..expr.intrinsics import EFFECTS
 from ..expr.linear import reads_data
-from ..expr.nodes import Add, Call, Const, Expr, Mul, Sub, Var
+from ..expr.nodes import READS, Add, Call, Const, Expr, Mul, Sub, Var
 from ..expr.walk import preorder as expr_preorder
 from ..expr.walk import variables
 from .interpret_memory import HELPERS, Site
@@ -496,7 +495,7 @@ def _touched(s: Stmt) -> tuple[set[Buffer], set[Buffer]]:
 
 def _reads(e: Expr) -> bool:
     """Whether the value depends on memory; kept on the node, which outlives many translations."""
-    return contents(e) & READS != 0
+    return e.contains & READS != 0
 
 
 def _float(t: DType, value: float) -> Any:

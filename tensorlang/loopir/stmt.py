@@ -37,8 +37,7 @@ from ..entries import public
 from ..errors import LowerError
 from ..expr import make
 from ..expr.deep import is_deep
-from ..expr.linear import reads_data
-from ..expr.nodes import Access, Expr, Var
+from ..expr.nodes import READS, Access, Expr, Var, together
 from ..expr.walk import preorder as expr_preorder
 from .buffer import Buffer as Buffer
 
@@ -57,6 +56,7 @@ class Load(Access):
 
     def __init__(self, buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None) -> None:
         self._memo = None
+        self.contains = together(READS if mask is None else READS | mask.contains, indices)
         self.buffer = buffer
         self.indices = indices
         self.mask = mask
@@ -86,10 +86,11 @@ def load(buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None = None) ->
 
 def loads(e: Expr) -> tuple[Load, ...]:
     """The reads in an expression, each once. Cached on the node."""
-    if not reads_data(e):
+    if not e.contains & READS:
         return ()
     memo = e._memo
-    assert memo is not None  # where it was kept that the expression reads
+    if memo is None:
+        memo = e._memo = {}
     found = memo.get("loads")
     if found is None:
         below = _reading(e)
@@ -103,7 +104,7 @@ def loads(e: Expr) -> tuple[Load, ...]:
 
 def _reading(e: Expr) -> tuple[Expr, ...]:
     """The children that may read."""
-    return tuple([k for k in e.children() if reads_data(k)])
+    return tuple([k for k in e.children() if k.contains & READS])
 
 
 class Reduction(Expr):
@@ -114,6 +115,7 @@ class Reduction(Expr):
 
     def __init__(self, op: str, value: Expr) -> None:
         self._memo = None
+        self.contains = value.contains
         self.op = op
         self.value = value
         self.dtype = value.dtype.element
@@ -323,6 +325,7 @@ class View(Expr):
         self, buffer: Buffer, corner: tuple[Expr, ...], extents: tuple[Expr, ...], strides: tuple[Expr, ...]
     ) -> None:
         self._memo = None
+        self.contains = together(0, (*corner, *extents, *strides))
         self.buffer = buffer
         self.corner = corner
         self.extents = extents

@@ -19,7 +19,7 @@ from ..core.node import intern
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Access, Expr, Var
+from ..expr.nodes import Access, Expr, Var, together
 from ..expr.printer import Pieces, listed, rules
 from ..expr.walk import preorder, substitute
 from .axis import REDUCE, IterVar
@@ -68,6 +68,9 @@ class Reduce(Expr):
         index: int,
     ) -> None:
         self._memo = None
+        self.contains = together(
+            together(0 if condition is None else condition.contains, sources), init or ()
+        )
         self.reducer = reducer
         self.sources = sources
         self.axes = axes
@@ -75,6 +78,7 @@ class Reduce(Expr):
         self.init = init
         self.index = index
         self.dtype = sources[index].dtype
+        self.contains = together(0, self.children())
 
     def children(self) -> tuple[Expr, ...]:
         cond = () if self.condition is None else (self.condition,)

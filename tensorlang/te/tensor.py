@@ -17,7 +17,7 @@ from ..entries import public
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Access, Expr, const_int
+from ..expr.nodes import READS, Access, Expr, const_int, together
 from ..expr.operators import Operators
 from ..expr.walk import preorder
 from .axis import Axes, IterVar, tell_apart
@@ -387,6 +387,7 @@ class TensorRead(Access):
 
     def __init__(self, tensor: Tensor, indices: tuple[Expr, ...]) -> None:
         self._memo = None
+        self.contains = together(READS, indices)
         self.tensor = tensor
         self.indices = indices
         self.dtype = tensor.dtype

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...core.dtype import DType
 from ...expr import linear
-from ...expr.nodes import And, Const, Expr, IfThenElse, Or, Var
+from ...expr.nodes import READS, And, Const, Expr, IfThenElse, Or, Var
 from ...expr.walk import variables
 from ...loopir.stmt import Buffer, Load, Stmt, loads
 from ...target import Target
@@ -60,10 +60,11 @@ class Live:
 
 def buffers_read(e: Expr) -> frozenset[Buffer]:
     """The buffers an expression reads. Cached on the node."""
-    if not linear.reads_data(e):
+    if not e.contains & READS:
         return _NO_BUFFERS
     memo = e._memo
-    assert memo is not None  # where it was kept that the expression reads
+    if memo is None:
+        memo = e._memo = {}
     found = memo.get("buffers")
     if found is None:
         found = memo["buffers"] = frozenset([load.buffer for load in loads(e)])

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ...core.steps import Steps, run
-from ...expr.contents import CALLS, contents
 from ...expr.nodes import (
+    CALLS,
     Access,
     Add,
     Call,
@@ -97,7 +97,7 @@ def _stmt(s: Stmt, known: dict[Var, Poly]) -> Steps[Poly]:
 
 def _calls(e: Expr) -> list[int]:
     """The lanes of each function that a value calls, which the places it reads do not."""
-    if not contents(e) & CALLS:
+    if not e.contains & CALLS:
         return []
     result, seen, stack = [], {e}, [e]
     while stack:
