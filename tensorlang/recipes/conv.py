@@ -29,6 +29,7 @@ from .pixels import FEW, MOST_TAPS, convolve, fill_weight, pack_weight, strips, 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
 # faster for 1×1
 BLOCK_PIXELS = 48
+LOWER = 4  # rows, at most, that a tile is lower than the one with the least time, for blocks that end well
 MOST_VECTORS = 32  # of a padded row that are written out
 # of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
 # at 1024 × 14 × 14
@@ -68,11 +69,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     its own place."""
     conv = conv_of(inside.op)
     assert conv is not None
-    pixels, lanes, cores = (
-        math.prod(conv.sizes),
-        target.vector_lanes(inside.op.body[0].dtype),
-        target.num_cores,
-    )
+    lanes, cores = target.vector_lanes(inside.op.body[0].dtype), target.num_cores
     high, vectors = _tile(conv, lanes, target)
     width = lanes * vectors
     iterations = work(inside)
@@ -87,13 +84,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
 
     finished = strips(s, out, inside, laid_out)
     images, (o, *spatial) = list(out.op.axis[: len(conv.batch)]), out.op.axis[len(conv.batch) :]
-    tiles = -(-pixels // high)
-    blocks = -(-tiles // max(1, BLOCK_PIXELS // high))
-    if rows is not None and blocks >= cores:
-        blocks = -(-blocks // cores) * cores
-    block = None
-    if pixels * 2 > BLOCK_PIXELS * 3:
-        block = _whole(-(-tiles // blocks) * high, high, lanes)
+    blocks, block = _blocks(conv, high, lanes, cores)
     # the image is transposed by the block where there are blocks enough to share out, or else as a whole
     # before its products are shared out
     in_blocks = rows is not None and blocks >= MIN_BLOCKS * cores
@@ -140,7 +131,40 @@ def _tile(conv: Conv, lanes: int, target: Target) -> tuple[int, int]:
     """(pixels, vectors) of the register tile; the loads of the next tap want a few registers, or LLVM
     spills."""
     registers = target.vector_registers if conv.pointwise else target.vector_registers * 15 // 16
-    return tile_for(math.prod(conv.sizes), conv.each, lanes, registers)
+    high, vectors = tile_for(math.prod(conv.sizes), conv.each, lanes, registers)
+    # the height whose blocks end with a vector, or nearly so, where that saves more than lower tiles cost
+    return min(
+        range(high, max(0, high - LOWER), -1),
+        key=lambda h: (_tiles_time(conv, h, vectors, lanes, target), -h),
+    ), vectors
+
+
+def _tiles_time(conv: Conv, high: int, vectors: int, lanes: int, target: Target) -> float:
+    """Cycles of an iteration of the reduction for one image, with what blocks compute beyond their end: tiles
+    up to the end of the last vector that is transposed."""
+    pixels = math.prod(conv.sizes)
+    _, block = _blocks(conv, high, lanes, target.num_cores)
+    if block is None:
+        return time_of(pixels, conv.each, high, vectors, lanes, target)
+    to_the_end = -(-(-(-block // lanes) * lanes) // high) * high
+
+    def time(rows: int) -> float:
+        return time_of(rows, conv.each, high, vectors, lanes, target) if rows else 0.0
+
+    return pixels // block * time(to_the_end) + time(pixels % block)
+
+
+def _blocks(conv: Conv, high: int, lanes: int, cores: int) -> tuple[int, int | None]:
+    """How many blocks of pixels in tiles of this height wait to be transposed, one after the other, and the
+    pixels of one; None for all of them at once."""
+    pixels = math.prod(conv.sizes)
+    tiles = -(-pixels // high)
+    blocks = -(-tiles // max(1, BLOCK_PIXELS // high))
+    if conv.pointwise and blocks >= cores:
+        blocks = -(-blocks // cores) * cores
+    if pixels * 2 <= BLOCK_PIXELS * 3:
+        return blocks, None
+    return blocks, _whole(-(-tiles // blocks) * high, high, lanes)
 
 
 def depth(conv: Conv) -> int:
@@ -170,7 +194,7 @@ def time_by_pixel(conv: Conv, target: Target) -> float:
     )
     if conv.each < lanes:
         return math.inf
-    tiles = depth(conv) * time_of(pixels, conv.each, *_tile(conv, lanes, target), lanes, target)
+    tiles = depth(conv) * _tiles_time(conv, *_tile(conv, lanes, target), lanes, target)
     transposed = conv.each + (channels if conv.pointwise else 0)
     if not conv.pointwise and channels * _reach(conv) > PAGES * PAGE:
         tiles *= FAR
