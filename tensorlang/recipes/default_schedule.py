@@ -16,6 +16,7 @@ from ..analysis import (
     has_calls,
     own_place,
     period,
+    phases_of,
     reads_of,
     reduces_rows,
     step,
@@ -305,6 +306,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     )
     # one where elements are picked out of two vectors: half the code, which takes LLVM long
     wide = reads.along(own[-1]) and rows is not None and (n is None or n >= 2 * lanes)
+    wide = wide and phases_of(inside.op).get(own[-1], 0) % (2 * lanes) == 0  # of one group of channels
     vectors = 2 if wide else 1
     height = max(
         1, min(6 if target.vector_registers <= 16 else 12, (target.vector_registers - vectors - 1) // vectors)

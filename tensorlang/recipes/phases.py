@@ -30,10 +30,20 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     strides = _strides(inside)
     if not strides:
         return False
-    n = size(op.axis[-1])
-    if any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
+    last = op.axis[-1]
+    if any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)) or in_whole_groups(inside, target):
         return False
-    return n is None or n > strides[op.axis[-1]]
+    n = size(last)
+    return n is None or n > strides[last]
+
+
+def in_whole_groups(inside: Stage, target: Target) -> bool:
+    """Whether vectors along the last axis read neighbours in one operand and one element in the other: those
+    of the channels of a group, which fill them."""
+    last = inside.op.axis[-1]
+    each = phases_of(inside.op).get(last, 0)
+    lanes = target.vector_lanes(inside.op.body[0].dtype)
+    return each >= lanes and each % lanes == 0 and reads_of(inside.op).along(last)
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:

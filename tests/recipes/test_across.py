@@ -53,3 +53,18 @@ def test_an_operand_that_few_read_again_stays_where_it_is():
     f = tl.compile([a, b, d])
     assert np.array_equal(f(x, y), np.abs(x[:, None] - y[None]).sum(-1))
     assert "b.global" not in f.get_source("ir")
+
+
+def test_a_vector_stays_in_its_group_of_channels():
+    """Two groups of 32 outputs: one element of the image serves a vector; with 24 each, right all the same."""
+    x, w = te.placeholder((1, 12, 12, 64), name="x"), te.placeholder((3, 3, 32, 64), name="w")
+    y = ops.conv2d(x, w, padding=1, groups=2, layout="NHWC")
+    asm = tl.compile([x, w, y], target="llvm -mcpu=x86-64-v4").get_source("asm")
+    assert "zmm" in asm and "gather" not in asm and "vinsert" not in asm
+    for order, each in (("HWIO", 24), ("OIHW", 32), ("HWIO", 16)):
+        image, sizes = (1, 5, 7, 6), {"O": 2 * each, "I": 3, "H": 2, "W": 3}
+        x, w = te.placeholder(image, name="x"), te.placeholder([sizes[c] for c in order], name="w")
+        y = ops.conv2d(x, w, groups=2, layout="NHWC", weight_layout=order)
+        rng = np.random.default_rng(1)
+        a, b = (rng.integers(-4, 5, t.shape).astype("float32") for t in (x, w))
+        assert np.array_equal(tl.compile([x, w, y])(a, b), te.reference.evaluate([y], {x: a, w: b})[0])
