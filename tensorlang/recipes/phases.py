@@ -8,18 +8,22 @@ is put together when it is written. Uses public primitives only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..analysis import phases_of, reads_of
+from ..analysis import constant, phases_of, reads_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .common import in_registers, share_out, size, work
+from .conv import padding_of
 from .nests import wide_ahead
 
 MOST_PHASES = 9  # of the last axis in a tile
 SPARE = 4  # registers for what is read
+AHEAD = 8  # channels ahead of which a weight is asked for that no cache near holds
+MOST_VECTORS = 4  # of rows that are counted as one axis
 MOST_HIGH = 8  # output channels of a tile, or phases of another axis
 
 
@@ -54,6 +58,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     strides = [phases.get(a) for a in inside.op.axis]
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
     cuts, high = _tile(strides, target.vector_registers - SPARE)
+    whole = all(n in (None, cut) for n, cut in zip(strides, cuts, strict=True))
+    margin = _short_rows(s, inside, strides, lanes) if whole else None
+    if margin is not None:
+        _rows_together(s, out, inside, margin, strides, high, target)
+        return
     row = _row(inside)
     around: list[IterVar] = []
     tile: list[IterVar] = []
@@ -105,6 +114,107 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             inside.unroll(own[at])
         at += 1 if stride in (None, 1) else 2
     share_out(out, around[:-1] or around, iterations, target)
+
+
+def _short_rows(s: Schedule, inside: Stage, strides: Sequence[int | None], lanes: int) -> Stage | None:
+    """The margin of an image whose rows do not fill a vector each: counted as one axis they take fewer. None
+    for any other. (Measured on Zen 5: rows of 7 and 14 take a half and a quarter, of 20 and 28 1.4 times.)"""
+    last = list(zip(inside.op.axis, strides, strict=True))[-2:]
+    sizes = [(size(a), stride) for a, stride in last]
+    over = [stride for _, stride in sizes]
+    if len(strides) < 4 or over == [1, 1] or inside.op.body[0].condition is not None:
+        return None
+    # what is between the rows is read as any other sum
+    if not all(n is not None and stride is not None and n % stride == 0 for n, stride in sizes):
+        return None
+    found = [padding_of(s, t) for t in inside.op.input_tensors]
+    margin = next((m for m in found if m is not None), None)
+    if margin is None or len(margin.op.axis) != len(strides):
+        return None
+    rows, row = ((n or 0) // (stride or 1) for n, stride in sizes)
+    places = size(margin.op.axis[-1]) or 0
+    apart = rows * (row // lanes + (row % lanes).bit_count())
+    together = (rows - 1) * places + row
+    return margin if lanes > row <= places and together >= lanes and -(-together // lanes) < apart else None
+
+
+def _rows_together(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    margin: Stage,
+    strides: Sequence[int | None],
+    room: int,
+    target: Target,
+) -> None:
+    """Compute ``inside`` with the rows of an image, its margin between them, as one axis: a vector runs over
+    the ends of rows, and a few sums are nobody's. There is ``room`` for so many sums of all phases."""
+    lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
+    places = size(margin.op.axis[-1]) or 1
+    over = [n or 1 for n in strides[-2:]]
+    rows, row = ((size(a) or 1) // n for a, n in zip(inside.op.axis[-2:], over, strict=True))
+    sums = (rows - 1) * places + row
+    outputs = _row(inside)
+
+    def behind(*at: Any) -> list[Any]:
+        return [*at[:-2], at[-2] * places + at[-1]]
+
+    def apart(*at: Any) -> list[Any]:
+        front = zip(at[:-2], strides[:-2], strict=True)
+        ahead = [p for i, n in front for p in ([i % n, i // n] if n is not None and n > 1 else [i])]
+        rest = list(zip(at[-2:], over, strict=True))
+        return [*ahead, *[i % n for i, n in rest], *[i // n for i, n in rest]]
+
+    margin.transform_layout(behind)
+    held = s[s.cache_write(inside.name, "local")]
+    for stage in (held, inside):
+        stage.transform_layout(apart)
+        stage.transform_layout(behind, pad_value="any")
+    most = min(room, MOST_VECTORS, sums // lanes)
+    vectors = min(range(1, most + 1), key=lambda v: (-(-sums // (v * lanes)) * v, -v))
+    high = max(1, room // vectors)
+    around, tile = list[IterVar](), list[IterVar]()
+    for d, (axis, stride) in enumerate(zip(list(out.op.axis), strides, strict=True)):
+        n = size(axis)
+        if d == outputs and n is not None and n > 1:
+            outer, inner = out.split(axis, -(-n // -(-n // high)))
+            around, tile = [*around, outer], [*tile, inner]
+        elif d < len(strides) - 2 and stride is not None and stride > 1:
+            outer, inner = out.split(axis, stride)
+            around, tile = [*around, outer], [*tile, inner]
+        elif d < len(strides) - 1:
+            (around if d < len(strides) - 2 else tile).append(axis)
+        else:
+            outer, inner = out.split(axis, over[-1] * min(lanes, 1 << row.bit_length() - 1))
+            vector, phase = out.split(inner, over[-1])
+            tile += [outer, phase, vector]
+    out.reorder(*around, *tile)
+    out.unroll(tile[-2])
+    out.vectorize(tile[-1])
+    inside.compute_at(out, around[-1])
+    *own, q = inside.op.axis
+    block, part = inside.split(q, lanes * vectors, tail="shift")  # masked sums are no registers
+    vector, lane = inside.split(part, lanes)
+    inside.reorder(block, *own, vector, lane)
+    for loop in (*own, vector):
+        inside.unroll(loop)
+    inside.vectorize(lane)
+    held.compute_at(inside, block)
+    in_registers(s, held)
+    for t, _ in reads_of(held.op).plain:
+        if t is not margin.op.outputs[0] and _bytes(t) > target.l2_bytes:
+            held.prefetch(t, held.op.reduce_axis[0], AHEAD)
+    *own, q = held.op.axis
+    held.reorder(*held.op.reduce_axis, *own, q)
+    whole, lane = held.split(q, lanes)
+    for loop in (*own, whole):
+        held.unroll(loop)
+    held.vectorize(lane)
+    share_out(out, around, iterations, target)
+
+
+def _bytes(tensor: Tensor) -> int:
+    return math.prod(constant(n) or 1 for n in tensor.shape) * tensor.dtype.bytes
 
 
 def _strides(inside: Stage) -> dict[IterVar, int]:
