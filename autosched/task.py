@@ -75,8 +75,9 @@ class SearchTask:
 
     ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s,
     tensors)`` makes the schedule with sampled values; without one, sketches are derived by rules, of which
-    ``rules`` are tried first (see ``autosched.space.rules``); ``limits`` of code and memory are kept by all
-    that is searched, though not by the default schedule: ``Limits(workspace_bytes=1 << 20)`` of
+    ``rules`` are tried first and those named in ``without`` not at all (see ``autosched.space.rules``;
+    ``without=["winograd"]`` keeps the rounding of direct convolutions); ``limits`` of code and memory are
+    kept by all that is searched, though not by the default schedule: ``Limits(workspace_bytes=1 << 20)`` of
     ``tensorlang.analysis``. Raises TensorLangError when the function does not return such tensors.
 
     >>> def scaled(m, n):
@@ -97,6 +98,7 @@ class SearchTask:
         rules: Sequence[Any] = (),
         name: str | None = None,
         limits: Limits | None = None,
+        without: Sequence[str] = (),
     ) -> None:
         call = workload(func) if isinstance(func, str) else func
         if not callable(call):
@@ -117,6 +119,7 @@ class SearchTask:
         self.template = template
         self.rules = tuple(rules)
         self.limits = limits
+        self.without = (without,) if isinstance(without, str) else tuple(without)
         self.tensors = _tensors(self.name, call(*self.args))
         self.graph = te.serialize.to_json(self.tensors)
         self.exact_key = te.serialize.key_of(self.tensors)
@@ -131,10 +134,18 @@ class SearchTask:
         rules: Sequence[Any] = (),
         name: str = "task",
         limits: Limits | None = None,
+        without: Sequence[str] = (),
     ) -> SearchTask:
         """A task from tensors already declared, outputs last."""
         return SearchTask(
-            lambda: list(tensors), (), target, template=template, rules=rules, name=name, limits=limits
+            lambda: list(tensors),
+            (),
+            target,
+            template=template,
+            rules=rules,
+            name=name,
+            limits=limits,
+            without=without,
         )
 
     def __repr__(self) -> str:

@@ -141,6 +141,7 @@ def _piece(task: SearchTask, whole: tl.Schedule, stages: Sequence[str]) -> tuple
         task.target,
         rules=task.rules,
         limits=task.limits,
+        without=task.without,
         name=f"{task.name}: {', '.join(needed)}",
     )
     s = piece.schedule()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..core.renamed import renamed
 from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
+from ..schedule.legality.filtering import filter_of
 from ..schedule.state import Decision
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
@@ -80,6 +81,7 @@ __all__ = [
     "cost_of",
     "costs_text",
     "few_operations",
+    "filter_of",
     "generic",
     "has_calls",
     "least",

@@ -11,52 +11,19 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 from .. import te
-from ..core.dtype import DType
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
+from ..te.minimal_filtering import POINTS, Points, row
 from . import inputs, tags
 from .matmul import biased, rounded
 from .window import Padding, image, layout_of, padded, window
 
 __all__ = ["conv2d_winograd", "winograd_weight"]
-
-Matrix = tuple[tuple[Fraction, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Points:
-    """The matrices of one F(m×m, 3×3), in the paper's letters: Bᵀ for data, G for the kernel, Aᵀ for the way
-    back."""
-
-    data: Matrix
-    kernel: Matrix
-    inverse: Matrix
-
-
-def _matrix(text: str) -> Matrix:
-    return tuple(tuple(Fraction(x) for x in row.split()) for row in text.split(","))
-
-
-POINTS = {
-    2: Points(
-        _matrix("1 0 -1 0, 0 1 1 0, 0 -1 1 0, 0 1 0 -1"),
-        _matrix("1 0 0, 1/2 1/2 1/2, 1/2 -1/2 1/2, 0 0 1"),
-        _matrix("1 1 1 0, 0 1 -1 -1"),
-    ),
-    4: Points(
-        _matrix("4 0 -5 0 1 0, 0 -4 -4 1 1 0, 0 4 -4 -1 1 0, 0 -2 -1 2 1 0, 0 2 -1 -2 1 0, 0 4 0 -5 0 1"),
-        _matrix("1/4 0 0, -1/6 -1/6 -1/6, -1/6 1/6 -1/6, 1/24 1/12 1/6, 1/24 -1/12 1/6, 0 0 1"),
-        _matrix("1 1 1 1 1 0, 0 1 -1 2 -2 0, 0 1 1 4 4 0, 0 1 -1 8 -8 1"),
-    ),
-}
 
 
 def conv2d_winograd(
@@ -117,7 +84,7 @@ def conv2d_winograd(
         )
 
     def rows_of(a: Any, c: Any, n: Any, y: Any, x: Any) -> Expr:
-        return _row(
+        return row(
             points.data, a, [te.cast(inside, source(n, c, make.as_expr(y) * m + i, x)) for i in range(alpha)]
         )
 
@@ -136,7 +103,7 @@ def conv2d_winograd(
     tiled = te.compute((alpha, alpha, channels, tiles), cut, name=f"{op}.data.tiles", tag=tags.WINOGRAD_DATA)
     seen = te.compute(
         (alpha, alpha, channels, tiles),
-        lambda a, b, c, p: _row(points.data, b, [tiled(a, j, c, p) for j in range(alpha)]),
+        lambda a, b, c, p: row(points.data, b, [tiled(a, j, c, p) for j in range(alpha)]),
         name=f"{op}.data",
         tag=tags.WINOGRAD_DATA,
     )
@@ -149,13 +116,13 @@ def conv2d_winograd(
     )
     back = te.compute(
         (m, alpha, outputs, tiles),
-        lambda i, b, o, p: _row(points.inverse, i, [product(a, b, o, p) for a in range(alpha)]),
+        lambda i, b, o, p: row(points.inverse, i, [product(a, b, o, p) for a in range(alpha)]),
         name=f"{op}.inverse.rows",
         tag=tags.WINOGRAD_INVERSE,
     )
     made = te.compute(
         (m, m, outputs, tiles),
-        lambda i, j, o, p: _row(points.inverse, j, [back(i, b, o, p) for b in range(alpha)]),
+        lambda i, j, o, p: row(points.inverse, j, [back(i, b, o, p) for b in range(alpha)]),
         name=f"{op}.inverse",
         tag=tags.WINOGRAD_INVERSE,
     )
@@ -190,13 +157,13 @@ def winograd_weight(weight: Tensor, tile: int = 4) -> Tensor:
     outputs, channels = weight.shape[:2]
     rows = te.compute(
         (alpha, 3, channels, outputs),
-        lambda a, j, c, o: _row(points.kernel, a, [te.cast(inside, weight(o, c, i, j)) for i in range(3)]),
+        lambda a, j, c, o: row(points.kernel, a, [te.cast(inside, weight(o, c, i, j)) for i in range(3)]),
         name="conv2d_winograd.weight.rows",
         tag=tags.WINOGRAD_WEIGHT,
     )
     return te.compute(
         (alpha, alpha, channels, outputs),  # type: ignore[no-any-return]
-        lambda a, b, c, o: _row(points.kernel, b, [rows(a, j, c, o) for j in range(3)]),
+        lambda a, b, c, o: row(points.kernel, b, [rows(a, j, c, o) for j in range(3)]),
         name="conv2d_winograd.weight",
         tag=tags.WINOGRAD_WEIGHT,
     )
@@ -210,31 +177,3 @@ def _points(op: str, tile: Any) -> Points:
             legal=", ".join(map(str, POINTS)),
         )
     return POINTS[tile]
-
-
-def _row(matrix: Matrix, index: Any, elements: Sequence[Expr]) -> Expr:
-    """Row ``index`` of ``matrix`` times ``elements``: a choice of the rows written out, of which one is
-    computed. When the loop over ``index`` is unrolled, only the sum is left."""
-    t = elements[0].dtype
-
-    def chosen(lo: int, hi: int) -> Expr:
-        if hi - lo == 1:
-            return _sum(matrix[lo], elements, t)
-        middle = (lo + hi) // 2
-        return te.if_then_else(make.lt(make.as_expr(index), middle), chosen(lo, middle), chosen(middle, hi))
-
-    return chosen(0, len(matrix))
-
-
-def _sum(row: Sequence[Fraction], elements: Sequence[Expr], t: DType) -> Expr:
-    total: Expr | None = None
-    for factor, e in zip(row, elements, strict=True):
-        if not factor:
-            continue
-        term = e if abs(factor) == 1 else e * make.const(float(abs(factor)), t)
-        if total is None:
-            total = term if factor > 0 else make.neg(term)
-        else:
-            total = total + term if factor > 0 else total - term
-    assert total is not None
-    return total

@@ -293,6 +293,24 @@ class ScheduleMethods:
            └─ loop B.k.inner.v       0..16  reduce
               └─ compute B           reads B.rf
         """
+    def winograd(self, tensor: Tensor | Operation | str, tile: int=4) -> Tensor:
+        """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
+        its channels, height and width known, its image and weight in any order of dimensions), by Winograd's
+        minimal filtering F(tile×tile, 3×3), tile 2 or 4; returns the tensor of the products,
+        ``tensor.products``, [tile + 2, tile + 2, tiles, outputs].
+
+        4 (2) saves 3/4 (5/9) of the multiplications, and the transforms cost a pass over image, weight and
+        result each: it pays from some 32 channels on. Rounding differs from that of the direct sum: with
+        channels of ordinary data it is within 2e-5 (2e-6, of float32) of the largest output for tile 4 (2),
+        where the direct sum is within 2e-6; 2 is exact for small integers, 4 is not.
+
+        >>> A = te.placeholder((1, 32, 10, 10), name="A")
+        >>> B = te.placeholder((32, 32, 3, 3), name="B")
+        >>> C = ops.conv2d(A, B)
+        >>> s = te.create_schedule(C.op)
+        >>> s.winograd(C, tile=4)
+        Tensor(conv2d.products: float32[6, 6, 4, 32])
+        """
     @overload
     def sample_tile(self, loop: IterVar, parts: Literal[1]=1, *, max_factor: int=64, candidates: Iterable[int] | None=None, values: int | Sequence[int] | None=None, name: str | None=None, role: str='tile') -> Var:
         """Tile sizes of ``loop`` as a decision: one knob, or a tuple of ``parts`` knobs, to be passed to

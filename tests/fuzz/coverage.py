@@ -21,7 +21,7 @@ PAIRS: tuple[Pair, ...] = tuple(
 LEAST = 50
 
 #: Pairs that no legal schedule has, and why.
-IMPOSSIBLE: dict[Pair, str] = {}
+IMPOSSIBLE: dict[Pair, str] = {("winograd", "winograd"): "no program has two convolutions"}
 
 #: Families in which a primitive applies often; the first that a pair of primitives names is used for it.
 HOMES: dict[str, tuple[str, ...]] = {
@@ -36,6 +36,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "compute_root": ("stencil", "diamond", "normalise", "elementwise"),
     "storage_align": ("stencil", "diamond", "elementwise", "strided", "extern"),
     "set_scope": ("stencil", "diamond", "normalise", "elementwise", "extern"),
+    "winograd": ("conv2d",),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }
 #: Primitives that come about seldom: pairs that have one are wished for so many times as often; so are the

@@ -123,7 +123,15 @@ def right(graph: Graph, case: Any, s: tl.Schedule, ended: Counter[str]) -> None:
         ended["right"] += 1
     except LowerError as e:
         assert any(
-            x in str(e) for x in ("known only at run time", "copies", "unroll", "tail=", "tensorize(")
+            x in str(e)
+            for x in (
+                "known only at run time",
+                "copies",
+                "unroll",
+                "tail=",
+                "tensorize(",
+                "waits for its place",
+            )
         ), f"refused at lowering only: {e}"
         ended["refused at lowering"] += 1
 

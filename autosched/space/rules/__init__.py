@@ -11,7 +11,8 @@ from .maps import Map
 from .rows import Rows
 from .rule import Answer, FunctionRule, Rule, Where, rule
 from .tiling import CacheWrite, Tiling
+from .winograd import Winograd
 
-RULES: tuple[Rule, ...] = (Inline(), CacheWrite(), Tiling(), Rows(), Map())
+RULES: tuple[Rule, ...] = (Inline(), CacheWrite(), Winograd(), Tiling(), Rows(), Map())
 
 __all__ = ["RULES", "Answer", "FunctionRule", "Rule", "Where", "rule"]

@@ -1,5 +1,5 @@
-"""Elementwise stages: a vector loop, the outer loops shared out, at root or inside what reads them. Knows
-schedules."""
+"""Elementwise stages: a vector loop, the outer loops shared out, at root or inside what reads them; those
+that read along another axis than they write, in tiles that are transposed in registers. Knows schedules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from functools import partial
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import constant, operations
+from tensorlang.analysis import constant, operations, reads_of, transposed
+from tensorlang.recipes import fuse
 
 from .placing import once_first, places
 from .rule import Answer, Where, empty, inside_scan, iterations, untouched, ways
@@ -16,6 +17,7 @@ from .tiling import settle
 
 VECTORS = (1, 2, 4, 8)
 MAX_CHUNK = 256
+SIDES = (4, 8, 16)  # rows of a tile that is transposed
 PLAIN = 4  # operations of a body that count as one iteration of a loop
 
 
@@ -47,10 +49,11 @@ class Map:
             if any(isinstance(t.op, te.ComputeOp) for t in stage.op.input_tensors)
             else (found, [])
         )
+        root = _in_tiles if _turns(stage) else _root
         return ways(
             s,
             *[partial(_inside, stage.name, place, where) for place in first],
-            *[partial(_root, stage.name, parallel, where) for parallel in threads],
+            *[partial(root, stage.name, parallel, where) for parallel in threads],
             *[partial(_inside, stage.name, place, where) for place in last],
         )
 
@@ -66,6 +69,61 @@ def _root(name: str, parallel: bool, where: Where, s: tl.Schedule) -> None:
     loops = _vector(s, stage, where)
     if parallel:
         share_out(s, stage, loops)
+
+
+def _turns(stage: tl.Stage) -> bool:
+    """Whether tiles of a stage are transposed, and are known to be large enough."""
+    found = None if inside_scan(stage) else transposed(stage.op)
+    return (
+        found is not None
+        and found.every is None
+        and min(constant(a.extent) or 0 for a in (found.axis, stage.op.axis[-1])) >= SIDES[0]
+    )
+
+
+def _in_tiles(name: str, parallel: bool, where: Where, s: tl.Schedule) -> None:
+    """Rows of a tile are neighbours in what is read, vectors are neighbours in what is written."""
+    stage = s[name]
+    found = transposed(stage.op)
+    assert found is not None
+    *outer, last = [a for a in stage.op.axis if a is not found.axis]
+    if outer and _in_line(stage, outer[-1], last):
+        last = stage.fuse(outer.pop(), last)
+    side = s.sample_tile(
+        found.axis, candidates=SIDES, values=SIDES[-1], role="unroll", name=s.free_decision(f"side_{name}")
+    )
+    ahead, behind = stage.split(found.axis, side)
+    lanes = where.lanes(stage)
+    width = s.sample_tile(
+        last,
+        candidates=[lanes, 2 * lanes],
+        values=lanes,
+        role="vector",
+        name=s.free_decision(f"width_{name}"),
+    )
+    around, inner = stage.split(last, width)
+    stage.reorder(*outer, ahead, around, behind, inner)
+    stage.unroll(behind)
+    stage.vectorize(inner)
+    if parallel:
+        stage.parallel(fuse(stage, [*outer, ahead]))
+
+
+def _in_line(stage: tl.Stage, line: te.IterVar, last: te.IterVar) -> bool:
+    """Whether all that is read and written along two neighbouring axes lies there as along one."""
+    axes = stage.op.axis
+    d = next(n for n, a in enumerate(axes) if a is line)
+    n = constant(last.extent)
+    if d + 1 >= len(axes) or axes[d + 1] is not last or n is None:
+        return False
+    for t, indices in reads_of(stage.op).plain:
+        at = [k for k, i in enumerate(indices) if i is line.var]
+        if not at and not any(i is last.var for i in indices):
+            continue
+        k = at[0] if len(at) == 1 else len(indices)
+        if k + 1 >= len(indices) or indices[k + 1] is not last.var or constant(t.shape[k + 1]) != n:
+            return False
+    return True
 
 
 def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[te.IterVar]:

@@ -32,6 +32,7 @@ from .store_at import StoreAt
 from .tensorize import Tensorize
 from .transform_layout import TransformLayout
 from .unroll_and_jam import UnrollAndJam
+from .winograd import Winograd
 
 TABLE: tuple[type[Primitive], ...] = (
     Split,
@@ -48,6 +49,7 @@ TABLE: tuple[type[Primitive], ...] = (
     CacheRead,
     CacheWrite,
     Rfactor,
+    Winograd,
     SetScope,
     StoreAt,
     StorageAlign,

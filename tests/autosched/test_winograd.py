@@ -1,0 +1,79 @@
+"""The rule that makes convolutions transforms and products: when it is asked, what comes out of it, and how it
+is switched off."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from autosched import SearchTask
+from autosched.space import Variant, variants_of
+from autosched.space.rules import Where
+from autosched.space.sketch import derive
+from tensorlang import ops, te
+from tensorlang.errors import TensorLangError
+
+HOST = tl.Target.host()
+
+
+def block(channels=32, outputs=16, side=13, layout="NCHW"):
+    first = layout == "NCHW"
+    x = te.placeholder((1, channels, side, side) if first else (1, side, side, channels), name="x")
+    w = te.placeholder((outputs, channels, 3, 3) if first else (3, 3, channels, outputs), name="w")
+    shape = (1, outputs, side, side) if first else (1, side, side, outputs)
+    old = te.placeholder(shape, name="old")
+    return [x, w, old, ops.relu(ops.add(ops.conv2d(x, w, padding=1, layout=layout), old))]
+
+
+def sketches(tensors, target=HOST):
+    return derive(SearchTask.of(tensors).schedule(), Where(target))
+
+
+def with_winograd(found):
+    return [x for x in found if any(r.startswith("winograd") for r in x.rules)]
+
+
+@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
+def test_sketches_by_winograd_are_right_with_any_numbers(layout):
+    tensors = block(layout=layout)
+    rng = np.random.default_rng(1)
+    inputs = [rng.integers(-3, 4, [int(str(n)) for n in t.shape]).astype("float32") for t in tensors[:3]]
+    (right,) = te.reference.evaluate([tensors[-1]], dict(zip(tensors, inputs, strict=False)))
+    found = with_winograd(sketches(tensors))
+    assert {p.tile for x in found for p in x.schedule.trace.steps if p.name == "winograd"} == {2, 4}
+    for x in found[:2]:
+        v = Variant(x.schedule, HOST)
+        for row in (*v.present(), *v.sample_valid(rng, 1)):
+            again = tl.Trace.from_json(v.schedule(row).trace.to_json()).apply(
+                te.create_schedule(tensors[-1].op)
+            )
+            off = np.abs(tl.build(again, tensors)(*inputs) - right).max()
+            exact = any(p.name == "winograd" and p.tile == 2 for p in x.schedule.trace.steps)
+            assert off <= (0 if exact else 2e-5 * np.abs(right).max())
+
+
+def test_neither_few_channels_nor_other_types_are_proposed():
+    assert not with_winograd(sketches(block(channels=3, outputs=64, side=40)))
+    x, w = (te.placeholder(n, "float64", name="x") for n in ((1, 32, 16, 16), (32, 32, 3, 3)))
+    assert not with_winograd(sketches([x, w, ops.conv2d(x, w)]))
+
+
+def test_a_task_may_do_without():
+    task = SearchTask.of(block(), without=["winograd"])
+    assert not any(r.startswith("winograd") for v in variants_of(task) for r in v.why)
+    with pytest.raises(TensorLangError, match="no rule of that name"):
+        variants_of(SearchTask.of(block(), without=["wino"]))
+
+
+def test_a_transposition_is_made_in_tiles():
+    """An epilogue that reads with channels innermost and writes them outermost."""
+    x, y = te.placeholder((6, 7, 40), name="x"), te.placeholder((40, 6, 7), name="y")
+    out = te.compute((40, 6, 7), lambda o, i, j: te.exp(x[i, j, o]) + y[o, i, j], name="out")
+    found = sketches([x, y, out])
+    inputs = [np.random.default_rng(2).random(s, dtype=np.float32) for s in ((6, 7, 40), (40, 6, 7))]
+    for s in found:
+        loops = [iv.name for iv in s.schedule["out"].leaf_iter_vars]
+        assert loops == ["o.outer", "i.j.fused.outer", "o.inner", "i.j.fused.inner"]
+        got = tl.build(s.schedule.concrete(), [x, y, out])(*inputs)
+        assert np.allclose(got, np.exp(inputs[0].transpose(2, 0, 1)) + inputs[1], rtol=1e-6)
