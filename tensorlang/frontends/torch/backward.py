@@ -14,8 +14,9 @@ from typing import Any
 from ... import ops, te
 from ...core.dtype import INT64
 from ...ops.places import kept_within
+from ...ops.reduce import count
 from ...te import Tensor
-from ..words import constant_like, times
+from ..words import by_channel, constant_like, inverse_root, times
 from .attention import factor, scores
 from .norms import last_axes, native_layer_norm_parts
 from .table import aten, graph_op, known, needs
@@ -116,7 +117,70 @@ def _conv_weight_back(
 
 
 def _conv_bias_back(grad: Tensor) -> Tensor:
-    return ops.sum(grad, tuple(d for d in range(grad.ndim) if d != 1))
+    return _over_channels(grad)
+
+
+@graph_op("native_batch_norm_backward")
+def batch_norm_backward(
+    g: Any,
+    grad: Any,
+    x: Any,
+    weight: Any,
+    running_mean: Any,
+    running_var: Any,
+    mean: Any,
+    factor: Any,
+    train: bool,
+    eps: float,
+    mask: Any,
+) -> Any:
+    """Of the statistics of the batch: two sums over each channel and one pass over all elements, where
+    torch's decomposition makes tensors as large as the image in between."""
+    needs(x.dtype.bits > 16, "batch norm of 16-bit floats")
+    if not train:
+        mean, factor = running_mean, g(inverse_root, running_var, epsilon=eps)
+
+    @functools.cache
+    def total() -> Any:
+        return g(_over_channels, grad)
+
+    @functools.cache
+    def along() -> Any:
+        return g(_off_the_mean, grad, x, mean)
+
+    def data_back() -> Any:
+        scale = factor if weight is None else g(ops.multiply, factor, weight)
+        if not train:
+            return g(_each_channel_times, grad, scale)
+        return g(_batch_norm_data_back, grad, x, mean, factor, scale, total(), along())
+
+    return data_back, lambda: g(ops.multiply, along(), factor), total
+
+
+def _over_channels(x: Tensor) -> Tensor:
+    return ops.sum(x, tuple(d for d in range(x.ndim) if d != 1))
+
+
+def _off_the_mean(grad: Tensor, x: Tensor, mean: Tensor) -> Tensor:
+    return _over_channels(ops.multiply(grad, ops.subtract(x, by_channel(mean, x))))
+
+
+def _each_channel_times(x: Tensor, scale: Tensor) -> Tensor:
+    return ops.multiply(x, by_channel(scale, x))
+
+
+def _batch_norm_data_back(
+    grad: Tensor, x: Tensor, mean: Tensor, factor: Tensor, scale: Tensor, total: Tensor, along: Tensor
+) -> Tensor:
+    each = count(x.shape, [d for d in range(x.ndim) if d != 1], x.dtype)
+
+    def share(t: Tensor) -> Any:
+        return te.compute(t.shape, lambda c: t(c) / each, name="share")
+
+    slope = by_channel(ops.multiply(ops.square(factor), share(along)), x)
+    fitted = ops.multiply(ops.subtract(x, by_channel(mean, x)), slope)
+    rest = ops.subtract(ops.subtract(grad, fitted), by_channel(share(total), x))
+    return _each_channel_times(rest, scale)
 
 
 @graph_op("_scaled_dot_product_flash_attention_for_cpu_backward")

@@ -142,3 +142,23 @@ def test_dropout_draws_in_torch_and_is_nothing_in_eval():
     model.eval()
     with torch.no_grad():
         torch.testing.assert_close(f(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize(
+    ("make", "shape"), [(nn.BatchNorm1d, (6, 5)), (nn.BatchNorm1d, (4, 5, 3)), (nn.BatchNorm2d, (2, 5, 4, 3))]
+)
+@pytest.mark.parametrize("affine", [True, False])
+def test_the_way_back_through_a_batch_norm_is_whole(make, shape, train, affine):
+    norm = make(5, affine=affine).double().train(train)
+    norm.running_mean.copy_(torch.arange(5) / 4)
+    x, slope = torch.randn(2, *shape, dtype=torch.float64)
+    found = []
+    for f in (norm, torch.compile(norm, backend="tensorlang")):
+        at = x.clone().requires_grad_()
+        (f(at) * slope).sum().backward()
+        found.append([at.grad, *(p.grad.clone() for p in norm.parameters())])
+        norm.zero_grad()
+    torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
+    (back,) = [g for g in tlt.graphs() if g.kind == "backward"]
+    assert back.taken == back.nodes and not back.left
