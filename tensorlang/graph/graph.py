@@ -47,6 +47,7 @@ class Value:
         node: Node | None = None,
         data: np.ndarray | None = None,
         known: np.ndarray | None = None,
+        stored: np.ndarray | None = None,
     ) -> None:
         self.name = name
         self.shape: tuple[Expr, ...] = tuple(make.as_expr(n) for n in shape)
@@ -55,7 +56,7 @@ class Value:
         self.data = data
         self.known = known
         self._tensor: Tensor | None = None
-        self._stored: np.ndarray | None = None
+        self._stored = stored
 
     @property
     def ndim(self) -> int:

@@ -24,6 +24,7 @@ from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..narrow import FEW
 from ..sizes import same_sizes
+from .dead import drop_dead
 from .rewrite import exchanged, remade, single
 from .scales import SCALE, line, scaled, steps, weighed
 
@@ -52,7 +53,8 @@ def keep_levels(graph: Program) -> Program:
             if nodes:
                 replaced[id(n)] = nodes
                 break
-    return exchanged(graph, replaced)
+    # what nobody reads any more would be folded
+    return drop_dead(exchanged(graph, replaced)) if replaced else graph
 
 
 class _Constants:
@@ -92,8 +94,8 @@ class _Constants:
         if v not in self._values:
             levels, made = self.of(v), None
             if levels is not None and v.data is None and v.dtype == "float32":
-                made = Value(v.name, levels.whole.shape, v.dtype, data=levels.whole.astype(np.float32))
-                assert made.data is not None
+                floats, few = levels.whole.astype(np.float32), _in_8_bits(levels.whole)
+                made = Value(v.name, floats.shape, v.dtype, data=floats, stored=few)
                 made = None if made.stored is made.data else made
             self._values[v] = made
         return self._values[v]
@@ -110,6 +112,14 @@ class _Constants:
             return _scaled_sum(n, v, whole, levels.scale) or _scaled_rows(n, v, whole, levels.scale)
         except TensorLangError:
             return []
+
+
+def _in_8_bits(whole: np.ndarray) -> np.ndarray | None:
+    """The whole numbers in a type that is read at once; None where it is not theirs."""
+    if whole.dtype == np.int8:
+        return whole
+    inside = whole.size and int(whole.min()) >= -128 and int(whole.max()) <= 127
+    return whole.astype(np.int8) if inside else None
 
 
 # -- what a constant is
