@@ -40,6 +40,7 @@ from . import (
     rows,
     scans,
     sparse,
+    windows,
 )
 from .attention import attention
 from .common import in_registers, share_out, size, stream_stores, work
@@ -47,7 +48,7 @@ from .lanes import reduce_in_lanes, share_reduction, vector_width
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
 # target, constants)
-FAMILIES = (sparse, gemm, pointwise, flat, conv, direct, depthwise, phases)
+FAMILIES = (sparse, gemm, pointwise, flat, conv, windows, direct, depthwise, phases)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
 # reader; and rows of a product, which is known by what it reads
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES)

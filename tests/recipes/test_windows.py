@@ -1,0 +1,92 @@
+"""Convolutions of open sizes in tiles of pixels and vectors of outputs."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from numpy.lib.stride_tricks import sliding_window_view
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+
+RNG = np.random.default_rng(0)
+SIZES = [(1, 7, 9), (2, 16, 15), (1, 33, 40), (3, 5, 4), (1, 1, 1)]
+
+
+def whole(shape, kind="float32"):
+    return RNG.integers(-3, 4, shape).astype(kind)
+
+
+def expected(x, w, stride, pad, dilation):
+    """[n, o, y, x], by windows of the padded image."""
+    x = np.pad(x, [(0, 0), (0, 0), (pad, pad), (pad, pad)])
+    reach = tuple(dilation * (k - 1) + 1 for k in w.shape[2:])
+    seen = sliding_window_view(x, reach, (2, 3))[:, :, ::stride, ::stride, ::dilation, ::dilation]
+    return np.einsum("ncyxij,ocij->noyx", seen, w)
+
+
+def built(shape, stride, pad, dilation, kind="float32", stored="", target=None, batch="n"):
+    """relu(conv2d(x, w) + r) of an open image, and the weight's elements."""
+    n = te.var("n") if batch == "n" else batch
+    x = te.placeholder((n, shape[1], te.var("h"), te.var("v")), kind, name="x")
+    w = te.placeholder(shape, stored or kind, name="w")
+    wide = te.compute(w.shape, lambda *i: te.cast(kind, w[i]), name="wide") if stored else w
+    y = ops.conv2d(x, wide, stride=stride, padding=pad, dilation=dilation)
+    r = te.placeholder(y.shape, kind, name="r")
+    y = ops.relu(ops.add(y, r))
+    weight = whole(shape, stored or kind)
+    s = default_schedule(y, target, [w])
+    return s, tl.build(s, [x, w, r, y], constants={w: weight}, target=target), weight
+
+
+CASES = {
+    "stride": ((32, 16, 3, 3), 2, 1, 1, {}),
+    "vectors left over": ((48, 16, 3, 3), 2, 1, 1, {}),
+    "no stride": ((32, 64, 3, 3), 1, 1, 1, {}),
+    "no margin": ((32, 16, 3, 3), 2, 0, 1, {}),
+    "no margin, one image": ((32, 16, 3, 3), 2, 0, 1, {"batch": 1}),
+    "five taps of a stride of three": ((32, 8, 5, 5), 3, 2, 1, {"batch": 1}),
+    "taps apart": ((32, 72, 3, 3), 1, 2, 2, {}),
+    "seven taps": ((32, 4, 7, 7), 2, 3, 1, {}),
+    "taps of one row": ((32, 64, 1, 3), 2, 1, 1, {}),
+    "doubles": ((16, 16, 3, 3), 2, 1, 1, {"kind": "float64"}),
+    "a smaller target": ((32, 16, 3, 3), 2, 1, 1, {"target": "llvm -mcpu=haswell"}),
+    "whole numbers as weights": ((32, 16, 3, 3), 2, 1, 1, {"stored": "int8"}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_size_is_right(case):
+    shape, stride, pad, dilation, more = CASES[case]
+    s, f, weight = built(shape, stride, pad, dilation, **more)
+    assert "w.global" in {st.name for st in s.stages}  # the panels of a tile's outputs
+    kind = more.get("kind", "float32")
+    for n, h, v in SIZES:
+        n = n if more.get("batch", "n") == "n" else more["batch"]
+        sizes = [
+            (a + 2 * pad - dilation * (k - 1) - 1) // stride + 1
+            for a, k in zip((h, v), shape[2:], strict=True)
+        ]
+        if min(sizes) < 1:
+            continue
+        x, r = whole((n, shape[1], h, v), kind), whole((n, shape[0], *sizes), kind)
+        out = np.full(r.shape, np.nan, kind)
+        f(x, r, out)
+        assert np.array_equal(out, np.maximum(expected(x, weight.astype(kind), stride, pad, dilation) + r, 0))
+
+
+def test_lanes_are_outputs_however_narrow_a_row_is():
+    """The last pixels of a row, three of them here, are summed in vectors of outputs."""
+    s, f, _ = built((32, 16, 3, 3), 2, 1, 1, target="llvm -mcpu=skylake-avx512")
+    (total,) = (st.name for st in s.stages if st.op.reduce_axis)
+    sums = [line for line in f.get_source("ir").splitlines() if f"] = {total}[" in line]
+    assert sums and all(re.search(r"\b(0 : 16|16 : 32)\] = ", line) for line in sums)
+
+
+def test_shallow_sums_and_few_outputs_keep_pixels_as_lanes():
+    for shape, stride in (((32, 3, 3, 3), 2), ((40, 32, 3, 3), 2), ((64, 32, 3, 3), 1)):
+        s, *_ = built(shape, stride, 1, 1)
+        assert not any(st.name.endswith(".local") for st in s.stages)
