@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import LowerError
 from ..expr.nodes import const_int
+from ..expr.walk import variables
 from ..schedule.state import INLINED, At, ScheduleState, StageState
 from ..te.tensor import ComputeOp, PlaceholderOp, Tensor
 
@@ -82,7 +83,7 @@ def _fixed(state: ScheduleState, constants: Iterable[Tensor]) -> set[str]:
             stage.is_output or stage.is_opaque or stage.shares or stage.within or stage.in_part
         ):
             inputs = [state.of(t).name for t in stage.op.input_tensors]
-            if inputs and all(n in fixed for n in inputs):
+            if inputs and all(n in fixed for n in inputs) and not _asks_sizes(stage.op):
                 fixed.add(stage.name)
     while True:  # what is computed inside a loop of the rest belongs to the rest, and so does what reads it
         out = {
@@ -94,6 +95,13 @@ def _fixed(state: ScheduleState, constants: Iterable[Tensor]) -> set[str]:
         if not out:
             return fixed
         fixed -= out
+
+
+def _asks_sizes(op: ComputeOp) -> bool:
+    """Whether a stage needs sizes that the call tells: weights that are repeated for each of a batch."""
+    own = {a.var for a in (*op.axis, *op.reduce_axis)}
+    sizes = (n for t in op.outputs for n in t.shape)
+    return any(variables(e) - own for e in (*sizes, *(a.extent for a in op.reduce_axis), *op.body))
 
 
 def _held(stage: StageState, fixed: set[str]) -> bool:

@@ -77,6 +77,23 @@ def test_engines_of_equal_weights_share_what_is_packed():
     assert first is second and first.ctypes.data % 64 == 0
 
 
+def test_what_constants_make_for_each_of_a_batch_is_made_in_the_call():
+    """It was packed ahead, for a batch of no elements: tables of rotary embeddings for an open batch."""
+    table = np.arange(12, dtype="float32").reshape(1, 3, 4)
+    g = tl.Graph()
+    x = g.input(("n", 3, 8), "float32", "x")
+
+    def both(x, t):
+        wide = ops.broadcast_to(t, (x.shape[0], 3, 4))
+        return ops.matmul(ops.concatenate([wide, wide], 2), ops.transpose(x, (0, 2, 1)))
+
+    g.output(g.call(both, x, g.constant(table)))
+    engine = g.compile()
+    for n in (2, 5):
+        a = np.random.default_rng(n).integers(-2, 3, (n, 3, 8)).astype("float32")
+        assert np.array_equal(engine(a), np.concatenate([table, table], 2) @ a.transpose(0, 2, 1))
+
+
 def test_a_constant_over_a_file_is_copied(tmp_path):
     path = tmp_path / "weights"
     np.arange(64, dtype="float32").tofile(path)
