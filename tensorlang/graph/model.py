@@ -9,12 +9,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..entries import public
 from ..errors import DeclareError
 from ..expr.nodes import Var
 from ..runtime import files
 from ..runtime.engine import Engine
 from ..target import as_target
+from ..te import Tensor
+from ..te.tensor import PlaceholderOp
 from .draw import notebook, svg
 from .engine import compiled, kernels_of
 from .graph import Program, Value, needed
@@ -23,6 +27,7 @@ from .makers import schedules, tuned
 from .passes import Hooks
 from .passes.rewrite import renewed
 from .profile import Substitution, called_again, substitution
+from .tracing import trace
 
 
 @public(DeclareError, "Graph", eager=True)
@@ -37,7 +42,7 @@ class Graph(Program):
         engine = g.compile()
         y = engine(np.ones((3, 64), "float32"))
 
-    or by ``tl.load_onnx``.
+    or by ``tl.load_onnx``, or of a function of te tensors by :meth:`trace`.
 
     >>> g = tl.Graph("relu")
     >>> x = g.input(("rows", 4), "float32", "x")
@@ -51,6 +56,25 @@ class Graph(Program):
         super().__init__(name)
         self.renames: dict[Var, str] = {}  # of dims
         self.remake: Callable[[Substitution], Program] | None = None  # for other sizes; None: called again
+
+    @classmethod
+    def trace(cls, fn: Callable[..., Any], *inputs: Any, name: str | None = None) -> Graph:
+        """The graph of a function of te tensors: each operator that it calls, and each ``a + b`` of whole
+        tensors, is a node. A function that declares something by ``te.compute`` itself is one node.
+
+        ``inputs`` are placeholders, which become inputs of that name and shape, and arrays, which become
+        constants. Raises DeclareError for others, and what the function raises.
+
+        >>> x = te.placeholder((te.dim("rows"), 4), name="x")
+        >>> g = tl.Graph.trace(lambda x, w: ops.relu(ops.matmul(x, w) + 1.0), x, np.eye(4, dtype="float32"))
+        >>> [n.op for n in g.nodes]
+        ['matmul', 'add', 'relu']
+        """
+        graph = cls(name or getattr(fn, "__name__", "graph").strip("<>"))
+        values = [_traced(graph, i, x) for i, x in enumerate(inputs)]
+        for v in trace(graph, fn, values):
+            graph.output(v)
+        return graph
 
     def compile(
         self,
@@ -225,3 +249,16 @@ class Graph(Program):
             return text
         words = "|".join(map(re.escape, names))
         return re.sub(rf"(?<![\w.])({words})(?![\w.])", lambda m: names[m[1]], text)
+
+
+def _traced(graph: Graph, i: int, x: Any) -> Value:
+    """The value for an argument of a function that is traced."""
+    if isinstance(x, Tensor) and isinstance(x.op, PlaceholderOp):
+        return graph.input(x.shape, x.dtype, x.name)
+    if isinstance(x, np.ndarray | np.generic):
+        return graph.constant(x)
+    raise DeclareError(
+        f"Graph.trace: input {i} is {f'the tensor {x.name}' if isinstance(x, Tensor) else type(x).__name__}",
+        because="a placeholder says what comes in, an array what is known",
+        try_="te.placeholder(shape, dtype, name=…)",
+    )

@@ -168,6 +168,7 @@ def _binary(word: str, plain: Callable[[Any, Any], Any], flipped: bool) -> Calla
         where = f" {_SYMBOLS[word]} ".join(reversed(shown) if flipped else shown)
         return broadcast(where, f"T_{_NAMES.get(word, word)}", (self, beside), plain, _tags())
 
+    method.__name__ = _NAMES.get(word, word)
     return method
 
 
@@ -175,6 +176,7 @@ def _unary(name: str, plain: Callable[[Any], Any]) -> Callable[[Tensor], Any]:
     def method(self: Tensor) -> Any:
         return broadcast(self.name, f"T_{name}", (self,), plain, _tags()) if self.shape else plain(self)
 
+    method.__name__ = name
     return method
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import ops
+from tensorlang import ops, te
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,53 @@ def test_sizes_get_other_names(chain):
     for names, says in (({"k": "a"}, "k is not an open size"), ({"n": "m"}, "two m")):
         with pytest.raises(tl.DeclareError, match=says):
             chain.rename_dims(names)
+
+
+def test_a_function_of_tensors_is_traced():
+    """Operators become nodes wherever tensors stand among their arguments; sizes can be fixed afterwards."""
+
+    def net(x, w):
+        a, b = ops.split(relu(ops.matmul(x, w)), 2, 1)
+        c = ops.concatenate([b, a], axis=1)
+        e = ops.einsum("ij,jk->ik", c - x, w)
+        return -ops.reshape(e, (x.shape[0], 2, 4)), 2.0 - c
+
+    relu, w = ops.relu, np.arange(64, dtype="float32").reshape(8, 8) % 5 - 2
+    x = te.placeholder((te.dim("n"), 8), name="x")
+    g = tl.Graph.trace(net, x, w)
+    wanted = [
+        "matmul",
+        "relu",
+        "split",
+        "concatenate",
+        "subtract",
+        "einsum",
+        "reshape",
+        "negative",
+        "subtract",
+    ]
+    assert [n.op for n in g.nodes] == wanted
+    a = np.arange(24, dtype="float32").reshape(3, 8) % 7 - 3
+    h = np.maximum(a @ w, 0)
+    c = np.concatenate([h[:, 4:], h[:, :4]], 1)
+    for engine in (g.compile(level=0), g.compile(), g.compile(profile={"n": 3})):
+        first, second = engine(a)
+        assert np.array_equal(first, -((c - a) @ w).reshape(3, 2, 4))
+        assert np.array_equal(second, 2 - c)
+
+
+def test_what_declares_by_itself_is_traced_as_one_node():
+    x = te.placeholder((te.dim("n"), 2), name="x")
+    twice = lambda x: te.compute(x.shape, lambda i, j: x[i, j] * 2, name="twice")
+    g = tl.Graph.trace(lambda x: ops.relu(twice(ops.negative(x))), x, name="own")
+    assert len(g.nodes) == 1
+    a = np.array([[1, -2]], "float32")
+    assert np.array_equal(g.compile()(a), np.maximum(-2 * a, 0))
+    with pytest.raises(tl.DeclareError, match="input 0 is int"):
+        tl.Graph.trace(ops.relu, 3)
+    with pytest.raises(tl.DeclareError, match="multiplied by"):
+        tl.Graph.trace(lambda x: ops.matmul(x, x), x)
+    assert tl.Graph.trace(ops.relu, x).nodes[0].op == "relu"
 
 
 def test_an_operator_of_a_user():
