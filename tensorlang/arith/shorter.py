@@ -4,34 +4,67 @@ expressions and facts."""
 
 from __future__ import annotations
 
-from itertools import islice
 from math import gcd
 
 from ..expr import make
-from ..expr.linear import Poly, add_poly, from_poly, poly, reads_data, wraps
-from ..expr.nodes import EQ, LE, LT, NE, And, Compare, Const, Expr, FloorDiv, Max, Min, Or, TruncDiv, TruncMod
-from ..expr.walk import preorder
+from ..expr.linear import Poly, add_poly, from_poly, is_atom, poly, reads_data, wraps
+from ..expr.nodes import (
+    EQ,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Choice,
+    Compare,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    TruncDiv,
+    TruncMod,
+)
 from .conditions import conjunction, conjuncts, denied, disjuncts, never_negative, on_sides
 from .facts import Facts
 from .inequalities import undivided
+from .sums import remainders, shorter_extreme, shorter_sum
+from .sums import size as _size
 
 LONGEST = 4  # conditions side by side that are compared with one another
-LARGE = 64  # nodes
+# which of <, ==, > a comparison of integers takes: both hold where both take it
+_TAKEN = {LT: 1, EQ: 2, LE: 3, NE: 5}
 
 
 def shorter(e: Expr, facts: Facts) -> Expr:
     """``e`` in a shorter form that is equal under ``facts``; itself when there is none."""
-    if isinstance(e, TruncDiv | TruncMod):
-        return _truncated(e, facts) if e.dtype.is_index and not wraps(e) else e
-    if isinstance(e, FloorDiv):
-        return _reduced(e) if e.dtype.is_index and not wraps(e) else e
-    if isinstance(e, Min | Max):
-        return _limited(e)
-    if isinstance(e, Compare):
-        return _compared(e, facts) if e.a.dtype.is_index and not wraps(e) else e
     if isinstance(e, And | Or):
-        return _implied(e, facts)
-    return e
+        return _implied(_joined(e), facts)
+    if isinstance(e, Not):
+        return _driven_in(e)
+    if isinstance(e, Choice):
+        return _chosen(e)
+    if isinstance(e, Min | Max):
+        e = _limited(e)
+        return shorter_extreme(e) if isinstance(e, Min | Max) and _is_index(e) else e
+    if isinstance(e, Compare):
+        return _compared(e, facts) if _is_index(e.a) and not wraps(e) else e
+    if not _is_index(e):
+        return e
+    if isinstance(e, TruncDiv | TruncMod):
+        return _by_factor(_truncated(e, facts), facts)
+    if isinstance(e, FloorDiv | FloorMod):
+        return _by_factor(_reduced(e), facts)
+    return shorter_sum(e) if isinstance(e, Add | Sub | Mul) else e
+
+
+def _is_index(e: Expr) -> bool:
+    return e.dtype.is_index and not wraps(e)
 
 
 def _truncated(e: TruncDiv | TruncMod, facts: Facts) -> Expr:
@@ -49,9 +82,32 @@ def _truncated(e: TruncDiv | TruncMod, facts: Facts) -> Expr:
     return e
 
 
-def _reduced(e: FloorDiv) -> Expr:
+def _by_factor(e: Expr, facts: Facts) -> Expr:
+    """``(x * n + y) // n`` is ``x + y // n``, and ``(x * n + y) % n`` is ``y % n``, of an n that is not 0."""
+    if not isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) or type(e.b) is Const:
+        return e
+    if not is_atom(e.b):
+        return e
+    n, p = e.b, poly(e.a)
+    big = {_less(m, n): k for m, k in p.items() if any(a is n for a in m)}
+    rest = {m: k for m, k in p.items() if not any(a is n for a in m)}
+    if not big or (rest and isinstance(e, TruncDiv | TruncMod)):
+        return e
+    if facts.prove(make.ge(n, 1)) is not True and facts.prove(make.le(n, -1)) is not True:
+        return e
+    left = e.with_children(from_poly(rest, e.dtype), n) if rest else make.const(0, e.dtype)
+    return make.add(from_poly(big, e.dtype), left) if isinstance(e, FloorDiv | TruncDiv) else left
+
+
+def _less(mono: tuple[Expr, ...], atom: Expr) -> tuple[Expr, ...]:
+    """A monomial divided by one of its atoms."""
+    at = next(i for i, a in enumerate(mono) if a is atom)
+    return (*mono[:at], *mono[at + 1 :])
+
+
+def _reduced(e: FloorDiv | FloorMod) -> Expr:
     """``(6 * x + 9) // 4`` is ``(3 * x + 4) // 2``."""
-    if type(e.b) is not Const or int(e.b.value) <= 0:
+    if isinstance(e, FloorMod) or type(e.b) is not Const or int(e.b.value) <= 0:
         return e
     c, p = int(e.b.value), poly(e.a)
     g = gcd(c, *[k for m, k in p.items() if m])
@@ -80,11 +136,8 @@ def _compared(e: Compare, facts: Facts) -> Expr:
             return side
         p = never_negative(e)
         assert p is not None  # of indices
-        new = _without_factor(p, facts)
-        if strict:
-            new = add_poly(new, {(): 1})
-        build = make.lt if strict else make.le
-    elif isinstance(e, EQ | NE):
+        return _shortest_inequality(e, p, facts)
+    if isinstance(e, EQ | NE):
         new = add_poly(poly(e.b), poly(e.a), -1)
         g = gcd(*[k for m, k in new.items() if m])
         if g > 1 and new.get((), 0) % g:
@@ -95,6 +148,19 @@ def _compared(e: Compare, facts: Facts) -> Expr:
         return e
     out = build(*on_sides(new, e.a.dtype))
     return out if _size(out) < _size(e) else e
+
+
+def _shortest_inequality(e: LT | LE, p: Poly, facts: Facts) -> Expr:
+    """One with fewer nodes that says ``p >= 0``: with the sign it has or the other, with a factor less, or
+    with the remainder of a quotient: ``x // 4 * 4 < x`` is ``0 < x % 4``."""
+    forms = [_without_factor(p, facts), *map(poly, remainders(p, e.a.dtype))]
+    best: Expr = e
+    for form in forms:
+        strict = make.lt(*on_sides(add_poly(form, {(): 1}), e.a.dtype))
+        loose = make.le(*on_sides(form, e.a.dtype))
+        for out in (strict, loose) if isinstance(e, LT) else (loose, strict):
+            best = out if _size(out) < _size(best) else best
+    return best
 
 
 def _of_two(e: LT | LE, facts: Facts) -> Expr | None:
@@ -123,13 +189,89 @@ def _without_factor(p: Poly, facts: Facts) -> Poly:
     return p
 
 
-def _size(e: Expr) -> int:
-    return sum(1 for _ in islice(preorder(e), LARGE))
+def _driven_in(e: Not) -> Expr:
+    """``not (x < y and y < z)`` is ``y <= x or z <= y``."""
+    out = denied(e.a) if all(_plain(c) for c in _leaves(e.a)) else e
+    return out if _size(out) < _size(e) else e
 
 
-def _implied(e: And | Or, facts: Facts) -> Expr:
+def _leaves(e: Expr) -> list[Expr]:
+    """The conditions that a condition is made of."""
+    found, stack = [], [e]
+    while stack:
+        e = stack.pop()
+        if isinstance(e, And | Or):
+            stack += (e.b, e.a)
+        else:
+            found.append(e)
+    return found
+
+
+def _chosen(e: Choice) -> Expr:
+    """``select(x < y, x, y)`` is ``min(x, y)`` of integers; a choice inside a choice by the same condition is
+    made already."""
+    a = e.a.a if isinstance(e.a, Choice) and e.a.cond is e.cond else e.a
+    b = e.b.b if isinstance(e.b, Choice) and e.b.cond is e.cond else e.b
+    if a is not e.a or b is not e.b:
+        return e.with_children(e.cond, a, b)
+    if isinstance(e.cond, LT | LE) and e.dtype.is_index and e.dtype.lanes == 1:
+        if e.cond.a is e.a and e.cond.b is e.b:
+            return make.min_(e.a, e.b)
+        if e.cond.a is e.b and e.cond.b is e.a:
+            return make.max_(e.a, e.b)
+    return e
+
+
+def _joined(e: And | Or) -> Expr:
+    """``x < y or x == y`` is ``x <= y``; ``x < y and z < w or x < y`` is ``x < y``. Of integers: a number
+    that is none is neither less, nor equal, nor more."""
+    both = isinstance(e, And)
+    conds = conjuncts(e) if both else disjuncts(e)
+    if len(conds) > LONGEST or any(reads_data(c) or not all(map(_plain, _leaves(c))) for c in conds):
+        return e
+    for n, c in enumerate(conds):
+        for m, other in enumerate(conds):
+            if n == m:
+                continue
+            rest = [o for i, o in enumerate(conds) if i not in (n, m)]
+            inside = disjuncts(c) if both else conjuncts(c)
+            if len(inside) > 1 and any(i is other for i in inside):
+                return _all_or_any([*rest, other], both)
+            one = _of_both(c, other, both) if n < m else None
+            if one is not None:
+                return _all_or_any([*conds[:n], one, *[o for o in conds[n + 1 :] if o is not other]], both)
+    return e
+
+
+def _all_or_any(conds: list[Expr], both: bool) -> Expr:
+    out = conds[0]
+    for c in conds[1:]:
+        out = make.and_(out, c) if both else make.or_(out, c)
+    return out
+
+
+def _of_both(c: Expr, d: Expr, both: bool) -> Expr | None:
+    """The one comparison that two of the same operands are together; None when there is none."""
+    if type(c) not in _TAKEN or type(d) not in _TAKEN:
+        return None
+    assert isinstance(c, Compare) and isinstance(d, Compare)
+    taken = _TAKEN[type(d)]
+    if d.a is c.b and d.b is c.a:
+        taken = (taken & 2) | (taken & 1) << 2 | taken >> 2  # < is > from the other side
+    elif d.a is not c.a or d.b is not c.b:
+        return None
+    taken = taken & _TAKEN[type(c)] if both else taken | _TAKEN[type(c)]
+    if taken in (0, 7):
+        return make.const(taken == 7)
+    build = {1: make.lt, 2: make.eq, 3: make.le, 4: make.lt, 5: make.ne, 6: make.le}[taken]
+    return build(c.b, c.a) if taken in (4, 6) else build(c.a, c.b)
+
+
+def _implied(e: Expr, facts: Facts) -> Expr:
     """``x < 1 and x < 5`` is ``x < 1``, ``x < 1 or x >= 1`` is true. What reads memory may be guarded by what
     stands before it, so there nothing is left out."""
+    if not isinstance(e, And | Or):
+        return e
     both = isinstance(e, And)
     conds = conjuncts(e) if both else disjuncts(e)
     if len(conds) > LONGEST or any(reads_data(c) or not _plain(c) for c in conds):
@@ -146,10 +288,7 @@ def _implied(e: And | Or, facts: Facts) -> Expr:
             left = others
     if len(left) == len(conds):
         return e
-    out = left[0]
-    for c in left[1:]:
-        out = make.and_(out, c) if both else make.or_(out, c)
-    return out
+    return _all_or_any(left, both)
 
 
 def _plain(c: Expr) -> bool:

@@ -85,7 +85,8 @@ class Simplifier:
             b = self.under(make.not_(cond))(e.b)
         else:
             a, b = self(e.a), self(e.b)
-        return e if cond is e.cond and a is e.a and b is e.b else e.with_children(cond, a, b)
+        out = e if cond is e.cond and a is e.a and b is e.b else e.with_children(cond, a, b)
+        return self._shortened(out) if out.dtype.lanes == 1 else out
 
     def _rule(self, e: Expr) -> Expr:
         if isinstance(e, Compare | And | Or | Not):
