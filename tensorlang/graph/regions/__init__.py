@@ -2,6 +2,13 @@
 
 Operators are told apart by their te alone (``facts``), never by their names. Groups begin as single operators
 and merge while that saves a pass over memory and costs no work or vectors that weigh more (``merge``).
+
+Values between kernels are in the order of their axes, never in blocks of channels: recipes of convolutions
+bring pixels into the order that their vectors want tile by tile, in the first cache. Measured (Zen 5, one
+thread, fixed sizes, chains of one layer, without Winograd) against onnxruntime, which keeps blocks of 16
+channels from the first convolution to the last; its time over ours: 3×3 from 64 × 56 × 56 to 512 × 7 × 7 0.93
+to 1.16, pairs of 1×1 0.88 to 1.05, inverted residuals 0.92 to 1.33, in the mean of these twelve 1.02;
+depthwise 1.00 to 1.24, and 0.46 for planes of 7 × 7 alone. What is lost to blocks is lost in those planes.
 """
 
 from __future__ import annotations
