@@ -190,7 +190,7 @@ def _place(line: Line, rule: Rule, i: Expr) -> Expr:
     else:
         half = (at + 0.5) / _number(line.scale) - 0.5
     if rule.coordinates == "pytorch_half_pixel":
-        return te.select(make.eq(line.width(), 1.0), _number(-0.5), half)
+        return te.select(make.eq(line.to, 1), _number(-0.5), half)
     if rule.coordinates == "tf_half_pixel_for_nn":
         return half + 0.5
     if rule.coordinates == "half_pixel_symmetric" and line.scale is not None:

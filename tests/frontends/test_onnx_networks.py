@@ -151,6 +151,14 @@ def test_cubic_samples_beyond_the_border_blend_it():
     np.testing.assert_allclose(found.ravel(), [4 * weight, 0, 0, 8 - 4 * weight], atol=1e-5)
 
 
+def test_the_middle_of_one_element_that_is_left():
+    """pytorch_half_pixel takes the first element where the size becomes 1, also by a scale of a bit more."""
+    x = np.arange(3, dtype="float32").reshape(1, 1, 1, 3)
+    how = {"mode": "nearest", "coordinate_transformation_mode": "pytorch_half_pixel", "nearest_mode": "ceil"}
+    m = made("Resize", [x, None, np.array([1, 1, 1, 0.5], "float32")], known=[2], **how)
+    assert tl.load_onnx(m).compile(level=0)(x).tolist() == [[[[0]]]]
+
+
 def test_nearest_elements_as_they_were_in_opset_10():
     """A size that shrinks takes the element after the place; ties of decimals such as 0.7 stay ties."""
     x = np.arange(6, dtype="float32").reshape(1, 1, 1, 6)

@@ -35,7 +35,7 @@ def place(i, n, m, scale, coordinates, part):
         begin, end = part
         inner = (end - begin) * (n - 1) / 2 if width == 1 else i * (end - begin) * (n - 1) / (width - 1)
         return inner + begin * (n - 1)
-    if coordinates == "pytorch_half_pixel" and width == 1:
+    if coordinates == "pytorch_half_pixel" and m == 1:
         return -0.5
     half = (i + 0.5) / scale - 0.5
     if coordinates == "tf_half_pixel_for_nn":
