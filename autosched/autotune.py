@@ -19,10 +19,12 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.boundary import guard
 from tensorlang.entries import public
+from tensorlang.options import user_directory
 
 from .records import RecordLog
 from .task import SearchTask
 from .tune import tune
+from .tuning.budget import check_limits, check_seed
 from .whole_files import write_whole
 
 _SCALARS = (bool, int, float, str, type(None))
@@ -33,10 +35,15 @@ class AutotuneWarning(UserWarning):
 
 
 def cache_directory() -> Path:
-    """Where records are kept when no ``cache`` is given."""
-    from platformdirs import user_cache_path
-
-    return Path(user_cache_path("tensorlang", appauthor=False)) / "autosched"
+    """Where records are kept when no ``cache`` is given. Raises TensorLangError for a user without a home."""
+    found = user_directory("cache")
+    if found is None:
+        raise tl.TensorLangError(
+            "autotune: there is no directory to keep records in",
+            because="this user has no home directory",
+            try_="@autosched.autotune(cache='records'), or set HOME or XDG_CACHE_HOME",
+        )
+    return Path(found) / "autosched"
 
 
 @overload
@@ -89,6 +96,9 @@ def autotune(
     The result has ``kernel(*args)`` and ``task(*args)``, which take the same arguments, and ``cache_clear()``
     for what this process holds. Raises TensorLangError for arguments it cannot take.
     """
+    limits = {n: options[n] for n in ("seconds", "patience", "batch", "timeout") if n in options}
+    check_limits("autotune", trials=trials, **limits)
+    check_seed("autotune", seed)
     if func is None:
         return functools.partial(
             autotune,

@@ -103,14 +103,17 @@ def _costs(host: tl.Target) -> Finding:
         return Finding(False, "no costs", str(e))
     offer = (
         ""
-        if os.path.exists(saved_at(host.mcpu))
+        if os.path.exists(saved_at(host.mcpu) or "")
         else "; python -m tensorlang calibrate measures this machine's"
     )
     return Finding(True, text + offer)
 
 
 def _cache() -> Finding:
-    place = cache_directory()
+    try:
+        place = cache_directory()
+    except tl.TensorLangError as e:
+        return Finding(False, "no cache", str(e))
     try:
         place.mkdir(parents=True, exist_ok=True)
         ok, why = os.access(place, os.W_OK), "it cannot be written"

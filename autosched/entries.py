@@ -8,14 +8,16 @@ from collections.abc import Collection
 from typing import Any
 
 from tensorlang.boundary import missing
-from tensorlang.entries import guarded
+from tensorlang.entries import called, guarded, lacking
 from tensorlang.errors import TensorLangError
 
 from .signposts import GONE
 
+__all__ = ["absent", "called", "lacking", "opened"]
+
 # function → whether, or which, arguments are held against their annotations before the call
 _FUNCTIONS: dict[str, bool | Collection[str]] = {
-    "autotune": ("trials", "seed"),
+    "autotune": ("trials", "seed", "cache", "target"),
     "best_guess": True,
     "compile": False,  # looks at its arguments itself, as do the next two
     "specialise": False,

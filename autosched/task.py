@@ -42,6 +42,12 @@ def register_workload(func: Callable[..., Any] | str) -> Any:
     """
     if isinstance(func, str):
         name = func
+        if not name:
+            raise tl.TensorLangError(
+                "register_workload(''): a workload has a name",
+                because="records call it so",
+                try_="@autosched.register_workload, which takes the function's",
+            )
         return lambda f: _register(name, f)
     return _register(func.__name__, func)
 

@@ -20,7 +20,7 @@ from .reporting.report import TuneResult
 from .reporting.units import counted, seconds_text
 from .search import STRATEGIES, Strategy
 from .task import SearchTask
-from .tuning.budget import Budget, check_limits
+from .tuning.budget import Budget, check_limits, check_seed
 from .tuning.open_sizes import measured_at, note_of
 from .tuning.program import session_of
 from .tuning.session import Measures, Preparing, Session, chosen, measure_again, measured
@@ -54,6 +54,7 @@ def tune(
     measured; when it fails later, the result is whole and says so in ``notes``.
     """
     check_limits("tune", trials=trials, seconds=seconds, patience=patience, batch=batch, timeout=timeout)
+    check_seed("tune", seed)
     why_not = task.target.why_not_here() if measurer is None else None
     if why_not is not None:
         raise tl.TensorLangError(

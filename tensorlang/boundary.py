@@ -86,6 +86,37 @@ def missing(
     )
 
 
+def not_a_function(module: types.ModuleType) -> TensorLangError:
+    """The error of a module that is called: what it has, or what is written almost as it is."""
+    above = sys.modules[module.__name__.rpartition(".")[0] or module.__name__]
+    word = module.__name__.rpartition(".")[2]
+    offered = set(getattr(above, "__all__", ()))
+    made = [n for n, f in vars(module).items() if getattr(f, "__module__", "") == module.__name__]
+    here = [n for n in getattr(module, "__all__", made) if n[0] != "_" and not _is_module(module, n)]
+    here.sort(key=lambda n: (word not in n, n != n.lower()))
+    spelled = [
+        n for n in close(word, offered - {word}) if n.lower().replace("_", "") == word.replace("_", "")
+    ]
+    named = [n for n in here if n in offered] if word not in offered else []
+    places = [f"{label_of(above)}.{n}" for n in spelled or named] or [f"{label_of(module)}.{n}" for n in here]
+    return TensorLangError(
+        f"{label_of(module)}(…): {label_of(module)} is a module, not a function",
+        legal=", ".join(places[:4]) + (", …" if len(places) > 4 else "") if places else None,
+    )
+
+
+def _is_module(module: types.ModuleType, name: str) -> bool:
+    return inspect.ismodule(vars(module).get(name))
+
+
+def label_of(module: types.ModuleType) -> str:
+    """What users call a module: ``tl``, ``te``, ``ops``, ``tl.target``, ``autosched.search``."""
+    package, _, rest = module.__name__.partition(".")
+    if package != __package__:
+        return module.__name__
+    return rest if rest.partition(".")[0] in ("te", "ops", "topi", "tir") else f"tl.{rest}".rstrip(".")
+
+
 def answer(cls: type, label: str, gone: Mapping[str, str]) -> None:
     """Let objects of a class say what is near a name that they do not have."""
 
@@ -260,7 +291,7 @@ class _Arguments:
         try:
             bound = self.signature.bind(*args, **named)
         except TypeError as b:
-            return self._unbound(str(b), named)
+            return self._unbound(str(b), named, args)
         found = self._wrong(bound.arguments)
         if found is None:
             given = ", ".join(f"{n}={shown(v)}" for n, v in bound.arguments.items() if n != "self")
@@ -272,7 +303,11 @@ class _Arguments:
         found.at = at or found.at
         return found
 
-    def _unbound(self, said: str, named: Mapping[str, Any]) -> TensorLangError:
+    def _unbound(self, said: str, named: Mapping[str, Any], args: tuple[Any, ...]) -> TensorLangError:
+        made = getattr(args[0], "__made__", None) if args and self.f.__name__ == "__init__" else None
+        if made:
+            given = ", ".join(map(shown, args[1:]))
+            return self.error(f"{self.word}({given}): it is not made by calling its class", try_=made)
         parameters = self.signature.parameters
         foreign = [n for n in named if n not in parameters]
         what = said

@@ -99,6 +99,12 @@ def _check_name(name: Any) -> None:
     """Looked at after the arguments: in ``tl.build(s, A, B)``, which wants a list, B stands in its place."""
     if not isinstance(name, str):
         raise LowerError(f"the name of a kernel is text, not {shown(name)}", try_="name='matmul'")
+    if name != identifier(name):
+        raise LowerError(
+            f"the name of a kernel is {name!r}",
+            because="it is the name of a function in machine code and in C: letters, digits and _",
+            try_=f"name={identifier(name)!r}" if name else "name='matmul'",
+        )
 
 
 def _with_a_schedule(given: Any, args: Any) -> str:
@@ -155,7 +161,7 @@ def _lowered(
         func = lower_state(
             state,
             [a for a in args if not any(a is c for c in constants)],
-            identifier(name),
+            name,
             [t for p in packings for t in p.tensors],
             strides,
         )
@@ -253,7 +259,7 @@ def build(
         _lowered,
         schedule,
         args,
-        name or "main",
+        "main" if name is None else name,
         bounds_check=bounds_check,
         constants=list(values),
         binds=binds,

@@ -44,7 +44,13 @@ TRY, SECONDS = 0.01, 1.2  # seconds of one try, and of all
 def saved(path: str | None = None) -> tuple[Cost, Path]:
     """Measure the table of this machine and save it: at ``path``, else where ``cost_of`` looks for it. The
     table and its file. Raises TensorLangError for a file that cannot be written."""
-    at = Path(path or saved_at(Target.host().mcpu))
+    usual = path or saved_at(Target.host().mcpu)
+    if usual is None:
+        raise TensorLangError(
+            "cannot save costs: this user has no home directory",
+            try_="tensorlang calibrate FILE, and TENSORLANG_COST=FILE where it is used; or set HOME",
+        )
+    at = Path(usual)
     table = measured()
     try:
         at.parent.mkdir(parents=True, exist_ok=True)

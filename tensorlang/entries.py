@@ -15,8 +15,9 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from . import signposts
-from .boundary import answer, guard, guard_class, missing, signpost
+from .boundary import answer, guard, guard_class, label_of, missing, not_a_function, signpost
 from .errors import CallError, LowerError, ScheduleError, TargetError, TensorLangError
+from .lazy import rooms_in
 
 T = TypeVar("T")
 
@@ -57,15 +58,19 @@ def public(
     eager: bool = False,
     text: str = "",
     page: str = "",
+    made: str = "",
 ) -> Callable[[type[T]], type[T]]:
     """A decorator of public classes. ``error``: what plain exceptions in its methods become; ``label``: how
     users call an object; ``gone``: TVM's names; ``eager``: arguments are held against annotations before each
     call. ``page`` makes what a notebook shows, ``text`` the ``repr``: functions of ``display.objects``, or
-    ``module:name``, which are loaded when an object is shown."""
+    ``module:name``, which are loaded when an object is shown. ``made`` says who makes objects of a class that
+    is not called by users."""
 
     def close_class(cls: type[T]) -> type[T]:
         guard_class(cls, error, label, eager=eager, without=WITHIN)
         answer(cls, label, gone or {})
+        if made:
+            cls.__made__ = made  # type: ignore[attr-defined]
         show(cls, text=text, page=page)
         return cls
 
@@ -103,11 +108,16 @@ def close(
     error: type[TensorLangError],
     gone: Mapping[str, str] | None = None,
     lent: Mapping[str, str] | None = None,
+    flags: bool = False,
 ) -> None:
     """Guard the public functions of a module, which answers for what it does not have. Called at its end.
-    ``lent`` are names of rooms above it, by their room, which are loaded when they are asked for."""
+    ``lent`` are names of rooms above it, by their room, which are loaded when they are asked for. ``flags``:
+    arguments that are true or false are held against that before each call, as anything is true."""
     here = sys.modules[module]
-    guard(here, getattr(here, "__all__", ()), label, error)
+    rooms_in(here)
+    names = getattr(here, "__all__", ())
+    eager = {n for f in names for n, k in _annotations(here, f).items() if k == "bool"} if flags else False
+    guard(here, names, label, error, eager=eager)
     signpost(here, label, gone or {}, partial(_elsewhere, here=module))
     if lent:
         unknown = here.__getattr__
@@ -119,6 +129,10 @@ def close(
             return guarded(here, name, getattr(room, name, room), label, error)
 
         here.__getattr__ = __getattr__  # type: ignore[method-assign]
+
+
+def _annotations(module: ModuleType, name: str) -> Mapping[str, Any]:
+    return getattr(vars(module).get(name), "__annotations__", {})
 
 
 def guarded(
@@ -153,6 +167,16 @@ def opened(name: str, found: Any) -> Any:
                 sys.modules[_PACKAGE], name, found, "tl", error, SETTINGS if error is LowerError else True
             )
     return found
+
+
+def called(module: ModuleType) -> TensorLangError:
+    """The error of a module that is called."""
+    return not_a_function(module)
+
+
+def lacking(module: ModuleType, name: str) -> TensorLangError:
+    """The error of a name that a module does not have."""
+    return missing(label_of(module), name, vars(module), {})
 
 
 def absent(name: str) -> TensorLangError:

@@ -27,7 +27,7 @@ def user_location() -> str | None:
     """
     frame = sys._getframe(1)
     while frame is not None:
-        if not is_ours(frame):
+        if not is_ours(frame) and not _of_numpy(frame):
             return readable_place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -38,6 +38,11 @@ def is_ours(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith((_HERE, "<frozen ", "<__array_function__")) or _ours(
         frame.f_globals
     )
+
+
+def _of_numpy(frame: FrameType) -> bool:
+    """Whether a frame is one of numpy's functions, which ask their arguments (``np.sum(A)``)."""
+    return str(frame.f_globals.get("__name__", "")).startswith("numpy.")
 
 
 def readable_place(file: str, line: int) -> str:

@@ -4,14 +4,17 @@ and the interpreter; draws with the room of pictures."""
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .boundary import shown
 from .build import lower
 from .display import box, details, escape
+from .entries import public
 from .errors import CallError
 from .loopir.stmt import Buffer, Func
 from .schedule.schedule import Schedule
@@ -28,6 +31,7 @@ class _Stop(Exception):
     """``until`` was met."""
 
 
+@public(CallError, "Run")
 @dataclass
 class Run:
     """What an interpretation did: ``arrays`` by name (outputs as far as they were written), ``accesses`` in
@@ -130,6 +134,9 @@ def interpret(
     >>> run.arrays["B"][:2].tolist()
     [1.0, 2.0]
     """
+    for word, f in (("on_write", on_write), ("on_read", on_read), ("until", until)):
+        if f is not None and not isinstance(f, int):
+            _check_watcher(word, f)
     engine, watch = _loaded("interpret"), _loaded("watch")
     if isinstance(until, bool) or (isinstance(until, int) and until < 1):
         raise CallError(f"interpret(until={until})", because="it is a number of writes, or a function of one")
@@ -162,6 +169,21 @@ def interpret(
             f"interpret: {str(e).splitlines()[0]}", because="\n".join(str(e).splitlines()[1:])
         ) from None
     return run
+
+
+def _check_watcher(word: str, f: Any) -> None:
+    """Raises CallError for what cannot be called with one access."""
+    try:
+        inspect.signature(f).bind(None)
+    except TypeError as e:
+        why = "it is called with one argument" if callable(f) else "not a function"
+        raise CallError(
+            f"interpret({word}={shown(f)}): {why}",
+            because=str(e) if callable(f) else None,
+            try_=f"{word}=lambda access: print(access.buffer, access.index, access.value)",
+        ) from None
+    except ValueError:  # print, in some versions of Python, says nothing of what it takes
+        return
 
 
 def _loaded(name: str) -> Any:

@@ -1,5 +1,6 @@
 """Public names that load their room when they are asked for (PEP 562): importing the package costs next to
-nothing, and who reads records or calls a saved kernel never loads the compiler.
+nothing, and who reads records or calls a saved kernel never loads the compiler. Modules of a package answer
+who calls them as a function (``ops.quantize(x)``) or asks for what they lack.
 
 A package says in one table which file has which name, and imports the same names for type checkers; a house
 test compares the two. What a name becomes when it is loaded, and what is said of one that is not there, is
@@ -11,11 +12,34 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 
-class _Package(ModuleType):
+class Room(ModuleType):
+    """A module that says what it has to who takes it for a function."""
+
+    def __call__(self, *args: Any, **named: Any) -> NoReturn:
+        raise _entries(self).called(self)
+
+
+def rooms_in(package: ModuleType) -> None:
+    """Let the modules of a package, and theirs, answer so."""
+    for value in list(vars(package).values()):
+        if type(value) is ModuleType and value.__name__.startswith(f"{package.__name__}."):
+            value.__class__ = Room
+            vars(value).setdefault("__getattr__", partial(_lacking, value))
+            rooms_in(value)
+
+
+def _lacking(module: ModuleType, name: str) -> NoReturn:
+    if name.startswith("_"):  # Python and notebooks ask for many
+        raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+    raise _entries(module).lacking(module, name)
+
+
+class _Package(Room):
     """A package with public functions that are named as the files they are in (``build``): to import the file
     leaves the function in its place."""
 
@@ -24,6 +48,8 @@ class _Package(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         if not (isinstance(value, ModuleType) and name in self.__places__):
             super().__setattr__(name, value)
+            if isinstance(value, ModuleType):
+                rooms_in(self)
 
     def __dir__(self) -> Iterable[str]:
         return sorted({*super().__dir__(), *self.__places__})
@@ -52,5 +78,6 @@ def offer(package: str, names: Mapping[str, Collection[str]], rooms: Collection[
     module.__getattr__ = __getattr__  # type: ignore[method-assign]
 
 
-def _entries(package: str) -> Any:
-    return importlib.import_module(f"{package}.entries")
+def _entries(package: str | ModuleType) -> Any:
+    name = package if isinstance(package, str) else package.__name__.partition(".")[0]
+    return importlib.import_module(f"{name}.entries")

@@ -28,6 +28,8 @@ def cpu(dev_id: int = 0) -> Device:
     >>> tl.cpu()
     cpu(0)
     """
+    if isinstance(dev_id, bool) or not isinstance(dev_id, int) or dev_id < 0:
+        raise TargetError(f"cpu({dev_id!r}): a device has a number, from 0", try_="tl.cpu(0)")
     return Device(1, dev_id)
 
 
@@ -50,11 +52,18 @@ def device(dev_type: Any = "llvm", dev_id: int = 0) -> Device:
 def array(arr: Any, device: Device | None = None) -> NDArray:
     """A copy of ``arr``, compact in C order; Python's floats become float32, as in TVM. Raises
     TensorLangError for what is not an array of numbers."""
-    made = np.array(
-        arr,
-        order="C",
-        dtype=None if hasattr(arr, "dtype") or np.asarray(arr).dtype != np.float64 else np.float32,
-    )
+    if device is not None and not isinstance(device, Device):
+        raise TensorLangError(f"nd.array(…, {device!r}): that is not a device", try_="tl.cpu()")
+    try:
+        made = np.array(
+            arr,
+            order="C",
+            dtype=None if hasattr(arr, "dtype") or np.asarray(arr).dtype != np.float64 else np.float32,
+        )
+    except ValueError as e:
+        raise TensorLangError(
+            "nd.array: numpy makes no array of it", because=str(e), try_="rows of one length"
+        ) from None
     if made.dtype.kind in "OSUMm":
         raise TensorLangError(
             f"array of {made.dtype}", because="kernels take numbers", legal="what numpy makes numbers of"
@@ -65,7 +74,10 @@ def array(arr: Any, device: Device | None = None) -> NDArray:
 def empty(
     shape: int | Sequence[int], dtype: str | DType = "float32", device: Device | None = None
 ) -> NDArray:
-    """An array that holds anything."""
+    """An array that holds anything. Raises TensorLangError for what is no shape."""
+    for n in shape if isinstance(shape, list | tuple) else (shape,):
+        if not isinstance(n, int | np.integer) or n < 0:
+            raise TensorLangError(f"nd.empty({shape!r}): {n!r} is not a size", try_="tl.nd.empty((3, 4))")
     return np.empty(shape, as_dtype(dtype).to_numpy()).view(NDArray)
 
 

@@ -91,6 +91,17 @@ def cache() -> str | bool | None:
     return None if not text else False if text == "0" else text
 
 
+def user_directory(kind: str) -> str | None:
+    """The user's directory for this project's ``cache`` or ``config``; None for a user without a home, as in
+    containers that run under a number."""
+    import platformdirs
+
+    try:
+        return str(getattr(platformdirs, f"user_{kind}_dir")("tensorlang", appauthor=False))
+    except RuntimeError:  # newer versions of platformdirs; others gave a path below "~"
+        return None
+
+
 def torch_backend() -> bool:
     """``TENSORLANG_TORCH=0`` leaves to torch what ``torch.compile(backend="tensorlang")`` hands over."""
     text = os.environ.get("TENSORLANG_TORCH", "").strip()

@@ -150,6 +150,7 @@ MODULE = {
 }
 
 _ONE = "an engine is a function; engine(a), or engine.run({'x': a}) by names"
+MAKES_ENGINES = "g.compile() of a tl.Graph or tl.load_onnx(path), tl.Engine.load(path)"
 ENGINE = {
     "forward": _ONE,
     "predict": _ONE,

@@ -22,6 +22,7 @@ from .core.text import bytes_text
 from .display import Raw, box, code, details, escape, folded, table, tree_svg
 from .display.linked import SCRIPT, Row, chooser, ends, linked
 from .display.plots import roof
+from .entries import public
 from .errors import TensorLangError
 from .expr.nodes import Expr, const_int
 from .loopir.stmt import Func
@@ -61,6 +62,7 @@ class _Loop(NamedTuple):
         return Raw(chooser(words, self.first, self.last))
 
 
+@public(TensorLangError, "View", eager=True)
 class View:
     """The page: ``save(path)`` writes it, a notebook shows it, ``html`` is its text."""
 

@@ -94,7 +94,12 @@ class Explanation:
         return "\n".join([*lines, *([f"  {self.costs}"] if self.costs else [])])
 
 
-@public(tl.TensorLangError, "DynamicKernel", page="autosched.reporting.objects:dynamic_page")
+@public(
+    tl.TensorLangError,
+    "DynamicKernel",
+    page="autosched.reporting.objects:dynamic_page",
+    made="autosched.tune_dynamic(task, profile)",
+)
 class DynamicKernel:
     """A kernel of every shape in its profiles, made by ``tune_dynamic``.
 

@@ -20,6 +20,7 @@ from statistics import median
 from typing import Any
 
 import tensorlang as tl
+from tensorlang.options import user_directory
 
 from ..tiers.keys import Environment, combined
 from ..whole_files import write_whole
@@ -67,10 +68,8 @@ class Tables:
     """Tables of times on disk, one file for each key. ``misses`` says why a table was not there."""
 
     def __init__(self, directory: str | Path | bool | None, target: tl.Target) -> None:
-        import platformdirs
-
-        where = platformdirs.user_cache_dir("tensorlang") if directory in (None, True) else directory
-        self.directory = None if directory is False else Path(str(where)) / "dynamic"
+        where = (user_directory("cache") or False) if directory in (None, True) else directory
+        self.directory = None if where is False else Path(str(where)) / "dynamic"
         self.environment = Environment.of(target)
         self.misses: list[str] = []
 

@@ -29,7 +29,13 @@ WEIGHTS = 8  # features shown
 LONG = 2000  # characters of a reason
 
 
-@public(tl.TensorLangError, "TuneResult", text="plain", page="autosched.reporting.objects:result_page")
+@public(
+    tl.TensorLangError,
+    "TuneResult",
+    text="plain",
+    page="autosched.reporting.objects:result_page",
+    made="autosched.tune(task, trials=64)",
+)
 @dataclass(frozen=True)
 class TuneResult:
     """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``costs``

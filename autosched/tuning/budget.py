@@ -3,6 +3,7 @@ proposes and measures nothing."""
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Iterator
 
@@ -18,11 +19,17 @@ BETTER = 0.99  # of the best time: less is no gain
 def check_limits(call: str, **limits: float | None) -> None:
     """Raises TensorLangError for a limit that leaves no room for a search."""
     for name, value in limits.items():
-        if value is not None and not value > 0:
+        if value is not None and (not isinstance(value, numbers.Real) or not 0 < value < float("inf")):
             raise tl.TensorLangError(
-                f"{call}({name}={value}): {_WHY.get(name, 'it is a number above 0')}",
+                f"{call}({name}={value!r}): {_WHY.get(name, 'it is a number above 0')}",
                 try_=f"{name}={_USUAL.get(name, 1)}",
             )
+
+
+def check_seed(call: str, seed: int) -> None:
+    """Raises TensorLangError for what no random numbers begin with."""
+    if seed < 0:
+        raise tl.TensorLangError(f"{call}(seed={seed}): a seed is 0 or more", try_="seed=0")
 
 
 _WHY = {

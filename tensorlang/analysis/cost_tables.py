@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 
 from ..errors import TensorLangError
-from ..options import cost_table
+from ..options import cost_table, user_directory
 from ..target import Target
 from .cost import ROOFLINE, Cost
 from .cost_known import KNOWN
@@ -44,7 +44,7 @@ def chosen(target: Target) -> tuple[Cost, str]:
         if named is not None:
             return _read(named, f"TENSORLANG_COST={named}"), f"TENSORLANG_COST={named}"
         path = saved_at(target.mcpu)
-        if _is_there(path):
+        if path and _is_there(path):
             return _read(path, path), f"measured here ({path})"
     shipped = KNOWN.get(target.mcpu)
     return (ROOFLINE, GENERIC) if shipped is None else (shipped, f"those of {target.mcpu}")
@@ -61,12 +61,11 @@ def generic() -> Iterator[None]:
 
 
 @functools.cache
-def saved_at(cpu: str) -> str:
+def saved_at(cpu: str) -> str | None:
     """Where ``calibrate`` saves the table of this machine: in the user's directory of settings, a file for
-    each processor, as machines may share a home."""
-    from platformdirs import user_config_dir
-
-    return os.path.join(user_config_dir("tensorlang", appauthor=False), f"costs-{cpu}.json")
+    each processor, as machines may share a home. None where there is no home."""
+    home = user_directory("config")
+    return home and os.path.join(home, f"costs-{cpu}.json")
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..boundary import short
+from ..boundary import UnknownNameError, short
 from ..core.dtype import DType
 from ..errors import DeclareError
 from . import make
@@ -335,11 +335,42 @@ def _beside(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return functools.wraps(method)(plain)
 
 
+def _absent(self: Expr, name: str) -> Any:
+    if name.startswith("_"):  # of slots that are empty, and what Python and numpy ask for
+        raise AttributeError(name)
+    raise UnknownNameError(
+        f"`{self}` has no {name!r}",
+        because="it is an expression of one element, not an array",
+        try_=f"te.{name}({self})" if name in TABLE else None,
+    )
+
+
+def _no_length(self: Expr) -> NoReturn:
+    raise DeclareError(
+        f"len({self}): an expression is one element",
+        because="it has a value when the kernel runs",
+        try_="A.shape[0] for the size of a tensor",
+    )
+
+
+def _no_items(self: Expr, index: Any) -> NoReturn:
+    raise DeclareError(
+        f"({self})[…]: an expression is one element", try_="A[i, j] with all indices of a tensor at once"
+    )
+
+
+# methods of expressions alone; type checkers need not see them, as they only raise
+_REFUSED = {"__getattr__": _absent, "__len__": _no_length, "__getitem__": _no_items}
+
+
 def install() -> None:
     """Give expressions their operators and their text: see ``wiring``."""
     for name, method in vars(Operators).items():
         if callable(method) and name not in ("__init__",):
             binary = name.startswith("__") and hasattr(Operators, f"__r{name[2:]}")
             setattr(Expr, name, _beside(method) if binary else method)
+    for name, method in _REFUSED.items():
+        if name not in vars(Expr):
+            setattr(Expr, name, method)
     Expr.__str__ = show  # type: ignore[assignment, method-assign]
     Expr.__repr__ = show  # type: ignore[assignment, method-assign]

@@ -64,10 +64,8 @@ class Cache:
 
     def __init__(self, where: str | os.PathLike[str] | bool | None = None) -> None:
         if where is None or where is True:
-            import platformdirs
-
             asked = options.cache()
-            where = platformdirs.user_cache_dir("tensorlang") if asked is None else asked
+            where = (options.user_directory("cache") or False) if asked is None else asked
         self.directory = None if where is False else files.named(where, "cache") / "kernels"  # type: ignore[arg-type]
 
     def _path(self, key: str) -> Path:

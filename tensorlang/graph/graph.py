@@ -10,13 +10,15 @@ fixed sizes (they end a run of kernels); and ``body`` nodes, such functions that
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from ..arith.facts import Facts
 from ..arith.simplify import simplify_expr
+from ..boundary import shown
 from ..core.dtype import DType, dtype
+from ..core.names import free_name
 from ..entries import public
 from ..errors import DeclareError
 from ..expr import linear, make
@@ -25,12 +27,13 @@ from ..expr.walk import variables
 from ..te import Tensor, dim, placeholder
 from ..te.axis import checked_name
 from .narrow import narrowest
+from .operators import NoOperators
 
 Function = Callable[..., Any]
 
 
 @public(DeclareError, "Value")
-class Value:
+class Value(NoOperators):
     """What a node makes, or an input or constant of the graph.
 
     ``shape`` holds te expressions, ``data`` the array of a constant. ``known`` is set for small integer
@@ -195,8 +198,9 @@ class Program:
         return name if count is None else self.fresh(f"{name}.{count}")
 
     def input(self, shape: Sequence[Any], kind: str | DType = "float32", name: str = "x") -> Value:
-        """A new input. A size is a number, a ``te.dim`` or a name, which stands for the dim of that name."""
-        sizes = [self._size(n) for n in shape]
+        """A new input. A size is a number, a ``te.dim`` or a name, which stands for the dim of that name.
+        Raises DeclareError for what is no size."""
+        sizes = placeholder([self._size(n) for n in shape], dtype(kind), "x").shape
         value = Value(self.fresh(checked_name("Graph.input", name)), sizes, kind)
         self.inputs.append(value)
         return value
@@ -239,7 +243,7 @@ class Program:
         for i, t in enumerate(results):
             if not isinstance(t, Tensor):
                 raise DeclareError(
-                    f"Graph.call({node.op}): the function returned {type(t).__name__}, not a tensor",
+                    f"Graph.call({shown(fn)}): the function returned {type(t).__name__}, not a tensor",
                     try_="a function of te tensors, such as those of tensorlang.ops",
                 )
             if id(t) in own:
@@ -255,6 +259,29 @@ class Program:
                 values = self._without_aliases(node, fn, own, values)
             self.nodes.append(node)
         return tuple(values) if isinstance(made, tuple | list) else values[0]
+
+    def __call__(self, *args: Any, **named: Any) -> NoReturn:
+        raise DeclareError(
+            f"{self.name}(…): a graph is compiled before it runs", try_="engine = g.compile(), then engine(a)"
+        )
+
+    def check(self) -> None:
+        """Raises DeclareError for a graph without outputs, and for a value that is of another one."""
+        if not self.outputs and self.rest is None:
+            raise DeclareError(
+                f"the graph {self.name} has no outputs",
+                because="an engine computes what is asked of it, and nothing is",
+                try_="g.output(y, 'y') of what g.call returned",
+            )
+        made = {*self.inputs, *(v for n in self.nodes for v in n.outputs)}
+        read = [v for n in self.nodes for v in n.reads] + self.outputs
+        foreign = next((v for v in read if v.data is None and v not in made), None)
+        if foreign is not None:
+            raise DeclareError(
+                f"the graph {self.name} reads {foreign.name}, a value of another graph",
+                because="a value belongs to the graph that made it",
+                try_=f"{foreign.name} = g.input(shape, {foreign.dtype.name!r}, {foreign.name!r}) in this one",
+            )
 
     def _check_value(self, what: str, v: Any) -> None:
         if v is not None and not isinstance(v, Value):
@@ -308,9 +335,19 @@ class Program:
         return tuple(node.outputs)
 
     def output(self, value: Value, name: str | None = None) -> None:
-        """Make a value an output."""
+        """Make a value an output, called ``name`` or as the value is. Raises DeclareError for a name that
+        another output has."""
+        given = value.name if name is None else checked_name("Graph.output", name)
+        if given in self.output_names:
+            if name is not None:
+                raise DeclareError(
+                    f"Graph.output({name!r}): there is an output of that name",
+                    because="outputs are returned and asked for by their names",
+                    try_=f"g.output({value.name}, {free_name(name, self.output_names)!r})",
+                )
+            given = free_name(given, self.output_names)
         self.outputs.append(value)
-        self.output_names.append(name or value.name)
+        self.output_names.append(given)
 
     # -- looking at it
 

@@ -110,6 +110,7 @@ class Graph(Program):
         """
         if level not in (0, 1, 2):
             raise DeclareError(f"Graph.compile(level={level}): no such level", legal="0, 1, 2")
+        self.check()
         graph = self._prepared(profile, outputs)
         bounded = [] if profile is None else [d for d in graph.dims if d not in set(self.dims)]
         known = None if records is None else schedules(records)

@@ -31,6 +31,8 @@ def register_func(
     if not isinstance(name, str):
         return register_func(name.__name__, name, override)
     word = name
+    if not word:
+        raise DeclareError("register_func(''): a function is called by its name", try_="@tl.register_func")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         if word in _packed and not override:
@@ -58,7 +60,7 @@ def register_symbol(name: str, address: Any) -> None:
             f"register_symbol({name!r}): {type(address).__name__} is not an address",
             try_=f"tl.register_symbol({name!r}, ctypes.CDLL(path).{name})",
         ) from None
-    if not value:
+    if not value or value < 0:
         raise DeclareError(f"register_symbol({name!r}): no address")
     _symbols[name] = value
 

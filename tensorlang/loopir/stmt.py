@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from operator import is_
-from typing import Any
+from typing import Any, NoReturn
 
 from ..core.dtype import INT64, DType
 from ..core.node import intern
@@ -438,6 +438,12 @@ class Func:
         "ready",
         "updates",
     )
+
+    def __call__(self, *args: Any, **named: Any) -> NoReturn:
+        raise LowerError(
+            f"{self.name}(…): lowered loops are text to read, and no code yet",
+            try_="f = tl.build(func), then f(a, b)",
+        )
 
     def __init__(
         self,

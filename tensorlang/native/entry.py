@@ -13,6 +13,7 @@ takes. The interpreter's lock is given up for calls that touch many bytes or do 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 
 from .types import Array, CFunctions, Struct, at, f64, i1, i32, i64, ptr
@@ -45,7 +46,7 @@ class Object(Struct):
 
 class Tuple(Struct):
     count: i64 = at(16)
-    item: ptr
+    item: ptr = at(32 if sys.version_info >= (3, 14) else 24)  # 3.14 keeps a hash between the two
 
 
 class Bytes(Struct):

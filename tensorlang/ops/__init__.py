@@ -51,4 +51,4 @@ from .winograd import *
 # what the files list, each in its own __all__
 __all__ = ["tags", *(name for name, f in vars().items() if getattr(f, "__module__", "").startswith(__name__))]
 
-close(__name__, "ops", DeclareError)
+close(__name__, "ops", DeclareError, flags=True)

@@ -58,7 +58,7 @@ class Source(Protocol):
         """The engine for these dims, where the assumptions of these numbers do not hold."""
 
 
-@public(CallError, "Engine", signposts.ENGINE)
+@public(CallError, "Engine", signposts.ENGINE, made=signposts.MAKES_ENGINES)
 class Engine:
     """A compiled graph: ``y = engine(x)``.
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.dtype import dtype
 from ..core.text import columns, cut
-from ..entries import show
+from ..entries import public, show
+from ..errors import CallError
 from .program import Host
 from .steps import Arrays, Run
 from .timing import seconds_text
@@ -42,6 +43,7 @@ class Row:
         return self.bytes / self.seconds / 1e9 if self.seconds else 0.0
 
 
+@public(CallError, "EngineProfile")
 @dataclass(frozen=True, repr=False)
 class EngineProfile:
     """The rows in the order in which they run; ``seconds`` is their sum, each the median of ``runs`` runs.

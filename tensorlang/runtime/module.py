@@ -148,7 +148,13 @@ def failure(
     )
 
 
-@public(TensorLangError, "f", signposts.MODULE, page="kernel")
+@public(
+    TensorLangError,
+    "f",
+    signposts.MODULE,
+    page="kernel",
+    made="tl.build(s, [A, B]), tl.compile([A, B]), tl.load(path)",
+)
 class Module:
     """A loaded kernel.
 

@@ -55,7 +55,7 @@ class Row:
     depth: int
 
 
-@public(TensorLangError, "Profile", text="plain", page="profile")
+@public(TensorLangError, "Profile", text="plain", page="profile", made="f.profile(a, b)")
 @dataclass(frozen=True)
 class Profile:
     """The rows in the order of the kernel; those of depth 0 add up to the whole, those of depth 1 to the row

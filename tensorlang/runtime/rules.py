@@ -107,7 +107,11 @@ def _no_array(slot: Slot, a: Any) -> Said:
     try_ = None
     if slot.output:
         try_ = "pass an array to write to, or leave all outputs out to have them allocated"
-    elif isinstance(a, (list, tuple)) or (hasattr(a, "__array__") and not isinstance(a, np.generic)):
+    elif isinstance(a, (list, tuple)) or (
+        hasattr(a, "__array__")
+        and not isinstance(a, np.generic)
+        and type(a).__module__.partition(".")[0] != __package__.partition(".")[0]  # a declaration has none
+    ):
         try_ = f"np.asarray({slot.param.name}, {_numpy_name(slot)})"
     kinds = f"an array of {slot.param.dtype}, numpy's or one with __dlpack__"
     return "is not an array", f"it must be {kinds}, not {_type_name(a)}", try_

@@ -19,7 +19,7 @@ SAMPLE = 1e-3
 MIN_RUNS, MAX_RUNS = 5, 1000
 
 
-@public(TensorLangError, "Timing", text="plain", page="timing")
+@public(TensorLangError, "Timing", text="plain", page="timing", made="f.benchmark(a, b)")
 @dataclass(frozen=True)
 class Timing:
     """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each; ``results`` are the

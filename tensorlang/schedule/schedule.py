@@ -267,6 +267,10 @@ class Schedule(ScheduleMethods):
         and holds the reason. It is false, and its ``pending`` true, when the call would be taken and a stage
         wait for its place, or for another intrinsic.
         """
+        if not args and not kwargs and getattr(BY_NAME.get(primitive), "of", "stage") == "stage":
+            raise ScheduleError(
+                f"s.can({primitive!r}): the stage is missing", try_=f"s.can({primitive!r}, T, …)"
+            )
         trial = self.copy()
         try:
             if BY_NAME.get(primitive) is None or BY_NAME[primitive].of == "stage":

@@ -236,6 +236,14 @@ def compute(
     before = declaring.set(True)
     try:
         result = fcompute(*axes)
+    except IndexError as e:
+        if "only integers, slices" not in str(e):
+            raise
+        raise DeclareError(
+            f"{where}: an array of numpy's is read at an index that is not known yet",
+            because="axes have values when the kernel runs, and arrays are given to it then",
+            try_="X = te.placeholder(x.shape, str(x.dtype), name='X'), and X[i, j] in its place",
+        ) from None
     finally:
         declaring.reset(before)
     many = isinstance(result, tuple | list)

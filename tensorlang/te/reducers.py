@@ -11,6 +11,7 @@ TVM, the outermost *finite* values.
 from __future__ import annotations
 
 import builtins
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -437,7 +438,16 @@ def comm_reducer(
                 try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))",
             )
 
-    def apply(expr: Any, axis: Any, where: Any = None, init: Any = None, *more: Any) -> Any:
+    try:
+        inspect.signature(fcombine).bind(None, None)
+    except TypeError as e:
+        raise DeclareError(
+            f"comm_reducer: {name} combines two values",
+            because=str(e),
+            try_="te.comm_reducer(lambda x, y: …)",
+        ) from None
+
+    def apply(expr: Any, axis: Any = None, where: Any = None, init: Any = None, *more: Any) -> Any:
         """Reduces ``expr``, an expression or a tuple of them, over the axes; or combines expressions."""
         if isinstance(axis, Expr | float):
             given = (expr, axis, where, init, *more)
@@ -447,6 +457,11 @@ def comm_reducer(
             for e in given[1:]:
                 total = make.as_expr(fcombine(*make.unify(total, make.as_expr(e))))
             return total
+        if axis is None:
+            raise DeclareError(
+                f"{name}({expr}): the axis is missing",
+                try_=f"{name}({expr}, axis=k) with k = te.reduce_axis(…)",
+            )
         many = isinstance(expr, tuple | list)
         sources = tuple(make.as_expr(e) for e in (expr if many else (expr,)))
         if not sources:

@@ -103,9 +103,9 @@ def evaluate(
     or a division by zero.
     """
     wanted = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    arrays: dict[Tensor, Array] = {}
-    for t, v in values.items():
-        arrays[t] = np.asarray(v)
+    arrays: dict[Tensor, Array] = {t: np.asarray(v) for t, v in values.items()}
+    if any(not isinstance(t, Tensor) for t in arrays):
+        raise CallError("evaluate: values has a key that is no tensor", try_="{A: a}, not {'A': a}")
     known = solve_dims({t: a.shape for t, a in arrays.items()}, dims)
     for t, a in arrays.items():
         if a.dtype != t.dtype.to_numpy():

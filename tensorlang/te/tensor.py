@@ -252,6 +252,20 @@ class Tensor(Operators):
             try_="`A is None`, or len(A.shape)",
         )
 
+    def __len__(self) -> int:
+        """The size of the first dimension, as of an array. Raises DeclareError where it is open."""
+        first = const_int(self.shape[0]) if self.shape else None
+        if first is None:
+            raise DeclareError(f"len({self.name}): {self!r} has no known first size", try_="A.shape, A.ndim")
+        return first
+
+    def __array__(self, *args: Any, **named: Any) -> NoReturn:
+        raise DeclareError(
+            f"np.asarray({self.name}): a tensor has no elements until a kernel has run",
+            because="it is a declaration",
+            try_=f"tl.compile([…, {self.name}]), whose result is an array",
+        )
+
     def __iter__(self) -> NoReturn:
         raise DeclareError(
             f"a loop over the tensor {self.name}",

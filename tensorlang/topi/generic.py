@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..entries import close
+from ..errors import ScheduleError
 from ..recipes.default_schedule import default_schedule as _default
 from ..schedule import Schedule
 from ..te import Tensor
@@ -52,3 +54,5 @@ schedule_broadcast = schedule_group_conv2d_nchw = schedule_injective = schedule_
     default_schedule
 )
 schedule_reduce = schedule_softmax = default_schedule
+
+close(__name__, "topi.generic", ScheduleError)

@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "boundary": {"errors", "options", "signposts"},  # guards what it knows nothing of
     "signposts": set(),
     "display": TE | {"loopir", "passes", "runtime", "schedule", "target"},  # what objects show
-    "entries": {"boundary", "errors", "signposts"},  # what it is to be public
+    "entries": {"boundary", "errors", "lazy", "signposts"},  # what it is to be public
     "lazy": set(),
     "options": {"errors"},
     "core": {"errors"},
@@ -64,7 +64,7 @@ ROOMS: dict[str, set[str]] = {
     "peers": {"errors", "frontends", "options", "runtime"},  # nothing of kernels
     "commands": {"errors", "frontends", "peers", "runtime"},
     "__main__": {"__init__", "errors", "passes", "calibrate", "commands", "migrate"},
-    "interpreter": {"build", "display", "errors", "loopir", "schedule"},
+    "interpreter": GROUND | {"build", "display", "errors", "loopir", "schedule"},
     "view": TE
     | {
         "analysis",
@@ -161,20 +161,14 @@ LAZY = {
     ): "recipes bring all operators; only who has no schedule needs them",
     ("tensorlang/build.py", "tensorlang.view"): "pages are drawn for who asks for one",
     ("tensorlang/torch.py", "tensorlang.frontends"): "torch takes seconds to import, and may be missing",
-    (
-        "tensorlang/analysis/cost_tables.py",
-        "platformdirs",
-    ): "takes 10 ms, and only the first schedule needs it",
+    ("tensorlang/options.py", "platformdirs"): "takes 10 ms, and only the first schedule needs it",
     (
         "tensorlang/graph/cache.py",
         "importlib",
     ): "brings the package email, and only who compiles a graph needs it",
-    ("tensorlang/graph/cache.py", "platformdirs"): "as above",
     ("tensorlang/graph/makers.py", "importlib"): "as above",
     ("autosched/tiers/keys.py", "importlib"): "as above, and only who keeps code in files needs it",
     ("autosched/autotune.py", "filelock"): "brings logging, and only who tunes a function needs it",
-    ("autosched/autotune.py", "platformdirs"): "as above",
-    ("autosched/dynamic/kernel_times.py", "platformdirs"): "as above",
     ("autosched/reporting/progress.py", "rich"): "takes 20 ms, and only who watches a tune needs it",
     ("autosched/tiers/stats.py", "rich"): "as above, or prints the numbers of a kernel",
     ("tensorlang/core/dtype.py", "ml_dtypes"): "takes 20 ms, and only kernels of bfloat16 need it",
