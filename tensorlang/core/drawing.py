@@ -34,6 +34,9 @@ color:var(--ink);background:var(--bg)}
 """.replace("\n", "")
 
 
+FULL = 0.45  # opacity of the hottest box: text on it is read in light and dark
+
+
 @dataclass(frozen=True)
 class Box:
     """``title`` and ``lines`` of text; ``about`` is shown when one points at it. Boxes of a ``group`` have
@@ -225,7 +228,7 @@ class _Layout:
         rect = f'x="{left:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" rx="{round_:.0f}"'
         parts = [f'<g><title>{html.escape(b.about)}</title><rect class="{kind}" {rect}/>']
         if b.heat > 0:
-            parts.append(f'<rect class="heat" {rect} style="opacity:{min(1.0, b.heat) * 0.7:.2f}"/>')
+            parts.append(f'<rect class="heat" {rect} style="opacity:{min(1.0, b.heat) * FULL:.2f}"/>')
         if b.group is not None:
             colour = f"hsl({b.group * 137 % 360} 55% 50%)"  # neighbouring numbers have unlike colours
             parts.append(
@@ -234,7 +237,8 @@ class _Layout:
         for k, text in enumerate((b.title, *b.lines)):
             place = f'x="{x:.1f}" y="{y + LINE * (k + 1):.1f}" text-anchor="middle"'
             shown = html.escape(cut(text, MOST_CHARACTERS))
-            parts.append(f'<text class="{"soft" if k else "title"}" {place}>{shown}</text>')
+            kind = "title" if not k else "soft" if b.heat <= 0 else "plain"
+            parts.append(f'<text class="{kind}" {place}>{shown}</text>')
         return "".join([*parts, "</g>"])
 
 

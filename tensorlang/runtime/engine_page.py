@@ -44,9 +44,9 @@ def page(engine: Engine, profile: EngineProfile | None, dims: Mapping[str, int],
     parts += ["<h2>Kernels, and what flows between them</h2>", kernels(engine, profile, reasons, False)]
     for run in (s for s in engine.steps if isinstance(s, Run)):
         parts += [f"<h2>The arena over time{_for(sizes)}</h2>", _arena(run, dims)]
-    parts += ["<h2>All kernels in order</h2>", f"<pre>{html.escape(table_of(engine))}</pre>"]
+    parts += ["<h2>All kernels in order</h2>", f'<pre tabindex="0">{html.escape(table_of(engine))}</pre>']
     if reasons:
-        parts += ["<h2>Why each is what it is</h2>", f"<pre>{html.escape(reasons)}</pre>"]
+        parts += ["<h2>Why each is what it is</h2>", f'<pre tabindex="0">{html.escape(reasons)}</pre>']
     head = f'<head><meta charset="utf-8"><title>{title}</title><style>{STYLE}{_PAGE}</style></head>'
     return f'<!DOCTYPE html><html lang="en">{head}<body class="tl">{"".join(parts)}</body></html>\n'
 
@@ -60,7 +60,7 @@ def _times(profile: EngineProfile) -> str:
     lines = "".join(_time(r, profile.seconds or 1.0) for r in rows)
     head = "".join(f"<th>{h}</th>" for h in ("operators", "makes", "time", "share", "", "bytes", "GB/s"))
     told = f"<p>One run {seconds_text(profile.seconds)}, medians of {profile.runs} runs.</p>"
-    return f'{told}<div class="wide"><table><tr>{head}</tr>{lines}</table></div>'
+    return f"{told}{_wide('where the time goes', f'<table><tr>{head}</tr>{lines}</table>')}"
 
 
 def _time(r: Row, whole: float) -> str:
@@ -98,7 +98,12 @@ def kernels(engine: Engine, profile: EngineProfile | None, reasons: str, style: 
             flow.add(box, told(k.inputs), k.outputs)
     for name, v in zip(p.output_names, p.outputs, strict=False):
         flow.add(Box(name, (_form(p, v),), f"output {p.forms([v])}", end=True), told([v]))
-    return f'<div class="wide">{flow.svg(style)}</div>'
+    return _wide("kernels, and what flows between them", flow.svg(style))
+
+
+def _wide(label: str, inside: str) -> str:
+    """What may be wider than the window; keys move it."""
+    return f'<div class="wide" tabindex="0" role="region" aria-label="{label}">{inside}</div>'
 
 
 def _form(p: Program, v: int) -> str:
