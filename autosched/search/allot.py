@@ -4,7 +4,9 @@ The very first candidate is the values the author of the first variant wrote, wh
 that is found may be slower. Where no model knows anything, the first candidate of every variant follows in
 turn, then random ones. Else the variants that the model believes in propose, and the best-scored of all
 proposals are taken, whatever variant they are of, but of those that are much the same only one; a share goes
-to all variants in turn, so that none is given up for what the model believes.
+to all variants in turn, so that none is given up for what the model believes. What it has learnt of loops
+says little of another algorithm: of each the first variant is measured before all else, as its author wrote
+it.
 """
 
 from __future__ import annotations
@@ -48,8 +50,9 @@ def allot(
         len(s.rows) for s in seen
     ):  # whatever a model believes, what its author wrote is where a search begins
         chosen = [(0, row) for row in variants[0].present()]
-        for i, row in chosen:
-            pooled[i].add(row[None, :], [0.0])
+    chosen += _of_new_algorithms(variants, seen)[: n - len(chosen)]
+    for i, row in chosen:
+        pooled[i].add(row[None, :], [0.0])
     found: list[tuple[float, int, Rows, Any]] = []
     for i in _promising(variants, seen, rng, scores):
         v = variants[i]
@@ -75,6 +78,21 @@ def allot(
                 left[i] -= 1
     begin = sum(len(s.rows) for s in seen)
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng, begin, scores)
+
+
+def _of_new_algorithms(variants: Sequence[Variant], seen: Sequence[Seen]) -> Proposals:
+    """The values that were written for the first variant of each algorithm of which nothing was measured."""
+    known = {
+        variants[0].algorithm,
+        *(v.algorithm for v, s in zip(variants, seen, strict=True) if len(s.rows)),
+    }
+    chosen: Proposals = []
+    for i, v in enumerate(variants):
+        if v.algorithm not in known:
+            known.add(v.algorithm)
+            rows = v.present()
+            chosen += [(i, row) for row in rows[v.valid(rows)]]
+    return chosen
 
 
 class _Others:

@@ -59,6 +59,11 @@ class Variant:
     def _features(self) -> Any:
         return compile_columns(self.feature_set.exprs, self.analysis.knobs)
 
+    @cached_property
+    def algorithm(self) -> frozenset[tuple[str, object]]:
+        """How sums are computed otherwise than they are defined: ``winograd`` with the sides of its tiles."""
+        return frozenset((p.name, p.arguments()["tile"]) for p in self.trace.steps if p.name == "winograd")
+
     @property
     def size(self) -> float:
         """The number of rows, before limits."""

@@ -8,6 +8,7 @@ import pytest
 
 import tensorlang as tl
 from autosched import SearchTask
+from autosched.search import Evolutionary, Seen, allot
 from autosched.space import Variant, variants_of
 from autosched.space.rules import Where
 from autosched.space.sketch import derive
@@ -77,3 +78,25 @@ def test_a_transposition_is_made_in_tiles():
         assert loops == ["o.outer", "i.j.fused.outer", "o.inner", "i.j.fused.inner"]
         got = tl.build(s.schedule.concrete(), [x, y, out])(*inputs)
         assert np.allclose(got, np.exp(inputs[0].transpose(2, 0, 1)) + inputs[1], rtol=1e-6)
+
+
+def test_each_algorithm_is_measured_first_whatever_a_model_believes():
+    """A model that has learnt of loop nests scores a variant of another algorithm last."""
+    variants = variants_of(SearchTask.of(block()))
+    seen = [Seen(len(v.domains)) for v in variants]
+    scores = [lambda rows, v=v: np.full(len(rows), -float(bool(v.algorithm))) for v in variants]
+    chosen = allot(
+        variants, seen, Evolutionary(population=16, generations=1), 6, np.random.default_rng(0), scores
+    )
+    assert [sorted(variants[i].algorithm) for i, _ in chosen[:3]] == [
+        [],
+        [("winograd", 4)],
+        [("winograd", 2)],
+    ]
+    assert all(np.array_equal(row, variants[i].present()[0]) for i, row in chosen[:3])
+    for i, row in chosen:
+        seen[i].add(row[None, :], [1.0])
+    after = allot(
+        variants, seen, Evolutionary(population=16, generations=1), 6, np.random.default_rng(0), scores
+    )
+    assert not variants[after[0][0]].algorithm
