@@ -250,7 +250,7 @@ class _Arguments:
     def kinds(self) -> dict[str, Any]:
         """What each parameter is annotated with, as far as that can be known."""
         try:
-            return typing.get_type_hints(self.f, localns=_Names(self.f.__globals__))
+            return inspect.get_annotations(self.f, locals=_Names(self.f.__globals__), eval_str=True)
         except Exception:  # an annotation that is not an expression of types
             return {}
 

@@ -135,7 +135,7 @@ def interpret(
     [1.0, 2.0]
     """
     for word, f in (("on_write", on_write), ("on_read", on_read), ("until", until)):
-        if f is not None and not isinstance(f, int):
+        if f is not None and not (word == "until" and isinstance(f, int)):
             _check_watcher(word, f)
     engine, watch = _loaded("interpret"), _loaded("watch")
     if isinstance(until, bool) or (isinstance(until, int) and until < 1):

@@ -15,7 +15,7 @@ from ..schedule.sliding import Slide
 from ..schedule.state import INLINED, ScheduleState, StageState
 from ..te.axis import dims_of
 from ..te.loops import LoopsOp
-from ..te.tensor import PlaceholderOp, Tensor
+from ..te.tensor import Operation, PlaceholderOp, Tensor
 
 
 def argument_buffers(
@@ -47,7 +47,9 @@ def argument_buffers(
                 f"argument {shown} is neither a tensor nor a te.var",
                 because="a kernel is built for tensors and variables; numbers and arrays are passed when it "
                 "is called",
-                try_="the tensors of te.placeholder and te.compute, in the order of the call",
+                try_=f"{a.name}.output(0), the tensor that it makes"
+                if isinstance(a, Operation)
+                else "the tensors of te.placeholder and te.compute, in the order of the call",
             )
         if a in buffers:
             raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")

@@ -107,6 +107,7 @@ s.sample_categorical([])
 s[D] = 3
 tl.Trace.from_json({"a": 1})
 tl.build([A, B, D])
+tl.build(s, [A, B, s.outputs[0]])
 tl.compile(lambda x: x)
 tl.compile([A, 3.0])
 tl.compile("model.onnx")
