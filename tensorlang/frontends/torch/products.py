@@ -9,18 +9,20 @@ from ... import ops
 from ...te import Tensor
 from ..words import times
 from .table import aten
-from .types import rounded_once
+from .types import as_type, rounded_once
 
 aten("mm", "bmm", "matmul", "mv", "dot")(ops.matmul)
 
 
 @aten("linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Of 16-bit floats the bias is added before the sum is rounded."""
+    wide = "float32" if bias is not None and x.dtype.is_float and x.dtype.bits == 16 else None
     if x.ndim == 1:
-        y = ops.squeeze(ops.matmul(ops.expand_dims(x, (0,)), weight, False, True), (0,))
+        y = ops.squeeze(ops.matmul(ops.expand_dims(x, (0,)), weight, False, True, wide), (0,))
     else:
-        y = ops.matmul(x, weight, False, True) if weight.ndim == 2 else ops.matmul(x, weight)
-    return y if bias is None else ops.add(y, bias)
+        y = ops.matmul(x, weight, False, weight.ndim == 2, wide)
+    return y if bias is None else as_type(ops.add(y, as_type(bias, y.dtype)), x.dtype)
 
 
 @aten("addmm", "baddbmm", "addmv")

@@ -287,3 +287,13 @@ class TestParameters:
         self.check(f, model, x)
         model.weight.data.add_(1)
         self.check(f, model, x)
+
+
+def test_a_bias_of_16_bit_floats_is_added_before_the_sum_is_rounded():
+    """1 + 1/256 lies between two numbers of bfloat16, and rounds to 1; with 1/256 more it is the next one."""
+    layer = torch.nn.Linear(4, 8).eval().bfloat16()
+    with torch.no_grad():
+        layer.weight.fill_(1.0)
+        layer.bias.fill_(1 / 256)
+        x = torch.tensor([[1, 1 / 256, 0, 0]], dtype=torch.bfloat16)
+        assert compiled(layer)(x).tolist() == [[1 + 1 / 128] * 8]

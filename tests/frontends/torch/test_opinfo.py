@@ -37,7 +37,17 @@ SOME = [
     "where",
 ]
 MOST = 4000  # elements of a sample: the reference computes them one by one
-ROUGH = ("aten._log_softmax.default",)  # of 16-bit floats torch rounds the logarithm of the sum too
+# of 16-bit floats torch rounds more than the result (the logarithm of the sum, the product before its bias,
+# what each tap adds, weights of neighbours): these are compared with its result in float64, rounded once
+ROUGH = (
+    "aten._log_softmax.default",
+    "aten.log_softmax.int",
+    "aten.linear.default",
+    "aten.conv_transpose2d.input",
+    "aten.conv_transpose3d.input",
+    "aten.upsample_linear1d.default",
+    "aten.upsample_bicubic2d.default",
+)
 ORDER_IS_FREE = ("topk", "sort", "empty")  # of equal elements any comes first; of new memory nothing is said
 
 
@@ -128,7 +138,8 @@ def compare(f, args, kwargs, out):
     except DeclareError:  # runs in torch
         return None
     if str(f) in ROUGH and args[0].dtype is torch.bfloat16:
-        out = f(args[0].double(), *args[1:]).bfloat16()
+        wide = tree_map(lambda x: x.double() if isinstance(x, torch.Tensor) else x, (args, kwargs))
+        out = f(*wide[0], **wide[1]).bfloat16()
     first = 1 if any(w in str(f) for w in ORDER_IS_FREE) else None
     for a, b in list(zip(found, tree_leaves(out), strict=True))[:first]:
         if "empty" in str(f):
