@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -300,3 +302,36 @@ def test_remainders_of_vectors_call_the_library_in_rare_lanes_only() -> None:
         text = tl.compile([A, B, tl.ops.mod(A, B)], "llvm -mcpu=skylake-avx512").get_source("ll")
         calls = [f for f in text.split("define ")[1:] if f"@{name}(" in f.split("declare ")[0]]
         assert len(calls) == 1 and "_fmod_far" in calls[0].split("{")[0]
+
+
+HALVES = {
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "nearbyint": np.rint,
+    "round": lambda x: np.copysign(np.trunc(np.abs(x) + 0.5), x),
+}
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_every_float16_is_rounded_in_vectors(name: str) -> None:
+    """LLVM took the conversions around ``llvm.floor`` away, and then had no instruction for it."""
+    half = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    x = te.placeholder(half.shape, "float16", name="x")
+    y = te.compute(half.shape, lambda i: getattr(te, name)(x[i]), name="y")
+    got = tl.compile([x, y])(half)
+    with np.errstate(invalid="ignore"):
+        want = HALVES[name](half.astype(np.float32)).astype(np.float16)
+    same = (got.view(np.uint16) == want.view(np.uint16)) | (np.isnan(got) & np.isnan(want))
+    assert same.all(), half[~same]
+    asm = tl.compile([x, y], target="llvm -mcpu=haswell").get_source("asm")
+    assert "vroundss" not in asm and "vcvtps2ph" in asm
+    assert len(re.findall(r"vpunpck|vpinsrw|vpextrw", asm)) == 0
+
+
+@pytest.mark.parametrize("name", ["erf", "sinh", "cosh", "asin", "acos", "atan", "atan2"])
+def test_float64_calls_no_library(name: str) -> None:
+    a = [te.placeholder((64,), "float64", name=n) for n in ("ab" if name == "atan2" else "a")]
+    y = te.compute((64,), lambda i: getattr(te, name)(*[t[i] for t in a]), name="y")
+    asm = tl.compile([*a, y], target="llvm -mcpu=haswell").get_source("asm")
+    assert "ymm" in asm and not re.search(rf"call\w*\s+{name}\b", asm)

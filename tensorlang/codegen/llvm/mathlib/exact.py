@@ -44,6 +44,27 @@ def isfinite(em: Emitter, t: DType, x: Operands) -> str:
     return (kit.abs(Num(kit, "f", x[0])) < float("inf")).operand
 
 
+WHOLE = ("floor", "ceil", "trunc", "round", "nearbyint")
+
+
+def whole(em: Emitter, t: DType, name: str, x: str) -> str:
+    """The integer next to a float32 that was a float16, by adding and subtracting what leaves no fraction:
+    LLVM makes an instruction of float16 of ``llvm.floor`` between the two conversions, and where the
+    processor has none, one call for each lane."""
+    m = _kit(em, t)
+    value = Num(m, "f", x)
+    size = m.abs(value)
+    if name == "round":  # half away from zero
+        size = size + 0.5
+    start = value if name in ("floor", "ceil") else size
+    near = (start + m.format.magic) - m.format.magic
+    if name == "ceil":
+        near = near + m.select(near < start, 1.0, 0.0)
+    elif name != "nearbyint":
+        near = near - m.select(near > start, 1.0, 0.0)
+    return m.copysign(near, value).operand
+
+
 def popcount(em: Emitter, t: DType, x: Operands) -> str:
     vector = em.type(t)
     return em.call(vector, f"llvm.ctpop.{types.mangle(em.element(t), t.lanes)}", (vector, x[0]))

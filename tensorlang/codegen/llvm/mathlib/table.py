@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ....core.dtype import FLOAT32, DType
 from ....expr.intrinsics import TABLE
-from ....expr.nodes import Call, CCall
+from ....expr.nodes import Call, Cast, CCall, Expr
 from ....interface.c_header import LIBRARY
 from .. import convert, types
 from ..emitter import Emitter
@@ -54,11 +54,11 @@ ROWS: dict[str, Row] = {
     "sin": Row(own=circular.sin, double=True, libm="sin", ulp=2),
     "cos": Row(own=circular.cos, double=True, libm="cos", ulp=2),
     "tan": Row(own=circular.tan, libm="tan", ulp=2),
-    "asin": Row(own=inverse.asin, libm="asin", ulp=2),
-    "acos": Row(own=inverse.acos, libm="acos", ulp=2),
-    "atan": Row(own=inverse.atan, libm="atan", ulp=2),
-    "sinh": Row(own=exponential.sinh, libm="sinh", ulp=2),
-    "cosh": Row(own=exponential.cosh, libm="cosh", ulp=2),
+    "asin": Row(own=inverse.asin, double=True, libm="asin", ulp=2),
+    "acos": Row(own=inverse.acos, double=True, libm="acos", ulp=2),
+    "atan": Row(own=inverse.atan, double=True, libm="atan", ulp=2),
+    "sinh": Row(own=exponential.sinh, double=True, libm="sinh", ulp=2),
+    "cosh": Row(own=exponential.cosh, double=True, libm="cosh", ulp=2),
     "tanh": Row(own=exponential.tanh, double=True, libm="tanh", ulp=2),
     "asinh": Row(own=inverse.asinh, libm="asinh"),
     "acosh": Row(own=inverse.acosh, libm="acosh"),
@@ -73,7 +73,7 @@ ROWS: dict[str, Row] = {
     "abs": Row(exact=exact.absolute, ulp=0),
     "pow": Row(own=power.pow, double=True, libm="pow", ulp=4),
     "fmod": Row(own=exact.fmod, double=True, libm="fmod", ulp=0),
-    "atan2": Row(own=inverse.atan2, libm="atan2", ulp=2),
+    "atan2": Row(own=inverse.atan2, double=True, libm="atan2", ulp=2),
     "hypot": Row(own=inverse.hypot, libm="hypot"),
     "copysign": Row(llvm="copysign", ulp=0),
     "nextafter": Row(libm="nextafter", ulp=0),
@@ -105,11 +105,29 @@ def _call(em: Emitter, e: Call) -> str:
         return row.exact(em, t, operands)
     if t.bits == 16 and e.name != "nextafter":
         wide = FLOAT32.with_lanes(t.lanes)
-        out = _float(em, row, wide, tuple(convert.cast(em, x, t, wide) for x in operands))
+        given = tuple(convert.cast(em, x, t, wide) for x in operands)
+        made = e.name in exact.WHOLE and _of_half(em, t)
+        out = exact.whole(em, wide, e.name, given[0]) if made else _float(em, row, wide, given)
         return convert.cast(em, out, wide, t)
+    if e.name in exact.WHOLE and _was_half(em, e.args[0]):
+        return exact.whole(em, t, e.name, operands[0])
     if t.bits == 16:
         return exact.nextafter16(em, t, operands)
     return _float(em, row, t, operands)
+
+
+def _was_half(em: Emitter, x: Expr) -> bool:
+    """Whether a float32 was a float16, which the processor converts and has no arithmetic for."""
+    return type(x) is Cast and x.dtype.bits == 32 and x.dtype.is_float and _of_half(em, x.a.dtype)
+
+
+def _of_half(em: Emitter, t: DType) -> bool:
+    native = ("avx512fp16", "fullfp16", "zvfh")
+    return (
+        (t.code, t.bits) == ("float", 16)
+        and em.target.has_half
+        and not any(name in em.target.instruction_sets for name in native)
+    )
 
 
 @rules.on(CCall)
