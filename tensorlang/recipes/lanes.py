@@ -5,11 +5,12 @@ first divided among the threads. How wide elementwise loops are. Uses public pri
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from ..analysis import Cost, cost_of, has_calls, reads_of, reducer_kind, typical
+from ..analysis import Cost, cost_of, has_calls, reads_of, reducer_kind, step, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import IterVar
+from ..te import ComputeOp, IterVar
 from .common import in_registers, share_out, size, work
 from .nests import Axes, nest, sums
 
@@ -26,10 +27,12 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     last = op.reduce_axis[-1]
     if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last):
         return False
-    together = _one_stretch(stage)
+    together = one_stretch(op, op.reduce_axis)
     least = target.vector_lanes(op.body[0].dtype)
     lanes = least * VECTORS
     n = _elements_of(together)
+    if not together and size(last) is None:
+        lanes = least  # a window, which is short
     if len(together) < 2 or (n is not None and n < 2 * least):
         together, n = [last], size(last)
     if n is not None and 1 < n <= lanes and len(op.reduce_axis) > len(together) == 1:
@@ -65,15 +68,16 @@ def _elements_of(axes: list[IterVar]) -> int | None:
     return None if None in sizes else math.prod(n for n in sizes if n is not None)
 
 
-def _one_stretch(stage: Stage) -> list[IterVar]:
-    """The last axes that are reduced, as many as every read takes for one stretch of memory: whole dimensions
-    of known sizes, one after the other. Longer rows have fewer rests."""
-    op, found = stage.op, list[IterVar]()
-    for at in range(1, len(op.reduce_axis) + 1):
-        axis = op.reduce_axis[-at]
+def one_stretch(op: ComputeOp, axes: Sequence[IterVar]) -> list[IterVar]:
+    """The last of ``axes``, as many as every read that moves with them takes for one stretch of memory: whole
+    dimensions, one after the other. Longer rows have fewer rests."""
+    found = list[IterVar]()
+    reads = [r for r in reads_of(op).plain if any(step(i, a) != 0 for i in r[1] for a in axes)]
+    for at in range(1, len(axes) + 1):
+        axis = axes[-at]
         if not all(
             len(index) >= at and index[-at] is axis.var and tensor.shape[-at] is axis.extent
-            for tensor, index in reads_of(op).plain
+            for tensor, index in reads
         ):
             break
         found.insert(0, axis)

@@ -8,7 +8,7 @@ compute, the last one that reads it asks for the next row. Uses public primitive
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ..analysis import constant, cost_of, reads_of, reducer_kind, reduces_rows, row_of
@@ -16,7 +16,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .common import in_registers, size, stream_stores, work
-from .lanes import reduce_in_lanes, vector_width
+from .lanes import one_stretch, reduce_in_lanes, vector_width
 
 MOST_BETWEEN = 64  # stages between a result and the reduction that makes it a matter of rows
 
@@ -150,15 +150,14 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
         st.compute_at(out, row)
     requested: set[str] = {t.name for st in rows.members for t in st.op.outputs}  # or made here
     if inner:
-        vectors = _elements(
-            out, inner[-1], rows.every if len(inner) == 1 and rows.every else size(inner[-1]), target
-        )
+        several = rows.every is not None and len(inner) == 1
+        vectors = _elements(out, inner, rows.every if several else size(inner[-1]), target)
         if vectors is not None and rows.every is None:
             _prefetch_ahead(out, vectors, rows, target, requested)
     for st in rows.members:
         own = st.op.axis
         if not st.op.reduce_axis and len(own) > rows.depth:
-            vectors = _elements(st, own[-1], size(own[-1]), target)
+            vectors = _elements(st, own[rows.depth :], size(own[-1]), target)
             if vectors is not None and rows.every is None:
                 _prefetch_ahead(st, vectors, rows, target, requested)
         elif st.op.reduce_axis:
@@ -170,11 +169,14 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
     return set(done)
 
 
-def _elements(stage: Stage, loop: IterVar, n: int | None, target: Target) -> IterVar | None:
-    """Vectors along a loop of ``n`` iterations (None: not known): the loop over them, if any."""
+def _elements(stage: Stage, loops: Sequence[IterVar], n: int | None, target: Target) -> IterVar | None:
+    """Vectors along the last loop of a row, of ``n`` iterations (None: not known): the loop over them, if
+    any. Loops of open sizes that are one stretch of memory become one."""
     if n is not None and n < 2:
         return None
-    outer, inner = stage.split(loop, vector_width(stage, n, target))
+    together = one_stretch(stage.op, loops) if n is None else []
+    last = stage.fuse(*together) if len(together) > 1 else loops[-1]
+    outer, inner = stage.split(last, vector_width(stage, n, target))
     stage.vectorize(inner)
     return outer
 

@@ -27,7 +27,7 @@ from ..te.axis import IterVar, dims_of
 from ..te.extern import OpaqueOp
 from ..te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from .links import changed, reads
-from .relations import Relation, Split, depends_on_dims
+from .relations import Fuse, Relation, Split, depends_on_dims
 from .state import At, ScheduleState, StageState
 
 LARGE = 48  # nodes
@@ -414,8 +414,12 @@ class Bounds:
                 ):
                     continue  # the domain's own guard below says the same
                 need(make.lt(b.counts[rel.parent], b.loops[rel.parent]))
+        parts = {iv for rel in stage.relations if isinstance(rel, Fuse) for iv in rel.parents}
         for a in op.axis:
             begin, extent = _domain(a)
+            whole = own[a][0] is b.loops[a] and const_int(own[a][1]) == 0 and const_int(begin) == 0
+            if a in parts and whole and const_int(extent) is None:
+                continue  # quotient and remainder of a counter that stays below the product, as tested above
             need(make.lt(b.value[a.var], make.add(begin, extent)))
             need(make.ge(b.value[a.var], begin))
         return tuple(found)

@@ -51,3 +51,56 @@ def test_a_schedule_of_its_own(threads):
         given = np.zeros(shape, "int32")
         i, j, k = np.indices(shape)
         assert np.array_equal(f(given), i * 100 + j * 10 + k)
+
+
+def test_parts_of_a_counter_are_not_tested():
+    """Quotient and remainder of a counter below the product are below its factors."""
+    f = permuted((0, 2, 1, 3))
+    text = f.get_source("ir")
+    assert "if int32" not in text and "0 <=" not in text
+
+
+def test_norms_of_open_images_are_one_row_and_share_their_scalars():
+    """Elements over the ends of rows, a mean and a root once for each image, not for each vector."""
+    c, h, w = te.var("c"), te.var("h"), te.var("w")
+    x = te.placeholder((2, c, h, w), name="x")
+    y = ops.instance_norm(x)
+    llvm = tl.compile([x, y], target="llvm -mcpu=x86-64-v4 -num-cores=1").get_source("ll")
+    assert len(re.findall(r"fdiv float|call float @llvm.sqrt", llvm)) <= 5
+    f = tl.compile([x, y])
+    rng = np.random.default_rng(0)
+    for shape in ((2, 3, 5, 7), (2, 1, 40, 9), (2, 4, 1, 1), (2, 0, 3, 3)):
+        a = rng.standard_normal(shape).astype("f")
+        mean, var = a.mean((2, 3), keepdims=True), a.var((2, 3), keepdims=True)
+        np.testing.assert_allclose(f(a), (a - mean) / np.sqrt(var + 1e-5), atol=2e-5)
+
+
+def _lasts(x: np.ndarray) -> np.ndarray:
+    last, out = np.float32(1), []
+    for v in x:
+        out.append(last + v if v > 0 else last)
+        last = v if v > 0 else last
+    return np.array(out, "float32")
+
+
+@te.loop_program("test.lasts", lambda x: [_lasts(x)])
+def lasts(b, given, made):
+    """Each positive number and the one before it, read before and after it is written in a branch."""
+    (x,), (out,) = given, made
+    last = b.cell("last", "float32", 1.0)
+    with b.loop("i", x.shape[0]) as i:
+        with b.when(x[i] > 0.0):
+            out[i] = last.value
+            last.set(x[i])
+            out[i] = out[i] + last.value
+        with b.otherwise():
+            out[i] = last.value
+
+
+def test_a_scalar_that_a_branch_writes_is_read_where_it_is():
+    """What is on the stack may be read ahead of a branch, but not ahead of what the branch writes."""
+    n = te.var("n")
+    x = te.placeholder((n,), name="x")
+    (y,) = te.loops(lasts, [x], [(n,)], ["float32"])
+    a = np.array([-1, 2, -3, -4, 5, 7, -1], "f")
+    assert np.array_equal(tl.compile([x, y])(a), _lasts(a))

@@ -16,7 +16,7 @@ from typing import Any
 
 from ...core.dtype import DType
 from ...expr import linear
-from ...expr.nodes import READS, And, Const, Expr, IfThenElse, Or, Var
+from ...expr.nodes import READS, And, Const, Expr, IfThenElse, Or, Var, const_int
 from ...expr.walk import variables
 from ...loopir.stmt import Buffer, Load, Stmt, loads
 from ...target import Target
@@ -26,7 +26,7 @@ from .text import Block, Function, Module
 
 class Scope:
     """``block`` is where new instructions of this scope go. ``conditional``: it may not run although the
-    scope around it runs. ``written``: the buffers that the loop of which this is the body writes."""
+    scope around it runs. ``written``: the buffers that the loop or the branch whose body this is writes."""
 
     __slots__ = ("block", "conditional", "logged", "written")
 
@@ -246,10 +246,18 @@ class Emitter:
         inner = max(inner, self.storage[e.buffer].depth)
         while depth > inner:
             scope = self.scopes[depth]
-            if scope.conditional or e.buffer in scope.written:
+            if e.buffer in scope.written or (scope.conditional and not self._always_there(e)):
                 break
             depth -= 1
         return depth
+
+    def _always_there(self, e: Load) -> bool:
+        """Whether one element may be read although what reads it does not run: it is on the stack."""
+        room = self.storage[e.buffer].on_stack
+        if room is None or e.mask is not None or e.dtype.lanes > 1:
+            return False
+        at = const_int(e.buffer.offset(e.indices))
+        return at is not None and 0 <= at < room
 
     def remember(
         self, table: dict[Any, str], key: Any, operand: str, depth: int, reads: frozenset[Buffer]

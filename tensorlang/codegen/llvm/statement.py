@@ -192,7 +192,7 @@ def _if(em: Emitter, s: If) -> Steps[None]:
     for word, side in sides:
         start = em.function.block(word)
         labels.append(start.label)
-        em.push(start, conditional=True)
+        em.push(start, conditional=True, written=written(side))
         yield emitted(em, side)
         em.block.end = f"  br label %{done.label}"
         em.pop(here)
