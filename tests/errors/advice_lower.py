@@ -121,7 +121,10 @@ FOLLOW = {
         a.says("the tensors of te.placeholder and te.compute, in the order of the call"),
         (lambda s, A, _, C: tl.lower(s, [A, C]))(*_chain()),
     ),
-    "argument_is_an_operation": _tensors,
+    "argument_is_an_operation": lambda a: (
+        a.says("C.output(0), the tensor that it makes"),
+        (lambda s, A, _, C: tl.lower(s, [A, C.op.output(0)]))(*_chain()),
+    ),
     "arguments_not_in_a_list": lambda a: a(a.text),
     "variable_missing": _lowered("pass `alpha` as an argument", lambda a: [a.A, a.C, a.alpha]),
     "size_that_no_argument_determines": _lowered("pass `n` as an argument", lambda a: [a.A, a.C, a.n]),
