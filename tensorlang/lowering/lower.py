@@ -376,10 +376,13 @@ class _Writer:
         later = {loop.var: make.add(loop.var, ahead)}
         index: list[Expr] = []
         loops: list[tuple[Var, Expr]] = []
-        line = max(1, CACHE_LINE // tensor.dtype.bytes)
-        for d, (end, whole) in enumerate(zip(ends, tensor.shape, strict=True)):
-            low, extent = self.bounds.box(end, whole)
-            step = line if d == tensor.ndim - 1 else 1
+        boxes = [self.bounds.box(end, whole) for end, whole in zip(ends, tensor.shape, strict=True)]
+        steps, line = [1] * tensor.ndim, CACHE_LINE // tensor.dtype.bytes
+        for d in reversed(range(tensor.ndim)):  # a line may hold several rows that are read whole
+            steps[d] = max(1, line)
+            row, size = const_int(boxes[d][1]), const_int(tensor.shape[d])
+            line = 0 if not row or row != size else line // row
+        for d, ((low, extent), step) in enumerate(zip(boxes, steps, strict=True)):
             v = Var(f"{tensor.op.name}.ahead{d}", low.dtype, "loop")
             loops.append((v, make.ceildiv(extent, step)))
             index.append(make.add(substitute(low, later), make.mul(v, step)))

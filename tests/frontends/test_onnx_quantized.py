@@ -51,3 +51,37 @@ def test_an_encoder_with_int8_weights_holds_int8():
         h = table[ids] * arrays["table_scale"][ids][:, None]
         y = np.maximum(h.astype("float64") @ w, 0) @ (last.T * arrays["last_scale"]) + arrays["bias"]
         np.testing.assert_allclose(engine(ids), y, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("zero", [None, 0, 3, "columns"])
+def test_products_of_what_a_call_quantises(zero):
+    """DynamicQuantizeLinear, MatMulInteger, and the scales behind: exact in whole numbers, whatever the zero
+    points are; the weight is packed once."""
+    q = RNG.integers(-127, 128, (64, 96)).astype("int8")
+    zeros = RNG.integers(-5, 6, 96).astype("int8") if zero == "columns" else None
+    zeros = zeros if zero == "columns" or zero is None else np.int8(zero)
+    arrays = {"q": q, "scale": np.float32(2.0**-6)} | ({} if zero is None else {"zeros": zeros})
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["xq", "xs", "xz"]),
+        helper.make_node("MatMulInteger", ["xq", "q", "xz", *(["zeros"] if zero is not None else [])], ["s"]),
+        helper.make_node("Cast", ["s"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["xs", "scale"], ["both"]),
+        helper.make_node("Mul", ["f", "both"], ["y"]),
+    ]
+    outputs = [
+        ("y", TensorProto.FLOAT, None),
+        ("s", TensorProto.INT32, None),
+        ("xq", TensorProto.UINT8, None),
+    ]
+    m = model(nodes, [("x", TensorProto.FLOAT, ["n", 64])], [*outputs, ("xz", TensorProto.UINT8, None)])
+    m.graph.initializer.extend(numpy_helper.from_array(np.asarray(a), n) for n, a in arrays.items())
+    engine = tl.load_onnx(m).compile()
+    assert max(engine.constants, key=lambda a: a.size).dtype == np.int16
+    for n in (1, 5, 40):
+        x = RNG.standard_normal((n, 64)).astype("float32")
+        y, s, xq, xz = engine(x)
+        wanted = (xq.astype(int) - int(xz)) @ (q.astype(int) - (0 if zeros is None else zeros))
+        assert np.array_equal(s, wanted)
+        np.testing.assert_allclose(
+            y, wanted * ((max(x.max(), 0) - min(x.min(), 0)) / 255 * 2.0**-6), rtol=1e-5
+        )

@@ -153,6 +153,16 @@ def test_a_prefetch_follows_the_layout():
     check(s, [A, C], [laid(a, *BLOCKS["nchwc"])], want)
 
 
+def test_a_line_of_several_rows_is_asked_for_once():
+    """Rows of two elements: one request for 16 floats, not one for each row."""
+    A = te.placeholder((64, 32, 2), name="A")
+    k, r = te.reduce_axis((0, 32), name="k"), te.reduce_axis((0, 2), name="r")
+    C = te.compute((64,), lambda i: te.sum(A[i, k, r], axis=[k, r]), name="C")
+    s = te.create_schedule(C.op)
+    s[C].prefetch(A, C.op.axis[0], 4)
+    assert "in range(0, 4):\n            prefetch" in str(tl.lower(s, [A, C]))
+
+
 def test_an_array_of_the_declared_shape_is_refused():
     A, C, a, _ = image()
     s = te.create_schedule(C.op)

@@ -102,11 +102,20 @@ def dynamic_quantize_linear(x: Tensor) -> Any:
     return ops.dynamic_quantize_linear(x)
 
 
-@te_op("MatMulInteger")
-def matmul_integer(
-    a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
-) -> Tensor:
-    return ops.matmul_integer(a, b, a_zero, b_zero)
+@graph_op("MatMulInteger")
+def matmul_integer(c: Importer, call: Call) -> Any:
+    """A weight is taken from its zero point ahead, so that what a call reads are the packed differences."""
+    a, b, *rest = (c.tensor(n) if n else None for n in call.inputs)
+    zeros = [None if z is None or (z.data is not None and not z.data.any()) else z for z in rest]
+    a_zero, b_zero, *_ = (*zeros, None, None)
+    if b_zero is not None and b is not None and b.data is not None and b_zero.data is not None:
+        b, b_zero = c.g.call(_from_zero, b, b_zero, op="Sub"), None
+    how: dict[str, Any] = {"op": call.op, "name": call.name, "outputs": call.outputs}
+    return c.g.call(ops.matmul_integer, a, b, a_zero, b_zero, **how)
+
+
+def _from_zero(x: Tensor, zero: Tensor) -> Tensor:
+    return ops.subtract(ops.cast(x, "int16"), ops.cast(zero, "int16"))
 
 
 @te_op("QLinearMatMul")
