@@ -21,6 +21,7 @@ from tensorlang.roofline import peaks
 from .autotune import cache_directory
 from .measure import Job, Measurer
 from .records import RecordLog
+from .statuses import OK
 from .task import SearchTask
 
 NEEDED = ("numpy", "llvmlite", "rich", "filelock", "platformdirs")
@@ -155,7 +156,7 @@ def _measurement() -> Finding:
     trace = task.schedule().trace.to_json()
     with Measurer() as m:
         got = list(m.run(Job(i, task.graph, task.exact_key, str(task.target), trace) for i in range(5)))
-    failed = next((o for o in got if o.status != "ok"), None)
+    failed = next((o for o in got if o.status != OK), None)
     if failed is not None:
         return Finding(False, f"a measurement: {failed.status}", failed.error)
     medians = [statistics.median(o.times) for o in got]

@@ -17,7 +17,8 @@ import tensorlang as tl
 from tensorlang import te
 
 from ..records.replay import replay
-from .protocol import BUILD_ERROR, BUILT, OUT_OF_MEMORY, REFUSED, Job, Outcome
+from ..statuses import BUILD_ERROR, OUT_OF_MEMORY, REFUSED
+from .protocol import BUILT, Job, Outcome
 
 KEPT = 64  # kernels in the directory
 _computations: dict[str, list[te.Tensor]] = {}

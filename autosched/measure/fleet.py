@@ -19,8 +19,9 @@ from typing import Any
 
 import tensorlang as tl
 
+from ..statuses import CRASH
 from .measurer import Measurer
-from .protocol import CRASH, Job, Outcome, Stages
+from .protocol import Job, Outcome, Stages
 
 CHUNK = 4  # jobs that go out together
 AHEAD = 2  # chunks on their way for each worker: one is measured while the other travels

@@ -15,9 +15,10 @@ from types import TracebackType
 
 import tensorlang as tl
 
+from ..statuses import CRASH
 from .directory import Directory
 from .nursery import PREPARING, Lines
-from .protocol import CRASH, FORGET, GO, HELD, HOLD, Job, Outcome, Stages
+from .protocol import FORGET, GO, HELD, HOLD, Job, Outcome, Stages
 
 # jobs on their way at once: one that runs, what is built, what is being built, and what is built next
 AHEAD = 8

@@ -30,22 +30,10 @@ from collections import deque
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..statuses import TIMEOUT
 from .directory import Directory
 from .fingerprint import fingerprint
-from .protocol import (
-    BUILT,
-    FORGET,
-    GO,
-    HELD,
-    HOLD,
-    PREPARE,
-    TIMEOUT,
-    TIMING,
-    TIMING_SERIAL,
-    Job,
-    Outcome,
-    Stages,
-)
+from .protocol import BUILT, FORGET, GO, HELD, HOLD, PREPARE, TIMING, TIMING_SERIAL, Job, Outcome, Stages
 from .worker import Entry, Worker, write_line
 
 AHEAD = 8  # kernels built and not yet run

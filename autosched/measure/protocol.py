@@ -7,8 +7,6 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-OK, REFUSED, BUILD_ERROR, WRONG_ANSWER = "ok", "refused", "build_error", "wrong_answer"
-CRASH, TIMEOUT, OUT_OF_MEMORY, KILLED = "crash", "timeout", "out_of_memory", "killed"
 BUILT = "built"  # what a builder answers; never the end of a job
 
 

@@ -32,8 +32,9 @@ from tensorlang import te
 from tensorlang.analysis import Sizes, positions
 
 from ..records.record import median_interval
+from ..statuses import OK, OUT_OF_MEMORY, WRONG_ANSWER
 from .builder import computation, kernel_file, outputs_of
-from .protocol import OK, OUT_OF_MEMORY, PREPARE, TIMING, TIMING_SERIAL, WRONG_ANSWER, Job, Outcome
+from .protocol import PREPARE, TIMING, TIMING_SERIAL, Job, Outcome
 from .turns import in_turns
 from .worker import in_child
 

@@ -15,7 +15,8 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from .protocol import CRASH, KILLED, OUT_OF_MEMORY, Job, Outcome
+from ..statuses import CRASH, KILLED, OUT_OF_MEMORY
+from .protocol import Job, Outcome
 
 Entry = Callable[[Job, str, Callable[[str], None]], Outcome]
 _NO_MEMORY = ("out of memory", "bad_alloc", "Cannot allocate memory", "MemoryError")

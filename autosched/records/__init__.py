@@ -6,8 +6,9 @@ Knows traces (to hand them back) and nothing of search or measurement. Loading n
 
 from __future__ import annotations
 
+from ..statuses import OK
 from .database import BadLine, RecordLog, apply_best, best_of, load, merge
-from .record import OK, Record
+from .record import Record
 from .replay import replay
 
 __all__ = ["OK", "BadLine", "Record", "RecordLog", "apply_best", "best_of", "load", "merge", "replay"]

@@ -12,7 +12,8 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from .record import LOOKING, WORTH, WRONG_ANSWER, Record, median_interval
+from ..statuses import WRONG_ANSWER
+from .record import LOOKING, WORTH, Record, median_interval
 
 
 def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:

@@ -13,12 +13,12 @@ import tensorlang as tl
 from tensorlang.boundary import answer, guard, shown
 from tensorlang.entries import show
 
+from ..statuses import OK, STATUSES
+
 VERSION = 1
 # of the time of the schedule a search began with: less gain is within what placement in memory does
 WORTH = 0.97
 LOOKING = " look"  # at the end of the name of a turn that only chose who was measured further
-OK, WRONG_ANSWER = "ok", "wrong_answer"
-STATUSES = (OK, "refused", "build_error", WRONG_ANSWER, "crash", "timeout", "out_of_memory", "killed")
 
 
 @dataclass(frozen=True, slots=True, repr=False)

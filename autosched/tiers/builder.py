@@ -23,7 +23,8 @@ import tensorlang as tl
 from tensorlang import te
 
 from ..measure import Job, Outcome
-from ..measure.protocol import BUILD_ERROR, BUILT, OK, OUT_OF_MEMORY
+from ..measure.protocol import BUILT
+from ..statuses import BUILD_ERROR, OK, OUT_OF_MEMORY
 from ..task import SearchTask
 from ..tune import tune
 from .files import write

@@ -28,7 +28,7 @@ from tensorlang import te
 
 from ..measure import Job, Measurer
 from ..measure.measurer import Stages
-from ..measure.protocol import OK
+from ..statuses import OK
 from ..whole_files import write_whole
 from .builder import Request
 from .files import Shelf

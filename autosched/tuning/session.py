@@ -24,12 +24,12 @@ from tensorlang.analysis import cost_of
 
 from ..cost_model import CostModel, Explains, Informed
 from ..measure import Job, Outcome, fingerprint
-from ..measure.protocol import OK, WRONG_ANSWER
 from ..records import Record, RecordLog
 from ..records.database import ranked
 from ..records.record import LOOKING, WORTH, canonical_trace
 from ..search import Seen, Strategy, allot
 from ..space import Variant, Variants, variants_of
+from ..statuses import OK, WRONG_ANSWER
 from ..task import SearchTask
 from .adopted import Adopted
 from .near import from_near

@@ -20,8 +20,9 @@ from autosched import Record, RecordLog, SearchTask, tune
 from autosched.measure import protocol
 from autosched.records import best_of, load, merge, replay
 from autosched.records.ranking import ranked
-from autosched.records.record import STATUSES, median_interval
+from autosched.records.record import median_interval
 from autosched.records.replay import checked
+from autosched.statuses import STATUSES
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
 

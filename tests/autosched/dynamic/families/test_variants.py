@@ -16,7 +16,7 @@ from autosched.dynamic.families import Settings
 from autosched.dynamic.families.variants import representatives, schedules
 from autosched.dynamic.kernel_times import Tables
 from autosched.records import RecordLog
-from autosched.records.record import OK
+from autosched.statuses import OK
 from tensorlang import ops, te
 from tests.autosched.dynamic.computations import dense, least_of, made, whole
 
