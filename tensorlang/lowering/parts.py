@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from ..core.dtype import BOOL
 from ..core.steps import Steps, run
 from ..expr import make
+from ..expr.deep import height as levels
 from ..expr.linear import reads_data, wraps
 from ..expr.nodes import Add, Const, Expr, FloorDiv, FloorMod, IfThenElse, Mul, Sub, TruncDiv, TruncMod, Var
 from ..expr.walk import postorder, preorder, rewrite
@@ -35,6 +36,8 @@ def in_parts(values: Sequence[Expr], names: dict[Expr, Var] | None = None) -> tu
     """The values in terms of their parts, and these, in order. ``names`` are parts that have names here
     already; those that any value may use are added."""
     known = {} if names is None else names
+    if not known and all(levels(e) <= DEEPEST and _written(e) <= LARGEST for e in values):
+        return tuple(values), []
     never: dict[Expr, None] = {}
     while True:
         cut = _cut(values, known, never)
@@ -45,6 +48,13 @@ def in_parts(values: Sequence[Expr], names: dict[Expr, Var] | None = None) -> tu
             known.update((e, v) for e, v in writer.names.items() if e not in writer.ways)
             return tuple([writer.named(e) for e in values]), writer.parts
         never.update(writer.circular)  # they stay where they are
+
+
+def _written(e: Expr) -> int:
+    """The operations of an expression that is not deep, what is shared each time. Kept on the nodes."""
+    if type(e) is Var or type(e) is Const:
+        return 1
+    return e.memo("written", lambda: 1 + sum(map(_written, e.children())))  # type: ignore[no-any-return]
 
 
 def around(body: Stmt, parts: Parts) -> Stmt:
