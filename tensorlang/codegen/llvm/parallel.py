@@ -62,7 +62,8 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
 
     for node in preorder(s):
         for e in node.exprs():
-            use(e)
+            if e not in seen:
+                use(e)
         if type(node) is Extern:
             for b in node.buffers():
                 use_buffer(b)

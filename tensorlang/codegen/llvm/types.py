@@ -31,11 +31,9 @@ _FLOATS = {16: "half", 32: "float", 64: "double"}
 
 def register_element(t: DType, target: Target) -> str:
     """The LLVM type of one lane in a register."""
-    if t.is_bool:
-        return "i1"
     if t.is_float:
-        return "float" if is_soft(t, target) else _FLOATS[t.bits]
-    return f"i{t.bits}"
+        return "float" if t.bits == 16 and is_soft(t, target) else _FLOATS[t.bits]
+    return "i1" if t.is_bool else f"i{t.bits}"
 
 
 def register_type(t: DType, target: Target) -> str:
@@ -45,11 +43,9 @@ def register_type(t: DType, target: Target) -> str:
 
 def memory_element(t: DType, target: Target) -> str:
     """The LLVM type of one element in memory."""
-    if t.is_bool:
-        return "i8"
-    if t.is_float and is_soft(t, target):
-        return "i16"
-    return register_element(t, target)
+    if t.is_float:
+        return "i16" if t.bits == 16 and is_soft(t, target) else _FLOATS[t.bits]
+    return "i8" if t.is_bool else f"i{t.bits}"
 
 
 def float_literal(value: float, element: str) -> str:
