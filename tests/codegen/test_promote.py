@@ -66,6 +66,16 @@ def test_accumulators_in_memory_become_registers_in_the_reduction_loop(mr: int, 
     assert not [x for x in body if re.search(r"\(%r[sb]p", x)]
 
 
+def test_the_address_of_an_accumulator_is_computed_once_in_a_scope() -> None:
+    text = compiled(naive(6, 16, 8), AVX2).ll
+    body = text[text.index(".body") :]
+    bodies = body.split("\nloop")
+    for block in bodies:
+        places = re.findall(r"= (getelementptr float, ptr %v\d+, i64 \d+)$", block, re.M)
+        assert len(places) == len(set(places))
+    assert any("getelementptr" in block for block in bodies)
+
+
 def test_accumulators_stay_in_memory_where_that_could_be_seen() -> None:
     n = var("n", kind="dim")
     x, y = buffer("X", "float32", 16), buffer("Y", "float32", 16)
