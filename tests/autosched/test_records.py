@@ -17,12 +17,10 @@ import pytest
 
 import tensorlang as tl
 from autosched import Record, RecordLog, SearchTask, tune
-from autosched.measure import protocol
 from autosched.records import best_of, load, merge, replay
 from autosched.records.ranking import ranked
 from autosched.records.record import median_interval
 from autosched.records.replay import checked
-from autosched.statuses import STATUSES
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
 
@@ -537,8 +535,3 @@ def test_records_that_are_none(values: tuple[Any, ...], text: str) -> None:
 def test_an_outcome_that_this_release_does_not_know_is_a_bad_line() -> None:
     with pytest.raises(ValueError, match="the status 'melted' is none"):
         Record.from_json(_record().to_json().replace('"status":"ok"', '"status":"melted"'))
-
-
-def test_outcomes_are_those_of_measuring() -> None:
-    said = {v for k, v in vars(protocol).items() if k.isupper() and isinstance(v, str)}
-    assert set(STATUSES) <= said
