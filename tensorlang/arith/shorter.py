@@ -154,11 +154,14 @@ def _shortest_inequality(e: LT | LE, p: Poly, facts: Facts) -> Expr:
     """One with fewer nodes that says ``p >= 0``: with the sign it has or the other, with a factor less, or
     with the remainder of a quotient: ``x // 4 * 4 < x`` is ``0 < x % 4``."""
     forms = [_without_factor(p, facts), *map(poly, remainders(p, e.a.dtype))]
+    strict = isinstance(e, LT)
     best: Expr = e
     for form in forms:
-        strict = make.lt(*on_sides(add_poly(form, {(): 1}), e.a.dtype))
-        loose = make.le(*on_sides(form, e.a.dtype))
-        for out in (strict, loose) if isinstance(e, LT) else (loose, strict):
+        # the other sign only where it has no constant
+        signs = (strict, not strict) if form.get((), 0) == (0 if strict else -1) else (strict,)
+        for less in signs:
+            sides = on_sides(add_poly(form, {(): 1}) if less else form, e.a.dtype)
+            out = make.lt(*sides) if less else make.le(*sides)
             best = out if _size(out) < _size(best) else best
     return best
 
