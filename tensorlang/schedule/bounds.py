@@ -108,11 +108,12 @@ class Bounds:
     the loop variables of the stages found so far. What a state has in common with the one it came from is
     taken over."""
 
-    __slots__ = ("_done", "_extents", "_guards", "_known", "facts", "state")
+    __slots__ = ("_done", "_extents", "_guards", "_implied", "_known", "facts", "state")
 
     def __init__(self, state: ScheduleState, earlier: Bounds | None = None) -> None:
         self.state = state
         self._guards: dict[str, tuple[Expr, ...]] = {}
+        self._implied: dict[str, tuple[Expr, ...]] = {}
         self._known: dict[At, Facts] = {}
         self._done: dict[str, StageBounds] = {}
         # of states before, too: a loop that is cut leaves the extents of the others as they are
@@ -367,6 +368,10 @@ class Bounds:
             done = self._guards[stage.name] = self._needed(stage, self.known_at(stage.attach))
         return done
 
+    def holding(self, stage: StageState) -> tuple[Expr, ...]:
+        """The guards of a stage, and what follows from them though nobody could prove it."""
+        return (*self.guards(stage), *self._implied[stage.name])
+
     def known_at(self, place: At | str | None) -> Facts:
         """What holds inside a place: the ranges of all loops, and the guards of the stages around that stand
         outside it."""
@@ -383,7 +388,7 @@ class Bounds:
             outer = self.state.stage(place.stage)
             at = [iv.name for iv in outer.leaves].index(place.loop)
             inside = {iv.var for iv in outer.leaves[at + 1 :]}
-            for g in self.guards(outer):
+            for g in self.holding(outer):
                 if not any(v in inside for v in variables(g)):
                     facts = facts.assume(g)
             place = outer.attach
@@ -415,13 +420,17 @@ class Bounds:
                     continue  # the domain's own guard below says the same
                 need(make.lt(b.counts[rel.parent], b.loops[rel.parent]))
         parts = {iv for rel in stage.relations if isinstance(rel, Fuse) for iv in rel.parents}
+        implied: list[Expr] = []
         for a in op.axis:
             begin, extent = _domain(a)
             whole = own[a][0] is b.loops[a] and const_int(own[a][1]) == 0 and const_int(begin) == 0
             if a in parts and whole and const_int(extent) is None:
-                continue  # quotient and remainder of a counter that stays below the product, as tested above
+                # quotient and remainder of a counter that stays below the product, as tested above
+                implied.append(make.lt(b.value[a.var], extent))
+                continue
             need(make.lt(b.value[a.var], make.add(begin, extent)))
             need(make.ge(b.value[a.var], begin))
+        self._implied[stage.name] = tuple(implied)
         return tuple(found)
 
 

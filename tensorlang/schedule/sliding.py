@@ -314,7 +314,7 @@ def _whole_before(
                 row = bounds[st.name].value[a.var]
                 lower.append(make.sub(substitute(row, before), row))
     for outer in dict.fromkeys([host, *[st for st, _ in chain(state, stage)]]):
-        for g in bounds.guards(outer):
+        for g in bounds.holding(outer):
             if variables(g).isdisjoint(before):
                 continue
             known = facts.assume(g).assume(make.ge(var, 1))

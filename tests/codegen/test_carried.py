@@ -60,6 +60,17 @@ def test_parts_of_a_counter_are_not_tested():
     assert "if int32" not in text and "0 <=" not in text
 
 
+def test_what_is_computed_inside_a_counter_knows_its_parts():
+    """A convolution in register tiles of a fused loop over open images: neither the tile nor its sums ask
+    again whether there is such an image."""
+    n, w = te.var("n"), te.var("w")
+    x, weight = te.placeholder((n, 64, w), name="x"), te.placeholder((64, 64, 3), name="weight")
+    y = ops.conv1d(x, weight, stride=2, padding=1)
+    f = tl.compile([x, weight, y], "llvm -num-cores=2", constants={weight: np.ones((64, 64, 3), "f")})
+    text = f.get_source("ir")
+    assert ".fused" in text and not re.search(r"if [^\n]*< n\b", text)
+
+
 def test_norms_of_open_images_are_one_row_and_share_their_scalars():
     """Elements over the ends of rows, a mean and a root once for each image, not for each vector."""
     c, h, w = te.var("c"), te.var("h"), te.var("w")
