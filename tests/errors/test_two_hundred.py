@@ -122,7 +122,9 @@ def advised(error: tl.TensorLangError, names: dict) -> ast.Expression | None:
     return None
 
 
-def test_advice_that_is_code_works(names, tmp_path, monkeypatch):
+def test_advice_that_is_code_works(tmp_path, monkeypatch):
+    """In a scene of its own, which advice changes."""
+    names = scene(tmp_path)
     monkeypatch.chdir(tmp_path)
     followed = set(EXAMPLES)
     for code in ALL:
