@@ -365,10 +365,11 @@ def _far(product: Product, target: Target) -> bool:
 
 
 def _held(inside: Stage, tensor: Tensor, constants: Sequence[Tensor], target: Target) -> bool:
-    """Whether an operand is a constant of a type narrower than what it is summed in."""
+    """Whether an operand is a constant of a type narrower than what it is summed in, which holds its values."""
     kind = inside.op.body[0].dtype
     fixed = any(t is tensor for t in constants)
-    return fixed and kind.is_float and tensor.dtype != kind and converts(tensor, target)
+    narrow = kind.is_float and tensor.dtype != kind and kind.holds(tensor.dtype)
+    return fixed and narrow and converts(tensor, target)
 
 
 def _left_in_panels(s: Schedule, inside: Stage, product: Product, high: int, lanes: int) -> Stage:
@@ -386,18 +387,18 @@ def _left(
     line far away. Pairs whose elements are neighbours are widened where they lie, and so are 16-bit
     floats."""
     k = inside.op.reduce_axis[-1]
+    dtype = "int16" if pairs else inside.op.body[0].dtype.name if widens else ""
     if (
         product.row not in product.left_axes
         or high == 1
         or ((pairs or widens) and product.left_axes[k] == len(product.left.shape) - 1)
     ):
-        copy = s[s.cache_read(product.left, "global", [inside.name], "int16" if pairs else "float32")]
+        copy = s[s.cache_read(product.left, "global", [inside.name], dtype or product.left.dtype.name)]
         *others, last = copy.op.axis
         outer, inner = copy.split(last, WIDENED)
         copy.vectorize(inner)
         share_out(copy, others[:1] or [outer], work(copy) // 4, target)
         return
-    dtype = "int16" if pairs else "float32" if widens else ""
     copy = pack(s, inside, product.left, product.left_axes, product.row, high, pairs=pairs, dtype=dtype)
     fill(copy, len(inside.op.reduce_axis), None, pairs)
     share_out(copy, [copy.leaf_iter_vars[0]], work(copy) // 4, target)
