@@ -20,7 +20,7 @@ from ..arith.facts import Facts
 from ..arith.inequalities import undivided
 from ..core.steps import Steps, run
 from ..expr import make
-from ..expr.linear import from_poly, poly
+from ..expr.linear import from_poly, poly, wraps
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, seq
@@ -70,15 +70,20 @@ def _guards(
         fixed = {**fixed, s.var: s.kind} if s.kind in ("vectorized", "unrolled") else fixed
         return (yield _guards(s.body, fixed, facts, found))
     for c in tested(s):
-        if never_negative(c) is not None and any(v in variables(c) for v in fixed):
+        if _of_indices(c) and any(v in variables(c) for v in fixed):
             found.setdefault(c, facts)
     lanes = {v for v, kind in fixed.items() if kind == "vectorized"}
     for c in clamped(s, lanes, facts) if lanes else ():
-        if never_negative(c) is not None:
+        if _of_indices(c):
             found.setdefault(c, facts)
     for part in s.parts():
         yield _guards(part, fixed, facts, found)
     return found
+
+
+def _of_indices(cond: Expr) -> bool:
+    """Whether a guard is an inequality of indices: sums of data wrap, so that ``a < a + 4`` is no constant."""
+    return not wraps(cond) and never_negative(cond) is not None
 
 
 def _wanted(body: Stmt) -> dict[Var, None]:

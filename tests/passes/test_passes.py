@@ -13,7 +13,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import __main__ as command
-from tensorlang import te
+from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.loopir.stmt import For, If, Seq, Store, preorder
 from tensorlang.loopir.verify import verify
@@ -256,3 +256,13 @@ def test_every_file_of_passes_is_in_the_list_and_says_what_it_does(capsys):
     assert [line.split("  ")[0] for line in out.splitlines()[1 : len(CHECKED.passes) + 1]] == [
         p.name for p in CHECKED.passes
     ]
+
+
+def test_loops_are_not_partitioned_by_sums_of_data_that_wrap():
+    """``a < a + 4`` is false for the largest number, in the clean copy of a loop too."""
+    n = te.dim("n", 0, 64, multiple_of=4)
+    a, b = te.placeholder((n, 33), "int32", "a"), te.placeholder((33, 33), "int32", "b")
+    c = ops.matmul(a, b)
+    d = te.compute((n, 33), lambda i, j: te.if_then_else(a[i, j] < a[i, j] + 4, a[i, j], c[i, j]))
+    x, y = np.full((12, 33), 2**31 - 1, "int32"), np.ones((33, 33), "int32")
+    assert np.array_equal(tl.compile([a, b, d])(x, y), np.einsum("ik,kj->ij", x, y))
