@@ -82,7 +82,7 @@ def _guards(
 
 
 def _of_indices(cond: Expr) -> bool:
-    """Whether a guard is an inequality of indices: sums of data wrap, so that ``a < a + 4`` is no constant."""
+    """Whether a guard is an inequality of indices: sums of data wrap, ``a < a + 4`` is not a constant."""
     return not wraps(cond) and never_negative(cond) is not None
 
 

@@ -365,7 +365,7 @@ def _far(product: Product, target: Target) -> bool:
 
 
 def _held(inside: Stage, tensor: Tensor, constants: Sequence[Tensor], target: Target) -> bool:
-    """Whether an operand is a constant of a type narrower than what it is summed in, which holds its values."""
+    """Whether an operand is a constant of a narrower type than the sum's, which holds its values."""
     kind = inside.op.body[0].dtype
     fixed = any(t is tensor for t in constants)
     narrow = kind.is_float and tensor.dtype != kind and kind.holds(tensor.dtype)
