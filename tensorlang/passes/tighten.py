@@ -42,7 +42,7 @@ def _loop(s: Stmt) -> Stmt | None:
     begin, extent = s.begin, s.extent
     rest: list[Expr] = []
     for cond in conjuncts(s.body.cond):
-        ends = limits(cond, s.var) or _unless(cond, s.var, begin)
+        ends = None if _sums_with_data(cond, s.var) else limits(cond, s.var) or _unless(cond, s.var, begin)
         if ends is None:
             rest.append(cond)
             continue
@@ -57,6 +57,12 @@ def _loop(s: Stmt) -> Stmt | None:
         return None
     body = If(conjunction(rest), s.body.then) if rest else s.body.then
     return For(s.var, begin, extent, s.kind, body, s.attrs)
+
+
+def _sums_with_data(cond: Expr, var: Var) -> bool:
+    """Whether the end of a loop would be a sum of data, which wraps: ``a[i] + k < 9`` is not
+    ``k < 9 - a[i]``, nor is ``k + 9 < a[i]`` ``k < a[i] - 9``."""
+    return wraps(cond) and not any(side is var for side in cond.children())
 
 
 def _unless(cond: Expr, var: Var, begin: Expr) -> tuple[Expr, None] | None:

@@ -266,3 +266,16 @@ def test_loops_are_not_partitioned_by_sums_of_data_that_wrap():
     d = te.compute((n, 33), lambda i, j: te.if_then_else(a[i, j] < a[i, j] + 4, a[i, j], c[i, j]))
     x, y = np.full((12, 33), 2**31 - 1, "int32"), np.ones((33, 33), "int32")
     assert np.array_equal(tl.compile([a, b, d])(x, y), np.einsum("ik,kj->ij", x, y))
+
+
+@pytest.mark.parametrize("holds", [lambda a, k: a + k < 100, lambda a, k: k + 5 < a, lambda a, k: a - 2 < k])
+def test_loops_do_not_end_by_sums_of_data_that_wrap(holds):
+    """``a + k < 100`` holds for the least number, whose distance from 100 no int32 holds."""
+    n = te.var("n")
+    a, x = te.placeholder((6,), "int32", "a"), te.placeholder((n,), "int32", "x")
+    k = te.reduce_axis((0, n), "k")
+    c = te.compute((6,), lambda i: te.sum(x[k], axis=k, where=holds(a[i], k)))
+    numbers = np.array([-(2**31), 2**31 - 1, 2**31 - 5, 90, 100, -3], "int32")
+    values = np.arange(16, dtype="int32")
+    held = holds(numbers[:, None], np.arange(16, dtype="int32"))
+    assert np.array_equal(tl.build(te.create_schedule(c.op), [a, x, c])(numbers, values), held @ values)
