@@ -33,7 +33,9 @@ def compile(given: argparse.Namespace) -> None:
     """a model to an engine in a file, MODEL.engine unless -o says otherwise"""
     goal = given.output or f"{given.model.removesuffix('.onnx')}{ENGINE}"
     start = time.perf_counter()
-    engine = load_onnx(given.model).compile(workers=given.workers, progress=_progress)
+    engine = load_onnx(given.model).compile(
+        workers=given.workers, progress=_progress, overridable=given.overridable
+    )
     engine.save(goal)
     print(f"{goal}: {engine!r}, {time.perf_counter() - start:.1f} s")
 
@@ -126,7 +128,17 @@ COMMANDS = {
             (("--tolerance",), {"type": float, "default": 1e-4, "help": "part of the scale (default 1e-4)"}),
         ),
     ),
-    "compile": Command(compile, (_OUTPUT, (("--workers",), {"type": int, "help": "processes at once"}))),
+    "compile": Command(
+        compile,
+        (
+            _OUTPUT,
+            (("--workers",), {"type": int, "help": "processes at once"}),
+            (
+                ("--overridable",),
+                {"action": "append", "default": [], "metavar": "NAME", "help": "a default that calls give"},
+            ),
+        ),
+    ),
 }
 
 

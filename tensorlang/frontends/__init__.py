@@ -22,6 +22,9 @@ def load_onnx(source: Any) -> Graph:
         engine = tl.load_onnx("model.onnx").compile()
         y = engine(x)
 
+    An initialiser that the file lists as an input, too, is a default that a call may override by name,
+    ``engine(x, w=a)``. Unless one does it is a constant, folded and packed: old files list every weight so.
+
     Needs the package ``onnx`` (extra ``onnx``). Raises TensorLangError for what is not a model, and for
     operators that are not supported, all of them at once and before any work.
     """

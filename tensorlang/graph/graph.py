@@ -9,7 +9,7 @@ fixed sizes (they end a run of kernels); and ``body`` nodes, such functions that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -186,6 +186,7 @@ class Program:
         self.rest: Any = None  # what follows once values of this graph are known, see frontends
         self.assumed: list[tuple[Expr, Expr]] = []  # equal, or a variant of ``otherwise`` is run instead
         self.otherwise: Any = None
+        self.defaults: dict[str, np.ndarray] = {}  # constants that calls may give
         self.declared: dict[Value, tuple[Expr, ...]] = {}  # of inputs whose shape has assumed sizes by now
         self._names: dict[str, int] = {}
 
@@ -385,6 +386,8 @@ class Program:
             yield f"  dims {', '.join(str(d) for d in self.dims)}"
         for v in self.inputs:
             yield f"  input {v}"
+        if self.defaults:
+            yield f"  may be given too: {_some(self.defaults)}"
         for n in self.nodes:
             yield f"  {', '.join(map(repr, n.outputs))} = {_call(n)}"
         for name, v in zip(self.output_names, self.outputs, strict=True):
@@ -398,6 +401,13 @@ class Program:
 def listed(made: Any) -> list[Any]:
     """What a function of te tensors returned, one or several."""
     return list(made) if isinstance(made, tuple | list) else [made]
+
+
+def _some(arrays: Mapping[str, np.ndarray]) -> str:
+    """The first of these, and how many others there are."""
+    shown_ = [f"{n}: {a.dtype}{list(a.shape)}" for n, a in list(arrays.items())[:8]]
+    more = len(arrays) - len(shown_)
+    return ", ".join(shown_) + (f" and {more} others" if more else "")
 
 
 def _call(n: Node) -> str:

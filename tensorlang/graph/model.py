@@ -16,6 +16,7 @@ from ..errors import DeclareError
 from ..expr.nodes import Var
 from ..runtime import files
 from ..runtime.engine import Engine
+from ..runtime.overrides import Overrides
 from ..target import as_target
 from ..te import Tensor
 from ..te.tensor import PlaceholderOp
@@ -56,6 +57,7 @@ class Graph(Program):
         super().__init__(name)
         self.renames: dict[Var, str] = {}  # of dims
         self.remake: Callable[[Substitution], Program] | None = None  # for other sizes; None: called again
+        self.remade_with: Callable[[Sequence[str]], Graph] | None = None  # these defaults as inputs
 
     @classmethod
     def trace(cls, fn: Callable[..., Any], *inputs: Any, name: str | None = None) -> Graph:
@@ -90,6 +92,7 @@ class Graph(Program):
         progress: Progress | None = None,
         without: Collection[str] = (),
         hooks: Hooks = (),
+        overridable: Collection[str] | bool = (),
     ) -> Engine:
         """The graph as an engine, which takes every size of its open dims.
 
@@ -106,7 +109,13 @@ class Graph(Program):
         called with the name of a pass and the graph before and after it. Distinct kernels are compiled by
         ``workers`` processes (None: as many as are worth it, 1: this one only) and kept in the directory
         ``cache`` (None: the user's, False: nowhere). ``progress(ready, all)`` is called as kernels are
-        compiled. Raises TensorLangError for what cannot be compiled.
+        compiled.
+
+        The ``defaults`` of the graph, constants that its file lists as inputs, may be given to the engine by
+        name. They are folded and packed all the same, for most files that list their weights so are never
+        called with others; a call that gives some gets an engine in which these are inputs, compiled when the
+        first such call comes. ``overridable`` names those for which it is compiled now, ``True`` says all:
+        then ``save`` keeps it. Raises TensorLangError for what cannot be compiled.
         """
         if level not in (0, 1, 2):
             raise DeclareError(f"Graph.compile(level={level}): no such level", legal="0, 1, 2")
@@ -115,13 +124,53 @@ class Graph(Program):
         bounded = [] if profile is None else [d for d in graph.dims if d not in set(self.dims)]
         known = None if records is None else schedules(records)
         compiler = Compiler(target, math, cache, workers, progress, known)
-        return compiled(graph, compiler, level, without, hooks, graph.renames, bounded)
+        engine = compiled(graph, compiler, level, without, hooks, graph.renames, bounded)
+        if not self.defaults and not overridable:
+            return engine
+
+        def taking(names: Sequence[str]) -> Engine:
+            how: dict[str, Any] = {"target": target, "level": level, "math": math, "cache": cache}
+            how |= {"workers": workers, "progress": progress, "without": without, "hooks": hooks}
+            return self.with_inputs(*names).compile(outputs=outputs, profile=profile, records=records, **how)
+
+        engine.overrides = Overrides(self.name, tuple(self.defaults), self.defaults, taking)
+        engine.overrides.prepare(self._overridable(overridable), engine)
+        return engine
+
+    def _overridable(self, asked: Collection[str] | bool) -> Collection[str]:
+        """Names of defaults. Raises DeclareError for others."""
+        if isinstance(asked, bool):
+            return tuple(self.defaults) if asked else ()
+        names = (asked,) if isinstance(asked, str) else tuple(asked)
+        self._check_defaults(f"compile(overridable={list(names)!r})", names)
+        return names
+
+    def _check_defaults(self, what: str, names: Sequence[str]) -> None:
+        for n in names:
+            if n not in self.defaults:
+                inputs = [v.name for v in self.inputs]
+                raise DeclareError(
+                    f"{what}: {n} is {'an input without' if n in inputs else 'nothing with'} a default",
+                    because="constants that a file lists as inputs have one",
+                    legal=", ".join(self.defaults) or "none in this graph",
+                )
+
+    def with_inputs(self, *names: str) -> Graph:
+        """The graph in which these of ``defaults`` are inputs, behind the others: its engine is called with
+        them each time. It is read anew. Raises DeclareError for names that have no default."""
+        self._check_defaults(f"with_inputs({', '.join(map(repr, names))})", names)
+        if not names or self.remade_with is None:
+            return self
+        graph = self.remade_with(names)
+        called = {d.name: new for d, new in self.renames.items()}
+        graph.renames = {d: called[d.name] for d in graph.dims if d.name in called} | graph.renames
+        return graph
 
     def _prepared(self, profile: Mapping[str, Any] | None, outputs: Sequence[str] | None) -> Graph:
         """What is compiled for a profile and outputs."""
         graph = self if profile is None else self.specialised(profile)
         graph = copy.copy(graph if outputs is None else graph.subgraph(None, outputs))
-        graph.remake = None  # it holds weights as they came
+        graph.remake = graph.remade_with = None  # they hold weights as they came
         return graph
 
     def tune(
@@ -164,7 +213,8 @@ class Graph(Program):
         graph: Graph = (self.remake or (lambda s: called_again(self, s)))(sizes)  # type: ignore[assignment]
         left = {d: sizes.get(d, d) for d in self.renames}
         graph.renames = {new: self.renames[d] for d, new in left.items() if isinstance(new, Var)}
-        graph.metadata = self.metadata
+        graph.metadata, graph.defaults = self.metadata, self.defaults
+        graph.remade_with = lambda given: self.with_inputs(*given).specialised(profile)
         return graph
 
     def subgraph(self, inputs: Sequence[str] | None, outputs: Sequence[str]) -> Graph:
@@ -183,7 +233,11 @@ class Graph(Program):
         made = {v for v in begin if v.node is not None}
         kept = needed([n for n in self.nodes if not made.issuperset(n.outputs)], wanted)
         part: Graph = renewed(self, kept, {a: b for a, b in new.items() if a is not b})  # type: ignore[assignment]
-        part.remake = None
+        part.remake = part.remade_with = None
+        part.defaults = {}
+        if inputs is None and self.remade_with is not None:
+            part.defaults = self.defaults
+            part.remade_with = lambda given: self.with_inputs(*given).subgraph(None, outputs)
         part.rest = part.otherwise = None  # where assumed sizes differ, the part says so
         part.outputs = [new.get(v, v) for v in wanted]
         part.output_names = list(outputs)

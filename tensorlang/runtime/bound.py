@@ -22,7 +22,7 @@ class Bound:
     """
 
     def __init__(self, engine: Engine, pairs: Mapping[str, str]) -> None:
-        p = engine.program
+        p = self._program = engine.taking(dict.fromkeys(pairs.values()))[0].program
         inputs = {p.values[v].name: v for v in p.inputs}
         for out, name in pairs.items():
             where = f"bind({out}={name!r})"
@@ -50,7 +50,8 @@ class Bound:
         self.state: dict[str, Any] = {}
 
     def reset(self, **state: Any) -> None:
-        """Begin anew with these arrays, which are copied; inputs that are left out begin with zeros. Raises
+        """Begin anew with these arrays, which are copied; inputs that are left out begin with
+        their default, else zeros. Raises
         CallError for a name that is not state."""
         unknown = [n for n in state if n not in self._pairs.values()]
         if unknown:
@@ -85,8 +86,10 @@ class Bound:
         return results[0] if len(results) == 1 else results
 
     def _zeros(self, name: str, given: Mapping[str, Any]) -> np.ndarray:
-        """The first state: zeros, in the sizes that the file or the other inputs tell."""
-        p = self._engine.program
+        """The first state: its default, else zeros, in the sizes that the file or the other inputs tell."""
+        p, overrides = self._program, self._engine.overrides
+        if overrides is not None and name in overrides.defaults:
+            return np.array(overrides.defaults[name], order="C")
         sizes: dict[Any, int] = {}
         shapes = dict(zip((p.values[v].name for v in p.inputs), p.input_shapes, strict=True))
         for other, a in given.items():

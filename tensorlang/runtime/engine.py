@@ -10,7 +10,6 @@ from __future__ import annotations
 import struct
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -22,7 +21,6 @@ from ..core.names import identifier
 from ..entries import public
 from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature
-from ..native import object_code
 from . import files, hosts
 from .arguments import Binder
 from .arrays import in_kind_of, meet
@@ -31,10 +29,12 @@ from .call import native_entry
 from .codes import KernelCode
 from .counted import Counted, counts
 from .engine_export import c_engine
-from .engine_file import Contents, Part, pack, read
+from .engine_file import pack, read
 from .engine_page import notebook, page
+from .engine_parts import contents_of, engine_of
 from .engine_profile import EngineProfile, profiled, table_of
 from .export import export
+from .overrides import Overrides
 from .program import Host, Kernel, Program, Rest, differences, later_key
 from .run import MAX_PLANS, Arenas, Form
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
@@ -101,6 +101,11 @@ class Engine:
         self._counts = counts(program)
         self._direct = self._native()
         self._whole: Whole | None = None
+        self.overrides: Overrides | None = None  # constants that a call may give
+
+    def taking(self, named: Mapping[str, Any]) -> tuple[Engine, Any]:
+        """The engine that takes these arguments by name, and those with the defaults it needs."""
+        return (self, named) if self.overrides is None else self.overrides.taking(self, named)
 
     def _run(self, i: int, numbers: Sequence[int]) -> Run:
         read = self.program.read_after(i)
@@ -117,6 +122,10 @@ class Engine:
         """The outputs for these inputs. Raises CallError for inputs that do not fit, before anything is
         written."""
         try:
+            if named and self.overrides is not None:
+                taker, named = self.taking(named)
+                if taker is not self:
+                    return taker(*args, **named)
             return (self._direct or self.portable)(*args, **named)
         except TensorLangError as e:
             raise short(e) from e.__cause__
@@ -141,6 +150,9 @@ class Engine:
         return dict(zip(self.output_names, self._called(inputs, outs), strict=True))
 
     def _called(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Sequence[Any]:
+        taker, inputs = self.taking(inputs)
+        if taker is not self:
+            return taker._called(inputs, outs)
         names, direct = self.program.input_names, self._direct
         if direct is not None and len(inputs) == len(names) and all(n in inputs for n in names):
             args = [inputs[n] for n in names]
@@ -171,13 +183,16 @@ class Engine:
     def profile(self, *args: Any, seconds: float = 0.3, **named: Any) -> EngineProfile:
         """Where the time of a call goes, kernel by kernel, on these inputs: each is timed alone in a row of
         calls that takes about ``seconds``. Prints as a table."""
-        arrays, dims = self.arguments(args, named)
-        return profiled(self, arrays, dims, seconds)
+        taker, named = self.taking(named)
+        return profiled(taker, *taker.arguments(args, named), seconds)
 
     def report(self, path: str | Path, *args: Any, seconds: float = 0.3, **named: Any) -> None:
         """Write a page of HTML: the kernels with what flows between them, bytes, the arena over time. With
         inputs, as for a call, also where its time goes, as ``profile`` measures it, and the arena at their
         sizes. Raises TensorLangError when it cannot be written, CallError for inputs that do not fit."""
+        taker, named = self.taking(named)
+        if taker is not self:
+            return taker.report(path, *args, seconds=seconds, **named)
         place = files.named(path, "report")
         profile = None
         dims = {d.name: d.typical for d in self.program.dims}
@@ -239,37 +254,12 @@ class Engine:
     def save(self, path: str | Path) -> None:
         """Write the engine to one file, which ``Engine.load`` reads without the model and the compiler.
 
-        What was compiled for values or sizes met so far is in it. It holds machine code for processors like
-        this one. Raises TensorLangError when it cannot be written, and for a model that calls Python.
+        What was compiled for values, sizes or overrides met so far is in it. It holds machine code for
+        processors like this one. Raises TensorLangError when it cannot be written, and for a model that calls
+        Python.
         """
         place = files.named(path, "save")
-        parts: list[Engine] = [self]
-        codes: dict[str, KernelCode] = {}
-        constants: dict[int, np.ndarray] = {}
-        numbered = []
-        for engine in parts:  # grows while it is walked
-            later = {}
-            for key, after in engine.later.items():
-                later[key] = len(parts)
-                parts.append(after)
-            bodies = {}
-            for body in engine.bodies:
-                bodies[id(body)] = len(parts)
-                parts.append(body)
-            for c in engine.codes:
-                codes.setdefault(c.symbol, c)
-            for a in engine.constants:
-                constants.setdefault(id(a), a)
-            numbered.append((engine, later, bodies))
-        symbols_, arrays = {s: i for i, s in enumerate(codes)}, {n: i for i, n in enumerate(constants)}
-        contents = Contents(
-            [Part(e._shared(symbols_, arrays, bodies), later) for e, later, bodies in numbered],
-            list(codes.values()),
-            list(constants.values()),
-            self.target,
-            object_code.kept() if self.target is None else {},
-        )
-        files.write({place: pack(contents)}, f"save {self.program.name}")
+        files.write({place: pack(contents_of(self))}, f"save {self.program.name}")
 
     def export(self, path: str | Path, *, name: str | None = None, cc: str | None = None) -> None:
         """Write the engine for other programs: ``model.o`` (object file) or ``model.so`` (shared library, by
@@ -289,25 +279,6 @@ class Engine:
         """The engines of graphs that functions of arrays run."""
         return [body for s in self.program.steps if isinstance(s, Host) for body in s.stored.bodies]
 
-    def _shared(
-        self, codes: Mapping[str, int], arrays: Mapping[int, int], bodies: Mapping[int, int]
-    ) -> Program:
-        """The program with numbers of codes, constants and bodies that several programs share."""
-        p = self.program
-        own = [arrays[id(a)] for a in self.constants]
-        kernels = [
-            k._replace(code=codes[self.codes[k.code].symbol], constants=tuple(own[c] for c in k.constants))
-            for k in p.kernels
-        ]
-        steps = [
-            replace(s, stored=replace(s.stored, bodies=[bodies[id(b)] for b in s.stored.bodies]))
-            if isinstance(s, Host)
-            else s
-            for s in p.steps
-        ]
-        constants = {v: own[c] for v, c in p.constants.items()}
-        return replace(p, kernels=kernels, constants=constants, steps=steps)
-
     @staticmethod
     def load(path: str | Path, *, verify: bool = False, mine: bool = False) -> Engine:
         """The engine of a file that ``save`` wrote; its weights stay in the file, which is mapped.
@@ -316,16 +287,7 @@ class Engine:
         weights, ``mine`` is as for ``tl.load``. Raises TargetError when it is for another machine,
         TensorLangError when it is torn, changed, no engine, or not to be trusted.
         """
-        found = read(path, verify, mine)
-        object_code.adopt(found.helpers)
-        loaded = Loaded(found.codes)
-        engines = [Engine(p.program, found.codes, found.constants, None, loaded) for p in found.parts]
-        for engine, part in zip(engines, found.parts, strict=True):
-            engine.later.update((key, engines[n]) for key, n in part.later.items())
-            for s in part.program.steps:
-                if isinstance(s, Host):
-                    s.stored.bodies[:] = [engines[n] for n in s.stored.bodies]
-        return engines[0]
+        return engine_of(read(path, verify, mine), Engine)
 
     # -- step by step
 

@@ -43,6 +43,15 @@ class Part(NamedTuple):
     later: dict[Any, int]
 
 
+class Given(NamedTuple):
+    """Constants that a call may give, and by those that are given the numbers of parts that take them, with
+    the numbers of the constants that these ``defaults`` are."""
+
+    names: tuple[str, ...]
+    defaults: dict[str, int]
+    engines: dict[tuple[str, ...], int]
+
+
 class Contents(NamedTuple):
     """What a file holds; the first part is the engine itself. ``target`` is that of another processor than
     this one."""
@@ -52,6 +61,7 @@ class Contents(NamedTuple):
     constants: list[np.ndarray]
     target: str | None = None
     helpers: Mapping[str, bytes] = {}  # of the runtime, see ``native.object_code``
+    given: Given = Given((), {}, {})
 
 
 # -- writing
@@ -84,6 +94,11 @@ def pack(contents: Contents) -> bytes:
         ],
         "parts": [
             [_written(p.program), [[_key_out(k), n] for k, n in p.later.items()]] for p in contents.parts
+        ],
+        "given": [
+            contents.given.names,
+            list(contents.given.defaults.items()),
+            list(contents.given.engines.items()),
         ],
     }
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
@@ -232,7 +247,24 @@ def _contents(header: Mapping[str, Any], code: bytes, weights: memoryview) -> Co
     parts = [_part(row, codes, constants, range(n + 1, count)) for n, row in enumerate(header["parts"])]
     if not parts:
         raise ValueError("there is no program")
-    return Contents(parts, codes, constants, None, helpers)
+    given = _given(header.get("given", ((), (), ())), parts, constants)
+    return Contents(parts, codes, constants, None, helpers, given)
+
+
+def _given(row: Any, parts: Sequence[Part], constants: Sequence[np.ndarray]) -> Given:
+    names, defaults, engines = row
+    found = Given(
+        tuple(map(_text, names)),
+        {_text(n): _index(c, len(constants)) for n, c in defaults},
+        {tuple(map(_text, given)): 1 + _index(n - 1, len(parts) - 1) for given, n in engines},
+    )
+    for given, n in found.engines.items():
+        own = parts[n].program
+        if not set(given) <= set(found.names) & set(found.defaults) & set(own.input_names):
+            raise ValueError("overrides without a default or an input")
+        if own.output_names != parts[0].program.output_names:
+            raise ValueError("overrides have other outputs")
+    return found
 
 
 def _constant(row: Any, weights: memoryview) -> np.ndarray:

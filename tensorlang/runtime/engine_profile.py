@@ -133,6 +133,8 @@ def table_of(e: Engine) -> str:
             constants = f"{size / 1024:.0f} kB of constants" if size else ""
             rows.append((f"  {cut(operators_of(e, k.code), 60)}", constants, p.forms(k.outputs)))
     text = [repr(e), f"  {weights / 2**20:.1f} MB of constants", *columns(rows).splitlines()]
+    if e.overrides is not None:
+        text.append(f"  may be given too: {e.overrides}")
     if p.rest is not None:
         text.append("  then what follows is compiled when a call shows it")
     return "\n".join(text)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ...errors import TensorLangError
@@ -38,7 +39,8 @@ from . import (  # noqa: F401  they fill the table
 from .checked import check
 from .importer import Importer
 from .known import KNOWN
-from .proto import defined, read
+from .narrow import WIDE
+from .proto import Model, defined, read
 from .table import OPERATORS
 
 __all__ = ["OPERATORS", "load_onnx"]
@@ -47,16 +49,29 @@ __all__ = ["OPERATORS", "load_onnx"]
 def load_onnx(source: Any) -> Graph:
     """The graph of an ONNX model: a path, the bytes of a file, or an ``onnx.ModelProto``.
 
+    An initialiser that is listed as an input, too, is a default: ``graph.defaults`` has it. It is folded and
+    packed like every constant, for many files list all their weights so; a call that gives it gets an engine
+    in which it is an input, compiled when the first such call comes, see ``Graph.compile``.
+
     Raises TensorLangError for what is not a model or does not hold together, and for operators that are not
     supported: all of them at once, before any work.
     """
     model = read(source)
     _supported(model)
     check(model)
-    graph = Graph(model.body.name or "model")
+    return _graph(model)
+
+
+def _graph(model: Model, given: Sequence[str] = ()) -> Graph:
+    """The graph, in which these of the file's defaults are inputs."""
+    body = model.body.given(given)
+    graph = Graph(body.name or "model")
     graph.metadata = model.metadata
     importer = Importer(model, graph)
-    importer.start(model.body)
+    importer.start(body)
+    kinds = {n: t for n, t in body.defaults if t.of is None and t.element not in ("", "string", *WIDE)}
+    graph.defaults = {n: body.constants[n] for n in kinds}
+    graph.remade_with = lambda names: _graph(model, [*given, *names])
     return importer.finish()
 
 

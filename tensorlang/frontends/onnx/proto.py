@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,13 +87,24 @@ class Type:
 
 @dataclass(frozen=True)
 class Body:
-    """A graph: nodes, names with types of inputs and outputs, arrays of constants."""
+    """A graph: nodes, names with types of inputs and outputs, arrays of constants; ``defaults`` are those
+    constants that are listed as inputs too."""
 
     name: str
     calls: tuple[Call, ...]
     inputs: tuple[tuple[str, Type], ...]
     outputs: tuple[tuple[str, Type], ...]
     constants: dict[str, Any]
+    defaults: tuple[tuple[str, Type], ...] = ()
+
+    def given(self, names: Collection[str]) -> Body:
+        """The graph with inputs in the place of these defaults, behind the others."""
+        return replace(
+            self,
+            inputs=(*self.inputs, *(d for d in self.defaults if d[0] in names)),
+            constants={n: a for n, a in self.constants.items() if n not in names},
+            defaults=tuple(d for d in self.defaults if d[0] not in names),
+        )
 
     @property
     def own(self) -> set[str]:
@@ -368,6 +379,7 @@ class _Reader:
             tuple((v.name, self.type(v.type)) for v in g.input if v.name not in constants),
             tuple((v.name, self.type(v.type)) for v in g.output),
             constants,
+            tuple((v.name, self.type(v.type)) for v in g.input if v.name in constants),
         )
         self.depth -= 1
         return found
