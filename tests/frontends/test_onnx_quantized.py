@@ -10,6 +10,7 @@ import tensorlang as tl
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
+from .beside import ran  # noqa: E402
 from .test_onnx_models import model  # noqa: E402
 
 RNG = np.random.default_rng(5)
@@ -85,3 +86,22 @@ def test_products_of_what_a_call_quantises(zero):
         np.testing.assert_allclose(
             y, wanted * ((max(x.max(), 0) - min(x.min(), 0)) / 255 * 2.0**-6), rtol=1e-5
         )
+
+
+@pytest.mark.parametrize("op", ["ConvInteger", "QLinearConv", "QLinearMatMul", "MatMulIntegerToFloat"])
+def test_zero_points_of_weights_are_in_the_packed_weights(op):
+    """A call shifts the data only: beside what is packed, an engine has no weight."""
+    rng = np.random.default_rng(0)
+    conv = "Conv" in op
+    x = rng.integers(0, 255, (1, 16, 6, 6) if conv else (3, 32)).astype("uint8")
+    w = rng.integers(0, 255, (32, 16, 3, 3) if conv else (32, 48)).astype("uint8")
+    s, xz, wz = np.array(0.02, "float32"), np.array(120, "uint8"), np.array(131, "uint8")
+    domain = "com.microsoft" if "ToFloat" in op else ""
+    given = {"ConvInteger": [x, w, xz, wz], "MatMulIntegerToFloat": [x, w, s, s, xz, wz]}.get(
+        op, [x, s, xz, w, s, wz, s, xz]
+    )
+    graph, _, model, _ = ran(op, given, known=range(1, len(given)), domain=domain, closed=[0], opset=17)
+    held = tl.load_onnx(model).compile().constants
+    assert not any(a.dtype == np.uint8 and a.size >= w.size for a in held)
+    packed = [a for a in held if a.size >= w.size]
+    assert len(packed) == 1 and sorted(packed[0].reshape(-1)) == sorted((w.astype("int16") - 131).reshape(-1))

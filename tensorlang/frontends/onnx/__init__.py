@@ -21,6 +21,7 @@ from . import (  # noqa: F401  they fill the table
     image,
     index,
     microsoft,
+    microsoft_fused,
     microsoft_names,
     microsoft_quantized,
     microsoft_tables,

@@ -127,7 +127,9 @@ class Importer:
                     self.work.appendleft(call)
                     self._cut(None, dims)
                     return self.g
-                raise TensorLangError(f"{call!r}: {e.what}", because=e.because, try_=e.try_) from None
+                raise TensorLangError(
+                    f"{call!r}: {e.what}", because=e.because, legal=e.legal, try_=e.try_
+                ) from None
             except BROKEN as e:
                 raise TensorLangError(f"{call!r} cannot be imported", because=reason(e)) from None
         for name, label in zip(self.outputs, self.labels, strict=True):
