@@ -10,12 +10,7 @@ from ..words import by_channel, constant_like, times
 from .table import aten
 from .types import as_type, floats, rounded_once, wide
 
-for _name, _op in {
-    "hardswish": ops.hard_swish,
-    "mish": ops.mish,
-    "silu": ops.silu,
-    "relu6": ops.relu6,
-}.items():
+for _name, _op in {"hardswish": ops.hard_swish, "mish": ops.mish, "silu": ops.silu}.items():
     aten(_name)(wide(_op))
 
 
@@ -112,4 +107,17 @@ def safe_softmax(x: Tensor, axis: int, kind: str | None = None) -> Tensor:
 @aten("_log_softmax", "log_softmax.int")
 def log_softmax(x: Tensor, axis: int, kind: Any = None) -> Tensor:
     x = _of_kind(x, kind)
-    return ops.full((), 0.0, x.dtype) if x.ndim == 0 else rounded_once(ops.log_softmax)(x, axis)
+    if x.ndim == 0:
+        return ops.full((), 0.0, x.dtype)
+    last = axis % x.ndim == x.ndim - 1
+    return _of_rows(x) if last and x.dtype.bits == 16 else rounded_once(ops.log_softmax)(x, axis)
+
+
+def _of_rows(x: Tensor) -> Tensor:
+    """The logarithm of softmax in the last dimension, of 16 bits: torch rounds the sum and its logarithm to
+    these, and nothing else before the result."""
+    wide = as_type(x, "float32")
+    less = ops.subtract(wide, ops.max(wide, -1, True))
+    total = as_type(as_type(ops.sum(ops.exp(less), -1, keepdims=True), x.dtype), "float32")
+    log = as_type(as_type(ops.log(total), x.dtype), "float32")
+    return as_type(ops.subtract(less, log), x.dtype)

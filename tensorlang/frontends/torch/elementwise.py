@@ -7,6 +7,8 @@ from typing import Any
 
 from ... import ops
 from ...core.dtype import BOOL
+from ...expr.make import as_expr
+from ...expr.nodes import const_int
 from ...te import Tensor
 from ..words import constant_like, paired, truncated, whole_power
 from .table import aten
@@ -18,7 +20,6 @@ _SAME: dict[str, Callable[..., Any]] = {
     "floor": ops.floor,
     "neg": ops.negative,
     "round": ops.round,
-    "sign": ops.sign,
     "trunc": ops.trunc,
     "relu": ops.relu,
 }
@@ -59,9 +60,14 @@ def same(x: Tensor) -> Tensor:
     return x
 
 
+@aten("sign")
+def sign(x: Tensor) -> Tensor:
+    return x if x.dtype.is_bool else ops.sign(x)
+
+
 @aten("square")
 def square(x: Tensor) -> Tensor:
-    return ops.multiply(x, x)
+    return mul(x, x)
 
 
 @aten("bitwise_not")
@@ -144,12 +150,15 @@ def div_mode(x: Any, y: Any, rounding_mode: str | None) -> Tensor:
     a, b = promoted(x, y)
     if rounding_mode == "floor":
         return _floor_of(a, b)
-    return _whole_quotient(a, b) if a.dtype.is_float else truncated(a, b)
+    if not a.dtype.is_float:
+        return truncated(a, b)
+    # of 16 bits a quotient by several numbers is rounded before it is cut, by one it is not
+    several = isinstance(y, Tensor) and any(const_int(as_expr(n)) != 1 for n in y.shape)
+    return _whole_quotient(a, b) if several else rounded_once(_whole_quotient)(a, b)
 
 
-@rounded_once
 def _whole_quotient(a: Tensor, b: Tensor) -> Tensor:
-    return ops.trunc(ops.divide(a, b))
+    return ops.trunc(rounded_once(ops.divide)(a, b))
 
 
 @aten("floor_divide", "floor_divide.Scalar")
@@ -291,6 +300,11 @@ def hard_tanh(x: Tensor, low: float = -1, high: float = 1) -> Tensor:
 
 def _in(x: Tensor, n: float) -> float:
     return n if x.dtype.is_float else int(n)
+
+
+@aten("relu6")
+def relu6(x: Tensor) -> Tensor:
+    return hard_tanh(x, 0, 6)
 
 
 @aten("clamp", "clamp.Tensor")

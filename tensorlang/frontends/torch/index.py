@@ -10,6 +10,7 @@ from ...core.dtype import INT64
 from ...ops.places import kept_within
 from ...ops.take import counted
 from ...te import Tensor
+from .elementwise import mul
 from .table import aten, needs
 from .types import as_type
 
@@ -134,9 +135,7 @@ def _scattered(x: Tensor, dim: int, indices: Tensor, values: Any, how: str) -> T
 
 @aten("index_add")
 def index_add(x: Tensor, dim: int, indices: Tensor, values: Tensor, alpha: Any = 1) -> Tensor:
-    return _by_slices(
-        x, dim, indices, values if alpha == 1 else ops.multiply(values, as_type(alpha, x.dtype)), "add"
-    )
+    return _by_slices(x, dim, indices, values if alpha == 1 else mul(values, as_type(alpha, x.dtype)), "add")
 
 
 @aten("index_copy")
@@ -146,7 +145,11 @@ def index_copy(x: Tensor, dim: int, indices: Tensor, values: Tensor) -> Tensor:
 
 def _by_slices(x: Tensor, dim: int, indices: Tensor, values: Tensor, how: str) -> Tensor:
     """Slices of ``values`` go where the indices say."""
+    if not x.ndim:
+        return ops.reshape(_by_slices(ops.reshape(x, (1,)), 0, indices, ops.reshape(values, (1,)), how), ())
     dim = dim % x.ndim
+    indices = indices if indices.ndim else ops.reshape(indices, (1,))
+    values = ops.expand_dims(values, (dim,)) if values.ndim < x.ndim else values
 
     def where(*i: Any) -> Any:
         return (*i[:dim], te.cast(INT64, indices(i[dim])), *i[dim + 1 :])

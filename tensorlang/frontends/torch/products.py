@@ -8,6 +8,7 @@ from typing import Any
 from ... import ops
 from ...te import Tensor
 from ..words import times
+from .elementwise import mul
 from .table import aten
 from .types import as_type, rounded_once
 
@@ -39,4 +40,4 @@ def einsum(equation: str, tensors: Sequence[Tensor], path: Any = None) -> Tensor
 
 @aten("outer")
 def outer(a: Tensor, b: Tensor) -> Tensor:
-    return ops.multiply(ops.expand_dims(a, (1,)), ops.expand_dims(b, (0,)))
+    return mul(ops.expand_dims(a, (1,)), ops.expand_dims(b, (0,)))

@@ -111,7 +111,7 @@ def _spread(x: Tensor, args: Sequence[Any], f: Callable[..., Tensor]) -> Tensor:
     """``f`` by the overloads' parameters: (unbiased), (dims, unbiased, keepdim), (dims, correction,
     keepdim)."""
     dims, correction, keepdim = args if len(args) == 3 else (None, args[0], False)
-    return f(x, _axes(dims), 1 if correction is None else correction, keepdim)
+    return f(x, _axes(dims), 1 if correction is None else correction + 0, keepdim)  # True for 1
 
 
 @aten("var", "var.dim", "var.correction")

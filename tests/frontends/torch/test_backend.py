@@ -297,3 +297,39 @@ def test_a_bias_of_16_bit_floats_is_added_before_the_sum_is_rounded():
         layer.bias.fill_(1 / 256)
         x = torch.tensor([[1, 1 / 256, 0, 0]], dtype=torch.bfloat16)
         assert compiled(layer)(x).tolist() == [[1 + 1 / 128] * 8]
+
+
+@pytest.mark.parametrize("divisors", [(40, 50), (50,), (40, 1), (1,), ()], ids=str)
+def test_a_quotient_of_16_bits_by_several_numbers_is_rounded_before_it_is_cut(divisors):
+    def f(x, y):
+        return torch.div(x, y, rounding_mode="trunc")
+
+    x, y = (torch.randn(40, 50) * 20).bfloat16(), torch.randn(divisors).bfloat16()
+    assert torch.equal(compiled(f)(x, y), f(x, y)) and taken() == (1, 1)
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((5, 30), 1), ((4, 6, 5), -1), ((5, 30), 0)], ids=str)
+def test_of_16_bits_a_logarithm_of_softmax_is_rounded_where_torch_rounds(shape, axis):
+    x = (torch.randn(shape) * 3).bfloat16()
+    torch.testing.assert_close(compiled(torch.log_softmax)(x, axis), torch.log_softmax(x, axis))
+
+
+def test_places_and_values_without_dimensions():
+    def f(x, row, cell):
+        at = torch.tensor(1)
+        return x.index_add(0, at, row), x[0].index_copy(0, at, cell), cell.index_copy(0, at * 0, cell + 1)
+
+    args = torch.randn(3, 4), torch.randn(1, 4), torch.tensor(2.0)
+    for ours, theirs in zip(compiled(f)(*args), f(*args), strict=True):
+        same(ours, theirs)
+    assert not left()
+
+
+def test_arithmetic_of_whole_numbers_and_of_truth():
+    def f(x, n):
+        return x.sign(), x.square(), torch.outer(x, x), torch.nn.functional.relu6(n)
+
+    args = torch.tensor([True, False]), torch.tensor([-3, 4, 9])
+    for ours, theirs in zip(compiled(f)(*args), f(*args), strict=True):
+        same(ours, theirs)
+    assert not left()
