@@ -53,53 +53,68 @@ def kernels_of(graph: Program, how: How) -> list[Region]:
 
 
 class Source:
-    """What an engine was made from: its ``graph``, its ``kernels`` with their regions, in the order of those
-    of the program."""
+    """What an engine was made from, as far as it may be asked for: the reasons of its kernels, and where
+    parts of the graph are left for a call to show, the graph. Weights as they came go with it otherwise."""
 
     def __init__(
         self, graph: Program, compiler: Compiler, how: How, names: Mapping[Var, str], bounded: Collection[Var]
     ) -> None:
-        level, without, _ = self._how = how
-        self.graph = graph = simplified(graph, *how)
-        self.compiler = compiler
-        self.parts = regions(graph, 0 if REGIONS in without else level)
-        self.kernels = compiler.kernels([p for p in self.parts if isinstance(p, Region)])
-        self._writer = _Writer(graph, names, frozenset(bounded))
+        self._how, self.compiler, self._bounded = how, compiler, frozenset(bounded)
+        self._names: Mapping[Var, str] = names
+        self._rest = self._otherwise = None
+        self._assumed: Sequence[tuple[Expr, Expr]] = ()
+        self._graph = graph
+        self._reasons = ""
 
     def made(self) -> Engine:
         """The engine."""
-        return self._writer.engine(self.parts, self.kernels, self)
+        level, without, _ = self._how
+        g = simplified(self._graph, *self._how)
+        del self._graph
+        self._rest, self._otherwise, self._assumed = g.rest, g.otherwise, g.assumed
+        parts = regions(g, 0 if REGIONS in without else level)
+        kernels = self.compiler.kernels([p for p in parts if isinstance(p, Region)])
+        self._reasons = _reasons(g, parts)
+        writer = _Writer(g, self._names, self._bounded)
+        self._names = writer.sizes.names
+        return writer.engine(parts, kernels, self)
 
     def explain(self) -> str:
         """For each region its operators, what they have in common, and why what it reads is made by
         others."""
-        lines, number = [f"{self.graph.name}: {len(self.graph.nodes)} operators"], 0
-        for part in self.parts:
-            if isinstance(part, Node):
-                lines.append(f"between kernels: {part!r}")
-                continue
-            names = " → ".join(n.op for n in part.nodes)
-            lines.append(f"kernel {number}: {names} gives {', '.join(v.name for v in part.outputs)}")
-            lines += [f"    {reason}" for reason in part.why]
-            number += 1
-        return "\n".join(lines)
+        return self._reasons
 
     def later(self, value: Any, dims: Mapping[str, int]) -> Engine:
         """The engine of what follows, for this value of the pivot or these dims."""
-        return self.inner(self.graph.rest.graph(value, self._sizes(dims)))
+        assert self._rest is not None
+        return self.inner(self._rest.graph(value, self._sizes(dims)))
 
     def otherwise(self, apart: Sequence[int], dims: Mapping[str, int]) -> Engine:
         """The engine for these dims, where the assumptions of these numbers do not hold."""
-        pairs = [self.graph.assumed[i] for i in apart]
-        return self.inner(self.graph.otherwise.variant(pairs, self._sizes(dims))[1]())
+        assert self._otherwise is not None
+        pairs = [self._assumed[i] for i in apart]
+        return self.inner(self._otherwise.variant(pairs, self._sizes(dims))[1]())
 
     def _sizes(self, dims: Mapping[str, int]) -> dict[Var, int]:
-        return {d: dims[n] for d, n in self._writer.sizes.names.items() if n in dims}
+        return {d: dims[n] for d, n in self._names.items() if n in dims}
 
     def inner(self, graph: Program) -> Engine:
         """The engine of a graph that follows this one, or that a node of it runs."""
-        names, bounded = self._writer.sizes.names, self._writer.bounded
-        return Source(graph, self.compiler, self._how, names, bounded).made()
+        return Source(graph, self.compiler, self._how, self._names, self._bounded).made()
+
+
+def _reasons(graph: Program, parts: Sequence[Region | Node]) -> str:
+    """Of each region: its operators, what they have in common, why it reads what others make."""
+    lines, number = [f"{graph.name}: {len(graph.nodes)} operators"], 0
+    for part in parts:
+        if isinstance(part, Node):
+            lines.append(f"between kernels: {part!r}")
+            continue
+        names = " → ".join(n.op for n in part.nodes)
+        lines.append(f"kernel {number}: {names} gives {', '.join(v.name for v in part.outputs)}")
+        lines += [f"    {reason}" for reason in part.why]
+        number += 1
+    return "\n".join(lines)
 
 
 class _Writer:

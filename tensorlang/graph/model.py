@@ -57,7 +57,8 @@ class Graph(Program):
         super().__init__(name)
         self.renames: dict[Var, str] = {}  # of dims
         self.remake: Callable[[Substitution], Program] | None = None  # for other sizes; None: called again
-        self.remade_with: Callable[[Sequence[str]], Graph] | None = None  # these defaults as inputs
+        self.remade_with: Remade | None = None  # these defaults as inputs
+        self.taken: dict[str, np.ndarray] = {}  # defaults of inputs
 
     @classmethod
     def trace(cls, fn: Callable[..., Any], *inputs: Any, name: str | None = None) -> Graph:
@@ -128,12 +129,15 @@ class Graph(Program):
         if not self.defaults and not overridable:
             return engine
 
-        def taking(names: Sequence[str]) -> Engine:
+        anew = self._anew  # without this graph, which holds weights
+
+        def taking(names: Sequence[str]) -> tuple[Engine, dict[str, np.ndarray]]:
             how: dict[str, Any] = {"target": target, "level": level, "math": math, "cache": cache}
             how |= {"workers": workers, "progress": progress, "without": without, "hooks": hooks}
-            return self.with_inputs(*names).compile(outputs=outputs, profile=profile, records=records, **how)
+            g = anew(names)
+            return g.compile(outputs=outputs, profile=profile, records=records, **how), g.taken
 
-        engine.overrides = Overrides(self.name, tuple(self.defaults), self.defaults, taking)
+        engine.overrides = Overrides(self.name, tuple(self.defaults), taking)
         engine.overrides.prepare(self._overridable(overridable), engine)
         return engine
 
@@ -159,12 +163,20 @@ class Graph(Program):
         """The graph in which these of ``defaults`` are inputs, behind the others: its engine is called with
         them each time. It is read anew. Raises DeclareError for names that have no default."""
         self._check_defaults(f"with_inputs({', '.join(map(repr, names))})", names)
-        if not names or self.remade_with is None:
-            return self
-        graph = self.remade_with(names)
-        called = {d.name: new for d, new in self.renames.items()}
-        graph.renames = {d: called[d.name] for d in graph.dims if d.name in called} | graph.renames
-        return graph
+        return self._anew(names) if names else self
+
+    @property
+    def _anew(self) -> Remade:
+        """Makes the graph with other inputs; holds no weights of this one."""
+        remade, called = self.remade_with, {d.name: new for d, new in self.renames.items()}
+
+        def anew(names: Sequence[str]) -> Graph:
+            assert remade is not None
+            graph = remade(names)
+            graph.renames = {d: called[d.name] for d in graph.dims if d.name in called} | graph.renames
+            return graph
+
+        return anew
 
     def _prepared(self, profile: Mapping[str, Any] | None, outputs: Sequence[str] | None) -> Graph:
         """What is compiled for a profile and outputs."""
@@ -213,8 +225,9 @@ class Graph(Program):
         graph: Graph = (self.remake or (lambda s: called_again(self, s)))(sizes)  # type: ignore[assignment]
         left = {d: sizes.get(d, d) for d in self.renames}
         graph.renames = {new: self.renames[d] for d, new in left.items() if isinstance(new, Var)}
-        graph.metadata, graph.defaults = self.metadata, self.defaults
-        graph.remade_with = lambda given: self.with_inputs(*given).specialised(profile)
+        graph.metadata, graph.defaults, graph.taken = self.metadata, self.defaults, self.taken
+        anew = self._anew
+        graph.remade_with = lambda given: anew(given).specialised(profile)
         return graph
 
     def subgraph(self, inputs: Sequence[str] | None, outputs: Sequence[str]) -> Graph:
@@ -236,8 +249,8 @@ class Graph(Program):
         part.remake = part.remade_with = None
         part.defaults = {}
         if inputs is None and self.remade_with is not None:
-            part.defaults = self.defaults
-            part.remade_with = lambda given: self.with_inputs(*given).subgraph(None, outputs)
+            part.defaults, anew = self.defaults, self._anew
+            part.remade_with = lambda given: anew(given).subgraph(None, outputs)
         part.rest = part.otherwise = None  # where assumed sizes differ, the part says so
         part.outputs = [new.get(v, v) for v in wanted]
         part.output_names = list(outputs)
@@ -304,6 +317,9 @@ class Graph(Program):
             return text
         words = "|".join(map(re.escape, names))
         return re.sub(rf"(?<![\w.])({words})(?![\w.])", lambda m: names[m[1]], text)
+
+
+Remade = Callable[[Sequence[str]], Graph]
 
 
 def _traced(graph: Graph, i: int, x: Any) -> Value:

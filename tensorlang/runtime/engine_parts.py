@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def contents_of(whole: Engine) -> Contents:
     """What a file of this engine holds."""
-    given = whole.overrides or Overrides("", (), {})
+    given = whole.overrides or Overrides("", ())
     taking = dict(given.engines)
     parts: list[Engine] = [whole, *taking.values()]
     codes: dict[str, KernelCode] = {}
@@ -92,7 +92,7 @@ def engine_of(found: Contents, make: Callable[..., Engine]) -> Engine:
                 s.stored.bodies[:] = [engines[n] for n in s.stored.bodies]
     whole: Engine = engines[0]
     if found.given.names:
-        defaults = {n: found.constants[c] for n, c in found.given.defaults.items()}
-        whole.overrides = Overrides(whole.program.name, found.given.names, defaults)
+        whole.overrides = Overrides(whole.program.name, found.given.names)
+        whole.overrides.defaults.update((n, found.constants[c]) for n, c in found.given.defaults.items())
         whole.overrides.engines.update((names, engines[n]) for names, n in found.given.engines.items())
     return whole

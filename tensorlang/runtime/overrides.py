@@ -20,23 +20,18 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 Names = tuple[str, ...]
+Make = Callable[[Names], tuple["Engine", Mapping[str, np.ndarray]]]
 MAX_ENGINES = 64
 SHOWN = 8  # names in a print
 
 
 class Overrides:
-    """``names`` may be given to the engine ``owner``; ``defaults`` are what they are otherwise, as far as
-    known: a file has those of its ``engines`` only. ``make`` compiles an engine, None where there is no
-    model."""
+    """``names`` may be given to the engine ``owner``; ``defaults`` has what those are otherwise that one of
+    the ``engines`` takes. ``make`` compiles one and tells its defaults; None where there is no model."""
 
-    def __init__(
-        self,
-        owner: str,
-        names: Names,
-        defaults: Mapping[str, np.ndarray],
-        make: Callable[[Names], Engine] | None = None,
-    ) -> None:
-        self.owner, self.names, self.defaults, self.make = owner, names, defaults, make
+    def __init__(self, owner: str, names: Names, make: Make | None = None) -> None:
+        self.owner, self.names, self.make = owner, names, make
+        self.defaults: dict[str, np.ndarray] = {}
         self.engines: dict[Names, Engine] = {}
         self._lock = threading.Lock()
 
@@ -77,7 +72,7 @@ class Overrides:
                     "compiled of the model",
                     try_=f"model.compile(overridable={list(names)!r}).save(path), and load that",
                 )
-            engine = self.make(names)
+            engine, defaults = self.make(names)
             if engine.output_names != owner.output_names:
                 raise CallError(
                     f"{self.owner}: {', '.join(names)} cannot be given",
@@ -87,5 +82,6 @@ class Overrides:
                 )
             while len(self.engines) >= MAX_ENGINES:
                 del self.engines[next(iter(self.engines))]
+            self.defaults.update(defaults)
             self.engines[names] = engine
         return names

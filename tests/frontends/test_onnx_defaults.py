@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -148,6 +151,26 @@ def test_a_graph_that_was_changed_says_so():
     e = model.compile()
     assert len(e(X)) == 2
     with pytest.raises(tl.CallError, match="other outputs since it was read"):
+        e(X, b=B)
+
+
+def test_files_are_read_again_and_not_kept(tmp_path):
+    """An engine holds no weights as they came: neither those that are listed nor any others."""
+    file = tmp_path / "m.onnx"
+    file.write_bytes(linear().SerializeToString())
+    model = tl.load_onnx(file)
+    w = weakref.ref(model.defaults["w"])
+    e = model.compile()
+    del model
+    gc.collect()
+    assert w() is None
+    assert np.array_equal(e(X, w=W + 1), X @ (W + 1) + B)
+    file.write_bytes(b"")
+    assert np.array_equal(e(X, w=W + 2), X @ (W + 2) + B)
+    with pytest.raises(tl.TensorLangError, match="is not there as it was"):
+        e(X, b=B)
+    file.unlink()
+    with pytest.raises(tl.TensorLangError, match="is not there as it was"):
         e(X, b=B)
 
 

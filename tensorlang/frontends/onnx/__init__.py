@@ -6,7 +6,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from ...errors import TensorLangError
@@ -60,10 +62,37 @@ def load_onnx(source: Any) -> Graph:
     model = read(source)
     _supported(model)
     check(model)
-    return _graph(model)
+    return _graph(model, _again(source, model))
 
 
-def _graph(model: Model, given: Sequence[str] = ()) -> Graph:
+def _again(source: Any, model: Model) -> Callable[[], Model]:
+    """Reads the model once more. That of a file is not kept, for it holds the weights as they came."""
+    if not isinstance(source, str | os.PathLike):
+        return lambda: model
+    path = Path(source)
+    seen = _state(path)
+
+    def again() -> Model:
+        if _state(path) != seen:
+            raise TensorLangError(
+                f"load_onnx: {path} is not there as it was",
+                because="a constant of it is to be an input, for which it is read again",
+                try_="load_onnx on the file as it is now",
+            )
+        return read(path)
+
+    return again
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
+
+
+def _graph(model: Model, again: Callable[[], Model], given: Sequence[str] = ()) -> Graph:
     """The graph, in which these of the file's defaults are inputs."""
     body = model.body.given(given)
     graph = Graph(body.name or "model")
@@ -72,7 +101,8 @@ def _graph(model: Model, given: Sequence[str] = ()) -> Graph:
     importer.start(body)
     kinds = {n: t for n, t in body.defaults if t.of is None and t.element not in ("", "string", *WIDE)}
     graph.defaults = {n: body.constants[n] for n in kinds}
-    graph.remade_with = lambda names: _graph(model, [*given, *names])
+    graph.taken = {n: model.body.constants[n] for n in given}
+    graph.remade_with = lambda names: _graph(again(), again, [*given, *names])
     return importer.finish()
 
 
