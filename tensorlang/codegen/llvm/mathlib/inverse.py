@@ -1,7 +1,7 @@
-"""Inverses of the trigonometric and hyperbolic functions, and hypot, for any number of lanes: at most 2 ulp;
-those of circles in float32 and float64.
+"""Inverses of the trigonometric and hyperbolic functions, and hypot, for any number of lanes, in float32 and
+float64: at most 2 ulp.
 
-asinh, acosh, atanh and hypot are computed in float64 and rounded.
+asinh, acosh, atanh and hypot of float32 are computed in float64 and rounded.
 """
 
 from __future__ import annotations
@@ -72,6 +72,7 @@ _ATAN = {
         1.3225023198213427e-05,
     ),
 }
+_FAR = 2.0**28  # where x**2 and x**2 + 1 are one float64
 _HALF_PI = {32: (1.5707963705062866, -4.371138828673793e-08), 64: (1.5707963267948966, 6.123233995736766e-17)}
 
 
@@ -138,25 +139,38 @@ def atan2(m: Kit, y: Num, x: Num) -> Num:
     return m.select(x.unordered(), x, m.select(y.unordered(), y, out))
 
 
+def _log_of_sum(m: Kit, far: Num, usual: Num, above: Num) -> Num:
+    """``log1p(usual)``, in float64; where arguments are ``far`` from the ends of the range of their squares,
+    ``log(2 x)`` for ``above = x - 1``."""
+    if m.bits == 32:  # squares of float32 are in the range of float64
+        return log1p(m.doubles, usual)
+    return log1p(m, m.select(far, above, usual)) + m.select(far, math.log(2.0), 0.0)
+
+
 def asinh(m: Kit, x: Num) -> Num:
-    """1 ulp. ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` for a = |x|."""
+    """1 ulp in float32, 2 in float64. ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` for a = |x|."""
     w = m.doubles
     a = w.abs(m.wide(x))
     square = a * a
-    out = m.narrow(log1p(w, a + square / (w.sqrt(square + 1.0) + 1.0)))
+    usual = a + square / (w.sqrt(square + 1.0) + 1.0)
+    out = m.narrow(_log_of_sum(m, a > _FAR, usual, a - 1.0))
     return m.copysign(m.select(m.abs(x) < math.inf, out, x), x)
 
 
 def acosh(m: Kit, x: Num) -> Num:
-    """1 ulp. ``log1p(t + sqrt(2 t + t**2))`` for t = x - 1."""
+    """1 ulp in float32, 2 in float64. ``log1p(t + sqrt(2 t + t**2))`` for t = x - 1."""
     w = m.doubles
     t = m.wide(x) - 1.0
-    out = m.narrow(log1p(w, t + w.sqrt(t * (t + 2.0))))
-    return m.select(x < 1.0, math.nan, out)
+    root = w.sqrt(w.fma(t, t, t + t))
+    total, far = t + root, t > _FAR
+    out = _log_of_sum(m, far, total, t)
+    if m.bits == 64:  # what the sum lost, times the derivative: (x + root) (x - root) = 1
+        out = out + m.select(far, 0.0, ((root - total) + t) * (x - root))
+    return m.select(x < 1.0, math.nan, m.narrow(out))
 
 
 def atanh(m: Kit, x: Num) -> Num:
-    """1 ulp. ``log1p(2 a / (1 - a)) / 2`` for a = |x|."""
+    """1 ulp in float32, 2 in float64. ``log1p(2 a / (1 - a)) / 2`` for a = |x|."""
     w = m.doubles
     a = w.abs(m.wide(x))
     return m.copysign(m.narrow(log1p(w, (a + a) / (1.0 - a)) * 0.5), x)
@@ -165,6 +179,21 @@ def atanh(m: Kit, x: Num) -> Num:
 def hypot(m: Kit, x: Num, y: Num) -> Num:
     """1 ulp."""
     w = m.doubles
-    a, b = m.wide(x), m.wide(y)
-    out = m.narrow(w.sqrt(w.fma(a, a, b * b)))
+    a, b = w.abs(m.wide(x)), w.abs(m.wide(y))
+    out = m.narrow(w.sqrt(w.fma(a, a, b * b)) if m.bits == 32 else _hypot(m, a, b))
     return m.select(m.abs(x).same(math.inf) | m.abs(y).same(math.inf), math.inf, out)
+
+
+def _hypot(m: Kit, a: Num, b: Num) -> Num:
+    """Of float64, scaled so that squares are in range, with what rounding takes from them."""
+    larger = m.select(a > b, a, b)
+    huge, tiny = larger > 2.0**500, larger < 2.0**-500
+    scale = m.select(huge, 2.0**-600, m.select(tiny, 2.0**600, 1.0))
+    back = m.select(huge, 2.0**600, m.select(tiny, 2.0**-600, 1.0))
+    high, low = m.product(larger * scale, larger * scale)
+    less = m.select(a > b, b, a) * scale
+    more, least = m.product(less, less)
+    total = high + more
+    rest = ((high - total) + more) + (low + least)
+    root = m.sqrt(total)
+    return m.select(total > 0.0, root + rest / (root + root), total) * back

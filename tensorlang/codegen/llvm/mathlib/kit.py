@@ -343,11 +343,15 @@ class Kit:
 
     def wide(self, x: Num) -> Num:
         """Floats as doubles, exactly."""
+        if self.bits == 64:
+            return x
         kit = self.doubles
         return kit.emit("f", f"fpext {self.type('f')} {x.operand} to {kit.type('f')}")
 
     def narrow(self, x: Num) -> Num:
         """Doubles rounded to these floats."""
+        if self.bits == 64:
+            return x
         return self.emit("f", f"fptrunc {x.kit.type('f')} {x.operand} to {self.type('f')}")
 
     # -- rare lanes ------------------------------------------------------------------------------------------

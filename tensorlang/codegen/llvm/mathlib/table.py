@@ -1,11 +1,11 @@
 """The table: how each intrinsic of ``expr.intrinsics`` becomes code. One that has no row is the C library's
 function of that name.
 
-A row may have code of our own (``own``) for float32 and, if ``double``, for float64; a formula for any float
-width (``any_width``) or for integers; an LLVM intrinsic that every target turns into instructions; or the
-name of a libm function, called lane by lane. 16-bit floats are computed in float32 and rounded. ``ulp`` is
-the bound that the tests hold the row to, in float32 and, where ``double``, in float64; libm is held to 4 in
-float64.
+A row may have code of our own (``own``) for float32 and, unless ``double`` is None, for float64; a formula
+for any float width (``any_width``) or for integers; an LLVM intrinsic that every target turns into
+instructions; or the name of a libm function, called lane by lane. 16-bit floats are computed in float32 and
+rounded. ``ulp`` is the bound that the tests hold the row to in float32 and ``double`` that in float64, where
+libm is held to 4.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Row:
 
     exact: Callable[[Emitter, DType, tuple[str, ...]], str] | None = None
     own: Callable[..., Num] | None = None
-    double: bool = False
+    double: float | None = None
     any_width: Callable[..., Num] | None = None
     llvm: str = ""
     libm: str = ""
@@ -41,40 +41,40 @@ class Row:
 
 
 ROWS: dict[str, Row] = {
-    "exp": Row(own=exponential.exp, double=True, libm="exp", ulp=2),
-    "exp2": Row(own=exponential.exp2, double=True, libm="exp2", ulp=2),
-    "exp10": Row(own=exponential.exp10, double=True, libm="exp10", ulp=2),
-    "expm1": Row(own=exponential.expm1, double=True, libm="expm1", ulp=2),
-    "log": Row(own=logarithm.log, double=True, libm="log"),
-    "log2": Row(own=logarithm.log2, double=True, libm="log2", ulp=2),
-    "log10": Row(own=logarithm.log10, double=True, libm="log10", ulp=2),
-    "log1p": Row(own=logarithm.log1p, double=True, libm="log1p", ulp=2),
+    "exp": Row(own=exponential.exp, double=2, libm="exp", ulp=2),
+    "exp2": Row(own=exponential.exp2, double=2, libm="exp2", ulp=2),
+    "exp10": Row(own=exponential.exp10, double=2, libm="exp10", ulp=2),
+    "expm1": Row(own=exponential.expm1, double=2, libm="expm1", ulp=2),
+    "log": Row(own=logarithm.log, double=1, libm="log"),
+    "log2": Row(own=logarithm.log2, double=2, libm="log2", ulp=2),
+    "log10": Row(own=logarithm.log10, double=2, libm="log10", ulp=2),
+    "log1p": Row(own=logarithm.log1p, double=2, libm="log1p", ulp=2),
     "sqrt": Row(llvm="sqrt", ulp=0.5),
     "rsqrt": Row(any_width=lambda m, x: 1.0 / m.sqrt(x)),
-    "sin": Row(own=circular.sin, double=True, libm="sin", ulp=2),
-    "cos": Row(own=circular.cos, double=True, libm="cos", ulp=2),
-    "tan": Row(own=circular.tan, libm="tan", ulp=2),
-    "asin": Row(own=inverse.asin, double=True, libm="asin", ulp=2),
-    "acos": Row(own=inverse.acos, double=True, libm="acos", ulp=2),
-    "atan": Row(own=inverse.atan, double=True, libm="atan", ulp=2),
-    "sinh": Row(own=exponential.sinh, double=True, libm="sinh", ulp=2),
-    "cosh": Row(own=exponential.cosh, double=True, libm="cosh", ulp=2),
-    "tanh": Row(own=exponential.tanh, double=True, libm="tanh", ulp=2),
-    "asinh": Row(own=inverse.asinh, libm="asinh"),
-    "acosh": Row(own=inverse.acosh, libm="acosh"),
-    "atanh": Row(own=inverse.atanh, libm="atanh"),
-    "sigmoid": Row(own=exponential.sigmoid, double=True, libm="sigmoid", ulp=2),
-    "erf": Row(own=gauss.erf, double=True, libm="erf", ulp=2),
+    "sin": Row(own=circular.sin, double=2, libm="sin", ulp=2),
+    "cos": Row(own=circular.cos, double=2, libm="cos", ulp=2),
+    "tan": Row(own=circular.tan, double=2, libm="tan", ulp=2),
+    "asin": Row(own=inverse.asin, double=2, libm="asin", ulp=2),
+    "acos": Row(own=inverse.acos, double=2, libm="acos", ulp=2),
+    "atan": Row(own=inverse.atan, double=2, libm="atan", ulp=2),
+    "sinh": Row(own=exponential.sinh, double=2, libm="sinh", ulp=2),
+    "cosh": Row(own=exponential.cosh, double=2, libm="cosh", ulp=2),
+    "tanh": Row(own=exponential.tanh, double=2, libm="tanh", ulp=2),
+    "asinh": Row(own=inverse.asinh, double=2, libm="asinh"),
+    "acosh": Row(own=inverse.acosh, double=2, libm="acosh"),
+    "atanh": Row(own=inverse.atanh, double=2, libm="atanh"),
+    "sigmoid": Row(own=exponential.sigmoid, double=2, libm="sigmoid", ulp=2),
+    "erf": Row(own=gauss.erf, double=2, libm="erf", ulp=2),
     "floor": Row(llvm="floor", ulp=0),
     "ceil": Row(llvm="ceil", ulp=0),
     "trunc": Row(llvm="trunc", ulp=0),
     "round": Row(llvm="round", ulp=0),
     "nearbyint": Row(llvm="rint", ulp=0),
     "abs": Row(exact=exact.absolute, ulp=0),
-    "pow": Row(own=power.pow, double=True, libm="pow", ulp=4),
-    "fmod": Row(own=exact.fmod, double=True, libm="fmod", ulp=0),
-    "atan2": Row(own=inverse.atan2, double=True, libm="atan2", ulp=2),
-    "hypot": Row(own=inverse.hypot, libm="hypot"),
+    "pow": Row(own=power.pow, double=4, libm="pow", ulp=4),
+    "fmod": Row(own=exact.fmod, double=0, libm="fmod", ulp=0),
+    "atan2": Row(own=inverse.atan2, double=2, libm="atan2", ulp=2),
+    "hypot": Row(own=inverse.hypot, double=1, libm="hypot"),
     "copysign": Row(llvm="copysign", ulp=0),
     "nextafter": Row(libm="nextafter", ulp=0),
     "ldexp": Row(any_width=exact.ldexp, ulp=0.5),
@@ -150,7 +150,7 @@ def _c_call(em: Emitter, e: CCall) -> str:
 def _float(em: Emitter, row: Row, t: DType, operands: tuple[str, ...]) -> str:
     kit = Kit(em, em.element(t), t.lanes)
     x = tuple(Num(kit, "f", operand) for operand in operands)
-    if row.own is not None and em.math == "default" and (t.bits == 32 or row.double):
+    if row.own is not None and em.math == "default" and (t.bits == 32 or row.double is not None):
         return row.own(kit, *x).operand
     if row.any_width is not None:
         return row.any_width(kit, *x).operand
