@@ -10,12 +10,14 @@ with the machine and its load, the ratios are what counts.
 from __future__ import annotations
 
 import argparse
+import functools
 import inspect
 import re
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +38,6 @@ from tensorlang.peers import answers
 from tensorlang.peers import turns as peers
 from tensorlang.peers.runtimes import installed
 
-try:
-    import onnx.parser
-except ImportError:
-    onnx = None  # the last step says so
 try:
     from PIL import Image, ImageDraw, ImageFont
 except ImportError:
@@ -198,7 +196,7 @@ def conv2d_numpy(photo: np.ndarray, weight: np.ndarray, bias: np.ndarray) -> np.
     columns = windows.transpose(0, 3, 4, 1, 2).reshape(9 * channels, height * width)
     out = weight.reshape(filters, 9 * channels) @ columns
     out += bias[:, None]
-    return np.maximum(out, 0, out=out).reshape(filters, height, width)
+    return np.asarray(np.maximum(out, 0, out=out).reshape(filters, height, width))
 
 
 # -- reading what came out -----------------------------------------------------------------------------------
@@ -366,7 +364,7 @@ class Kernel:
         """GFLOP/s of every way and of numpy, taking turns."""
         out = np.empty_like(self.expected)
         runs: dict[str, Callable[[], Any]] = {
-            way: (lambda f=f: f(*self.inputs, out)) for way, f in self.built.items()
+            way: functools.partial(f, *self.inputs, out) for way, f in self.built.items()
         }
         return {
             way: self.flops / seconds / 1e9
@@ -473,7 +471,7 @@ def run(trials: int, turns: int, out: Path) -> None:
     heading(f"1  Declare what to compute      [dim]{CPU}[/]")
     show(
         "matmul, and the filter bank for the photograph",
-        code("\n\n".join(map(source, (matmul, conv2d))), "python"),
+        code(f"{source(matmul)}\n\n{source(conv2d)}", "python"),
     )
     heading("2  Schedule by hand how to compute it")
     without_search(product, schedule_matmul, rows=ROWS, columns=2 * LANES, steps=1)
@@ -513,6 +511,9 @@ network (float[n, 3, height, width] x) => (float[n, 10] classes) {
 
 def write_network(path: Path) -> None:
     """The network as an ONNX file, with seeded weights: nobody trained it."""
+    import onnx.numpy_helper
+    import onnx.parser
+
     rng = np.random.default_rng(2)
     weights = {"dense": 0.3 * rng.standard_normal((64, 10)), "bias": 0.1 * rng.standard_normal(10)}
     for n, (read, made) in enumerate(((3, 32), (32, 32), (32, 64)), 1):
@@ -529,7 +530,7 @@ def write_network(path: Path) -> None:
 
 def whole_model(rounds: int, path: Path) -> None:
     """A network from its file to an engine, its answers and its time beside onnxruntime."""
-    if onnx is None:
+    if find_spec("onnx") is None:
         console.print("  Left out: it needs the package onnx, pip install 'tensorlang[onnx]'\n")
         return
     write_network(path)
@@ -569,7 +570,7 @@ def table(figures: dict[str, dict[str, float]], turns: int) -> Table:
 
 def main() -> None:
     """The demo, from the photograph to the gain."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument(
         "--trials", type=int, default=24, help="schedules to measure per kernel in step 3 (default 24)"
     )

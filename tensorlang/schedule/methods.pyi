@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, overload
 
 from ..core.dtype import DType
-from ..expr.make import ExprLike
+from ..expr.literal import ExprLike
 from ..expr.nodes import Var
 from ..te.axis import IterVar
 from ..te.tensor import Operation, Tensor

@@ -1,9 +1,10 @@
-"""What a user's editor and type checker see: the stub of the primitives is that of THE table, mypy passes a
-user's file with true types and finds the mistakes in another, and help shows at run time what the checker
-knows."""
+"""What a user's editor and type checker see: the stub of the primitives is that of THE table, mypy and pyright
+pass a user's file with true types, the examples of the pages and the notebooks, mypy finds the mistakes in
+another, and help shows at run time what the checker knows."""
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
 import json
 import re
@@ -62,6 +63,43 @@ def test_mypy_passes_a_users_file_and_finds_his_mistakes():
 def test_strict_pyright_passes_a_users_file(tmp_path):
     shutil.copy(TYPED / "user.py", tmp_path)
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)]}
+    (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    ran = subprocess.run(
+        ["pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)], capture_output=True, text=True
+    )
+    assert ran.returncode == 0, ran.stdout
+
+
+def programs(into: Path) -> None:
+    """The examples of README and guides, the code of the notebooks, and the demo, as files. A notebook is left
+    out where what it is about is not installed: its types would be unknown."""
+    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
+        code = re.findall(
+            r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+        )
+        for n, block in enumerate(code):
+            (into / f"{page.stem.lower()}_{n}.py").write_text(block, encoding="utf-8")
+    for notebook in (ROOT / "tutorials").glob("*.ipynb"):
+        if "torch" not in notebook.stem or importlib.util.find_spec("torch"):
+            cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+            code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+            (into / f"notebook_{notebook.stem}.py").write_text("\n\n".join(code) + "\n", encoding="utf-8")
+    shutil.copy(ROOT / "tutorials" / "demo.py", into)
+
+
+def test_mypy_passes_the_pages_examples_and_the_notebooks(tmp_path):
+    programs(tmp_path)
+    files = sorted(map(str, tmp_path.glob("*.py")))
+    assert len(files) > 20
+    options = ["--strict", "--config-file=", "--ignore-missing-imports", "--no-error-summary"]
+    found, trouble, _ = api.run([*options, f"--cache-dir={ROOT / '.mypy_cache'}", *files])
+    assert not trouble and not found, found + trouble
+
+
+@pytest.mark.skipif(shutil.which("pyright") is None, reason="pyright is not installed")
+def test_pyright_passes_the_pages_examples_and_the_notebooks(tmp_path):
+    programs(tmp_path)
+    settings = {"typeCheckingMode": "standard", "reportMissingImports": False, "extraPaths": [str(ROOT)]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
     ran = subprocess.run(
         ["pyright", "--pythonpath", sys.executable, "-p", str(tmp_path)], capture_output=True, text=True

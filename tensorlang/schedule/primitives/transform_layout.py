@@ -27,7 +27,7 @@ from ...core.names import NameSupply
 from ...core.node import intern
 from ...errors import ScheduleError
 from ...expr import linear, make
-from ...expr.make import ExprLike
+from ...expr.literal import ExprLike
 from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import rewrite, substitute
 from ...te.axis import AXIS_SEPARATOR, IterVar, fresh_axis
