@@ -53,7 +53,7 @@ ROOMS: dict[str, set[str]] = {
     "recipes": {"te", "ops", "analysis", "target", "errors", "schedule"},
     "workers": TE | {"build", "runtime", "options"},  # nothing of graphs or searches
     "graph": TE | {"ops", "build", "runtime", "workers", "target", "analysis", "options"},  # never a frontend
-    "frontends": TE | {"ops", "graph", "runtime", "options"},  # nothing of kernels; how many threads
+    "frontends": TE | {"ops", "graph", "runtime", "options", "display"},  # nothing of kernels
     "nd": GROUND,
     "testing": {"boundary"},
     "tir": GROUND | {"te"},

@@ -5,8 +5,17 @@ from __future__ import annotations
 
 import re
 
+OUTSIDE = "take the call out of the compiled function, or make it an operator: torch.library.custom_op"
 # (what torch says or the line reads, what to write there); the first that fits
 ADVICE: tuple[tuple[str, str], ...] = (
+    (
+        r"^while .*[<>=]",
+        "a for loop of as many steps as it takes at most, with torch.where(condition, next, x) in it",
+    ),
+    (
+        r"torch\.(equal|allclose|is_nonzero)\(",
+        "(a == b).all() or torch.isclose(a, b).all() as the condition of torch.where or torch.cond",
+    ),
     (
         r"generic_jump|[Dd]ata.dependent (branch|jump|control)|torch\.cond",
         "torch.where(condition, a, b) for elements, or torch.cond(condition, f, g, (x,)) for whole branches",
@@ -31,20 +40,23 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "torch._dynamo.config.allow_rnn = True, or torch.export.export and tl.load_torch, "
         "which keep the layer whole",
     ),
+    (r"(?<![.\w])random\.|\bsecrets\.", "torch.rand(()) or torch.randint(n, (), …), which are traced"),
     (
-        r"\bopen\(|\btime\.|\bos\.|subprocess|socket|pickle|json|hashlib|uuid|inspect\.|torch\.save|manual_seed",
+        r"(?<!\.)\b(str|repr|format)\(",
+        "make text of what the compiled function returns; of a shape or a dtype it may be made inside",
+    ),
+    (
+        r"\bnp\.(save|load|savetxt|loadtxt)|\b(datetime|csv|gc|traceback|zlib|tempfile|concurrent|queue|weakref)\b"
+        r"|\bopen\(|\btime\.|\bos\.|subprocess|socket|pickle|json|hashlib|uuid|inspect\.|torch\.save|manual_seed",
         "do it before or after the compiled function",
     ),
     (r"copy\(", "x.clone()"),
-    (r"\bsort(ed)?\b", "torch.sort or torch.topk of one tensor"),
+    (r"\bsort(ed)?\b|\bheapq\b|\bbisect\b", "torch.sort or torch.topk of one tensor"),
     (
         r"tensorlang|\bkernel\(|Module\(?.{0,20}kernel",
         'tensorlang.torch.op(kernel, "my::name"), which is traced',
     ),
-    (
-        r"torch\._dynamo\.disable|skip(ped|file)|marked as skipped",
-        "take the call out of the compiled function, or make it an operator: torch.library.custom_op",
-    ),
+    (r"torch\._dynamo\.disable|skip(ped|file)|marked as skipped", OUTSIDE),
     (
         r"numpy|np\.|\.numpy\(\)",
         "torch's function of that name, or tensorlang.torch.op for a kernel of yours",

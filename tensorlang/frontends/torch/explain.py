@@ -4,8 +4,8 @@ torch, and how long regions take. Knows dynamo's explanations and the backend; n
 
 from __future__ import annotations
 
-import html
 import linecache
+import re
 import sysconfig
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from . import backend, region
-from .advice import advice_for
+from . import backend, region, report
+from .advice import OUTSIDE, advice_for
 from .monitor import Monitor
 
 _LIBRARIES = tuple({Path(p) for n, p in sysconfig.get_paths().items() if n.endswith(("lib", "stdlib"))})
@@ -58,8 +58,9 @@ class Explanation:
         pairs = [pair for g in self.graphs for pair in g.left.values()]
         return {name: (n, why) for (name, why), n in Counter(pairs).items()}
 
-    def sections(self) -> list[tuple[str, list[str]]]:
-        """Titles with their lines."""
+    @property
+    def head(self) -> list[str]:
+        """What became of it, in a few lines."""
         nodes, taken = sum(g.nodes for g in self.graphs), sum(g.taken for g in self.graphs)
         regions = [r for g in self.graphs for r in g.regions]
         head = [
@@ -70,6 +71,10 @@ class Explanation:
         head += [] if self.graphs else ["no graph: Python runs the function as it is"]
         head += [f"a graph stays in torch: {g.reason}" for g in self.graphs if g.reason]
         head += [f"a region stays in torch: {r.counts.reason}" for r in regions if r.counts.reason]
+        return head
+
+    def sections(self) -> list[tuple[str, list[str]]]:
+        """Titles with their lines."""
         left = [f"{n} × {op}: {why or 'torch does it as well'}" for op, (n, why) in self.left.items()]
         times = [
             f"{what}, {count} operators: eager {1e6 * eager:.0f} µs, here {1e6 * here:.0f} µs, "
@@ -78,7 +83,7 @@ class Explanation:
         ]
         guards = [f"{n} × {kind}" for kind, n in self.guards.items()]
         return [
-            (self.name, head),
+            (self.name, self.head),
             ("breaks", [str(b) for b in self.breaks]),
             ("operators in torch", left),
             ("regions", times),
@@ -94,29 +99,24 @@ class Explanation:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        parts = []
-        for title, body in self.sections():
-            if body:
-                items = "".join(f"<li><pre>{html.escape(line)}</pre></li>" for line in body)
-                parts.append(f"<h3>{html.escape(title)}</h3><ul>{items}</ul>")
-        return "".join(parts)
+        return report.shown(self)
 
     def save(self, path: str | Path) -> None:
         """Write the report as one page of HTML."""
-        page = (
-            f"<!doctype html><meta charset=utf-8><title>{html.escape(self.name)}</title>{self._repr_html_()}"
-        )
-        Path(path).write_text(page, encoding="utf-8")
+        Path(path).write_text(report.page(self), encoding="utf-8")
 
 
 def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Explanation:
     """The report on ``fn(*args)``, which is called a few times."""
     breaks, told = breaks_of(fn, args, kwargs)
+    name = getattr(fn, "__qualname__", type(fn).__name__)
     torch._dynamo.reset()
+    if told is None:  # and would not get further now
+        return Explanation(name, [], breaks, {}, [])
     with backend.noted() as graphs, region.watched() as calls, Monitor() as seen:
         torch.compile(fn, backend=backend.tensorlang)(*args, **kwargs)
     return Explanation(
-        getattr(fn, "__qualname__", type(fn).__name__),
+        name,
         graphs,
         breaks,
         dict(Counter(_guard(g) for g in told.out_guards or ()).most_common(8)),
@@ -127,12 +127,27 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
 
 
 def breaks_of(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Break], Any]:
-    """Where graphs of ``fn(*args)`` break, each place once, and dynamo's own explanation."""
+    """Where graphs of ``fn(*args)`` break, each place once, in the order in which they come, and dynamo's own
+    explanation; None where dynamo fails."""
     first = _first(fn, args, kwargs)  # before dynamo skips what breaks within try, which it does for good
     torch._dynamo.reset()
-    told = torch._dynamo.explain(fn)(*args, **kwargs)
+    try:
+        told = torch._dynamo.explain(fn)(*args, **kwargs)
+    except Exception as error:
+        fn(*args, **kwargs)  # which may raise by itself
+        return [*first, _failure(error)], None
     breaks = [_break(r.reason, r.user_stack) for r in told.break_reasons] + first
-    return list({(b.file, b.line): b for b in reversed(breaks)}.values())[::-1], told
+    named = {(b.file, b.line): b for b in reversed(breaks)}  # in the words of the explanation
+    return [named.pop(place) for b in first + breaks if (place := (b.file, b.line)) in named], told
+
+
+def _failure(error: Exception) -> Break:
+    """Where dynamo itself fails, with what it says of it."""
+    words = str(error)
+    places = re.findall(r'File "(.+?)", line (\d+)', words)
+    file, line = next(((f, int(n)) for f, n in reversed(places) if _own(f)), ("?", 0))
+    reason = f"dynamo fails: {type(error).__name__}: {words.strip().partition(chr(10))[0]}"
+    return Break(file, line, linecache.getline(file, line).strip(), reason, OUTSIDE)
 
 
 def _break(reason: Any, stack: Sequence[Any]) -> Break:
@@ -141,7 +156,10 @@ def _break(reason: Any, stack: Sequence[Any]) -> Break:
     frame = next((f for f in reversed(stack) if _own(f.filename)), stack[-1] if stack else None)
     file, line = (frame.filename, frame.lineno or 0) if frame else ("?", 0)
     text = (linecache.getline(file, line) or (frame.line or "" if frame else "")).strip()
-    return Break(file, line, text, words.splitlines()[0] if words else "", advice_for(words, text))
+    said = words.splitlines()[0] if words else ""
+    if said.startswith("generic_jump"):  # dynamo's word
+        said = f"a branch on the value of a tensor ({said})"
+    return Break(file, line, text, said, advice_for(words, text))
 
 
 def _first(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Break]:

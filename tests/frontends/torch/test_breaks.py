@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import copy
+import datetime
+import gc
 import hashlib
+import heapq
 import inspect
 import io
 import json
 import logging
 import os
 import pickle
+import random
 import subprocess
 import sys
 import threading
@@ -384,6 +388,78 @@ def bins_not(x):
     return (x.abs().long()[:, None] == torch.arange(8)).sum(0) + 1
 
 
+def loops_not(x):
+    for _ in range(4):
+        x = torch.where(x.max() < 8, x * 2, x)
+    return x
+
+
+def while_large_not(x):
+    for _ in range(8):
+        x = torch.where(x.norm() > 1, x / 2, x)
+    return x
+
+
+def equals(x):
+    if torch.equal(x, x + 1):  # BREAK
+        return x * 2
+    return x - 1
+
+
+def equals_not(x):
+    return torch.where((x == x + 1).all(), x * 2, x - 1)
+
+
+def draws(x):
+    return x * (random.SystemRandom().random() > 2)  # BREAK
+
+
+def heaps(x):
+    rows = [x[1], x[0], x[2]]
+    heapq.heapify(rows)  # BREAK
+    return rows[0] * 2
+
+
+def heaps_not(x):
+    return torch.sort(x[:3]).values[0] * 2
+
+
+def dates(x):
+    y = x * 2
+    datetime.datetime.now()  # BREAK
+    return y + 1
+
+
+def collects(x):
+    y = x * 2
+    gc.collect()  # BREAK
+    return y + 1
+
+
+def texts(x):
+    return x * len(str(x[0]))  # BREAK
+
+
+def values_by_place(x):
+    return x * [2.0, 3.0, 4.0, 5.0][x.argmax()]  # BREAK
+
+
+def values_by_place_not(x):
+    return x * torch.tensor([2.0, 3.0, 4.0, 5.0]).take(x.argmax())
+
+
+def matches(x):
+    match int(x.argmax()):  # BREAK
+        case 3:
+            return x * 3
+        case _:
+            return x
+
+
+def matches_not(x):
+    return torch.where(x.argmax() == 3, x * 3, x)
+
+
 PROGRAMS = [
     (branches, branches_not, "torch.where"),
     (tells, tells_not, "print what the compiled function returns"),
@@ -394,7 +470,7 @@ PROGRAMS = [
     (places, places_not, "mask"),
     (stops, tells_not, "leave torch._dynamo.graph_break"),
     (waits, tells_not, "before or after"),
-    (loops, None, "torch.cond"),
+    (loops, loops_not, "for loop"),
     (nested, None, "torch.where"),
     (counts, counts_not, "tensor of no dimensions"),
     (logs, tells_not, "print what"),
@@ -430,7 +506,15 @@ PROGRAMS = [
     (dict_of, None, "tensor of no dimensions"),
     (tries_number, tries_number_not, "tensor of no dimensions"),
     (of_a_function, of_a_function_not, "tensor of no dimensions"),
-    (while_large, None, "torch.cond"),
+    (while_large, while_large_not, "for loop"),
+    (equals, equals_not, "(a == b).all()"),
+    (draws, None, "torch.rand"),
+    (heaps, heaps_not, "torch.sort"),
+    (dates, None, "before or after"),
+    (collects, None, "before or after"),
+    (texts, None, "text of what"),
+    (values_by_place, values_by_place_not, "tensor of no dimensions"),
+    (matches, matches_not, "tensor of no dimensions"),
 ]
 WITHIN = {"nested": inner, "of_a_function": Scaled.forward}  # where others call what breaks
 

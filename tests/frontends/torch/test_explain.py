@@ -30,6 +30,37 @@ def test_a_report_shows_breaks_with_advice():
     assert len(found.graphs) == 2 and "breaks" in found._repr_html_()
 
 
+def test_breaks_come_in_the_order_of_the_program():
+    def f(x):
+        if x.sum() > 100:
+            return x
+        y = x * 2
+        print("twice")
+        return y * y.sum().item()
+
+    found = tlt.explain(f, torch.ones(3)).breaks
+    assert len(found) == 3 and [b.line for b in found] == sorted(b.line for b in found)
+
+
+def test_where_dynamo_itself_fails_is_a_break(monkeypatch):
+    """And an exception of the function comes as it is."""
+
+    def fails(x):
+        raise ValueError("no") if x.shape[0] == 2 else AssertionError("of dynamo")
+
+    monkeypatch.setattr(torch._dynamo, "explain", lambda f: lambda x: fails(x))
+    found = tlt.explain(lambda x: x * 2, torch.ones(3))
+    assert "dynamo fails: AssertionError: of dynamo" in str(found) and not found.graphs
+    with pytest.raises(ValueError, match="mine"):
+        tlt.explain(raises_value_error, torch.ones(2))
+
+
+def raises_value_error(x):
+    if isinstance(x, torch.Tensor):
+        raise ValueError("mine")
+    return x
+
+
 def test_a_report_has_its_graphs_where_as_many_are_kept_as_may_be(monkeypatch):
     monkeypatch.setattr(backend, "MOST", 1)
     for n in range(3):
@@ -46,7 +77,9 @@ def test_a_report_tells_what_is_where(tmp_path):
     assert found.left == {"aten.linalg_qr.default": (1, "the operator is not in the table")}
     assert "4 operators" in str(found) and "3 operators in 2 regions, 1 in torch" in str(found)
     found.save(tmp_path / "report.html")
-    assert "linalg_qr" in (tmp_path / "report.html").read_text() and "<h3>" in found._repr_html_()
+    text = (tmp_path / "report.html").read_text()
+    assert "linalg_qr" in text and "<h3>" in found._repr_html_() and text.startswith("<!DOCTYPE html>")
+    assert "http" not in text  # nothing is loaded from anywhere
 
 
 def test_advice_for_what_nobody_knows_is_torchs_own():
