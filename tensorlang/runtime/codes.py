@@ -37,17 +37,17 @@ class Packer:
     signature: Signature | None = None
 
     def packed(self, sources: Sequence[Any]) -> list[np.ndarray]:
-        """The results for these arrays; those that another kernel still reads are not computed again."""
+        """The results for these arrays; those that another kernel still reads are there once."""
         forms = [(shape, dtype(kind).to_numpy()) for shape, kind in self.forms]
         if self.signature is None:
-            return memory.shared(memory.digest(*sources), forms, lambda copy: np.copyto(copy, sources[0]))
+            return memory.shared_of("", sources, forms, lambda copy: np.copyto(copy, sources[0]))
         # copies of int32 and of float32 are the same code
         key = hashlib.sha256(self.object_code + repr((self.signature, self.forms)).encode()).hexdigest()
 
         def fill(*made: Any) -> None:
             _loaded(key, self)(*(np.asarray(a, order="C") for a in sources), *made)
 
-        return memory.shared(memory.digest(key, *sources), forms, fill)
+        return memory.shared_of(key, sources, forms, fill)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from ..core.dtype import DType
@@ -61,15 +62,20 @@ def row(matrix: Matrix, index: Any, elements: Sequence[Expr]) -> Expr:
     return chosen(0, len(matrix))
 
 
-def _sum(row: Sequence[Fraction], elements: Sequence[Expr], t: DType) -> Expr:
+def _sum(row: tuple[Fraction, ...], elements: Sequence[Expr], t: DType) -> Expr:
     total: Expr | None = None
-    for factor, e in zip(row, elements, strict=True):
-        if not factor:
-            continue
-        term = e if abs(factor) == 1 else e * make.const(float(abs(factor)), t)
+    for place, factor in _factors(row):
+        e, size = elements[place], abs(factor)
+        term = e if size == 1 else make.mul(e, make.const(size, t))
         if total is None:
             total = term if factor > 0 else make.neg(term)
         else:
-            total = total + term if factor > 0 else total - term
+            total = make.add(total, term) if factor > 0 else make.sub(total, term)
     assert total is not None
     return total
+
+
+@cache
+def _factors(row: tuple[Fraction, ...]) -> list[tuple[int, float]]:
+    """The places of a row that count, with what they count."""
+    return [(place, float(factor)) for place, factor in enumerate(row) if factor]

@@ -66,6 +66,25 @@ def test_kernels_with_equal_weights_and_packing_share_them_and_free_them(arrays)
     assert len(memory._shared) == held - 1
 
 
+def test_large_weights_share_what_is_packed_of_them_where_all_their_elements_are_equal():
+    from tensorlang.runtime import constants as memory
+
+    source = np.arange(256 * 256, dtype="float32").reshape(256, 256)
+    near = source.copy()
+    near[0, 1] = -1  # between those that are looked at
+
+    def packed_of(a):
+        return memory.shared_of("turned", [a], [((256, 256), "float32")], lambda out: np.copyto(out, a.T))[0]
+
+    first, second, third, fourth = map(packed_of, (source, source.copy(order="F"), near, near.copy()))
+    assert np.array_equal(first, source.T) and np.array_equal(third, near.T)
+    assert first is second and third is fourth and not first.flags.writeable
+    held = len(memory._shared)
+    del first, second
+    gc.collect()
+    assert len(memory._shared) == held - 1
+
+
 def test_later_changes_of_the_array_have_no_effect(arrays):
     (A, W, C), (a, w) = declared(), arrays
     want = a @ w
