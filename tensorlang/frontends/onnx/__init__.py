@@ -18,6 +18,7 @@ from . import (  # noqa: F401  they fill the table
     attention,
     control,
     elementwise,
+    experts,
     generate,
     grouped_attention,
     image,

@@ -113,9 +113,13 @@ class Mask:
         return value + te.cast(value.dtype, m(*place))
 
 
-def shares(scores: Tensor) -> Tensor:
-    """The softmax over the last dimension; a row of -inf gives zeros."""
+def shares(scores: Tensor, sink: Tensor | None = None) -> Tensor:
+    """The softmax over the last dimension; a row of -inf gives zeros. ``sink`` [H] is a score more in each
+    row, of nothing."""
     most = ops.max(scores, -1, True)
+    if sink is not None:
+        sink = of_type(ops.reshape(sink, (1, sink.shape[0], 1, 1)), scores.dtype)
+        most = ops.maximum(most, sink)
     low = -math.inf
 
     def exponential(*i: Any) -> Expr:
@@ -126,6 +130,8 @@ def shares(scores: Tensor) -> Tensor:
 
     powers: Any = te.compute(scores.shape, exponential, name="attention.exp")
     total = ops.sum(powers, -1, None, True)
+    if sink is not None:
+        total = ops.add(total, ops.exp(ops.subtract(sink, most)))
     nothing, one = constant_like(total, 0), constant_like(total, 1)
     return ops.divide(powers, ops.where(ops.equal(total, nothing), one, total))
 
@@ -139,11 +145,12 @@ def attended(
     softcap: float = 0.0,
     precision: str | None = None,
     stage: int | None = None,
+    sink: Tensor | None = None,
 ) -> tuple[Tensor, Tensor | None]:
     """[B, H, L, D], and the scores at a stage of their making if that is asked for: 0 products, 1 capped, 2
     masked, 3 shares."""
     k, v = as_many_heads(k, q), as_many_heads(v, q)
-    if stage is None and not softcap and precision is None:
+    if stage is None and not softcap and precision is None and sink is None:
         short = mask.mask is not None and te.whole.equal(mask.mask.shape[-1], k.shape[2]) is not True
         if mask.plain and not short:
             return ops.scaled_dot_product_attention(q, k, v, mask.mask, False, scale), None
@@ -159,7 +166,7 @@ def attended(
         cap = constant_like(product, softcap)
         capped = ops.multiply(ops.tanh(ops.divide(product, cap)), cap)
     masked = mask.added(capped)
-    part = shares(masked if precision is None else ops.cast(masked, precision))
+    part = shares(masked if precision is None else ops.cast(masked, precision), sink)
     part = of_type(part, q.dtype)
     shown = None if stage is None else of_type((product, capped, masked, part)[stage], q.dtype)
     return ops.matmul(part, v), shown

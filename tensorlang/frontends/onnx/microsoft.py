@@ -269,6 +269,25 @@ def _attended(
     return joined(attended(q, k, v, how, scale or None)[0])
 
 
+def attended_masked(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    added: Tensor | None,
+    lengths: Tensor,
+    scale: float,
+    filter_value: float,
+) -> Tensor:
+    """Of queries at the end of as many keys as ``lengths`` has of each sequence; the mask may be as long."""
+    total = mask.shape[-1] if mask is not None else k.shape[2]
+    seen = None if mask is None else _key_mask(mask, total)
+    if seen is not None and added is not None:
+        seen = ops.where(seen, added, constant_like(added, filter_value))
+    how = Mask(added if seen is None else seen, True, lengths=lengths)
+    return joined(attended(q, k, v, how, scale or None)[0])
+
+
 def _unpacked(x: Tensor, number: int, axis: int) -> list[Tensor]:
     """The tensors that are stacked along an axis."""
     return [ops.squeeze(t, axis) for t in ops.split(x, number, axis)]
