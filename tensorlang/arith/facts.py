@@ -115,7 +115,12 @@ class Facts:
         found = tuple(
             whole(undivided(p)) for p in nonneg_forms(cond, partial(settled, interval=self.interval))
         )
-        return Facts(self.ranges, self.level, self.known + found, self.sizes) if found else self
+        if not found:
+            return self
+        facts = Facts(self.ranges, self.level, self.known + found, self.sizes)
+        if not any(_of_one_dim(p) for p in found):  # such alone narrow an interval
+            facts._cache = self._cache
+        return facts
 
     # -- numeric intervals -----------------------------------------------------------------------------------
 
@@ -186,7 +191,7 @@ class Facts:
         hi: Number = v.hi
         if v.kind == "dim":
             for p in self.known:
-                if len(p) - (() in p) == 1 and p.get((v,), 0) > 0:  # c * v + k >= 0
+                if p.get((v,), 0) > 0 and _of_one_dim(p):  # c * v + k >= 0
                     least = -(p.get((), 0) // p[v,])
                     lo = least if lo is None else max(lo, least)
         if v in self.sizes:
@@ -202,10 +207,14 @@ class Facts:
         """Numeric bounds of a polynomial."""
         lo: Number = 0
         hi: Number = 0
+        cached = self._cache
         for mono, c in p.items():
             r: Interval = (1, 1)
-            for atom in mono:
-                r = interval_mul(r, self.interval(atom))
+            if len(mono) == 1:  # of nearly all; many are asked for again and again
+                r = cached.get(mono[0]) or self.interval(mono[0])
+            else:
+                for atom in mono:
+                    r = interval_mul(r, self.interval(atom))
             a, b = (_mul(r[0], c), _mul(r[1], c)) if c > 0 else (_mul(r[1], c), _mul(r[0], c))
             lo = None if lo is None or a is None else lo + a
             hi = None if hi is None or b is None else hi + b
@@ -511,6 +520,12 @@ def _replace(q: Poly, end: Poly, r: Poly) -> Poly:
         q = {m: c // end.scale for m, c in q.items()}
     product = mul_poly(q, end)
     return {(): -1} if product is None else add_poly(r, product)
+
+
+def _of_one_dim(p: Poly) -> bool:
+    """Whether ``p`` is a multiple of one size, and a constant."""
+    terms = [m for m in p if m] if len(p) <= 2 else ()
+    return len(terms) == 1 and len(terms[0]) == 1 and type(terms[0][0]) is Var and terms[0][0].kind == "dim"
 
 
 def _times(p: Poly, k: Poly) -> list[int]:

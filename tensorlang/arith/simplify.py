@@ -8,7 +8,7 @@ from math import gcd
 from operator import is_
 
 from ..expr import make
-from ..expr.deep import ask_below, is_deep
+from ..expr.deep import is_deep
 from ..expr.linear import Poly, from_poly, poly, wraps
 from ..expr.nodes import (
     RANGED,
@@ -58,9 +58,38 @@ class Simplifier:
         result = self.done.get(e)
         if result is None:
             if is_deep(e):
-                ask_below(e, lambda k: k in self.done or not is_hard(k), self)
+                self._below(e)
             result = self.done[e] = self._simplify(e)
         return result
+
+    def _below(self, e: Expr) -> None:
+        """Simplify what stands below a deep expression, innermost first, and each of it only under what holds
+        where it stands: asked under less first, a chain of choices would cost twice as much by every
+        choice."""
+        stack: list[tuple[Simplifier, Expr]] = [(self, e)]
+        while stack:
+            known, node = stack[-1]
+            waiting = [(k, x) for k, x in known._parts(node) if is_hard(x) and x not in k.done]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if stack and node not in known.done:
+                known.done[node] = known._simplify(node)
+
+    def _parts(self, e: Expr) -> list[tuple[Simplifier, Expr]]:
+        """What is simplified before ``e``, and who does it; of a choice, first its condition."""
+        if not isinstance(e, Choice):
+            return [(self, k) for k in e.children()]
+        cond = self.done.get(e.cond, e.cond)
+        if cond is e.cond and is_hard(cond) and cond not in self.done:
+            return [(self, cond)]
+        known = self.facts.prove(cond) if cond.dtype.lanes == 1 else None
+        if known is not None:
+            return [(self, e.a if known else e.b)]
+        if not isinstance(e, IfThenElse) or cond.dtype.lanes != 1:
+            return [(self, e.a), (self, e.b)]
+        return [(self.under(cond), e.a), (self.under(make.not_(cond)), e.b)]
 
     def _simplify(self, e: Expr) -> Expr:
         if isinstance(e, Choice):

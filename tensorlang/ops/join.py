@@ -19,6 +19,8 @@ from .shape import moved
 
 __all__ = ["concat", "concatenate", "pad", "split", "stack", "strided_slice"]
 
+MANY = 8  # tensors that are told apart one after the other
+
 
 def _several(op: str, tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Tensor) or not isinstance(tensors, tuple | list):
@@ -65,10 +67,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
         parts = [
             te.cast(out, x(*i[:d], i[d] - begin, *i[d + 1 :])) for x, begin in zip(xs, begins, strict=False)
         ]
-        chosen = parts[-1]
-        for part, end in zip(parts[-2::-1], begins[-2:0:-1], strict=True):
-            chosen = te.if_then_else(i[d] < end, part, chosen)
-        return chosen
+        return _part(parts, begins, i[d])
 
     return inputs.stage(
         "concatenate",
@@ -80,6 +79,19 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
 
 concat = concatenate
+
+
+def _part(parts: Sequence[Expr], begins: Sequence[Expr], i: Expr) -> Expr:
+    """The one of ``parts`` in which ``i`` lies: few are asked one after the other; of many, halves are told
+    apart, so that an element asks little, and little has to be known where a part is read."""
+    if len(parts) > MANY:
+        half = len(parts) // 2
+        first, second = _part(parts[:half], begins, i), _part(parts[half:], begins[half:], i)
+        return te.if_then_else(i < begins[half], first, second)
+    chosen = parts[-1]
+    for k in reversed(range(len(parts) - 1)):
+        chosen = te.if_then_else(i < begins[k + 1], parts[k], chosen)
+    return chosen
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
@@ -105,9 +117,12 @@ def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
 
     def element(*i: Any) -> Expr:
         own = list(inputs.without(i, (d,)))
-        chosen = te.cast(out, xs[-1](*own))
-        for k in reversed(range(len(xs) - 1)):
-            chosen = te.if_then_else(make.eq(i[d], k), te.cast(out, xs[k](*own)), chosen)
+        parts = [te.cast(out, x(*own)) for x in xs]
+        if len(parts) > MANY:
+            return _part(parts, [make.as_expr(k) for k in range(len(parts))], i[d])
+        chosen = parts[-1]
+        for k in reversed(range(len(parts) - 1)):
+            chosen = te.if_then_else(make.eq(i[d], k), parts[k], chosen)
         return chosen
 
     return inputs.stage(

@@ -7,6 +7,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.expr.nodes import IfThenElse
 from tests.ops.arrays import compiled, exact, sample
 
 ops = tl.ops
@@ -157,3 +158,26 @@ def test_slices_of_symbolic_sizes_are_cut_where_they_end():
         for at in (0, 2, 17, 33):
             for got, want in zip(upto(a, at), np.split(a, [at]), strict=True):
                 exact(got, want, "float32")
+
+
+def _deepest(e):
+    """How many choices stand in one another."""
+    inner = max((_deepest(k) for k in e.children()), default=0)
+    return inner + isinstance(e, IfThenElse)
+
+
+@pytest.mark.parametrize("open_sizes", [False, True])
+def test_many_tensors_are_told_apart_by_halves(open_sizes):
+    xs = [te.placeholder((te.dim(f"n{k}") if open_sizes else k % 3, 2), name=f"x{k}") for k in range(70)]
+    y = ops.concatenate(xs, 0)
+    assert _deepest(y.op.body[0]) <= 12  # 2^4 groups of at most 8
+    data = [np.full((k % 3, 2), k, np.float32) for k in range(70)]
+    assert (tl.compile([*xs, y])(*data) == np.concatenate(data)).all()
+
+
+def test_many_tensors_are_stacked():
+    xs = [te.placeholder((2,), name=f"x{k}") for k in range(19)]
+    y = ops.stack(xs, 1)
+    assert _deepest(y.op.body[0]) <= 9
+    data = [np.full(2, k, np.float32) for k in range(19)]
+    assert (tl.compile([*xs, y])(*data) == np.stack(data, 1)).all()
