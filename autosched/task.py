@@ -142,7 +142,12 @@ class SearchTask:
         limits: Limits | None = None,
         without: Sequence[str] = (),
     ) -> SearchTask:
-        """A task from tensors already declared, outputs last."""
+        """A task from tensors already declared, outputs last.
+
+        >>> x = te.placeholder((64,), name="x")
+        >>> autosched.SearchTask.of([x, ops.relu(x)]).flops
+        64.0
+        """
         return SearchTask(
             lambda: list(tensors),
             (),
@@ -159,7 +164,15 @@ class SearchTask:
 
     @property
     def outputs(self) -> list[te.Tensor]:
-        """The tensors that are computed."""
+        """The tensors that are computed, those of ``tensors`` that are no arguments.
+
+        >>> def doubled(n):
+        ...     x = te.placeholder((n,), name="x")
+        ...     return [x, ops.multiply(x, 2.0)]
+        >>> task = autosched.SearchTask(doubled, (1024,))
+        >>> task.outputs
+        [Tensor(multiply: float32[1024])]
+        """
         return [t for t in self.tensors if _computed(t)]
 
     @cached_property
@@ -169,7 +182,17 @@ class SearchTask:
         return float(analyse(self.schedule()).flops)
 
     def schedule(self) -> tl.Schedule:
-        """A fresh schedule, no step made."""
+        """A fresh schedule of the task's tensors, no step made.
+
+        >>> def doubled(n):
+        ...     x = te.placeholder((n,), name="x")
+        ...     return [x, ops.multiply(x, 2.0)]
+        >>> task = autosched.SearchTask(doubled, (1024,))
+        >>> print(task.schedule().tree())
+        root
+        └─ loop multiply.i0      0..1024
+           └─ compute multiply   reads x
+        """
         return tl.create_schedule(self.outputs)
 
     def apply_best(self, records: str | Path | Sequence[Record]) -> tuple[tl.Schedule, list[te.Tensor]]:

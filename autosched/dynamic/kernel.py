@@ -135,12 +135,12 @@ class DynamicKernel:
 
     @property
     def entry(self) -> Any:
-        """The function behind ``f(...)``."""
+        """The function behind ``f(...)``: a loop that counts nanoseconds may keep and call it."""
         return self._call
 
     @property
     def dims(self) -> tuple[str, ...]:
-        """The names of the open sizes, in the order of shapes."""
+        """The names of the open sizes, in the order of shapes: ``f.explain((17,))`` means the first."""
         return self.dispatcher.dims
 
     def __repr__(self) -> str:
@@ -205,7 +205,7 @@ class DynamicKernel:
 
     @property
     def base(self) -> int:
-        """The tier that serves what has no code of its own."""
+        """The tier that serves what has no code of its own: its plans, its dispatcher."""
         return GENERIC if self.account.family == "generic" else TABLE
 
     def stats(self) -> KernelStats:

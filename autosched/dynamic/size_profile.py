@@ -71,7 +71,11 @@ class ShapeProfile:
 
     @staticmethod
     def of(given: Any, out_of_range: str = "error") -> ShapeProfile:
-        """The profile itself, or one of a dict."""
+        """The profile itself, or one of a dict: a dim's name to (least, most) or (least, usual, most).
+
+        >>> autosched.ShapeProfile.of({"m": (1, 128, 512)})
+        ShapeProfile(m: 1 … 128 … 512, out_of_range='error')
+        """
         return given if isinstance(given, ShapeProfile) else ShapeProfile(given, out_of_range=out_of_range)
 
     def __repr__(self) -> str:
@@ -89,11 +93,21 @@ class ShapeProfile:
 
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> ShapeProfile:
-        """That of plain data."""
+        """The profile of plain data that ``to_json`` gave. Raises TensorLangError for other data.
+
+        >>> p = autosched.ShapeProfile.of({"m": (1, 512)})
+        >>> autosched.ShapeProfile.from_json(p.to_json()).size == p.size
+        True
+        """
         return ShapeProfile({d: tuple(s) for d, s in data["dims"].items()}, out_of_range=data["out_of_range"])
 
     def holds(self, shape: Mapping[str, int]) -> bool:
-        """Whether all dims are inside."""
+        """Whether all dims are inside the profile's ranges.
+
+        >>> p = autosched.ShapeProfile.of({"m": (1, 128, 512)})
+        >>> p.holds({"m": 512}), p.holds({"m": 513})
+        (True, False)
+        """
         return all(s.least <= shape[d] <= s.most for d, s in self.dims.items())
 
     def weight(self, shape: Shape) -> float:
@@ -107,7 +121,11 @@ class ShapeProfile:
 
     @property
     def size(self) -> int:
-        """How many shapes it holds."""
+        """How many shapes the profile holds: the product of its ranges.
+
+        >>> autosched.ShapeProfile.of({"m": (1, 512), "n": (1, 4)}).size
+        2048
+        """
         total = 1
         for s in self.dims.values():
             total *= s.most - s.least + 1

@@ -144,11 +144,11 @@ class RecordLog:
         return new
 
     def of(self, task: str, target: str) -> list[Record]:
-        """The records of one task on one target."""
+        """The records of one task on one target, in the order of the file."""
         return [r for r in self.records if r.task == task and r.target == target]
 
     def best(self, task: str, target: str) -> Record | None:
-        """The fastest right one."""
+        """The fastest right record of a task on a target; None where none succeeded."""
         return best_of(self.records, task, target)
 
 

@@ -63,12 +63,12 @@ class Record:
 
     @property
     def ok(self) -> bool:
-        """Whether the candidate gave the right answer in time."""
+        """Whether the candidate gave the right answer in time, so that its cost counts."""
         return self.status == OK and bool(self.times)
 
     @property
     def cost(self) -> float:
-        """The median time of one run; infinite when it failed."""
+        """The median time of one run in seconds; infinite when the candidate failed."""
         return statistics.median(self.times) if self.ok else float("inf")
 
     @property
@@ -78,7 +78,7 @@ class Record:
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """By what measurements of the same thing are recognised."""
+        """By what measurements of the same thing are recognised: task, target, steps and names."""
         return self.task, self.target, self.steps, self.names
 
     def trace(self) -> tl.Trace:

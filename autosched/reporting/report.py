@@ -72,17 +72,17 @@ class TuneResult:
 
     @property
     def schedule(self) -> tl.Schedule | None:
-        """The best schedule, with numbers in place of sampled values."""
+        """The best schedule, with numbers in place of sampled values; None when no candidate succeeded."""
         return None if self.best is None else self.task.apply_best([self.best])[0]
 
     @property
     def tensors(self) -> list[te.Tensor]:
-        """The arguments to build it with."""
+        """The arguments to build it with: ``tl.build(result.schedule, result.tensors)``."""
         return self.task.tensors
 
     @property
     def history(self) -> tuple[float, ...]:
-        """The smallest of the costs so far, after each candidate."""
+        """The smallest of the costs so far, in seconds, after each candidate: the curve of a search."""
         return tuple(float(c) for c in np.minimum.accumulate(self.costs)) if self.costs else ()
 
     @property
@@ -106,7 +106,17 @@ class TuneResult:
 
     @property
     def gflops(self) -> float:
-        """Billions of operations per second of the best."""
+        """Billions of operations per second of the best; 0 when no candidate succeeded.
+
+        >>> def doubled(n):
+        ...     x = te.placeholder((n,), name="x")
+        ...     return [x, ops.multiply(x, 2.0)]
+        >>> task = autosched.SearchTask(doubled, (1024,))
+        >>> result = autosched.tune(task, trials=2, progress=False)
+        >>> result.gflops > 0, len(result.history) == result.measured
+        (True, True)
+        >>> f = tl.build(result.schedule, result.tensors)
+        """
         return 0.0 if self.best is None else self.flops / self.best.cost / 1e9
 
     def report(self) -> TuneReport:

@@ -260,11 +260,11 @@ class Operators:
         return op(*inputs)  # type: ignore[no-any-return]
 
     def astype(self, dtype: str | DType) -> Expr:
-        """Converted to that dtype."""
+        """Converted to that dtype, as C converts: floats are cut off towards zero."""
         return make.cast(dtype, make.as_expr(self))
 
     def equal(self, other: ExprLike) -> Expr:
-        """``self == other``."""
+        """``self == other`` as an expression, true or false for each element."""
         return make.eq(make.as_expr(self), other)
 
 

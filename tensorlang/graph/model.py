@@ -116,8 +116,7 @@ class Graph(Program):
         name. They are folded and packed all the same, for most files that list their weights so are never
         called with others; a call that gives some gets an engine in which these are inputs, compiled when the
         first such call comes. ``overridable`` names those for which it is compiled now, ``True`` says all:
-        then ``save`` keeps it. Raises TensorLangError for what cannot be compiled.
-        """
+        then ``save`` keeps it. Raises TensorLangError for what cannot be compiled."""
         if level not in (0, 1, 2):
             raise DeclareError(f"Graph.compile(level={level}): no such level", legal="0, 1, 2")
         self.check()
@@ -217,6 +216,11 @@ class Graph(Program):
 
         What has one value is a number in it. The usual value guides the choice of schedules, and may be left
         out. Raises DeclareError for a profile that contradicts the graph or itself.
+
+        >>> g = tl.Graph("g")
+        >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
+        >>> g.specialised({"n": (1, 8, 64)}).compile(cache=False)
+        <engine g(x: float32[n, 4]): 1 kernels, 1 distinct>
         """
         names = {self.renames.get(d, d.name): d for d in self.dims}
         sizes = substitution(self, names, profile)
@@ -236,6 +240,12 @@ class Graph(Program):
 
         Raises DeclareError for names of nothing, for outputs that depend on something else than the inputs,
         and for values behind a place where the graph ends until some numbers are known.
+
+        >>> g = tl.Graph("g")
+        >>> h = g.call(ops.exp, g.input(("n", 4), name="x"))
+        >>> g.output(g.call(ops.relu, h), "y")
+        >>> len(g.nodes), len(g.subgraph(None, [h.name]).nodes)
+        (2, 1)
         """
         values = {v.name: v for v in (*self.inputs, *(v for n in self.nodes for v in n.outputs))}
         values |= {v.name: v for v in self.constants}
@@ -276,7 +286,13 @@ class Graph(Program):
 
     def rename_dims(self, names: Mapping[str, str]) -> Graph:
         """The graph with other names for open sizes, ``{"p2o_DynamicDimension_0": "batch"}``: messages and
-        prints use them. Raises DeclareError for names of no size, and for a name that another has."""
+        prints use them. Raises DeclareError for names of no size, and for a name that another has.
+
+        >>> g = tl.Graph("g")
+        >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
+        >>> g.rename_dims({"n": "rows"}).compile(cache=False)
+        <engine g(x: float32[rows, 4]): 1 kernels, 1 distinct>
+        """
         known = {self.renames.get(d, d.name): d for d in self.dims}
         result = {n: names.get(n, n) for n in known}
         unknown = [n for n in names if n not in known]

@@ -88,7 +88,7 @@ class TimeTable:
         self.add(p.name, took)
 
     def add(self, name: str, took: float) -> None:
-        """Count ``took`` seconds for a stage of compilation."""
+        """Count ``took`` seconds for a stage of compilation, one more time."""
         self.seconds[name] = self.seconds.get(name, 0.0) + took
 
     def __str__(self) -> str:

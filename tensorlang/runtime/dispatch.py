@@ -142,19 +142,20 @@ class Dispatcher:
 
     @property
     def entry(self) -> Callable[..., Any]:
-        """The function behind ``d(...)``."""
+        """The function behind ``d(...)``: a loop that counts nanoseconds may keep and call it."""
         return self._call
 
     @property
     def name(self) -> str:
+        """The name of the kernels, as messages, profiles and files show it."""
         return self.signature.name
 
     def bind(self, *args: Any) -> Bound:
-        """The arguments in machine form. Raises CallError."""
+        """The arguments in machine form, their dims looked up and checked. Raises CallError."""
         return self._plan.binder.bind(args)
 
     def shape_of(self, *args: Any) -> Shape:
-        """The dims of these arguments. Raises CallError."""
+        """The dims of these arguments, in the order of ``dims``. Raises CallError."""
         return struct.unpack_from(f"={len(self.dims)}q", self.bind(*args).scalars)
 
     def benchmark(self, *args: Any, seconds: float = 0.5) -> Timing:
@@ -172,7 +173,7 @@ class Dispatcher:
     # -- what runs
 
     def slot(self, shape: Sequence[int]) -> int:
-        """The slot the tree picks for these dims."""
+        """The slot the tree picks for these dims: a number into ``routes``."""
         node: Any = self.tree
         while not isinstance(node, int):
             dim, most, low, high = node
@@ -180,18 +181,18 @@ class Dispatcher:
         return node
 
     def route(self, shape: Sequence[int]) -> Route:
-        """What runs for these dims."""
+        """What runs for these dims: a kernel, or what another tier has published."""
         found = self._state.exact.get(tuple(shape))
         return found[1] if found is not None else self._state.routes[self.slot(shape)]
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """What runs in each slot."""
+        """What runs in each slot, in the order of the numbers that the tree picks."""
         return tuple(self._state.routes)
 
     @property
     def published(self) -> dict[Shape, Module]:
-        """The kernels published for exact shapes."""
+        """The kernels published for exact shapes, by their dims in the order of ``shape_of``."""
         return {shape: module for shape, (_, module) in self._state.exact.items()}
 
     def publish(self, dims: Sequence[int], module: Module) -> None:
@@ -237,7 +238,7 @@ class Dispatcher:
 
     @property
     def calls(self) -> int:
-        """Calls so far."""
+        """Calls so far, as the machine code that dispatches counts them."""
         return int(self._state.native.calls)
 
     def since(self, call: int) -> tuple[int, Any]:

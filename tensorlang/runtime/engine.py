@@ -113,7 +113,7 @@ class Engine:
 
     @property
     def kernels(self) -> list[Kernel]:
-        """The calls of kernels, in order; several may have one code."""
+        """The calls of kernels, in order; several may have one code. ``len(engine.kernels)`` counts them."""
         return self.program.kernels
 
     # -- calls
@@ -131,12 +131,27 @@ class Engine:
             raise short(e) from e.__cause__
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
-        """Outputs by name from inputs by name."""
+        """Outputs by name from inputs by name. Raises CallError for inputs that do not fit.
+
+        >>> g = tl.Graph("g")
+        >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
+        >>> e = g.compile(cache=False)
+        >>> e.run({"x": np.ones((2, 4), "float32")})["y"].shape
+        (2, 4)
+        """
         return self.called(inputs, {})
 
     def explain(self) -> str:
         """Why each kernel is what it is: the operators in it, what they have in common, and why what it reads
-        is computed by another. Raises CallError for an engine that was loaded from a file."""
+        is computed by another. Raises CallError for an engine that was loaded from a file.
+
+        >>> g = tl.Graph("g")
+        >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
+        >>> e = g.compile(cache=False)
+        >>> print(e.explain())
+        g: 1 operators
+        kernel 0: relu gives relu
+        """
         if self.source is None:
             raise CallError(
                 f"{self.program.name}: which operators its kernels compute is not known",
@@ -177,7 +192,14 @@ class Engine:
 
     def benchmark(self, *args: Any, seconds: float = 0.5, **named: Any) -> Timing:
         """Time whole calls on these inputs for about ``seconds``; each makes its outputs. Raises CallError
-        for inputs that do not fit."""
+        for inputs that do not fit.
+
+        >>> g = tl.Graph("g")
+        >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
+        >>> e = g.compile(cache=False)
+        >>> e.benchmark(np.ones((2, 4), "float32"), seconds=0.01).median > 0
+        True
+        """
         return measure(lambda n: [self(*args, **named) for _ in range(n)], seconds=seconds)
 
     def profile(self, *args: Any, seconds: float = 0.3, **named: Any) -> EngineProfile:
@@ -257,6 +279,15 @@ class Engine:
         What was compiled for values, sizes or overrides met so far is in it. It holds machine code for
         processors like this one. Raises TensorLangError when it cannot be written, and for a model that calls
         Python.
+
+        >>> import pathlib, tempfile
+        >>> g = tl.Graph("g")
+        >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
+        >>> e = g.compile(cache=False)
+        >>> with tempfile.TemporaryDirectory() as at:
+        ...     e.save(pathlib.Path(at, "g.engine"))
+        ...     tl.Engine.load(pathlib.Path(at, "g.engine"))
+        <engine g(x: float32[n, 4]): 1 kernels, 1 distinct>
         """
         place = files.named(path, "save")
         files.write({place: pack(contents_of(self))}, f"save {self.program.name}")
@@ -276,7 +307,8 @@ class Engine:
 
     @property
     def bodies(self) -> list[Engine]:
-        """The engines of graphs that functions of arrays run."""
+        """The engines of the graphs that functions of arrays run; empty where no step between kernels has
+        one."""
         return [body for s in self.program.steps if isinstance(s, Host) for body in s.stored.bodies]
 
     @staticmethod
@@ -292,7 +324,7 @@ class Engine:
     # -- step by step
 
     def portable(self, *args: Any, out: Any = None, out_like: Any = None, **named: Any) -> Any:
-        """A call with all its checks in Python."""
+        """A call with all its checks in Python: what a native call falls back on."""
         count, every = len(self.program.inputs), len(self.program.inputs) + len(self.output_names)
         listed = len(args) == every > count and not named and out is None
         if listed:

@@ -273,12 +273,18 @@ class Module:
 
     @property
     def name(self) -> str:
-        """The name of the kernel, which is that of its entry."""
+        """The name of the kernel, that of the function in its machine code."""
         return self.signature.name
 
     @property
     def entry(self) -> Callable[..., Any]:
-        """The function behind ``f(...)``: a loop that counts nanoseconds may keep and call it directly."""
+        """The function behind ``f(...)``: a loop that counts nanoseconds may keep and call it directly.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> f.entry(np.ones((8, 4), "float32")).shape
+        (8, 4)
+        """
         return self._call
 
     @property
@@ -288,7 +294,13 @@ class Module:
 
     def get_source(self, kind: str = "ll") -> str:
         """The kernel as text: ``"ir"`` (loop IR), ``"ll"`` (LLVM) or ``"asm"``. Raises TensorLangError when
-        it was not kept."""
+        it was not kept.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> f.get_source("ll").count("define") > 0
+        True
+        """
         make = self._sources.get(kind)
         if make is not None:
             return make()
@@ -307,6 +319,12 @@ class Module:
 
         The kernel runs many times on the same memory: an input is what it was, unless the kernel is given it
         as output.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> t = f.benchmark(np.ones((8, 4), "float32"), seconds=0.01)
+        >>> 0 < t.min <= t.median <= t.max
+        True
         """
         bound = self._plan.binder.bind(args)
         return measure(self._repeater(bound), seconds=seconds)
@@ -336,6 +354,12 @@ class Module:
         ``cooldown_interval_ms`` go by before each sample, ``cache_flush_bytes`` are written. ``func_name`` is
         this kernel's; the other words are accepted for TVM's sake. Raises TensorLangError for another name,
         and for counts below one.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> spent = f.time_evaluator(number=10, repeat=3)(np.ones((8, 4), "float32"))
+        >>> len(spent.results)
+        3
         """
         if func_name not in (None, self.name):
             raise TensorLangError(f"time_evaluator({func_name!r}): this module has one kernel, {self.name!r}")
@@ -371,6 +395,11 @@ class Module:
         schedule tree, loop IR beside its assembly, registers, passes; see ``tl.view``. With arrays to call it
         on, the kernel is timed and drawn below the roof of this machine. Raises TensorLangError for a kernel
         that was loaded.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> f.view()
+        <view of relu for llvm ...: ... kB; v.save('view.html') writes it>
         """
         if self._tools is None:
             raise TensorLangError(
@@ -387,6 +416,11 @@ class Module:
 
         A copy of the kernel is built that looks at the clock around its nests. Raises TensorLangError for a
         kernel that was loaded.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> f.profile(np.ones((8, 4), "float32"), seconds=0.01).seconds > 0
+        True
         """
         if self._tools is None:
             raise TensorLangError(
@@ -427,6 +461,15 @@ class Module:
 
         Raises TensorLangError when it cannot be written, and for a name of what ``export`` makes (``.o``,
         ``.so``, ``.h``).
+
+        >>> import pathlib, tempfile
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> with tempfile.TemporaryDirectory() as at:
+        ...     f.save(pathlib.Path(at, "relu.tl"))
+        ...     g = tl.load(pathlib.Path(at, "relu.tl"))
+        >>> float(g(np.full((8, 4), -1, "float32")).max())
+        0.0
         """
         place = files.named(path, "save")
         if place.suffix in export.SUFFIXES:
@@ -450,6 +493,14 @@ class Module:
         also carry the kernel itself: ``load`` takes them. Raises TensorLangError for a kernel that calls
         Python, for one that was loaded, without a C compiler, and when nothing can be written; then nothing
         is.
+
+        >>> import pathlib, tempfile
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> with tempfile.TemporaryDirectory() as at:
+        ...     f.export(pathlib.Path(at, "relu.o"))
+        ...     sorted(p.name for p in pathlib.Path(at).iterdir())
+        ['relu.h', 'relu.o']
         """
         if self._tools is None:
             raise TensorLangError(

@@ -36,10 +36,12 @@ class Rows:
 
     @property
     def highest(self) -> int:
+        """The greatest number of rows that a kernel of the table takes."""
         return max(self.kernels)
 
     @property
     def modules(self) -> tuple[Module, ...]:
+        """The kernels of the table in order, that of the fewest rows first."""
         return tuple(self.kernels[h] for h in sorted(self.kernels))
 
 

@@ -35,7 +35,7 @@ class Timing:
 
     @property
     def max(self) -> float:
-        """The slowest sample."""
+        """The slowest sample, in seconds of one run; the median where samples were not kept."""
         return max(self.results, default=self.median)
 
     def __str__(self) -> str:

@@ -131,7 +131,17 @@ class StageMethods:
               └─ compute C      reads B
         """
     def compute_root(self) -> None:
-        """Compute this stage whole, before everything that reads it."""
+        """Compute this stage whole, before everything that reads it: undoes ``compute_at``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].compute_at(s[z], "i")
+        >>> s[y].compute_root()
+        >>> s[z].leaf_iter_vars == z.op.axis
+        True
+        """
     def compute_inline(self) -> None:
         """Write this stage's body into its readers; the stage disappears.
 
@@ -147,16 +157,92 @@ class StageMethods:
               └─ compute C   reads A
         """
     def reverse_compute_at(self, parent: Stage, loop: IterVar | str) -> None:
-        """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element."""
+        """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[z].reverse_compute_at(s[y], "i")
+        >>> print(s.tree())
+        root
+        └─ loop z.i             0..8
+           ├─ storage y         float32[1, 32]  global  128 B
+           ├─ loop y.i          0..1
+           │  └─ loop y.j       0..32
+           │     └─ compute y   reads x
+           └─ loop z.j          0..32
+              └─ compute z      reads y
+        """
     def reverse_compute_inline(self) -> None:
-        """Write this elementwise stage into the stage it reads, whose loops it takes over."""
+        """Write this elementwise stage into the stage it reads, whose loops it takes over.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[z].reverse_compute_inline()
+        >>> print(s.tree())
+        root
+        └─ loop z.i          0..8
+           └─ loop z.j       0..32
+              └─ compute z   reads x
+        """
     def set_scope(self, scope: str) -> None:
-        """Keep the results of this stage in ``"local"`` or ``"global"`` memory."""
+        """Keep the results of this stage in ``"local"`` or ``"global"`` memory.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].set_scope("local")
+        >>> print(s.tree())
+        root
+        ├─ storage y         float32[8, 32]  local  1 KiB
+        ├─ loop y.i          0..8
+        │  └─ loop y.j       0..32
+        │     └─ compute y   reads x
+        └─ loop z.i          0..8
+           └─ loop z.j       0..32
+              └─ compute z   reads y
+        """
     def store_at(self, parent: Stage, loop: IterVar | str) -> None:
-        """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at."""
+        """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].compute_at(s[z], "j")
+        >>> s[y].store_at(s[z], "i")
+        >>> print(s.tree())
+        root
+        └─ loop z.i                0..8
+           ├─ storage y            float32[1, 1]  global  4 B  ring of 1
+           └─ loop z.j             0..32
+              ├─ loop y.i          0..1
+              │  └─ loop y.j       0..1
+              │     └─ compute y   reads x
+              └─ compute z         reads y
+        """
     def storage_align(self, axis: IterVar | str, factor: int, offset: int=0) -> None:
         """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor``
         elements, plus ``offset``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].storage_align("i", factor=16, offset=8)
+        >>> print(tl.lower(s, [x, z], simple=True))
+        def main(x: float32[8, 32], z: float32[8, 32] out):
+            y: float32[8, 32] strides [40, 1] global
+            for i in range(0, 8):
+                for j in range(0, 32):
+                    y[i, j] = x[i, j] * 2.0
+            for i_1 in range(0, 8):
+                for j_1 in range(0, 32):
+                    z[i_1, j_1] = y[i_1, j_1] + 1.0
         """
     def transform_layout(self, index_map: Callable[..., ExprLike | Sequence[ExprLike]], pad_value: float | str | None=None) -> tuple[IterVar, ...]:
         """Lay this stage's memory out by ``index_map``, a function from its indices to the new ones, such as
@@ -166,27 +252,109 @@ class StageMethods:
         rest is filled with ``pad_value`` (0 when left out; a reduction's with its initial values), and never
         read of an input. ``pad_value="any"`` computes there what the formula gives, without a test, where
         that reads nothing beyond a tensor; no reader asks for it.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> axes = s[y].transform_layout(lambda i, j: [j // 8, i, j % 8])
+        >>> [a.extent for a in axes]
+        [4, 8, 8]
         """
     def tensorize(self, loop: IterVar | str, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from
         ``te.decl_tensor_intrin``).
+
+        >>> def add(n):
+        ...     a = te.placeholder((n,), name="a")
+        ...     c = te.compute((n,), lambda i: a[i] + 1, name="c")
+        ...     def code(ins, outs):
+        ...         return te.call_extern("int32", "add_one", outs[0].access_ptr("w"), ins[0].access_ptr("r"))
+        ...     return te.decl_tensor_intrin(c.op, code, name="add_one")
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] + 1, name="y")
+        >>> s = te.create_schedule(y)
+        >>> s[y].tensorize("j", add(32))
+        >>> print(tl.lower(s, [x, y], simple=True))
+        def main(x: float32[8, 32], y: float32[8, 32] out):
+            for i in range(0, 8):
+                call_extern('add_one', &y[i, 0] (32 by 1), &x[i, 0] (32 by 1))
         """
     def decompose_reduction(self, loop: IterVar | str) -> None:
-        """Write the initial values of this reduction before ``loop``, in loops of their own."""
+        """Write the initial values of this reduction before ``loop``, in loops of their own.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> k = te.reduce_axis((0, 32), name="k")
+        >>> y = te.compute((8,), lambda i: te.sum(x[i, k], axis=k), name="y")
+        >>> s = te.create_schedule(y)
+        >>> s[y].decompose_reduction("k")
+        >>> print(tl.lower(s, [x, y], simple=True))
+        def main(x: float32[8, 32], y: float32[8] out):
+            for i in range(0, 8):
+                y[i] = 0.0
+                for k in range(0, 32):
+                    y[i] = y[i] + x[i, k]
+        """
     def pragma(self, loop: IterVar | str, pragma_type: str, pragma_value: int | None=None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or
         ``unroll_explicit``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[z].pragma("i", "auto_unroll_max_step", 16)
+        >>> print(s.trace)
+          1  pragma(z, i, pragma=auto_unroll_max_step, value=16)
         """
     def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int=1) -> None:
-        """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead."""
+        """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].prefetch(x, "i", 2)
+        >>> print(s.trace)
+          1  prefetch(y, x, i, offset=2)
+        """
     def double_buffer(self) -> None:
-        """Compute this stage one iteration of its loop ahead, into the other of two copies of its memory."""
+        """Compute this stage one iteration of its loop ahead, into the other of two copies of its memory.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].compute_at(s[z], "i")
+        >>> s[y].double_buffer()
+        >>> print(s.tree())
+        root
+        └─ loop z.i             0..8
+           ├─ storage y         float32[1, 32]  global  128 B  double
+           ├─ loop y.i          0..1
+           │  └─ loop y.j       0..32
+           │     └─ compute y   reads x
+           └─ loop z.j          0..32
+              └─ compute z      reads y
+        """
     def unroll_and_jam(self, loop: IterVar | str, factor: Factor) -> tuple[IterVar, IterVar]:
         """Run ``factor`` iterations of ``loop`` together: split, the inner half moved inside the loops that
         it encloses and unrolled there (vectorized and unrolled loops that are innermost stay inside). Returns
         (outer, inner).
 
         Raises ScheduleError where the loop cannot be split, or where the factor is known only at the call.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> k = te.reduce_axis((0, 32), name="k")
+        >>> y = te.compute((8,), lambda i: te.sum(x[i, k], axis=k), name="y")
+        >>> s = te.create_schedule(y)
+        >>> _ = s[y].unroll_and_jam("i", 4)
+        >>> print(s.tree())
+        root
+        └─ loop y.i.outer         0..2
+           └─ loop y.k            0..32  reduce
+              └─ loop y.i.inner   0..4  unrolled
+                 └─ compute y     reads x
         """
 
 class ScheduleMethods:
@@ -318,6 +486,23 @@ class ScheduleMethods:
 
         ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of
         ``candidates``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> rows = s.sample_tile(z.op.axis[0], values=4, name="rows")
+        >>> outer, inner = s[z].split("i", factor=rows)
+        >>> print(s.tree())
+        root
+        ├─ storage y            float32[8, 32]  global  1 KiB
+        ├─ loop y.i             0..8
+        │  └─ loop y.j          0..32
+        │     └─ compute y      reads x
+        └─ loop z.i.outer       0..2  (7 // rows.0 + 1)
+           └─ loop z.i.inner    0..4  (rows.0)
+              └─ loop z.j       0..32
+                 └─ compute z   reads y
         """
     @overload
     def sample_tile(self, loop: IterVar, parts: Literal[2, 3, 4, 5, 6, 7, 8], *, max_factor: int=64, candidates: Iterable[int] | None=None, values: Sequence[int] | None=None, name: str | None=None, role: str='tile') -> tuple[Var, ...]:
@@ -326,6 +511,23 @@ class ScheduleMethods:
 
         ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of
         ``candidates``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> rows = s.sample_tile(z.op.axis[0], values=4, name="rows")
+        >>> outer, inner = s[z].split("i", factor=rows)
+        >>> print(s.tree())
+        root
+        ├─ storage y            float32[8, 32]  global  1 KiB
+        ├─ loop y.i             0..8
+        │  └─ loop y.j          0..32
+        │     └─ compute y      reads x
+        └─ loop z.i.outer       0..2  (7 // rows.0 + 1)
+           └─ loop z.i.inner    0..4  (rows.0)
+              └─ loop z.j       0..32
+                 └─ compute z   reads y
         """
     @overload
     def sample_tile(self, loop: IterVar, parts: int, *, max_factor: int=64, candidates: Iterable[int] | None=None, values: int | Sequence[int] | None=None, name: str | None=None, role: str='tile') -> Var | tuple[Var, ...]:
@@ -334,14 +536,55 @@ class ScheduleMethods:
 
         ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of
         ``candidates``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> rows = s.sample_tile(z.op.axis[0], values=4, name="rows")
+        >>> outer, inner = s[z].split("i", factor=rows)
+        >>> print(s.tree())
+        root
+        ├─ storage y            float32[8, 32]  global  1 KiB
+        ├─ loop y.i             0..8
+        │  └─ loop y.j          0..32
+        │     └─ compute y      reads x
+        └─ loop z.i.outer       0..2  (7 // rows.0 + 1)
+           └─ loop z.i.inner    0..4  (rows.0)
+              └─ loop z.j       0..32
+                 └─ compute z   reads y
         """
     def sample_categorical(self, candidates: Sequence[int], *, name: str | None=None, value: int | None=None, role: str='categorical') -> Var:
         """One of ``candidates`` as a knob, to be passed where a primitive takes a number. ``value`` (else the
         first candidate) holds until a search decides.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> wide = s.sample_categorical([8, 16], value=16, name="wide")
+        >>> outer, inner = s[z].split("j", factor=wide)
+        >>> s.decisions
+        {'wide': (16,)}
         """
     def sample_location(self, tensor: StageKey, *, value: int | None=None, name: str | None=None) -> int:
         """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n
         the n-th of ``s.legal_places(tensor)``, of which those inside vector loops are left out.
 
         Returns the number.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> place = s.sample_location(y, value=1)
+        >>> print(s.tree())
+        root
+        └─ loop z.i             0..8
+           ├─ storage y         float32[1, 32]  global  128 B
+           ├─ loop y.i          0..1
+           │  └─ loop y.j       0..32
+           │     └─ compute y   reads x
+           └─ loop z.j          0..32
+              └─ compute z      reads y
         """

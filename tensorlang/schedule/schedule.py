@@ -59,22 +59,29 @@ class Schedule(ScheduleMethods):
 
     @property
     def state(self) -> ScheduleState:
-        """The present state, a value."""
+        """The present state, a value: later calls make another and leave this one as it is."""
         return self._state
 
     @property
     def outputs(self) -> tuple[Operation, ...]:
-        """The operations the schedule was created for."""
+        """The operations the schedule was created for, in the order in which they were given."""
         return self._outputs
 
     @property
     def stages(self) -> list[Stage]:
-        """A handle for every stage, producers first."""
+        """A handle for every stage, producers first: those of arguments too."""
         return [Stage(self, st.name) for st in self._state.stages]
 
     @property
     def trace(self) -> Trace:
-        """The calls made so far and the sampled values."""
+        """The calls made so far and the sampled values: what prints, saves and replays a schedule.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> _ = s[y].split("i1", factor=2)
+        >>> print(s.trace)
+          1  split(relu, i1, factor=2)
+        """
         notes = {}
         steps = self._all_steps()
         for name, why in self.pending.items():
@@ -97,11 +104,26 @@ class Schedule(ScheduleMethods):
 
     @property
     def decisions(self) -> dict[str, tuple[int, ...]]:
-        """The sampled values by name."""
+        """The sampled values by name, as they are now.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> rows = s.sample_tile(y.op.axis[0], values=2, name="rows")
+        >>> s.decisions
+        {'rows': (2,)}
+        """
         return {d.name: d.values for d in self._state.decisions}
 
     def copy(self) -> Schedule:
-        """Another schedule in the same state. Free: states are shared."""
+        """Another schedule in the same state. Free: states are shared.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> other = s.copy()
+        >>> other[y].vectorize("i1")
+        >>> len(s.trace.steps), len(other.trace.steps)
+        (0, 1)
+        """
         return Schedule(self._state, self._outputs, self._steps)
 
     def normalize(self) -> Schedule:
@@ -109,7 +131,8 @@ class Schedule(ScheduleMethods):
         return self
 
     def tree(self) -> str:
-        """The schedule tree with true extents, storage and bytes."""
+        """The schedule tree as text: loops, storage and computations with true extents and bytes, as
+        ``print(s)`` shows it."""
         return draw(self._state)
 
     def __str__(self) -> str:
@@ -138,7 +161,7 @@ class Schedule(ScheduleMethods):
         return Stage(self, self.stage_name(key))
 
     def tensor(self, name: str, index: int = 0) -> Tensor:
-        """Output ``index`` of the stage of that name."""
+        """Output ``index`` of the stage of that name. Raises ScheduleError for a name of none."""
         return self._state.stage(self.stage_name(name)).op.outputs[index]
 
     def knob(self, name: str) -> Knob:
@@ -161,6 +184,12 @@ class Schedule(ScheduleMethods):
 
         ``pending=True``: instead those that later calls could make legal, as (stage, loop, what stands
         against it now).
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> y, z = ops.relu(x), ops.tanh(x)
+        >>> s = te.create_schedule(w := ops.add(y, z))
+        >>> s.legal_places(y)
+        [('add', 'i0'), ('add', 'i1')]
         """
         stage = self._state.stage(self.stage_name(tensor))
         return pending_places(self._state, stage) if pending else legal_places(self._state, stage)
@@ -266,6 +295,11 @@ class Schedule(ScheduleMethods):
         ``s.can("compute_at", P, C, loop)``, ``s.can("split", C, i, factor=8)``. The answer is true or false
         and holds the reason. It is false, and its ``pending`` true, when the call would be taken and a stage
         wait for its place, or for another intrinsic.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> bool(s.can("split", y, "i0", factor=2)), s.can("vectorize", y, "i7").because
+        (True, '`relu` has no loop `i7`')
         """
         if not args and not kwargs and getattr(BY_NAME.get(primitive), "of", "stage") == "stage":
             raise ScheduleError(
@@ -293,7 +327,14 @@ class Schedule(ScheduleMethods):
         return Verdict(True)
 
     def replay(self, trace: Trace, *, symbolic: bool | None = None) -> Schedule:
-        """Apply the steps of a trace on top of this schedule; all or nothing."""
+        """Apply the steps of a trace on top of this schedule; all or nothing.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> s[y].vectorize("i1")
+        >>> s.fresh().replay(s.trace).tree() == s.tree()
+        True
+        """
         trial = self.copy()
         if symbolic is not None:
             trial._state = ScheduleState(trial._state.stages, trial._state.decisions, symbolic)
@@ -310,11 +351,18 @@ class Schedule(ScheduleMethods):
         self._state, self._steps = other._state, other._steps
 
     def fresh(self, *, symbolic: bool = True) -> Schedule:
-        """A schedule of the same computation with no step made."""
+        """A schedule of the same computation with no step made. This one stays as it is."""
         return Schedule(ScheduleState.initial(self._outputs, symbolic), self._outputs)
 
     def concrete(self, decisions: Decisions | None = None) -> Schedule:
-        """The same schedule with every sampled value a plain number (these values, else its own)."""
+        """The same schedule with every sampled value a plain number (these values, else its own).
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> _ = s[y].split("i0", s.sample_tile(y.op.axis[0], values=2, name="rows"))
+        >>> s.concrete({"rows": (4,)}).decisions
+        {'rows': (4,)}
+        """
         if not self._state.decisions or (decisions is None and not self._state.symbolic):
             return self
         return self.fresh(symbolic=False).replay(self.trace.with_decisions(decisions or {}))
@@ -324,7 +372,7 @@ class Schedule(ScheduleMethods):
         return free_name(preferred, [d.name for d in self._state.decisions])
 
     def owner(self, loop: IterVar) -> StageState:
-        """The stage a loop belongs to."""
+        """The stage a loop belongs to, by the loop or its name. Raises ScheduleError for a loop of none."""
         if isinstance(loop, IterVar):
             for st in self._state.stages:
                 if isinstance(st.op, ComputeOp) and st.has(loop):
@@ -348,12 +396,12 @@ class Stage(StageMethods):
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule this is a stage of."""
+        """The schedule this is a stage of, so that ``s[T].schedule is s``."""
         return self._schedule
 
     @property
     def state(self) -> StageState:
-        """The stage's present state, a value."""
+        """The stage's present state, a value: its loops, where they came from, its place, its memory."""
         return self._schedule.state.stage(self.name)
 
     @property
@@ -364,12 +412,19 @@ class Stage(StageMethods):
 
     @property
     def leaf_iter_vars(self) -> tuple[IterVar, ...]:
-        """The loops, outermost first."""
+        """The loops as they are now, outermost first.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> _ = s[y].split("i1", factor=2)
+        >>> [loop.name for loop in s[y].leaf_iter_vars]
+        ['i0', 'i1.outer', 'i1.inner']
+        """
         return self.state.leaves
 
     @property
     def all_iter_vars(self) -> tuple[IterVar, ...]:
-        """Axes and every loop ever made."""
+        """Axes and every loop ever made, those that were split or fused since among them."""
         return self.state.all_loops()
 
     def loop(self, name: str) -> IterVar:
@@ -444,7 +499,8 @@ class Stage(StageMethods):
         )
 
     def do(self, p: Primitive) -> Any:
-        """Check, apply and record a primitive of this stage."""
+        """Check, apply and record a primitive of this stage; what every method of a stage ends in. Raises
+        ScheduleError when it is refused; then nothing has changed."""
         return self._schedule.perform(p)
 
     @overload

@@ -62,7 +62,15 @@ class Trace:
         return hash((self.steps, tuple(sorted(self.decisions.items()))))
 
     def with_decisions(self, decisions: Decisions) -> Trace:
-        """The same steps with other sampled values."""
+        """The same steps with other sampled values, by the names of decisions; those that are not named
+        stay.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> rows = s.sample_tile(y.op.axis[0], values=2, name="rows")
+        >>> s.trace.with_decisions({"rows": (4,)}).apply(s.fresh()).decisions
+        {'rows': (4,)}
+        """
         return Trace(self.steps, {**self.decisions, **decisions})
 
     def apply(self, schedule: Schedule) -> Schedule:
@@ -70,13 +78,26 @@ class Trace:
 
         Raises ScheduleError at the first step that is refused; the schedule is then as it was before the
         replay.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> s[y].vectorize("i1")
+        >>> s.trace.apply(te.create_schedule(y)).tree() == s.tree()
+        True
         """
         return schedule.replay(self)
 
     # -- JSON ------------------------------------------------------------------------------------------------
 
     def to_json(self) -> str:
-        """The trace as JSON text."""
+        """The trace as JSON text, which ``Trace.from_json`` reads: plain data, no code.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> s[y].vectorize("i1")
+        >>> print(s.trace.to_json())
+        {"version": 1, "steps": [["vectorize", {"stage": "relu", "loop": "i1"}]], "decisions": {}}
+        """
         steps = [[p.name, {k: _plain(v) for k, v in p.arguments().items()}] for p in self.steps]
         return json.dumps(
             {"version": VERSION, "steps": steps, "decisions": {k: list(v) for k, v in self.decisions.items()}}
@@ -84,7 +105,14 @@ class Trace:
 
     @staticmethod
     def from_json(text: str) -> Trace:
-        """The trace of that JSON text. Raises ScheduleError when it is not one; nothing is executed."""
+        """The trace of that JSON text. Raises ScheduleError when it is not one; nothing is executed.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> s[y].vectorize("i1")
+        >>> tl.Trace.from_json(s.trace.to_json()) == s.trace
+        True
+        """
         try:
             data = json.loads(text)
             if data["version"] != VERSION:
@@ -107,6 +135,16 @@ class Trace:
         change it.
 
         ``numbers=True`` writes sampled sizes as numbers instead of sampling them again.
+
+        >>> y = ops.relu(te.placeholder((8, 4), name="x"))
+        >>> s = te.create_schedule(y)
+        >>> s[y].vectorize("i1")
+        >>> print(s.trace.to_python())
+        def apply(s):
+            relu = s.tensor('relu')
+            i1 = s[relu].loop('i1')
+            s[relu].vectorize(i1)
+            return s
         """
         return python_text(self.steps, self.decisions, numbers, self.notes)
 

@@ -92,7 +92,11 @@ class Target(metaclass=_Named):
     @staticmethod
     def parse(text: str) -> Target:
         """The target that ``text`` speaks of. Raises TargetError for a kind, option, triple or CPU that means
-        nothing."""
+        nothing.
+
+        >>> tl.Target.parse("llvm -mcpu=skylake-avx512 -num-cores=4").vector_lanes("float32")
+        16
+        """
         if not isinstance(text, str):  # shlex would read what the user types
             raise TargetError(
                 f"Target.parse of {type(text).__name__}",
@@ -103,7 +107,11 @@ class Target(metaclass=_Named):
 
     @staticmethod
     def host() -> Target:
-        """This machine."""
+        """This machine: its triple, CPU and cores, as ``tl.build`` takes them when no target is given.
+
+        >>> tl.Target.host().is_host
+        True
+        """
         return _host()
 
     def __str__(self) -> str:
@@ -118,7 +126,11 @@ class Target(metaclass=_Named):
 
     @property
     def arch(self) -> str:
-        """``x86_64``, ``aarch64`` or ``riscv64``."""
+        """The architecture of the triple: ``x86_64``, ``aarch64`` or ``riscv64``.
+
+        >>> tl.Target.parse("llvm -mtriple=aarch64-linux-gnu").arch
+        'aarch64'
+        """
         return arch_of(self.triple)
 
     @property
@@ -158,7 +170,11 @@ class Target(metaclass=_Named):
         return f"this processor ({here.mcpu}) has not {', '.join(missing)}" if missing else None
 
     def vector_lanes(self, element: str | DType) -> int:
-        """How many elements of that type one vector register holds (at least 1)."""
+        """How many elements of that type one vector register holds (at least 1).
+
+        >>> tl.Target.parse("llvm -mcpu=haswell").vector_lanes("float64")
+        4
+        """
         return max(1, self.vector_bits // (8 * dtype(element).bytes))
 
 

@@ -67,16 +67,22 @@ class IterVar(Operators):
 
     @property
     def dtype(self) -> DType:
+        """The type of the index, that of ``var``, as it counts in expressions."""
         return self.var.dtype
 
     @property
     def extent(self) -> Expr:
         """How many values the axis takes (of an operation's axis; a loop's extent depends on where its stage
-        is computed)."""
+        is computed).
+
+        >>> te.reduce_axis((0, 16), name="k").extent
+        16
+        """
         assert self.dom is not None
         return self.dom.extent
 
     def as_expr(self) -> Expr:
+        """The axis as an index: its variable."""
         return self.var
 
     def __repr__(self) -> str:

@@ -31,7 +31,7 @@ class BufferDecl:
     strides: tuple[Expr, ...] | None
 
     def describes(self, dtype: DType, shape: tuple[Expr, ...]) -> bool:
-        """Whether it has the dtype and the shape of a tensor."""
+        """Whether it has the dtype and the shape of a tensor, so that it may say how the tensor lies."""
         return (
             dtype is self.dtype
             and len(shape) == len(self.shape)

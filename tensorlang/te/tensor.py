@@ -57,15 +57,26 @@ class Operation:
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
-        """The tensors this operation reads, each once, in order of appearance."""
+        """The tensors this operation reads, each once, in order of appearance.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> ops.relu(x).op.input_tensors
+        (Tensor(x: float32[8, 4]),)
+        """
         return ()
 
     def output(self, index: int) -> Tensor:
-        """Output number ``index``."""
+        """Output number ``index``.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> x.op.output(0) is x
+        True
+        """
         return self.outputs[index]
 
     @property
     def num_outputs(self) -> int:
+        """How many tensors the operation computes."""
         return len(self.outputs)
 
     def __repr__(self) -> str:
@@ -171,6 +182,7 @@ class ComputeOp(Operation):
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that the bodies read, each once, in order of appearance."""
         return self._read()[1]
 
     @property
@@ -225,11 +237,17 @@ class Tensor(Operators):
 
     @property
     def name(self) -> str:
+        """The name of the tensor, which is that of its operation; of one of several, with its number."""
         name = self.op.name
         return name if len(self.op.outputs) == 1 else f"{name}.v{self.value_index}"
 
     @property
     def ndim(self) -> int:
+        """How many axes the tensor has.
+
+        >>> te.placeholder((8, 4)).ndim
+        2
+        """
         return len(self.shape)
 
     @property
@@ -274,7 +292,12 @@ class Tensor(Operators):
         )
 
     def as_expr(self) -> Expr:
-        """The one element of a tensor of rank 0. Raises DeclareError for any other."""
+        """The one element of a tensor of rank 0. Raises DeclareError for any other.
+
+        >>> x = te.placeholder((), name="x")
+        >>> x.as_expr()
+        x[]
+        """
         if self.shape:
             indices = ", ".join(letters(self.ndim))
             raise DeclareError(
@@ -379,6 +402,7 @@ class TensorSlice(Operators):
 
     @property
     def dtype(self) -> DType:
+        """The type of the elements."""
         return self.tensor.dtype
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorRead:
@@ -407,6 +431,7 @@ class TensorRead(Access):
         self.dtype = tensor.dtype
 
     def label(self) -> str:
+        """The name of the tensor that is read, as it prints."""
         return self.tensor.name
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorRead:

@@ -103,5 +103,15 @@ class ComputeRoot(Primitive):
 
     @staticmethod
     def call(stage: Stage) -> None:
-        """Compute this stage whole, before everything that reads it."""
+        """Compute this stage whole, before everything that reads it: undoes ``compute_at``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].compute_at(s[z], "i")
+        >>> s[y].compute_root()
+        >>> s[z].leaf_iter_vars == z.op.axis
+        True
+        """
         stage.do(ComputeRoot(stage.name))

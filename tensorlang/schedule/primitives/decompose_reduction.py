@@ -51,5 +51,18 @@ class DecomposeReduction(Primitive):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str) -> None:
-        """Write the initial values of this reduction before ``loop``, in loops of their own."""
+        """Write the initial values of this reduction before ``loop``, in loops of their own.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> k = te.reduce_axis((0, 32), name="k")
+        >>> y = te.compute((8,), lambda i: te.sum(x[i, k], axis=k), name="y")
+        >>> s = te.create_schedule(y)
+        >>> s[y].decompose_reduction("k")
+        >>> print(tl.lower(s, [x, y], simple=True))
+        def main(x: float32[8, 32], y: float32[8] out):
+            for i in range(0, 8):
+                y[i] = 0.0
+                for k in range(0, 32):
+                    y[i] = y[i] + x[i, k]
+        """
         stage.do(DecomposeReduction(stage.name, stage.loop_name("decompose_reduction", loop)))

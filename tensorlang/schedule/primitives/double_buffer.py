@@ -48,5 +48,22 @@ class DoubleBuffer(Primitive):
 
     @staticmethod
     def call(stage: Stage) -> None:
-        """Compute this stage one iteration of its loop ahead, into the other of two copies of its memory."""
+        """Compute this stage one iteration of its loop ahead, into the other of two copies of its memory.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].compute_at(s[z], "i")
+        >>> s[y].double_buffer()
+        >>> print(s.tree())
+        root
+        └─ loop z.i             0..8
+           ├─ storage y         float32[1, 32]  global  128 B  double
+           ├─ loop y.i          0..1
+           │  └─ loop y.j       0..32
+           │     └─ compute y   reads x
+           └─ loop z.j          0..32
+              └─ compute z      reads y
+        """
         stage.do(DoubleBuffer(stage.name))

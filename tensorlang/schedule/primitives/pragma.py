@@ -58,5 +58,14 @@ class Pragma(Primitive):
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or
-        ``unroll_explicit``."""
+        ``unroll_explicit``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[z].pragma("i", "auto_unroll_max_step", 16)
+        >>> print(s.trace)
+          1  pragma(z, i, pragma=auto_unroll_max_step, value=16)
+        """
         stage.do(Pragma(stage.name, stage.loop_name("pragma", loop), pragma_type, whole(pragma_value)))

@@ -72,7 +72,16 @@ class Prefetch(Primitive):
 
     @staticmethod
     def call(stage: Stage, tensor: StageKey, loop: IterVar | str, offset: int = 1) -> None:
-        """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead."""
+        """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].prefetch(x, "i", 2)
+        >>> print(s.trace)
+          1  prefetch(y, x, i, offset=2)
+        """
         schedule = stage.schedule
         stage.do(
             Prefetch(

@@ -136,7 +136,23 @@ class ReverseComputeAt(Primitive):
 
     @staticmethod
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
-        """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element."""
+        """Compute this stage inside ``loop`` of ``parent``, a stage it reads element by element.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[z].reverse_compute_at(s[y], "i")
+        >>> print(s.tree())
+        root
+        └─ loop z.i             0..8
+           ├─ storage y         float32[1, 32]  global  128 B
+           ├─ loop y.i          0..1
+           │  └─ loop y.j       0..32
+           │     └─ compute y   reads x
+           └─ loop z.j          0..32
+              └─ compute z      reads y
+        """
         if not hasattr(parent, "loop_name"):
             raise ScheduleError(
                 f"s[{stage.name}].reverse_compute_at({getattr(parent, 'name', type(parent).__name__)}, …): "

@@ -126,7 +126,19 @@ class ReverseComputeInline(Primitive):
 
     @staticmethod
     def call(stage: Stage) -> None:
-        """Write this elementwise stage into the stage it reads, whose loops it takes over."""
+        """Write this elementwise stage into the stage it reads, whose loops it takes over.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[z].reverse_compute_inline()
+        >>> print(s.tree())
+        root
+        └─ loop z.i          0..8
+           └─ loop z.j       0..32
+              └─ compute z   reads x
+        """
         stage.do(ReverseComputeInline(stage.name))
 
 

@@ -75,7 +75,17 @@ class SampleCategorical(Primitive):
         role: str = "categorical",
     ) -> Var:
         """One of ``candidates`` as a knob, to be passed where a primitive takes a number. ``value`` (else the
-        first candidate) holds until a search decides."""
+        first candidate) holds until a search decides.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> wide = s.sample_categorical([8, 16], value=16, name="wide")
+        >>> outer, inner = s[z].split("j", factor=wide)
+        >>> s.decisions
+        {'wide': (16,)}
+        """
         return schedule.perform(
             SampleCategorical(
                 schedule.free_decision("choice") if name is None else name,

@@ -70,7 +70,23 @@ class SampleLocation(Primitive):
         """Compute ``tensor`` at one of its legal places: 0 is root (the loop of the scan it is part of), n
         the n-th of ``s.legal_places(tensor)``, of which those inside vector loops are left out.
 
-        Returns the number."""
+        Returns the number.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> place = s.sample_location(y, value=1)
+        >>> print(s.tree())
+        root
+        └─ loop z.i             0..8
+           ├─ storage y         float32[1, 32]  global  128 B
+           ├─ loop y.i          0..1
+           │  └─ loop y.j       0..32
+           │     └─ compute y   reads x
+           └─ loop z.j          0..32
+              └─ compute z      reads y
+        """
         stage = schedule.stage_name(tensor)
         return schedule.perform(
             SampleLocation(

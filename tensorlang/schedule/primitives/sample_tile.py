@@ -178,6 +178,23 @@ class SampleTile(Primitive):
 
         ``values`` hold until a search decides. Every size is an integer from 1 to ``max_factor``, or one of
         ``candidates``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> rows = s.sample_tile(z.op.axis[0], values=4, name="rows")
+        >>> outer, inner = s[z].split("i", factor=rows)
+        >>> print(s.tree())
+        root
+        ├─ storage y            float32[8, 32]  global  1 KiB
+        ├─ loop y.i             0..8
+        │  └─ loop y.j          0..32
+        │     └─ compute y      reads x
+        └─ loop z.i.outer       0..2  (7 // rows.0 + 1)
+           └─ loop z.i.inner    0..4  (rows.0)
+              └─ loop z.j       0..32
+                 └─ compute z   reads y
         """
         stage = schedule.owner(loop)
         given = whole(values)

@@ -42,5 +42,21 @@ class SetScope(Primitive):
 
     @staticmethod
     def call(stage: Stage, scope: str) -> None:
-        """Keep the results of this stage in ``"local"`` or ``"global"`` memory."""
+        """Keep the results of this stage in ``"local"`` or ``"global"`` memory.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].set_scope("local")
+        >>> print(s.tree())
+        root
+        ├─ storage y         float32[8, 32]  local  1 KiB
+        ├─ loop y.i          0..8
+        │  └─ loop y.j       0..32
+        │     └─ compute y   reads x
+        └─ loop z.i          0..8
+           └─ loop z.j       0..32
+              └─ compute z   reads y
+        """
         stage.do(SetScope(stage.name, scope))

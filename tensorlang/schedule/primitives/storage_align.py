@@ -66,7 +66,23 @@ class StorageAlign(Primitive):
     @staticmethod
     def call(stage: Stage, axis: IterVar | str, factor: int, offset: int = 0) -> None:
         """Pad this stage's memory so that the stride of data axis ``axis`` is a multiple of ``factor``
-        elements, plus ``offset``."""
+        elements, plus ``offset``.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].storage_align("i", factor=16, offset=8)
+        >>> print(tl.lower(s, [x, z], simple=True))
+        def main(x: float32[8, 32], z: float32[8, 32] out):
+            y: float32[8, 32] strides [40, 1] global
+            for i in range(0, 8):
+                for j in range(0, 32):
+                    y[i, j] = x[i, j] * 2.0
+            for i_1 in range(0, 8):
+                for j_1 in range(0, 32):
+                    z[i_1, j_1] = y[i_1, j_1] + 1.0
+        """
         stage.do(
             StorageAlign(stage.name, stage.loop_name("storage_align", axis), whole(factor), whole(offset))
         )

@@ -46,7 +46,24 @@ class StoreAt(Primitive):
 
     @staticmethod
     def call(stage: Stage, parent: Stage, loop: IterVar | str) -> None:
-        """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at."""
+        """Make this stage's memory at ``loop`` of ``parent``, further out than the loop it is computed at.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> s[y].compute_at(s[z], "j")
+        >>> s[y].store_at(s[z], "i")
+        >>> print(s.tree())
+        root
+        └─ loop z.i                0..8
+           ├─ storage y            float32[1, 1]  global  4 B  ring of 1
+           └─ loop z.j             0..32
+              ├─ loop y.i          0..1
+              │  └─ loop y.j       0..1
+              │     └─ compute y   reads x
+              └─ compute z         reads y
+        """
         if not hasattr(parent, "loop_name"):
             raise ScheduleError(
                 f"s[{stage.name}].store_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",

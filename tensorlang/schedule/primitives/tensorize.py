@@ -62,7 +62,23 @@ class Tensorize(Primitive):
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from
-        ``te.decl_tensor_intrin``)."""
+        ``te.decl_tensor_intrin``).
+
+        >>> def add(n):
+        ...     a = te.placeholder((n,), name="a")
+        ...     c = te.compute((n,), lambda i: a[i] + 1, name="c")
+        ...     def code(ins, outs):
+        ...         return te.call_extern("int32", "add_one", outs[0].access_ptr("w"), ins[0].access_ptr("r"))
+        ...     return te.decl_tensor_intrin(c.op, code, name="add_one")
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] + 1, name="y")
+        >>> s = te.create_schedule(y)
+        >>> s[y].tensorize("j", add(32))
+        >>> print(tl.lower(s, [x, y], simple=True))
+        def main(x: float32[8, 32], y: float32[8, 32] out):
+            for i in range(0, 8):
+                call_extern('add_one', &y[i, 0] (32 by 1), &x[i, 0] (32 by 1))
+        """
         if not isinstance(intrin, TensorIntrin):
             raise ScheduleError(
                 f"s[{stage.name}].tensorize(…, {type(intrin).__name__}): not a tensor intrinsic",

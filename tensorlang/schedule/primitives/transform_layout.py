@@ -290,6 +290,14 @@ class TransformLayout(Primitive):
         rest is filled with ``pad_value`` (0 when left out; a reduction's with its initial values), and never
         read of an input. ``pad_value="any"`` computes there what the formula gives, without a test, where
         that reads nothing beyond a tensor; no reader asks for it.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
+        >>> z = te.compute((8, 32), lambda i, j: y[i, j] + 1, name="z")
+        >>> s = te.create_schedule(z)
+        >>> axes = s[y].transform_layout(lambda i, j: [j // 8, i, j % 8])
+        >>> [a.extent for a in axes]
+        [4, 8, 8]
         """
         st = stage.state
         if st.is_opaque or st.is_inlined:

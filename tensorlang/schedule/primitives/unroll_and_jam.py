@@ -67,6 +67,18 @@ class UnrollAndJam(Primitive):
         (outer, inner).
 
         Raises ScheduleError where the loop cannot be split, or where the factor is known only at the call.
+
+        >>> x = te.placeholder((8, 32), name="x")
+        >>> k = te.reduce_axis((0, 32), name="k")
+        >>> y = te.compute((8,), lambda i: te.sum(x[i, k], axis=k), name="y")
+        >>> s = te.create_schedule(y)
+        >>> _ = s[y].unroll_and_jam("i", 4)
+        >>> print(s.tree())
+        root
+        └─ loop y.i.outer         0..2
+           └─ loop y.k            0..32  reduce
+              └─ loop y.i.inner   0..4  unrolled
+                 └─ compute y     reads x
         """
         return stage.do(
             UnrollAndJam(
