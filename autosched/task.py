@@ -17,8 +17,9 @@ from typing import Any, TypeVar, overload
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import Limits, analyse
+from tensorlang.analysis import Limits, analyse, constant
 from tensorlang.entries import public
+from tensorlang.protocols import Answering, function
 
 from .records import Record, apply_best, load
 from .signposts import GONE_OF_TASK
@@ -76,7 +77,7 @@ def workload(name: str) -> Callable[..., Any]:
 @public(
     tl.TensorLangError, "SearchTask", GONE_OF_TASK, eager=True, page="autosched.reporting.objects:task_page"
 )
-class SearchTask:
+class SearchTask(metaclass=Answering):
     """A computation to tune: ``func(*args)`` returns its tensors, outputs last.
 
     ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s,
@@ -107,7 +108,7 @@ class SearchTask:
         without: Sequence[str] = (),
     ) -> None:
         call = workload(func) if isinstance(func, str) else func
-        if not callable(call):
+        if not function(call):
             raise tl.TensorLangError(
                 f"SearchTask: {type(func).__name__} is not a function that declares a computation",
                 try_="autosched.SearchTask.of([A, B, C]) for tensors already declared",
@@ -127,6 +128,7 @@ class SearchTask:
         self.limits = limits
         self.without = (without,) if isinstance(without, str) else tuple(without)
         self.tensors = _tensors(self.name, call(*self.args))
+        _check_extents(self.name, self.tensors)
         self.graph = te.serialize.to_json(self.tensors)
         self.exact_key = te.serialize.key_of(self.tensors)
         self.workload_key, self.names = te.serialize.form_and_names(self.tensors)
@@ -216,6 +218,17 @@ class SearchTask:
 def _word(call: Callable[..., Any]) -> str:
     name = getattr(call, "__name__", "task")
     return "task" if name == "<lambda>" else name
+
+
+def _check_extents(name: str, tensors: Sequence[te.Tensor]) -> None:
+    """Raises TensorLangError where nothing would be computed."""
+    for t in tensors:
+        if isinstance(t.op, te.ComputeOp) and 0 in map(constant, t.shape):
+            raise tl.TensorLangError(
+                f"SearchTask {name}: {t.name} has shape {t.shape}",
+                because="it has no element, so that there is nothing to measure",
+                try_="sizes of one or more; te.dim('n', 0, 4096) for a size that may be zero in a call",
+            )
 
 
 def _check_sizes(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> None:

@@ -33,6 +33,7 @@ import numpy as np
 
 from . import options, signposts
 from .errors import TensorLangError, is_ours, readable_place
+from .protocols import Answering, function, has, refuse
 
 # Asked before each call of a public function: what they answer is its result, unless it is NotImplemented.
 WATCHERS: list[Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = []
@@ -63,7 +64,7 @@ class UnknownImportError(TensorLangError, ImportError):
 def missing(
     where: str,
     name: str,
-    known: Iterable[str],
+    known: Iterable[str] | type,
     gone: Mapping[str, str],
     elsewhere: Mapping[str, str] | None = None,
 ) -> TensorLangError:
@@ -71,7 +72,6 @@ def missing(
     ``elsewhere`` says where, and others what is near. Made in a module's or class's ``__getattr__``."""
     reason, _, place = gone.get(name, "").rpartition("; ")
     place = place or (elsewhere or {}).get(name, "")
-    near = [] if name.startswith("_") else close(name, known)
     caller: types.FrameType | None = sys._getframe(1)
     while caller is not None and is_ours(caller):
         caller = caller.f_back
@@ -81,9 +81,14 @@ def missing(
     return (UnknownImportError if importing else UnknownNameError)(
         f"{where} has no {name!r}",
         because=reason or None,
-        legal=f"near it: {', '.join(near)}" if near and not place else None,
+        legal=None if place else lambda: _near(name, known),  # objects are asked in passing, by hasattr
         try_=place or None,
     )
+
+
+def _near(name: str, known: Iterable[str] | type) -> str:
+    near = [] if name.startswith("_") else close(name, dir(known) if isinstance(known, type) else known)
+    return f"near it: {', '.join(near)}" if near else ""
 
 
 def not_a_function(module: types.ModuleType) -> TensorLangError:
@@ -117,16 +122,22 @@ def label_of(module: types.ModuleType) -> str:
     return rest if rest.partition(".")[0] in ("te", "ops", "topi", "tir") else f"tl.{rest}".rstrip(".")
 
 
-def answer(cls: type, label: str, gone: Mapping[str, str]) -> None:
-    """Let objects of a class say what is near a name that they do not have."""
+def answer(cls: type, label: str, gone: Mapping[str, str], *, often: bool = False) -> None:
+    """Let a class and its objects say what is near a name that they do not have, and refuse what Python's
+    syntax asks of them in vain. ``often``: objects are made by the thousand, and set fields unwatched."""
 
     def __getattr__(self: Any, name: str) -> Any:
-        if name.startswith("_"):  # Python and notebooks ask for many
+        # Python and notebooks ask for many; so does our code, in passing
+        if name.startswith("_") or (often and is_ours(sys._getframe(1))):
             raise AttributeError(name)
-        raise missing(label if label == cls.__name__ else f"{label} (a {cls.__name__})", name, dir(cls), gone)
+        raise missing(label if label == cls.__name__ else f"{label} (a {cls.__name__})", name, cls, gone)
 
     if "__getattr__" not in vars(cls):
         cls.__getattr__ = __getattr__  # type: ignore[attr-defined]
+    refuse(cls, label, signposts.INSTEAD.get(cls.__name__), fields=not often)
+    if isinstance(cls, Answering):
+        words = {**gone, **signposts.OF_CLASSES}
+        cls.__absent__ = lambda name: missing(cls.__name__, name, cls, words)  # type: ignore[attr-defined]
 
 
 def signpost(
@@ -355,16 +366,16 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is Path:
         return isinstance(value, os.PathLike)
     if origin is collections.abc.Callable:
-        return callable(value)
+        return function(value)
     if origin in (collections.abc.Sequence, list, tuple):
         if isinstance(value, list | tuple):
             return origin is tuple or all(fits(v, inner[0]) for v in value[:1000])
-        return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__getitem__")
+        return not isinstance(value, str | bytes | Mapping) and has(value, "__getitem__")
     if origin in (collections.abc.Mapping, dict):
         return isinstance(value, Mapping)
     if origin is None and isinstance(kind, type):
         protocol = getattr(kind, "_is_protocol", False)
-        return all(hasattr(value, n) for n in _asked(kind)) if protocol else isinstance(value, kind)
+        return all(has(value, n) for n in _asked(kind)) if protocol else isinstance(value, kind)
     return True
 
 

@@ -22,7 +22,7 @@ from .lazy import rooms_in
 T = TypeVar("T")
 
 # what is held against its annotation before a kernel is made; the others are looked at by their functions
-SETTINGS = ("bounds_check", "load", "simple", "times")
+SETTINGS = ("bounds_check", "load", "simple", "simple_mode", "times")
 # functions of the package by what goes wrong in them
 OF_PACKAGE: Mapping[type[TensorLangError], tuple[str, ...]] = {
     LowerError: ("build", "compile", "lower", "view"),

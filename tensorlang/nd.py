@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import signposts
+from .boundary import guard
 from .core.dtype import DType
 from .core.dtype import dtype as as_dtype
 from .core.ndarray import Device, NDArray
@@ -81,4 +82,5 @@ def empty(
     return np.empty(shape, as_dtype(dtype).to_numpy()).view(NDArray)
 
 
+guard(NDArray, ("asnumpy", "copyfrom", "copyto", "numpy"), "array", TensorLangError)
 close(__name__, "tl.nd", TensorLangError, signposts.ND)

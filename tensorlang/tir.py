@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import signposts
+from .boundary import answer
 from .entries import close
 from .errors import DeclareError
 from .te import (
@@ -100,4 +101,6 @@ __all__ = [
 ]
 __all__ += intrinsics.__all__
 
+answer(_Builder, "ib", {})
+answer(ir_builder, "ir_builder", {})
 close(__name__, "tir", DeclareError, signposts.TIR)

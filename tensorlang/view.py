@@ -27,6 +27,7 @@ from .errors import TensorLangError
 from .expr.nodes import Expr, const_int
 from .loopir.stmt import Func
 from .passes.base import Hook, Pass
+from .protocols import Answering
 from .roofline import position
 from .runtime import Module
 from .schedule.schedule import Schedule
@@ -63,7 +64,7 @@ class _Loop(NamedTuple):
 
 
 @public(TensorLangError, "View", eager=True)
-class View:
+class View(metaclass=Answering):
     """The page: ``save(path)`` writes it, a notebook shows it, ``html`` is its text."""
 
     def __init__(self, title: str, sections: Sequence[tuple[str, str]]) -> None:

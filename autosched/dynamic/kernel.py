@@ -14,6 +14,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.entries import public
+from tensorlang.protocols import Answering
 
 from ..tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
 from .plan import Plans, plans_of
@@ -100,7 +101,7 @@ class Explanation:
     page="autosched.reporting.objects:dynamic_page",
     made="autosched.tune_dynamic(task, profile)",
 )
-class DynamicKernel:
+class DynamicKernel(metaclass=Answering):
     """A kernel of every shape in its profiles, made by ``tune_dynamic``.
 
     Call it on arrays like any kernel: ``f(x, y)`` writes the outputs, ``y = f(x)`` makes them.

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import tensorlang as tl
 from tensorlang.entries import public
+from tensorlang.protocols import Answering, element
 
 from ..whole_files import write_whole
 from .ranking import ranked
@@ -42,9 +43,10 @@ class BadLine:
     text="autosched.reporting.objects:log",
     page="autosched.reporting.objects:log_page",
 )
-class RecordLog:
+class RecordLog(metaclass=Answering):
     """A file of records. Reading takes what it can; ``bad`` lists the rest. Nothing is written before
-    ``open`` or the first ``append``.
+    ``open`` or the first ``append``, which make the file, and its folder where there is none. Raises
+    TensorLangError for a file that has lines and no record.
 
     >>> log = autosched.RecordLog(None)
     >>> len(log)
@@ -60,12 +62,18 @@ class RecordLog:
         self._read = self._lines = 0  # how far the file was read, in bytes and lines
         self._torn = False  # the last line had no end
         self.refresh()
+        if self.path is not None:
+            self._refuse_foreign(self.path)
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def __getitem__(self, index: int) -> Record:
+        """A record, the first is 0; a slice gives a list of them."""
+        return element("log", self.records, index)  # type: ignore[no-any-return]
 
     def open(self) -> None:
         """Make sure that the file can be written. Raises TensorLangError when it cannot."""

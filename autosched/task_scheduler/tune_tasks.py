@@ -17,6 +17,7 @@ from typing import Any
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.entries import public
+from tensorlang.protocols import Answering
 
 from ..cost_model import MODELS, CostModel
 from ..measure import Measurer
@@ -36,8 +37,8 @@ BETTER = 0.995  # of the best before: less is no improvement
 
 
 @public(tl.TensorLangError, "TasksResult", text="plain", page="autosched.reporting.objects:results_page")
-@dataclass(frozen=True)
-class TasksResult:
+@dataclass(frozen=True, eq=False)
+class TasksResult(metaclass=Answering):
     """``results`` in the order of the tasks, None for one that could not be searched; ``closed`` says, by the
     number of the task, why it got no more trials; ``order`` is the number of the task of each batch."""
 

@@ -8,6 +8,7 @@ with those values.
 
 from __future__ import annotations
 
+from ..boundary import answer
 from ..core.renamed import renamed
 from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
@@ -111,4 +112,20 @@ __all__ = [
     "typical",
 ]
 
+for _cls in (
+    Access,
+    Analysis,
+    Conv,
+    Cost,
+    Decision,
+    Limit,
+    Limits,
+    Loop,
+    Product,
+    Reads,
+    Statement,
+    Storage,
+    Work,
+):
+    answer(_cls, _cls.__name__, {}, often=True)
 __getattr__ = renamed(__name__, Turn="Transposition", turned="transposed")

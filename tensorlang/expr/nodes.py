@@ -13,7 +13,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from ..core.dtype import DType
+from ..core.dtype import dtype as known_dtype
 from ..core.node import Node, intern
+from ..errors import DeclareError
 
 if TYPE_CHECKING:
     from .operators import Operators  # what `expr.operators` puts on Expr when the package is imported
@@ -83,14 +85,16 @@ class Var(Expr):
 
     def __init__(
         self,
-        name: str,
-        dtype: DType,
+        name: str = "",
+        dtype: DType | str = "int32",
         kind: str = "value",
         lo: int | None = None,
         hi: int | None = None,
         multiple_of: int = 1,
         hint: int | None = None,
     ) -> None:
+        if type(name) is not str or type(dtype) is not DType:  # a user's, in TVM's way
+            dtype, kind = _of_user(name, dtype)
         self._memo = None
         self.contains = DATA if kind == "data" else 0
         self.name = name
@@ -103,11 +107,15 @@ class Var(Expr):
         self.serial = next(_serial)
         self.assumed: tuple[Expr, ...] = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        raise TypeError(
-            "a variable is known by its identity and cannot be copied through pickle; use the JSON of the "
-            "trace"
+
+def _of_user(name: Any, kind: DType | str) -> tuple[DType, str]:
+    """The dtype and kind of a variable that a user makes by its class: ``tir.Var("n", "int32")``."""
+    if not isinstance(name, str) or not name:
+        raise DeclareError(
+            f"Var({name!r}): a name is text, and not empty", try_="te.var('n'), te.size_var('n')"
         )
+    known = known_dtype(kind)
+    return known, "dim" if known.is_index else "value"
 
 
 class Const(Expr):
@@ -122,7 +130,11 @@ class Const(Expr):
         self.value = value
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self).make, (self.value, self.dtype)
+        return _literal, (self.value, self.dtype)
+
+
+def _literal(value: int | float | bool, kind: DType) -> Expr:
+    return Const.make(value, kind)
 
 
 class Binary(Expr):

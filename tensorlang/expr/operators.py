@@ -7,6 +7,7 @@ import functools
 import operator
 from collections.abc import Callable
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -335,6 +336,18 @@ def _beside(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return functools.wraps(method)(plain)
 
 
+def _shortened(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method, whose errors stand at the user's line."""
+
+    def plain(*args: Any, **named: Any) -> Any:
+        try:
+            return method(*args, **named)
+        except DeclareError as e:
+            raise short(e) from None
+
+    return functools.wraps(method)(plain)
+
+
 def _absent(self: Expr, name: str) -> Any:
     if name.startswith("_"):  # of slots that are empty, and what Python and numpy ask for
         raise AttributeError(name)
@@ -365,12 +378,14 @@ _REFUSED = {"__getattr__": _absent, "__len__": _no_length, "__getitem__": _no_it
 
 def install() -> None:
     """Give expressions their operators and their text: see ``wiring``."""
-    for name, method in vars(Operators).items():
-        if callable(method) and name not in ("__init__",):
+    for name, method in list(vars(Operators).items()):
+        if isinstance(method, FunctionType):
             binary = name.startswith("__") and hasattr(Operators, f"__r{name[2:]}")
-            setattr(Expr, name, _beside(method) if binary else method)
+            setattr(Expr, name, _beside(method) if binary else _shortened(method))
+            setattr(Operators, name, _shortened(method))
     for name, method in _REFUSED.items():
         if name not in vars(Expr):
             setattr(Expr, name, method)
+    Expr.__hash__ = object.__hash__  # type: ignore[method-assign, assignment]
     Expr.__str__ = show  # type: ignore[assignment, method-assign]
     Expr.__repr__ = show  # type: ignore[assignment, method-assign]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..boundary import answer
 from . import make, nodes, operators
 from .divisor import Gcd, gcd
 from .literal import broadcast, const
@@ -53,3 +54,4 @@ for _cls, _make in (
 ):
     _cls.make = staticmethod(_make)  # type: ignore[attr-defined]
 operators.install()
+answer(Expr, "expression", {}, often=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arith.facts import Facts
 from ..arith.simplify import simplify_expr
-from ..boundary import shown
+from ..boundary import answer, shown
 from ..core.dtype import DType, dtype
 from ..core.names import free_name
 from ..entries import public
@@ -24,6 +24,7 @@ from ..errors import DeclareError
 from ..expr import linear, make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
+from ..protocols import Answering
 from ..te import Tensor, dim, placeholder
 from ..te.axis import checked_name
 from .narrow import narrowest
@@ -172,8 +173,11 @@ class Node:
         return f"{', '.join(v.name for v in self.outputs)} = {self.op}({inputs})"
 
 
+answer(Node, "node", {})
+
+
 @public(DeclareError, "Graph", eager=True)
-class Program:
+class Program(metaclass=Answering):
     """Operators over values, in an order in which they can run. ``metadata``: what its file says of it."""
 
     def __init__(self, name: str = "graph") -> None:
@@ -198,11 +202,19 @@ class Program:
         self._names[name] = 1 if count is None else count + 1
         return name if count is None else self.fresh(f"{name}.{count}")
 
-    def input(self, shape: Sequence[Any], kind: str | DType = "float32", name: str = "x") -> Value:
+    def input(self, shape: Sequence[Any], kind: str | DType = "float32", name: str | None = None) -> Value:
         """A new input. A size is a number, a ``te.dim`` or a name, which stands for the dim of that name.
-        Raises DeclareError for what is no size."""
+        Without a name it is "x" or, where that is taken, "x.1". Raises DeclareError for what is no size, and
+        for the name of another input."""
         sizes = placeholder([self._size(n) for n in shape], dtype(kind), "x").shape
-        value = Value(self.fresh(checked_name("Graph.input", name)), sizes, kind)
+        given = "x" if name is None else checked_name("Graph.input", name)
+        if name is not None and any(v.name == name for v in self.inputs):
+            raise DeclareError(
+                f"Graph.input({name!r}): there is an input of that name",
+                because=f"{self.name} is called with {', '.join(v.name for v in self.inputs)}",
+                try_=f"g.input(shape, name={free_name(name, {v.name for v in self.inputs}, 2)!r})",
+            )
+        value = Value(self.fresh(given), sizes, kind)
         self.inputs.append(value)
         return value
 

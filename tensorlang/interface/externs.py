@@ -45,6 +45,9 @@ def register_func(
     return register if f is None else register(f)
 
 
+LOWEST = 4096  # addresses below are nobody's
+
+
 def register_symbol(name: str, address: Any) -> None:
     """Make a C function callable from ``te.extern`` as ``te.call_extern(dtype, name, …)``: an address, or a
     ctypes function.
@@ -60,7 +63,7 @@ def register_symbol(name: str, address: Any) -> None:
             f"register_symbol({name!r}): {type(address).__name__} is not an address",
             try_=f"tl.register_symbol({name!r}, ctypes.CDLL(path).{name})",
         ) from None
-    if not value or value < 0:
+    if not value or value < LOWEST:
         raise DeclareError(f"register_symbol({name!r}): no address")
     _symbols[name] = value
 

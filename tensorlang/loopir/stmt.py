@@ -39,6 +39,7 @@ from ..expr import make
 from ..expr.deep import is_deep
 from ..expr.nodes import READS, Access, Expr, Var, together
 from ..expr.walk import preorder as expr_preorder
+from ..protocols import Answering
 from .buffer import Buffer as Buffer
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
@@ -419,7 +420,7 @@ class Report(Stmt):
 
 
 @public(LowerError, "Func", text="plain", page="func")
-class Func:
+class Func(metaclass=Answering):
     """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their
     shapes speak of (solved from the arrays at the call), ``outputs`` the names of buffers that are written,
     ``constants`` those of ``params`` (the last ones) that the kernel comes with: they are read, and no call

@@ -7,9 +7,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..boundary import guard
 from ..entries import public
 from ..errors import TensorLangError
 from ..loopir.stmt import Func, Stmt
+from ..protocols import Answering
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ class PassPipeline:
 
 
 @public(TensorLangError, "TimeTable", text="plain", page="times")
-class TimeTable:
+class TimeTable(metaclass=Answering):
     """A hook that adds up the time per pass; prints as a table in milliseconds."""
 
     def __init__(self) -> None:
@@ -95,3 +97,6 @@ class TimeTable:
         total = sum(self.seconds.values())
         rows = [f"{name:<24} {s * 1e3:8.2f} ms" for name, s in self.seconds.items()]
         return "\n".join([*rows, f"{'total':<24} {total * 1e3:8.2f} ms"])
+
+
+guard(TimeTable, ("__call__",), "times", TensorLangError)

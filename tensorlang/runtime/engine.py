@@ -21,6 +21,7 @@ from ..core.names import identifier
 from ..entries import public
 from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature
+from ..protocols import Answering
 from . import files, hosts
 from .arguments import Binder
 from .arrays import in_kind_of, meet
@@ -38,7 +39,7 @@ from .overrides import Overrides
 from .program import Host, Kernel, Program, Rest, differences, later_key
 from .run import MAX_PLANS, Arenas, Form
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
-from .timing import Timing, measure
+from .timing import Timing, checked_seconds, measure
 from .whole import Whole
 
 MAX_LATER = 64  # programs that follow, each for what was known when it was needed
@@ -59,7 +60,7 @@ class Source(Protocol):
 
 
 @public(CallError, "Engine", signposts.ENGINE, made=signposts.MAKES_ENGINES)
-class Engine:
+class Engine(metaclass=Answering):
     """A compiled graph: ``y = engine(x)``.
 
     Made by ``model.compile()`` or ``Engine.load``. Inputs are given in their order or by name, as numpy
@@ -191,8 +192,8 @@ class Engine:
         return Bound(self, {**(pairs or {}), **named})
 
     def benchmark(self, *args: Any, seconds: float = 0.5, **named: Any) -> Timing:
-        """Time whole calls on these inputs for about ``seconds``; each makes its outputs. Raises CallError
-        for inputs that do not fit.
+        """Time whole calls on these inputs for about ``seconds``, or a few for 0; each makes its outputs.
+        Raises CallError for inputs that do not fit.
 
         >>> g = tl.Graph("g")
         >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
@@ -205,6 +206,7 @@ class Engine:
     def profile(self, *args: Any, seconds: float = 0.3, **named: Any) -> EngineProfile:
         """Where the time of a call goes, kernel by kernel, on these inputs: each is timed alone in a row of
         calls that takes about ``seconds``. Prints as a table."""
+        checked_seconds("profile", seconds)
         taker, named = self.taking(named)
         return profiled(taker, *taker.arguments(args, named), seconds)
 
@@ -217,6 +219,7 @@ class Engine:
             return taker.report(path, *args, seconds=seconds, **named)
         place = files.named(path, "report")
         profile = None
+        checked_seconds("report", seconds)
         dims = {d.name: d.typical for d in self.program.dims}
         if args or named:
             arrays, dims = self.arguments(args, named)

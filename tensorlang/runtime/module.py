@@ -24,6 +24,7 @@ from ..entries import public
 from ..errors import CallError, TargetError, TensorLangError
 from ..interface.externs import symbols
 from ..interface.signature import DIVISION, OUT_OF_BOUNDS, REFUSED, Signature
+from ..protocols import Answering
 from . import export, files, profile, store
 from .arguments import Binder, Bound, form
 from .arrays import address_of
@@ -155,7 +156,7 @@ def failure(
     page="kernel",
     made="tl.build(s, [A, B]), tl.compile([A, B]), tl.load(path)",
 )
-class Module:
+class Module(metaclass=Answering):
     """A loaded kernel.
 
     Parameters: relocatable ``object_code`` with the entry ``signature.name``; ``sources`` makes the texts of
@@ -377,7 +378,10 @@ class Module:
                 )
 
         def evaluator(*args: Any) -> Timing:
-            bound = self._plan.binder.bind(args)
+            try:
+                bound = self._plan.binder.bind(args)
+            except TensorLangError as e:
+                raise short(e) from None
             waste = np.zeros(int(cache_flush_bytes), np.uint8)
             return evaluate(
                 self._repeater(bound),

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..entries import public
 from ..errors import CallError, TensorLangError
+from ..protocols import Answering
 
 # shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
 SAMPLE = 1e-3
@@ -21,7 +22,7 @@ MIN_RUNS, MAX_RUNS = 5, 1000
 
 @public(TensorLangError, "Timing", text="plain", page="timing", made="f.benchmark(a, b)")
 @dataclass(frozen=True)
-class Timing:
+class Timing(metaclass=Answering):
     """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each; ``results`` are the
     samples, in order."""
 
@@ -97,11 +98,16 @@ def evaluate(
     return _summary(samples, number)
 
 
+def checked_seconds(word: str, seconds: float) -> None:
+    """Raises CallError for what is no length of time; none at all means a few samples."""
+    if not 0 <= seconds < math.inf:
+        raise CallError(f"{word}(seconds={seconds})", because="it is how long to measure, such as 0.5")
+
+
 def measure(run: Callable[[int], object], *, seconds: float = 0.5) -> Timing:
     """Time ``run(n)``, which runs the kernel n times, within about ``seconds`` after a warm-up. Raises
     CallError for seconds that are none."""
-    if not 0 <= seconds < math.inf:
-        raise CallError(f"benchmark(seconds={seconds})", because="it is how long to measure, such as 0.5")
+    checked_seconds("benchmark", seconds)
     clock = time.perf_counter
     was_collecting = gc.isenabled()
     gc.disable()

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, overload
 
 from .. import signposts
+from ..boundary import answer
 from ..core.names import free_name
 from ..core.text import type_of
 from ..entries import public
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var, const_int
+from ..protocols import Answering, Listed
 from ..te.axis import IterVar, exact
 from ..te.inside import Span, refuse_reads_outside, span_of
 from ..te.tensor import ComputeOp, Operation, Tensor
@@ -44,7 +46,7 @@ StageKey = Tensor | Operation | str | tuple[Tensor, ...]
 Steps = tuple[Any, Primitive]
 
 
-class Schedule(ScheduleMethods):
+class Schedule(ScheduleMethods, metaclass=Answering):
     """How a computation is carried out. Made by :func:`create_schedule`; ``s[T]`` is the stage that computes
     ``T``."""
 
@@ -68,9 +70,9 @@ class Schedule(ScheduleMethods):
         return self._outputs
 
     @property
-    def stages(self) -> list[Stage]:
+    def stages(self) -> Listed[Stage]:
         """A handle for every stage, producers first: those of arguments too."""
-        return [Stage(self, st.name) for st in self._state.stages]
+        return Listed("s.stages", [Stage(self, st.name) for st in self._state.stages])
 
     @property
     def trace(self) -> Trace:
@@ -125,6 +127,11 @@ class Schedule(ScheduleMethods):
         (0, 1)
         """
         return Schedule(self._state, self._outputs, self._steps)
+
+    def __deepcopy__(self, memo: Any) -> Schedule:
+        return self.copy()
+
+    __copy__ = copy
 
     def normalize(self) -> Schedule:
         """The schedule itself: it is always in normal form. For TVM's sake."""
@@ -384,7 +391,7 @@ class Schedule(ScheduleMethods):
         )
 
 
-class Stage(StageMethods):
+class Stage(StageMethods, metaclass=Answering):
     """``s[T]``: one stage of a schedule. Its methods are the stage primitives; each returns the new loops, in
     TVM's order."""
 
@@ -529,7 +536,10 @@ for _p in TABLE:  # a primitive is a method of the handle it works on
     _p.call.__name__, _p.call.__qualname__ = _p.name, f"{_handle.__name__}.{_p.name}"
     setattr(_handle, _p.name, _p.call)
 public(ScheduleError, "s", signposts.SCHEDULE, text="plain", page="schedule")(Schedule)
+
+
 public(ScheduleError, "s[T]", signposts.STAGE)(Stage)
+answer(Verdict, "verdict", {}, often=True)
 
 
 def _parts(state: ScheduleState) -> dict[Operation, Span]:

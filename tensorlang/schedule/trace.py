@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
 from ..entries import public
 from ..errors import ScheduleError
+from ..protocols import Answering, element
 from .primitives import BY_NAME
 from .primitives.base import Primitive
 from .primitives.fields import Knob, Size, mistyped
@@ -29,7 +30,7 @@ Decisions = Mapping[str, tuple[int, ...]]
 
 
 @public(ScheduleError, "Trace", text="plain", page="trace")
-class Trace:
+class Trace(metaclass=Answering):
     """``steps`` in order of application; ``decisions`` maps the name of each sampled decision to its values.
 
     ``notes`` are remarks beside steps, by their number from 0, as on places that are pending: shown as text,
@@ -54,6 +55,13 @@ class Trace:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __iter__(self) -> Iterator[Primitive]:
+        return iter(self.steps)
+
+    def __getitem__(self, index: int) -> Primitive:
+        """A step, from 0; a slice gives a tuple of them."""
+        return element("trace", self.steps, index)  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Trace) and self.steps == other.steps and self.decisions == other.decisions

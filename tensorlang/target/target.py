@@ -22,6 +22,7 @@ from ..core.text import type_of
 from ..entries import public
 from ..errors import TargetError
 from ..interface import isa
+from ..protocols import Answering
 from . import aarch64, features, host, riscv, x86
 from .machine import Core
 
@@ -45,7 +46,7 @@ class Kind(str):
         return str(self)
 
 
-class _Named(type):
+class _Named(Answering):
     """``Target("llvm")`` and TVM's ``Target(target="llvm", host="llvm")`` are what :meth:`Target.parse` makes
     of the text."""
 

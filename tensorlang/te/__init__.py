@@ -7,7 +7,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import signposts
-from ..boundary import guard
+from ..boundary import answer, guard
+from ..core.dtype import DType
 from ..entries import close
 from ..errors import DeclareError
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
@@ -18,7 +19,7 @@ from .compute import compute, decl_buffer, placeholder, tag_scope
 from .extern import ExternOp, call_extern, call_packed, call_pure_extern, extern
 from .intrinsics import *  # noqa: F403  # `intrinsics.__all__` lists them
 from .loops import LoopBuilder, LoopProgram, LoopsOp, loop_program, loops
-from .reducers import all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
+from .reducers import Reducer, all, any, comm_reducer, infinity, max, max_value, min, min_value, prod, sum
 from .scan import ScanOp, scan
 from .scatter import ScatterOp, scatter
 from .strides import BufferDecl
@@ -105,6 +106,30 @@ close(
     signposts.TE,
     {"create_schedule": "schedule.schedule", "schedule": "schedule.tvm_names"},
 )
+for _op in (
+    ComputeOp,
+    ExternOp,
+    LoopsOp,
+    PlaceholderOp,
+    ScanOp,
+    ScatterOp,
+    BufferDecl,
+    LoopProgram,
+    TensorIntrin,
+):
+    guard(_op, ("__init__",), f"te.{_op.__name__}", DeclareError)
+answer(Var, "variable", {}, often=True)
+answer(IterVar, "axis", {}, often=True)
+answer(TensorSlice, "A[i]", {}, often=True)
+guard(TensorSlice, ("__getitem__",), "A[i]", DeclareError)
+for _cls, _label in (
+    (BufferDecl, "buffer"),
+    (DType, "dtype"),
+    (LoopProgram, "program"),
+    (Reducer, "reducer"),
+    (TensorIntrin, "intrinsic"),
+):
+    answer(_cls, _label, {})
 for _room, _names in (
     (graph, ("inputs", "operations", "part", "variables_of")),
     (reference, ("evaluate",)),

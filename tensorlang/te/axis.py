@@ -58,7 +58,14 @@ class IterVar(Operators):
 
     __slots__ = ("__weakref__", "declared", "dom", "kind", "name", "var")
 
-    def __init__(self, var: Var, dom: tuple[Expr, Expr] | None, kind: str = DATA) -> None:
+    def __init__(
+        self, var: Var | None = None, dom: tuple[Expr, Expr] | None = None, kind: str = DATA
+    ) -> None:
+        if not isinstance(var, Var):
+            raise DeclareError(
+                "te.IterVar(…): it is not made by calling its class",
+                try_="te.reduce_axis((0, 8), name='k'); data axes are those of a compute, C.op.axis",
+            )
         self.var = var
         self.name = var.name  # loops are looked for by name in lists of hundreds
         self.dom = None if dom is None else Range(*dom)
@@ -223,13 +230,31 @@ def _type(where: str, dt: str | DType) -> DType:
 def _checked(
     word: str, name: str, dt: str | DType, lo: int | None, hi: int | None, multiple: int, hint: int | None
 ) -> Var:
-    checked_name(f"te.{word}", name)
+    plain_name(f"te.{word}", name)
     t = _type(f"{word}({name!r})", dt)
+    if word == "size_var" and not t.is_index:
+        raise DeclareError(
+            f"size_var({name!r}, dtype={t}): a size is an int32 or int64",
+            try_="te.var(name, dtype) for a value that is not a size",
+        )
     return Var(name, t, "dim" if t.is_index else "value", lo, hi, multiple, hint)
 
 
+def plain_name(where: str, name: Any) -> str:
+    """A name as it may stand in programs: text without blanks. Raises DeclareError."""
+    checked_name(where, name)
+    if not name.isprintable() or " " in name:
+        plain = "_".join(name.split()) or "x"
+        raise DeclareError(
+            f"{where}(name={name!r}): a name has no blanks",
+            because="trees and programs are read with it in them, and loops are called by it",
+            try_=f"name={plain!r}" if plain.isprintable() else "name='x'",
+        )
+    return str(name)
+
+
 def checked_name(where: str, name: Any) -> str:
-    """A name as it may stand in programs and messages: text, not empty. Raises DeclareError."""
+    """A name as it may stand in messages: text, not empty. Raises DeclareError."""
     if not isinstance(name, str) or not name:
         raise DeclareError(
             f"{where}(name={name!r}): a name is text, and not empty",
@@ -347,7 +372,7 @@ def reduce_axis(dom: Range | tuple[ExprLike, ExprLike], name: str = "rv") -> Ite
     >>> te.compute((8,), lambda i: te.sum(A[i, k], axis=k), name="S")
     Tensor(S: float32[8])
     """
-    checked_name("te.reduce_axis", name)
+    plain_name("te.reduce_axis", name)
     if isinstance(dom, Range):
         return fresh_axis(name, dom.extent, REDUCE, dom.min)
     if not isinstance(dom, tuple | list) or len(dom) != 2:

@@ -16,7 +16,8 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Var
 from ..expr.operators import declaring
 from ..expr.walk import preorder
-from .axis import IterVar, checked_name, fresh_axis, known_dtype, size
+from ..protocols import function
+from .axis import IterVar, fresh_axis, known_dtype, plain_name, size
 from .ragged import straightened
 from .reducers import Reduce, forbid_nested
 from .strides import BufferDecl, Strides, checked_strides
@@ -44,7 +45,7 @@ def tag_scope(tag: str) -> Iterator[None]:
 
     A tag changes no meaning; recipes and users find operations by it (``op.tag``).
     """
-    checked_name("te.tag_scope", tag)
+    plain_name("te.tag_scope", tag)
     if _tag.get():
         raise DeclareError(
             f"tag_scope({tag!r}) inside tag_scope({_tag.get()!r})",
@@ -100,7 +101,7 @@ def placeholder(
     >>> te.placeholder((8, 8), "float32", name="A")
     Tensor(A: float32[8, 8])
     """
-    where = f"placeholder {checked_name('te.placeholder', name)!r}"
+    where = f"placeholder {plain_name('te.placeholder', name)!r}"
     sizes = _shape(where, shape)
     return PlaceholderOp(
         name,
@@ -216,9 +217,9 @@ def compute(
     >>> te.compute((8,), lambda i: A[i, i] * 2, name="D")
     Tensor(D: float32[8])
     """
-    where = f"compute {checked_name('te.compute', name)!r}"
+    where = f"compute {plain_name('te.compute', name)!r}"
     extents = _shape(where, shape)
-    if not callable(fcompute):
+    if not function(fcompute):
         raise DeclareError(
             f"{where}: {fcompute if isinstance(fcompute, Expr) else type_of(fcompute)} is not a function",
             because="it is called once, with the axes as arguments",

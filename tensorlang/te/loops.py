@@ -21,7 +21,7 @@ from ..core.dtype import dtype as as_dtype
 from ..errors import DeclareError
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr
-from .axis import checked_name, size
+from .axis import plain_name, size
 from .extern import WholeOp
 from .reference_numbers import from_outside, to_outside
 from .tensor import Tensor
@@ -109,7 +109,7 @@ def loop_program(name: str, numpy: Numpy) -> Callable[[Emit], LoopProgram]:
 
     Raises DeclareError for a name that is taken by another function.
     """
-    name = checked_name("te.loop_program", name)
+    name = plain_name("te.loop_program", name)
 
     def made(emit: Emit) -> LoopProgram:
         known = PROGRAMS.get(name)
@@ -161,7 +161,7 @@ def loops(
     """
     if not isinstance(program, LoopProgram):
         raise DeclareError(f"te.loops: {program!r} is not a program", try_="a function under te.loop_program")
-    name = checked_name("te.loops", program.name if name is None else name)
+    name = plain_name("te.loops", program.name if name is None else name)
     what = f"loops {name!r}"
     for t in inputs:
         if not isinstance(t, Tensor):

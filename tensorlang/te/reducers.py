@@ -23,6 +23,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Access, Expr, Var, together
 from ..expr.printer import Pieces, listed, rules
 from ..expr.walk import preorder, substitute
+from ..protocols import function
 from .axis import REDUCE, IterVar
 
 
@@ -432,7 +433,7 @@ def comm_reducer(
     Tensor(P: float32[2])
     """
     for word, f in (("fcombine", fcombine), ("fidentity", fidentity)):
-        if not callable(f):
+        if not function(f):
             raise DeclareError(
                 f"comm_reducer({word}={f!r}): not a function",
                 try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))",

@@ -18,7 +18,8 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Const, Expr
-from .axis import IterVar, checked_name, known_dtype
+from ..protocols import function
+from .axis import IterVar, known_dtype, plain_name
 from .compute import axis_names, compute
 from .extern import OpaqueOp
 from .tensor import ComputeOp, PlaceholderOp, Tensor
@@ -109,7 +110,7 @@ def scatter(
     It runs at root, on one thread: points may meet. For more threads, scatter into a result with one more
     dimension and sum over that. Raises DeclareError for parts that do not fit together.
     """
-    what = f"scatter {checked_name('te.scatter', name)!r}"
+    what = f"scatter {plain_name('te.scatter', name)!r}"
     if combine not in COMBINE:
         raise DeclareError(f"{what}: combine={combine!r} is not known", legal=", ".join(COMBINE))
     if inplace and not (isinstance(start, Tensor) and isinstance(start.op, PlaceholderOp)):
@@ -152,7 +153,7 @@ def _points(
     """The axes of the domain; the value of a point and its place."""
     rank = len(domain) if isinstance(domain, tuple | list) else 1
     for word, f in (("where", where), ("value", value)):
-        if not callable(f):
+        if not function(f):
             raise DeclareError(
                 f"{what}: {word} is not a function",
                 because="it is called once, with the axes of the domain",

@@ -157,7 +157,7 @@ class ComputeOp(Operation):
         if composed is None:
             if name.startswith("_") or name == "body":
                 raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
-            raise missing(type(self).__name__, name, dir(type(self)), {})
+            raise missing(type(self).__name__, name, type(self), {})
         self.body = composed.body()
         self.composed = None
         return self.body
@@ -311,7 +311,9 @@ class Tensor(Operators):
     def __repr__(self) -> str:
         return f"Tensor({self.name}: {self.dtype}[{', '.join(map(str, self.shape))}])"
 
-    def __call__(self, *indices: ExprLike) -> TensorRead:
+    def __call__(self, *indices: ExprLike, **named: Any) -> TensorRead:
+        if named:
+            raise DeclareError(f"{self.name}({next(iter(named))}=…): indices have no names", try_="A[i, j]")
         return self._element(indices)
 
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorRead:

@@ -160,7 +160,7 @@ def test_loads_in_a_fresh_process_without_the_compiler(tmp_path: Path) -> None:
         f"print(load({str(path)!r})(np.ones(3, np.float32), np.ones(3, np.float32)))\n"
         "print(sorted(m for m in sys.modules if m.startswith('tensorlang.') and m.split('.')[1] not in "
         "('runtime', 'interface', 'native', 'core', 'boundary', 'entries', 'errors', 'lazy', 'options', "
-        "'signposts')))"
+        "'protocols', 'signposts')))"
     )
     out = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=600, check=True
