@@ -153,7 +153,8 @@ class Facts:
             return lo, hi
         if isinstance(e, FloorMod):
             lo, hi = self.interval(e.b)
-            if lo is not None and lo > 0:
+            if lo is not None and lo >= 0:
+                hi = None if hi is None else max(1, hi)
                 a = self.interval(e.a)
                 if a[0] is not None and a[0] >= 0 and a[1] is not None and a[1] < lo:
                     return a
@@ -538,13 +539,15 @@ def _times(p: Poly, k: Poly) -> list[int]:
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:
-    if b[0] is None or b[0] <= 0:
+    """Of a divisor that is never negative: by 0 nothing is divided (an error, and code divides by 1)."""
+    if b[0] is None or b[0] < 0:
         return _UNBOUNDED
+    least, most = max(1, b[0]), None if b[1] is None else max(1, b[1])
 
     def end(x: Number, low: bool) -> Number:
         if x is None:
             return None
-        divisor = b[0] if (x < 0) == low else b[1]  # the quotient nearest to minus infinity, or farthest
+        divisor = least if (x < 0) == low else most  # the quotient nearest to minus infinity, or farthest
         if divisor is None:
             return -1 if x < 0 else 0
         return x // divisor

@@ -12,7 +12,7 @@ from tensorlang.arith.extents import extent_bound
 from tensorlang.arith.facts import Facts
 from tensorlang.arith.inequalities import undivided
 from tensorlang.arith.simplify import simplify_expr
-from tensorlang.core.dtype import INT32
+from tensorlang.core.dtype import INT32, INT64
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Const, Expr, Var
 from tests.expr.naive import evaluate
@@ -279,3 +279,20 @@ def test_a_bound_of_a_quotient_is_a_bound_of_what_is_divided():
     assert known.prove(make.le(make.floordiv(make.add(x, 5), 28), 27)) is True
     assert known.prove(make.le(make.floordiv(make.add(x, 6), 28), 27)) is None
     assert Facts().assume(make.lt(make.floordiv(x, 28), 3)).prove(make.lt(x, 84)) is True
+
+
+def test_a_divisor_that_may_be_zero_is_taken_for_one():
+    """What is divided by nothing is an error, so that the parts of a fused index are never negative, and no
+    guard asks whether they are."""
+    n, m = (Var(x, INT32) for x in "nm")
+    f = Var("f", INT64)
+    wide = make.cast("int64", make.ceildiv(n, 48))
+    facts = Facts(sizes=frozenset((n, m)))
+    facts = facts.bind(f, make.const(0, "int64"), make.sub(make.mul(wide, make.cast("int64", m)), 1))
+    for part in (make.floordiv(f, wide), make.floormod(f, wide)):
+        assert facts.prove(make.le(0, make.cast("int32", part))) is True
+    low = Var("low", INT32)
+    below = Facts(sizes=frozenset((n,))).bind(low, make.as_expr(-5), make.as_expr(9))
+    assert below.interval(make.floordiv(low, n)) == (-5, 9)
+    assert below.interval(make.floormod(low, n)) == (0, None)
+    assert below.interval(make.floordiv(low, make.sub(n, 1))) == (None, None)

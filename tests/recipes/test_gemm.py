@@ -333,3 +333,14 @@ def test_a_product_of_a_tensor_with_itself_shares_one_copy(n: int, t: str, form:
     want = {"A A": x @ x, "A Aᵀ": x @ x.T, "Aᵀ A": x.T @ x}[form]
     np.testing.assert_array_equal(tl.compile([A, C])(a), want)
     np.testing.assert_array_equal(tl.compile([A, C], constants={A: a})(), want)
+
+
+def test_a_batch_of_products_of_open_sizes_reads_its_panel_without_masks():
+    """The fused index of batch and columns is counted in 64 bits; that its parts are not negative is known."""
+    b, m, k, n = (te.var(x) for x in "bmkn")
+    x, y = te.placeholder((b, m, k), name="x"), te.placeholder((b, k, n), name="y")
+    text = tl.compile([x, y, ops.matmul(x, y)]).get_source("ir")
+    sums = [line for line in text.splitlines() if "matmul.local" in line and " + x" in line]
+    assert sums
+    assert not any("if_then_else(0 <=" in line or " if mask" in line for line in sums)
+    assert "if 0 <=" not in text
