@@ -177,3 +177,27 @@ def test_an_engine_does_not_need_the_file_of_its_weights(tmp_path):
         y, z, same = engine(np.ones((2, 4), "float32"))
         assert np.array_equal(y, np.ones((2, 4)) @ w) and np.array_equal(same, w)
         assert np.array_equal(z, np.array(np.nonzero(rows)))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "nodes", "wanted"),
+    [
+        (["", "z"], [("Neg", "a", "b"), ("Abs", "b", "c")], {"z": np.abs}),  # b is read inside
+        (["y", "z"], [("Neg", "a", "c")], {"y": lambda x: x, "z": np.negative}),  # a is handed on
+        (["y"], [("Neg", "a", "b"), ("Abs", "b", "c")], {"y": np.negative}),
+    ],
+)
+def test_outputs_of_functions_that_nobody_wants_or_that_are_inputs(outputs, nodes, wanted):
+    named = ["b", "c"] if len(nodes) == 2 else ["a", "c"]
+    body = [helper.make_node(op, [i], [o]) for op, i, o in nodes]
+    own = helper.make_function("my", "F", ["a"], named, body, [helper.make_opsetid("", 17)])
+    m = model(
+        [helper.make_node("F", ["x"], outputs, domain="my")],
+        [("x", TensorProto.FLOAT, ["n"])],
+        [(n, TensorProto.FLOAT, None) for n in wanted],
+    )
+    m.opset_import.append(helper.make_opsetid("my", 1))
+    m.functions.append(own)
+    x = np.array([1, -2, 3], "float32")
+    got = tl.load_onnx(m).compile().run({"x": x})
+    assert all(np.array_equal(got[n], f(x)) for n, f in wanted.items())

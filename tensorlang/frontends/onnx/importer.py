@@ -389,15 +389,13 @@ class Importer:
         attrs = {**f.attrs, **call.attrs}
         names = {"": ""}
         names |= {p: (call.inputs[i] if i < len(call.inputs) else "") for i, p in enumerate(f.inputs)}
-        names |= {p: (call.outputs[i] if i < len(call.outputs) else "") for i, p in enumerate(f.outputs)}
+        wanted = [(p, out) for p, out in zip(f.outputs, call.outputs, strict=False) if out]
+        for p, out in wanted:
+            names.setdefault(p, out)  # an input may be handed on, a result twice
         for n in {n for c in f.calls for n in c.outputs} - set(names):
             names[n] = self.unique(n)
         calls = [_with_attributes(c.renamed(names), attrs) for c in f.calls]
-        extra = [
-            Call("Identity", "", (names[p],), (call.outputs[i],), {})
-            for i, p in enumerate(f.outputs)
-            if p in f.inputs and i < len(call.outputs)
-        ]
+        extra = [Call("Identity", "", (names[p],), (out,), {}) for p, out in wanted if names[p] != out]
         self.work.extendleft(reversed([*calls, *extra]))
 
     def splice(self, body: Body, inputs: Sequence[str], outputs: Sequence[str]) -> None:
