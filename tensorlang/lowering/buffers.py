@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ..errors import LowerError
-from ..expr import make
 from ..expr.linear import poly
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import Buffer
-from ..schedule.bounds import Bounds, lanes_around, region_size
+from ..schedule.bounds import Bounds, lanes_around, padded, region_size
 from ..schedule.sliding import Slide
 from ..schedule.state import INLINED, ScheduleState, StageState
 from ..te.axis import dims_of
@@ -111,7 +110,7 @@ def workspace_buffers(
             if t not in buffers:
                 shape = slides[stage.name].shape(region_size(t, bounds))
                 shape = (*shape, *[n for n, _ in lanes_around(state, bounds, stage)])
-                buffers[t] = Buffer(t.name, t.dtype, shape, stage.scope, _padded(shape, stage.align))
+                buffers[t] = Buffer(t.name, t.dtype, shape, stage.scope, padded(shape, stage.align))
 
 
 def share_buffers(state: ScheduleState, buffers: dict[Tensor, Buffer]) -> None:
@@ -119,22 +118,6 @@ def share_buffers(state: ScheduleState, buffers: dict[Tensor, Buffer]) -> None:
     for stage in state.stages:
         for t, whole in zip(stage.op.outputs, stage.shares, strict=False):
             buffers[t] = buffers[whole]
-
-
-def _padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple[Expr, ...] | None:
-    """Strides where each axis in ``align`` has one that is a multiple of a factor, plus an offset; None when
-    ``align`` is empty."""
-    if not align:
-        return None
-    strides: list[Expr] = []
-    step = make.const(1, "int32")
-    for d in reversed(range(len(shape))):
-        if d in align:
-            factor, offset = align[d]
-            step = make.add(make.mul(make.ceildiv(make.sub(step, offset), factor), factor), offset)
-        strides.append(step)
-        step = make.mul(step, shape[d])
-    return tuple(reversed(strides))
 
 
 def _told(shape: Sequence[Expr], known: set[Var]) -> set[Var]:

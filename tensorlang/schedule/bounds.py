@@ -522,3 +522,19 @@ def region_size(tensor: Tensor, bounds: Bounds) -> tuple[Expr, ...]:
     arguments."""
     stage = bounds.state.of(tensor)
     return tensor.shape if stage.is_placeholder or stage.is_opaque else bounds[stage.name].store_extent
+
+
+def padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple[Expr, ...] | None:
+    """Strides where each axis in ``align`` has one that is a multiple of a factor, plus an offset; None when
+    ``align`` is empty."""
+    if not align:
+        return None
+    strides: list[Expr] = []
+    step = make.const(1, "int32")
+    for d in reversed(range(len(shape))):
+        if d in align:
+            factor, offset = align[d]
+            step = make.add(make.mul(make.ceildiv(make.sub(step, offset), factor), factor), offset)
+        strides.append(step)
+        step = make.mul(step, shape[d])
+    return tuple(reversed(strides))

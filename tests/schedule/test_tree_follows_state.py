@@ -24,3 +24,13 @@ def test_the_ring_of_a_scan_is_gone_once_a_reader_is_double_buffered():
         trees.append(str(s.tree()))
     assert trees[0] == trees[1]
     assert "rows: float32[3, 4]" in str(tl.lower(s, [out])) and "ring" not in trees[1]
+
+
+def test_the_bytes_of_aligned_storage_hold_its_padding():
+    A = te.placeholder((8, 32), name="A")
+    B = te.compute((8, 32), lambda i, j: A[i, j] * 2, name="B")
+    C = te.compute((8, 32), lambda i, j: B[i, j] + 1, name="C")
+    s = te.create_schedule(C)
+    s[B].storage_align("i", factor=32, offset=16)
+    assert "float32[8, 32]  global  1.5 KiB" in s.tree()
+    assert "strides [48, 1]" in str(tl.lower(s, [A, C], simple=True))

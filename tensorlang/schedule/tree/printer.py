@@ -9,7 +9,7 @@ from ...core.text import bytes_text, draw_tree
 from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import substitute
-from ..bounds import Bounds, bounds_of, region_size
+from ..bounds import Bounds, bounds_of, padded, region_size
 from ..legality.places import wished
 from ..legality.tensorize import other_than
 from ..sliding import slide_of
@@ -93,7 +93,8 @@ def _line(
         slide = slide_of(bounds.state, bounds, node.stage)
         region = slide.shape(region_size(node.stage.op.outputs[0], bounds))
         shape = [substitute(e, chosen) for e in (*region, *lanes)]
-        sizes = [const_int(e) for e in shape]
+        strides = padded(tuple(shape), node.stage.align)
+        sizes = [const_int(e) for e in ((shape[0], strides[0]) if strides else shape)]
         outputs = node.stage.op.outputs
         total: int | None = sum(t.dtype.bytes for t in outputs)
         for n in sizes:
