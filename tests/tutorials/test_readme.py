@@ -33,7 +33,10 @@ EXAMPLES = [(page, n) for page in PAGES for n in range(len(blocks(page)))]
 
 
 def run(page: str, n: int) -> tuple[str, dict[str, Any]]:
-    """What an example of a page prints, pasted alone, and its variables; with fewer trials."""
+    """What an example of a page prints, pasted alone, and its variables; with fewer trials. Skipped without the
+    torch that it is about."""
+    if "import torch" in blocks(page)[n]:
+        pytest.importorskip("torch")
     space: dict[str, Any] = {"__name__": "pasted"}
     out = io.StringIO()
     source = blocks(page)[n].replace("trials=64", "trials=3").replace("trials=8", "trials=3")
@@ -150,6 +153,33 @@ def test_the_one_liners_of_the_readme() -> None:
 def test_links_lead_somewhere(page: str, link: str) -> None:
     at = ROOT if page == "README.md" else ROOT / "docs"
     assert link.startswith("made/") or (at / link).exists()
+
+
+SPACES = {"te": te, "tl": tl, "ops": tl.ops, "topi": tl.topi, "autosched": autosched}
+METHODS = {"s": (tl.Schedule, tl.Stage), "f": (tl.Module, autosched.DynamicKernel), "engine": (tl.Engine,)}
+TRITONS = {"tl.program_id", "tl.constexpr"}  # which calls its language tl
+
+
+def names(page: str) -> set[str]:
+    """The names of ours in the running text of a page: of tables that compare, only what stands in the last
+    column."""
+    lines = PAGES[page].split("\n")
+    if page.startswith("from_"):
+        lines = [line.rpartition(" | ")[2] if line.startswith("|") else line for line in lines]
+    code = " ".join(piece for line in lines for piece in re.findall(r"`([^`]+)`", line))
+    code = re.sub(r'"[^"]*"', '""', code)
+    found = re.findall(r"(?<![\w./])(?:(?:te|tl|ops|topi|autosched|s|f|engine)|s\[\w+\])\.[a-z_]\w*", code)
+    return {name for name in found if name not in TRITONS}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_names_in_running_text_exist(page: str) -> None:
+    for name in names(page):
+        space, _, last = name.partition(".")
+        if space in SPACES:
+            assert hasattr(SPACES[space], last), name
+        else:
+            assert any(hasattr(kind, last) for kind in METHODS[space.partition("[")[0]]), name
 
 
 def test_rooms_of_the_map_exist() -> None:
