@@ -241,7 +241,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "__getitem__": "engine(x)[0], of its result",
         "copy": "engine.save(path), tl.Engine.load(path)",
     },
-    "Graph": {"copy": "g.compile().save(path), or the ONNX file that it is of"},
+    "Graph": {"pickle": "g.compile().save(path), or the ONNX file that it is of"},
     "Value": {"copy": "g.compile().save(path), or the ONNX file that it is of"},
     "Trace": {"__call__": "trace.apply(s)"},
     "Timing": {"__float__": "timing.median, in seconds"},

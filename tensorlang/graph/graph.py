@@ -194,6 +194,15 @@ class Program(metaclass=Answering):
         self.declared: dict[Value, tuple[Expr, ...]] = {}  # of inputs whose shape has assumed sizes by now
         self._names: dict[str, int] = {}
 
+    def __copy__(self) -> Program:
+        """A graph of the same values and nodes, to which others may be added."""
+        new = object.__new__(type(self))
+        new.__dict__.update((k, x.copy() if isinstance(x, list | dict) else x) for k, x in vars(self).items())
+        return new
+
+    def __deepcopy__(self, memo: Any = None) -> Program:
+        return self.__copy__()
+
     # -- making it
 
     def fresh(self, name: str) -> str:

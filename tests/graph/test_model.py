@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -122,3 +124,18 @@ def test_an_operator_of_a_user():
         assert np.array_equal(engine(np.arange(3, dtype="float32")), [1, 3, 5])
     finally:
         del table.OPERATORS["tests.domain", "Twice"]
+
+
+def test_a_copy_is_a_graph_of_its_own_and_compiling_changes_none():
+    g = tl.Graph()
+    x = g.input(("n",), "float32", "x")
+    h = g.call(ops.add, g.call(ops.exp, x), g.constant(np.zeros(1, "float32")))
+    g.output(g.call(ops.relu, h), "y")
+    before, text = list(g.nodes), str(g)
+    for other in (copy.copy(g), copy.deepcopy(g), g.rename_dims({"n": "rows"})):
+        assert other is not g
+        other.output(h, "z")
+        other.call(ops.relu, x)
+    for level in (0, 1, 2):
+        g.compile(level=level, workers=1)
+    assert g.nodes == before and str(g) == text and g.output_names == ["y"]
