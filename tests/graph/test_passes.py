@@ -224,3 +224,18 @@ def test_hooks_see_each_pass():
     )
     assert seen[:2] == [("dead", 1, 1), ("identities", 1, 0)]
     assert [name for name, *_ in seen] == 2 * [p.name for p in PASSES]
+
+
+def test_a_vector_along_another_axis_is_no_shift_of_the_channels():
+    """Though it has as many elements as there are channels."""
+
+    def by_rows(x, v):
+        return te.compute(x.shape, lambda n, c, i, j: x(n, c, i, j) + v(i))
+
+    g = Graph()
+    x = g.input((2, 4, 7, 7), name="x")
+    y = g.call(ops.conv2d, x, g.constant(whole(7, 4, 3, 3)), g.constant(whole(7)), padding=1)
+    g.output(g.call(by_rows, y, g.constant(np.arange(7, dtype="float32"))))
+    assert names(g, without=["channels last", "winograd"]) == ["conv2d", "by_rows"]
+    a = whole(2, 4, 7, 7)
+    np.testing.assert_array_equal(g.compile()(a), g.compile(level=0)(a))

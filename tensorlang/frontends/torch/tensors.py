@@ -54,8 +54,8 @@ def memory_order(fake: torch.Tensor) -> list[int] | None:
     is their own order, or where elements are said more than once."""
     sizes, strides = ([_likely(n) for n in ns] for ns in (fake.shape, fake.stride()))
     order = sorted(range(fake.ndim), key=lambda d: (-strides[d], d))
-    order = [d for d in order if sizes[d] != 1] + [d for d in order if sizes[d] == 1]
-    if order == sorted(order, key=lambda d: (sizes[d] == 1, d)):
+    longer = [d for d in order if sizes[d] != 1]
+    if longer == sorted(longer):
         return None
     return None if any(strides[d] == 0 and sizes[d] != 1 for d in order) else order
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ...errors import DeclareError
 from ..graph import Program
+from .channels_last import keep_channels_last
 from .constants import fold_constants
 from .dead import drop_dead
 from .duplicates import merge_duplicates
@@ -50,6 +51,7 @@ PASSES = (
     Pass("operators", name_operators, 2),
     Pass("products", join_products, 2),
     Pass("winograd", fewer_multiplications, 2),
+    Pass("channels last", keep_channels_last, 2),
 )
 
 

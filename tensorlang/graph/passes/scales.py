@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ... import ops
-from ...analysis import constant
+from ...analysis import constant, reads_of
 from ...errors import TensorLangError
 from ...expr.nodes import Add, Cast, Div, Expr, Mul, Sub, Var
 from ...expr.walk import preorder, variables
@@ -278,6 +278,8 @@ def _of_channels(n: Node, source: Value, axis: int) -> Callable[[np.ndarray], np
         return None
     if not _affine(made, source.tensor) or not _at_its_place(made, source.tensor):
         return None
+    if not _along(made, source.tensor, axis):
+        return None
     channels = constant(source.shape[axis])
     small = [1] * len(source.shape)
     small[axis] = channels or 1
@@ -325,6 +327,19 @@ def _at_its_place(made: Tensor, x: Tensor) -> bool:
             if isinstance(e, TensorRead) and e.tensor in depends:
                 depends.update(op.outputs)
                 if reading(op, e.indices) is not Reading.SAME:
+                    return False
+    return True
+
+
+def _along(made: Tensor, x: Tensor, axis: int) -> bool:
+    """Whether an element reads constants at its own place, or at that of its channel."""
+    for op in operations([made.op]):
+        if not isinstance(op, ComputeOp) or len(op.axis) != x.ndim:
+            continue
+        for t, at in reads_of(op).plain:
+            for d, (i, n) in enumerate(zip(at, t.shape, strict=True)):
+                own = (op.axis[axis], op.axis[d])[: 1 + (t.ndim == x.ndim)]
+                if constant(n) != 1 and constant(i) != 0 and all(i is not a.var for a in own):
                     return False
     return True
 

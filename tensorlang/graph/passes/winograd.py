@@ -77,7 +77,7 @@ def _found(n: Node) -> tuple[list[Value | None], dict[str, Any]] | None:
     images = [v for v in n.reads if v not in (weight, bias)]
     if len(images) != 1 or any(v.dtype != "float32" for v in (*images, weight)) or images[0].ndim != 4:
         return None
-    padding = _margin(conv, images[0])
+    padding = margin_of(conv.data, images[0])
     if padding is None or not _gains(conv, weight.data is not None):
         return None
     return [images[0], weight, bias], {"padding": padding, "tile": 4}
@@ -95,19 +95,19 @@ def _three_by_three(conv: Conv, op: ComputeOp) -> bool:
     return all(step(i, t) == 1 for i, t in zip(at[-2:], conv.taps, strict=True))
 
 
-def _margin(conv: Conv, image: Value) -> Margin | None:
-    """Rows and columns of zeros around the image; None where something else is read than the image with a
-    margin."""
-    if conv.data is image.tensor:
+def margin_of(data: Tensor, image: Value) -> Margin | None:
+    """Rows and columns of zeros around the image in ``data``; None where that is something else than the
+    image with a margin."""
+    if data is image.tensor:
         return ((0, 0), (0, 0))
-    op = conv.data.op
+    op = data.op
     reads = reads_of(op).plain if isinstance(op, ComputeOp) else ()
-    if conv.data.op.tag != ops.tags.PAD or len(reads) != 1 or reads[0][0] is not image.tensor:
+    if data.op.tag != ops.tags.PAD or len(reads) != 1 or reads[0][0] is not image.tensor:
         return None
     if any(isinstance(e, Const) and e.dtype.is_float and e.value for e in preorder(op.body[0])):
         return None  # a margin of another value
     margin = []
-    for i, a, n, whole in zip(reads[0][1], op.axis, image.shape, conv.data.shape, strict=True):
+    for i, a, n, whole in zip(reads[0][1], op.axis, image.shape, data.shape, strict=True):
         before = -poly(i).get((), 0)
         sizes = constant(n), constant(whole)
         if step(i, a) != 1 or (sizes[0] is None and before):

@@ -7,6 +7,7 @@ import pytest
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 import tensorlang.torch as tlt  # noqa: E402
+from tensorlang.frontends.torch import region  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -113,6 +114,26 @@ def test_a_pyramid_of_open_height_is_one_region():
             x = torch.randn(n, 3, h, h + 5)
             torch.testing.assert_close(f(x), model(x))
     assert all_taken() and sum(len(g.regions) for g in tlt.graphs()) == len(tlt.graphs())
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+def test_convolutions_of_channels_last_are_computed_there(batch):
+    """Without a copy at either end, and with the strides of eager, also of a batch of one."""
+    nn = torch.nn
+    one = [
+        nn.Conv2d(8, 8, 3, padding=1, groups=8),
+        nn.BatchNorm2d(8),
+        nn.ReLU6(),
+        nn.Conv2d(8, 5, 1, stride=2),
+    ]
+    model = nn.Sequential(*one, nn.Hardswish()).eval().to(memory_format=torch.channels_last)
+    x = torch.randn(batch, 8, 9, 7).to(memory_format=torch.channels_last)
+    with torch.no_grad(), region.watched() as seen:
+        wanted, found = model(x), torch.compile(model, backend="tensorlang")(x)
+    torch.testing.assert_close(found, wanted)
+    assert found.stride() == wanted.stride()
+    ((made, _),) = seen.items()
+    assert "permute" not in made.engine.explain()
 
 
 def test_a_pooled_image_of_channels_last_stays_in_one_region():

@@ -1,0 +1,265 @@
+"""What is computed between images with their channels last is computed that way: where a part of a graph
+reads only images that are transposed to have their channels first, and all that it makes is transposed back,
+the transpositions are left out. Convolutions and what works on each element by itself are such parts.
+
+Which input of a convolution is the image, and how it is read, is told by its te. Only where all
+transpositions go: one in the middle takes more time than one at the ends, and convolutions with their
+channels first have more ways to be computed. A weight beyond the second cache is read in the better order
+there too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from ...analysis import constant, conv_of, reads_of, step
+from ...expr.nodes import Expr, Mul, Var
+from ...expr.walk import preorder
+from ...target import as_target
+from ...te import ComputeOp, Tensor
+from ...te.graph import operations
+from ...te.reducers import Reduce
+from ...te.tensor import TensorRead
+from ..graph import Node, Program, Value
+from ..regions.facts import Kind, Reading, facts_of
+from ..sizes import same_sizes
+from .rewrite import alike_in_shape, remade, renewed, single
+from .scales import bias_of
+from .winograd import Margin, margin_of
+
+FIRST = (0, 3, 1, 2)  # of channels last, the dimensions with channels first
+LAST = (0, 2, 3, 1)
+
+
+def keep_channels_last(graph: Program) -> Program:
+    """The graph without those transpositions."""
+    if not any(order_of(n) == FIRST for n in graph.nodes):
+        return graph
+    left: set[int] = set()  # nodes that stay as they are
+    while True:
+        part = _Part(graph, left)
+        stays = part.needed()
+        if not stays:
+            return part.result()
+        left |= stays
+
+
+class _Part:
+    """All that may be computed with channels last, but for the nodes that are ``left``."""
+
+    def __init__(self, graph: Program, left: set[int]) -> None:
+        self.graph = graph
+        self.last: dict[Value, Value] = {}  # of values with channels first
+        self.back: dict[Value, Value] = {}  # results of transpositions that are there already
+        self.new: dict[int, Node] = {}
+        for n in graph.nodes:
+            order = order_of(n)
+            if order == FIRST:
+                self.last[n.outputs[0]] = n.reads[0]
+            elif order == LAST and n.reads[0] in self.last:
+                self.back[n.outputs[0]] = self.last[n.reads[0]]
+            elif id(n) not in left and single(n) and any(v in self.last for v in n.reads):
+                made = self._convolution(n) or self._map(n)
+                if made is not None:
+                    self.new[id(n)] = made
+                    self.last[n.outputs[0]] = made.outputs[0]
+
+    def needed(self) -> set[int]:
+        """Nodes whose result somebody reads with channels first."""
+        kept = set(self.graph.outputs)
+        for n in self.graph.nodes:
+            if id(n) not in self.new and n.outputs[0] not in self.back:
+                kept.update(n.reads)
+        return {id(n) for n in self.graph.nodes if id(n) in self.new and n.outputs[0] in kept}
+
+    def result(self) -> Program:
+        if not self.back or not self.new:
+            return self.graph
+        fixed = set(self.graph.outputs) if self.graph.rest is not None else set()
+        if fixed.intersection(self.back):
+            return self.graph
+        nodes = [self.new.get(id(n), n) for n in self.graph.nodes if n.outputs[0] not in self.back]
+        return renewed(self.graph, nodes, self.back)
+
+    def _convolution(self, n: Node) -> Node | None:
+        found = n.memo["channels last"] if "channels last" in n.memo else _found(n)
+        n.memo["channels last"] = found
+        if found is None or found[0] not in self.last:
+            return None
+        image, weight, bias, attrs = found
+        return _made(n, Node(n.op, conv, [self.last[image], weight, bias], attrs, n.name))
+
+    def _map(self, n: Node) -> Node | None:
+        """What works on each element by itself; constants are turned as values are."""
+        v = n.outputs[0]
+        if len(v.shape) != 4 or not _each_alone(n):
+            return None
+        inputs: list[Value | None] = []
+        for x in n.inputs:
+            if x is None or (x.data is not None and x.data.size == 1):
+                inputs.append(x)
+            elif x.data is not None:
+                whole = x.data.reshape((1,) * (4 - x.data.ndim) + x.data.shape).transpose(LAST)
+                inputs.append(Value(x.name, whole.shape, x.dtype, data=np.ascontiguousarray(whole)))
+            elif x in self.last and alike_in_shape(Value("", x.shape, v.dtype), v):
+                inputs.append(self.last[x])
+            else:
+                return None
+        made = _made(n, remade(n, inputs))
+        (result,) = made.results
+        fits = same_sizes(result.shape, made.outputs[0].shape)
+        return made if fits and _each_alone(made) else None
+
+
+def _made(n: Node, new: Node) -> Node:
+    """The node in the place of another, whose result it gives with channels last."""
+    v = n.outputs[0]
+    new.outputs, new.was = [Value(v.name, [v.shape[d] for d in LAST], v.dtype, new)], n.was
+    return new
+
+
+def conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    stride: Sequence[int],
+    padding: Margin,
+    dilation: Sequence[int],
+    groups: int,
+) -> Tensor:
+    """A convolution of [N, H, W, C] by [O, I, KH, KW]."""
+    return ops.conv2d(x, weight, bias, stride, padding, dilation, groups, "NHWC", "OIHW")
+
+
+def order_of(n: Node) -> tuple[int, ...] | None:
+    """For each dimension of the result of a transposition the one of its input; None for what is none."""
+    if "order" not in n.memo:
+        n.memo["order"] = _order(n)
+    found: tuple[int, ...] | None = n.memo["order"]
+    return found
+
+
+def _order(n: Node) -> tuple[int, ...] | None:
+    if not single(n) or len(n.reads) != 1 or len(n.outputs[0].shape) != 4:
+        return None
+    (made,), (source,) = n.results, n.reads
+    op = made.op
+    if not isinstance(op, ComputeOp) or len(op.body) != 1 or not isinstance(op.body[0], TensorRead):
+        return None
+    place = {id(i): d for d, i in enumerate(op.body[0].indices)}
+    if op.body[0].tensor is not source.tensor or {id(a.var) for a in op.axis} != set(place):
+        return None
+    return tuple(place[id(a.var)] for a in op.axis) if len(place) == len(source.shape) else None
+
+
+def _each_alone(n: Node) -> bool:
+    """Whether each element is made of those at its own place, and of constants by broadcasting alone."""
+    facts = facts_of(n)
+    if facts.kind is not Kind.MAP or any(r is not Reading.SAME for r in facts.reads.values()):
+        return False
+    rank = len(n.outputs[0].shape)
+    known = {v.tensor for v in n.reads if v.data is not None and v.data.size > 1}
+    for op in operations([t.op for t in n.results]):
+        if not isinstance(op, ComputeOp):
+            continue
+        if len(op.axis) != rank and op.input_tensors:
+            return False
+        for t, at in reads_of(op).plain:
+            along = op.axis[rank - len(at) :]
+            if t in known and any(
+                i is not a.var and constant(i) != 0 for i, a in zip(at, along, strict=True)
+            ):
+                return False
+        if _by_place(op):
+            return False
+    return True
+
+
+def _by_place(op: ComputeOp) -> bool:
+    """Whether an element depends on where it is, other than by what it reads."""
+    return any(isinstance(e, Var) for body in op.body for e in preorder(body, _but_places))
+
+
+def _but_places(e: Expr) -> Sequence[Expr]:
+    return () if isinstance(e, TensorRead) else e.children()
+
+
+def _found(n: Node) -> tuple[Value, Value, Value | None, dict[str, Any]] | None:
+    """Image, weight, bias and attributes of a convolution; None where it is none, and where its order is
+    better as it is."""
+    (made,) = n.results
+    values = {v.tensor: v for v in n.reads}
+    sums = [op for op in operations([made.op]) if isinstance(op, ComputeOp) and op.reduce_axis]
+    window = _window(sums[0]) if len(sums) == 1 else None
+    if window is None or window.weight not in values:
+        return None
+    weight, bias = values[window.weight], None
+    if made.op is not sums[0]:
+        bias, along = bias_of(made, sums[0], values)
+        if bias is None or along != 1:
+            return None
+    images = [v for v in n.reads if v not in (weight, bias)]
+    if len(images) != 1 or images[0].ndim != 4 or not _small(weight):
+        return None
+    padding = margin_of(window.data, images[0])
+    if padding is None or images[0].dtype != made.dtype:
+        return None
+    how = {"stride": window.strides, "dilation": window.dilation, "groups": window.groups}
+    return images[0], weight, bias, {"padding": padding, **how}
+
+
+def _small(weight: Value) -> bool:
+    return weight.data is not None and weight.data.nbytes <= as_target(None).l2_bytes
+
+
+@dataclass(frozen=True)
+class _Window:
+    """A convolution of [N, C, H, W] by [O, I, KH, KW], ``data`` with its margin."""
+
+    data: Tensor
+    weight: Tensor
+    strides: tuple[int, ...]
+    dilation: tuple[int, ...]
+    groups: int
+
+
+def _window(op: ComputeOp) -> _Window | None:
+    """The convolution that a sum is; None for another, and where sizes are open."""
+    source = op.body[0].sources[0] if isinstance(op.body[0], Reduce) else None
+    if type(source) is not Mul or not all(isinstance(e, TensorRead) for e in (source.a, source.b)):
+        return None
+    if len(op.axis) != 4 or any(constant(a.extent) in (None, 0) for a in op.axis[1:]):
+        return None
+    conv, reads = conv_of(op), reads_of(op).plain
+    if conv is not None:
+        data, weight, groups = conv.data, conv.weight, conv.groups
+        taps, order = conv.taps, [conv.outputs, conv.channels, *conv.taps]
+    else:  # each channel by itself
+        if len(reads) != 2:
+            return None
+        (data, _), (weight, _) = reads if reads[0][1][0] is op.axis[0].var else reads[::-1]
+        taps, groups = op.reduce_axis, constant(op.axis[1].extent) or 1
+        order = [op.axis[1], *taps]
+    if len(taps) != 2 or weight.ndim != 4 or data.ndim != 4 or data is weight:
+        return None
+    places, at = (next(at for t, at in reads if t is x) for x in (data, weight))
+    wanted: list[Expr] = [a.var for a in order]
+    if conv is None:
+        wanted.insert(1, at[1])  # of which there is one
+        if any(i is not a.var for i, a in zip(places[:2], op.axis[:2], strict=True)) or constant(at[1]) != 0:
+            return None
+    if any(i is not v and constant(i) != 0 for i, v in zip(at, wanted, strict=True)):
+        return None
+    strides = [step(i, a) or 0 for i, a in zip(places[2:], op.axis[2:], strict=True)]
+    dilation = [
+        1 if constant(t.extent) == 1 else step(i, t) or 0 for i, t in zip(places[2:], taps, strict=True)
+    ]
+    if 0 in (*strides, *dilation):
+        return None
+    return _Window(data, weight, tuple(strides), tuple(dilation), groups)
