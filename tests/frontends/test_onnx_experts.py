@@ -101,7 +101,7 @@ def test_rows_of_tokens_are_not_repeated(size):
         assert np.array_equal(tl.load_onnx(model).compile()(ids, floats(3, 6)), floats(3, 6))
 
 
-def shared(model, named):
+def shared(model, named, caches=("x5", "x6")):
     """What onnxruntime makes of inputs, of which it writes the caches."""
     peer = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     values = {n: runtime.OrtValue.ortvalue_from_numpy(a.copy()) for n, a in named.items()}
@@ -109,7 +109,7 @@ def shared(model, named):
     for n, v in values.items():
         binding.bind_ortvalue_input(n, v)
     binding.bind_output("y0")
-    for out, name in (("y1", "x5"), ("y2", "x6")):
+    for out, name in zip(("y1", "y2"), caches, strict=True):
         binding.bind_ortvalue_output(out, values[name])
     peer.run_with_iobinding(binding)
     return binding.copy_outputs_to_cpu()
@@ -192,3 +192,34 @@ def test_grouped_queries_with_a_cache_of_whole_numbers(each):
     agree("GroupQueryAttention", [*grouped(1, past), None, scale, scale * 2], 3, **how)
     empty = [p[:, :, :0] for p in past]
     agree("GroupQueryAttention", [*grouped(L, empty), None, scale, scale * 2], 3, **how)
+
+
+@pytest.mark.parametrize("layout", [0, 1])
+def test_places_in_time_height_and_width(layout):
+    rng = np.random.default_rng(0)
+    x, places = floats(2, 5, 32), rng.integers(0, 9, (3, 2, 5))
+    tables = [floats(9, 8, seed=s) for s in (1, 2)]
+    how = {"mrope_section": [3, 3, 2], "mrope_layout": layout}
+    agree("MRotaryEmbedding", [x, places, *tables], num_heads=2, **how)
+    heads = floats(2, 4, 5, 16, seed=3)
+    agree("MRotaryEmbedding", [heads, places, *tables], **how)
+
+
+@pytest.mark.parametrize(("past", "new"), [(0, 50), (40, 1)])
+@pytest.mark.parametrize("turned", [0, 1])
+def test_attention_to_some_blocks_of_a_cache(past, new, turned):
+    size, most = 16, 64
+    rows = np.array([[0, 1, 3, 5, 8], [0, 1, 3, 6, 9]], "int32")
+    columns = np.array([[0, 0, 1, 1, 2, 1, 2, 3, -1], [0, 0, 1, 0, 1, 2, 0, 2, 3]], "int32")
+    fresh = [floats(B, new, n * D, seed=s) for s, n in enumerate((HEADS, K, K))]
+    caches = [floats(B, K, most, D, seed=s) for s in (3, 4)]
+    total = np.array([past + new], "int32")
+    tables = [floats(most, D // 2, seed=s) for s in (5, 6)] if turned else []
+    given = [*fresh, *caches, rows, columns, total, np.full(B, past + new, "int32"), *tables]
+    how = {"sparse_block_size": size, "do_rotary": turned, **GROUPS}
+    model = made("SparseAttention", given, 3, 17, (), "com.microsoft", range(12), **how)
+    model.ir_version = 8
+    named = {f"x{i}": a for i, a in enumerate(given)}
+    wanted = shared(model, named, ("x3", "x4"))
+    for a, b in zip(tl.load_onnx(model).compile().run(named).values(), wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)

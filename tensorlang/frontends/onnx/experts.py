@@ -14,11 +14,11 @@ from typing import Any
 from ... import ops, te
 from ...errors import DeclareError
 from ...expr import make
-from ...expr.nodes import Expr
+from ...expr.nodes import Expr, const_int
 from ...ops.places import kept_within
 from ...te import Tensor
 from ..words import constant_like
-from .attention import heads
+from .attention import Mask, attended, heads, joined, rotated
 from .microsoft import attended_masked, multi_head_attention
 from .table import MICROSOFT, te_op
 
@@ -288,4 +288,114 @@ def decoder_attention(
     keys, values = written(past_key, k), written(past_value, v)
     lengths = te.compute((q.shape[0],), lambda b: place() + 1, name="lengths")
     y = attended_masked(heads(q, num_heads), keys, values, mask, added, lengths, scale, mask_filter_value)
+    return y if results == 1 else (y, keys, values)[:results]
+
+
+@te_op("MRotaryEmbedding", domain=MICROSOFT)
+def rotary_of_three_places(
+    x: Tensor,
+    positions: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    mrope_section: Any,
+    num_heads: int = 0,
+    rotary_embedding_dim: int = 0,
+    interleaved: int = 0,
+    mrope_layout: int = 0,
+    is_packed_batching: int = 0,
+    scale: float = 1.0,
+) -> Tensor:
+    """``positions`` [3, B, S] in time, height and width: the angles of a head are in sections of each, behind
+    each other, or with every third of height and of width."""
+    first, second, third = mrope_section
+
+    def stream(k: Any) -> Expr:
+        if mrope_layout:
+            rest = make.floormod(make.as_expr(k), 3)
+            high = te.all(make.eq(rest, 1), k < 3 * second)
+            wide = te.all(make.eq(rest, 2), k < 3 * third)
+            return te.select(high, 1, te.select(wide, 2, 0))
+        return te.select(k < first, 0, te.select(k < first + second, 1, 2))
+
+    def angles(table: Tensor) -> Tensor:
+        rows = lambda b, s, k: kept_within(te.cast("int32", positions(stream(k), b, s)), table.shape[0])
+        shape = (*positions.shape[1:], table.shape[1])
+        return te.compute(shape, lambda b, s, k: table(rows(b, s, k), k), name="angles")  # type: ignore[return-value]
+
+    if x.ndim == 3 and not num_heads:
+        num_heads = (const_int(x.shape[2]) or 1) // (2 * (const_int(cos.shape[1]) or 1))
+    turned = rotary_embedding_dim or 2 * (const_int(cos.shape[1]) or 0)
+    return rotated(x, angles(cos), angles(sin), None, num_heads, bool(interleaved), turned)
+
+
+@te_op("SparseAttention", domain=MICROSOFT)
+def sparse_attention(
+    q: Tensor,
+    k: Tensor | None,
+    v: Tensor | None,
+    past_key: Tensor,
+    past_value: Tensor,
+    block_rows: Tensor,
+    block_columns: Tensor,
+    total: Tensor,
+    lengths: Tensor,
+    cos: Tensor | None = None,
+    sin: Tensor | None = None,
+    *,
+    num_heads: int,
+    kv_num_heads: int,
+    sparse_block_size: int,
+    scale: float = 0.0,
+    do_rotary: int = 0,
+    rotary_interleaved: int = 0,
+    results: int = 1,
+) -> Any:
+    """New keys and values are written in caches of a fixed size, behind those of each sequence, which has
+    ``lengths`` with them. A query sees the keys before it in the blocks that the rows of its layout name;
+    heads take the layouts in turn."""
+    if k is None or v is None:
+        each = (const_int(q.shape[2]) or 0) // (num_heads + 2 * kv_num_heads)
+        q, k, v = ops.split(q, [each * num_heads, each * (num_heads + kv_num_heads)], 2)
+    q, k, v = heads(q, num_heads), heads(k, kv_num_heads), heads(v, kv_num_heads)
+    new = q.shape[2]
+
+    def before(b: Any) -> Expr:
+        return make.max_(make.sub(te.cast("int32", lengths(b)), new), make.as_expr(0))
+
+    if do_rotary and cos is not None and sin is not None:
+        turned = 2 * (const_int(cos.shape[1]) or 0)
+        q, k = (rotated(x, cos, sin, None, 0, bool(rotary_interleaved), turned, before) for x in (q, k))
+
+    def written(past: Tensor, x: Tensor) -> Tensor:
+        def element(b: Any, h: Any, s: Any, d: Any) -> Expr:
+            at = s - before(b)
+            own = x(b, h, kept_within(at, new), d)
+            return te.if_then_else(te.all(at >= 0, at < new), own, past(b, h, s, d))
+
+        return te.compute(past.shape, element, name="present")  # type: ignore[return-value]
+
+    keys, values = written(past_key, k), written(past_value, v)
+    layouts, count = const_int(block_rows.shape[0]) or 1, make.sub(block_rows.shape[1], 1)
+    n = te.reduce_axis((0, block_columns.shape[1]), "n")
+
+    def there(layout: Any, row: Any, column: Any) -> Expr:
+        own = te.all(
+            n >= te.cast("int32", block_rows(layout, row)),
+            n < te.cast("int32", block_rows(layout, row + 1)),
+            make.eq(te.cast("int32", block_columns(layout, n)), te.cast("int32", column)),
+        )
+        return te.max(te.cast("int32", own), axis=n)
+
+    blocks: Any = te.compute((layouts, count, count), there, name="blocks")
+
+    def seen(b: Any, h: Any, i: Any, j: Any) -> Expr:
+        row, column = (
+            kept_within(make.floordiv(make.as_expr(p), sparse_block_size), count) for p in (before(b) + i, j)
+        )
+        return blocks(make.floormod(make.as_expr(h), layouts), row, column) > 0
+
+    mask: Any = te.compute((q.shape[0], num_heads, new, keys.shape[2]), seen, name="seen")
+    reached = te.compute((q.shape[0],), lambda b: before(b) + new, name="lengths")
+    y = joined(attended(q, keys, values, Mask(mask, True, lengths=reached), scale or None)[0])  # type: ignore[arg-type]
     return y if results == 1 else (y, keys, values)[:results]
