@@ -146,6 +146,10 @@ class Tuned(metaclass=Answering):
         self._kernels: dict[Any, tl.Module] = {}
         self._lock = threading.RLock()
 
+    def __repr__(self) -> str:
+        n = len(self._kernels)
+        return f"<tuned function {self.func.__name__}: {n} kernel{'' if n == 1 else 's'} so far>"
+
     def __call__(self, *args: Any, **more: Any) -> Any:
         """The outputs for these arrays, of the library that the first of them is of."""
         given = [_array(a) for a in args]

@@ -370,6 +370,8 @@ def fits(value: Any, kind: Any) -> bool:
     if origin in (collections.abc.Sequence, list, tuple):
         if isinstance(value, list | tuple):
             return origin is tuple or all(fits(v, inner[0]) for v in value[:1000])
+        if type(value).__module__.partition(".")[0] in (__package__, "autosched"):
+            return False  # A[i] is an element, and a tensor no list
         return not isinstance(value, str | bytes | Mapping) and has(value, "__getitem__")
     if origin in (collections.abc.Mapping, dict):
         return isinstance(value, Mapping)

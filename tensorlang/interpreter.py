@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .loopir.watch import Access
 
 KEPT = 100_000  # accesses that are remembered
-CELLS = 4096  # of a buffer that is drawn
+CELLS, TITLED = 4096, 1024  # elements of a buffer that is drawn, and whose cells say their number
 _HUES = {"read": "47,127,209", "write": "200,100,27"}
 
 
@@ -70,7 +70,7 @@ class Run(metaclass=Answering):
     def _repr_html_(self) -> str:
         pictures = "".join(self._picture(name) for name in self.arrays)
         last = f"<pre>{escape(chr(10).join(map(str, self.accesses[-200:])))}</pre>"
-        told = "darker is later; a cell says the number of its first access, a dash none"
+        told = "the stronger the colour, the later the first access; numbers count accesses, a dash is none"
         return box(
             str(self).splitlines()[0], f"<div>{told}</div>{pictures}", details("the last accesses", last)
         )
@@ -87,22 +87,25 @@ class Run(metaclass=Answering):
         w, h = (34, 18) if wide else (8, 8)
         cells = []
         for (r, c), n in np.ndenumerate(grid):
-            shade = 0.0 if n < 0 else 0.15 + 0.75 * n / most
-            cells.append(
-                f'<rect x="{c * w}" y="{r * h}" width="{w - 1}" height="{h - 1}" '
-                f'fill="rgba({_HUES[kind]},{shade:.2f})" stroke="currentColor" stroke-opacity=".2">'
-                f"<title>{escape(name)}[{r}, {c}]: {n if n >= 0 else 'not touched'}</title></rect>"
-            )
+            if n >= 0 or wide:  # large arrays are drawn where they were touched
+                shade = 0.0 if n < 0 else 0.15 + 0.75 * n / most
+                cells.append(
+                    f'<rect x="{c * w}" y="{r * h}" width="{w - 1}" height="{h - 1}" '
+                    f'fill-opacity="{shade:.2f}"'
+                    + ("/>" if wide or order.size > TITLED else f"><title>{n}</title></rect>")
+                )
             if wide:
                 cells.append(
                     f'<text x="{c * w + w / 2}" y="{r * h + 13}" text-anchor="middle" font-size="10" '
-                    f'fill="currentColor">{n if n >= 0 else "–"}</text>'
+                    f'fill="currentColor" fill-opacity="1" stroke="none">{n if n >= 0 else "–"}</text>'
                 )
         width, height = grid.shape[1] * w, grid.shape[0] * h
         return (
             f"<div><b>{escape(name)}</b> ({kind})</div>"
             f'<svg role="img" aria-label="when {escape(name)} is touched" '
-            f'viewBox="0 0 {width} {height}" width="{width}" height="{height}">{"".join(cells)}</svg>'
+            f'viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
+            f'fill="rgb({_HUES[kind]})" stroke="currentColor" stroke-opacity=".2">'
+            f'<rect width="{width}" height="{height}" fill="none"/>{"".join(cells)}</svg>'
         )
 
 

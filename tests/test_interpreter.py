@@ -87,7 +87,7 @@ def test_what_is_wrong_is_said():
 def test_the_picture_has_a_cell_for_each_element():
     s, args, a = program()
     page = tl.interpret(s, args, [a])._repr_html_()
-    assert page.count("<rect") == 48 and "when B is touched" in page and len(page) < 50_000
+    assert page.count("<rect x=") == 48 and "when B is touched" in page and len(page) < 50_000
     big = te.placeholder((100, 100), name="X")
     Y = te.compute((100, 100), lambda i, j: big[i, j], name="Y")
     run = tl.interpret(te.create_schedule(Y.op), [big, Y], [np.zeros((100, 100), np.float32)], until=1)

@@ -120,6 +120,11 @@ class TuneResult(metaclass=Answering):
         """
         return 0.0 if self.best is None else self.flops / self.best.cost / 1e9
 
+    @property
+    def _nothing(self) -> str:
+        """Why there is no best."""
+        return "no candidate worked" if self.trials or self.failures else "no trial was spent on it"
+
     def report(self) -> TuneReport:
         """The whole story: curve, schedule, why it is fast, what failed; ``report.plot()``,
         ``report.save("tune.html")``."""
@@ -131,7 +136,7 @@ class TuneResult(metaclass=Answering):
             f"({self.measured / max(self.seconds, 1e-9):.1f} a second)"
         ]
         if self.best is None:
-            lines.append("  no candidate worked")
+            lines.append(f"  {self._nothing}")
         else:
             values = ", ".join(
                 f"{k}={list(v) if len(v) > 1 else v[0]}" for k, v in self.best.trace().decisions.items()
@@ -157,6 +162,11 @@ class TuneReport(metaclass=Answering):
 
     def __init__(self, result: TuneResult) -> None:
         self.result = result
+
+    def __repr__(self) -> str:
+        r = self.result
+        best = r._nothing if r.best is None else best_text(r.best, r.flops)
+        return f"<report of {r.task.name}: {r.trials} trials, {best}; print shows it>"
 
     @property
     def python(self) -> str:
@@ -203,7 +213,7 @@ class TuneReport(metaclass=Answering):
             ),
         ]
         if r.best is None:
-            rows.append(("best", "no candidate worked"))
+            rows.append(("best", r._nothing))
         else:
             low, high = r.best.interval
             rows.append(

@@ -73,6 +73,10 @@ class Analysis:
         self.storage = storage
         self.decisions = decisions
 
+    def __repr__(self) -> str:
+        names = ", ".join(st.name for st in self.statements)
+        return f"<analysis of {names}: {self.flops:,} operations, {len(self.knobs)} knobs>"
+
     @property
     def knobs(self) -> tuple[Var, ...]:
         """The variables of all decisions, in order: the columns of a matrix of candidates."""

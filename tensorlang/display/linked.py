@@ -44,7 +44,8 @@ for (const pair of document.querySelectorAll('.tl-pair')) {
         - p.clientHeight / 3;
     });
     const moved = counts[1].filter(s => s.dataset.m).length;
-    note.textContent = low ? `line ${low}${high > low ? '…' + high : ''}: ${counts[1].length} instructions`
+    const count = counts[1].length + (counts[1].length === 1 ? ' instruction' : ' instructions');
+    note.textContent = low ? `line ${low}${high > low ? '…' + high : ''}: ${count}`
       + (moved ? `, ${moved} of them move registers to or from the stack` : '') : '';
   };
   const at = (p, s) => {

@@ -108,7 +108,7 @@ def target(t: Any) -> str:
     """What is known of a processor."""
     rows = [
         ("vectors", f"{t.vector_bits} bits, {t.vector_registers} registers{', fma' if t.has_fma else ''}"),
-        ("cores", t.num_cores),
+        ("cores", str(t.num_cores)),
         ("caches", ", ".join(bytes_text(n) for n in (t.l1_bytes, t.l2_bytes, t.l3_bytes))),
     ]
     return box(str(t), table(rows))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .engine import Engine
 
 WIDTH, LANE = 900, 260  # pixels of the picture of the arena
+ROOM, LETTER = 18, 7  # pixels around a name that is written into a buffer, and of one of its letters
 
 _PAGE = """
 body.tl{font:14px/1.5 system-ui,sans-serif;max-width:72em;margin:auto;padding:1em 1.5em}
@@ -152,8 +153,16 @@ def _arena(run: Run, dims: Mapping[str, int]) -> str:
             f'x="{life.first * across:.1f}" y="{LANE - (at + life.size) * up:.1f}" '
             f'width="{(life.last + 1 - life.first) * across:.1f}" height="{max(life.size * up, 0.5):.1f}"'
         )
-        fill = f"fill:hsl({i * 137 % 360} 50% 55%)"
+        fill = f"fill:hsl({i * 137 % 360} 50% 65%)"
         rects.append(f'<rect class="live" {place} style="{fill}"><title>{html.escape(about)}</title></rect>')
+        wide, high = (life.last + 1 - life.first) * across, life.size * up
+        name = run.program.values[v].name
+        if high >= ROOM and wide >= LETTER * len(name) + ROOM:
+            x, y = life.first * across + 6, LANE - (at + life.size / 2) * up + 4
+            rects.append(
+                f'<text x="{x:.1f}" y="{y:.1f}" style="fill:#111;font:12px sans-serif;pointer-events:none">'
+                f"{html.escape(name)}</text>"
+            )
     frame = f'<rect class="box" width="{WIDTH}" height="{LANE}"/>'
     told = f"<p>{size:,} bytes; kernels from left to right, addresses from bottom to top.</p>"
     box = f'viewBox="0 0 {WIDTH} {LANE}" width="{WIDTH}" height="{LANE}"'

@@ -32,7 +32,7 @@ from .call import native_entry
 from .callbacks import Callbacks
 from .loader import Code, load_object
 from .threads import helpers, repeater
-from .timing import Timing, evaluate, measure
+from .timing import Timing, checked_seconds, evaluate, measure
 
 Sources = Mapping[str, Callable[[], str]]
 _ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
@@ -433,6 +433,7 @@ class Module(metaclass=Answering):
                 try_="build it again; perf can name loaded kernels with TENSORLANG_PERF_MAP=1",
             )
         bound = self._plan.binder.bind(args)
+        checked_seconds("profile", seconds)
         plain = measure(self._repeater(bound), seconds=seconds / 4)
         for deep in (True, False):
             copy = self._tools.instrumented(deep)

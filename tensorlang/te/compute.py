@@ -17,7 +17,7 @@ from ..expr.nodes import Expr, Var
 from ..expr.operators import declaring
 from ..expr.walk import preorder
 from ..protocols import function
-from .axis import IterVar, fresh_axis, known_dtype, plain_name, size
+from .axis import IterVar, checked_name, fresh_axis, known_dtype, plain_name, size
 from .ragged import straightened
 from .reducers import Reduce, forbid_nested
 from .strides import BufferDecl, Strides, checked_strides
@@ -45,7 +45,7 @@ def tag_scope(tag: str) -> Iterator[None]:
 
     A tag changes no meaning; recipes and users find operations by it (``op.tag``).
     """
-    plain_name("te.tag_scope", tag)
+    checked_name("te.tag_scope", tag)
     if _tag.get():
         raise DeclareError(
             f"tag_scope({tag!r}) inside tag_scope({_tag.get()!r})",

@@ -15,6 +15,9 @@ from typing import Any
 
 import torch
 
+from ...entries import public
+from ...errors import TensorLangError
+from ...protocols import Answering
 from . import backend, region, report
 from .advice import OUTSIDE, advice_for
 from .monitor import Monitor
@@ -39,8 +42,9 @@ class Break:
         )
 
 
-@dataclass
-class Explanation:
+@public(TensorLangError, "explanation", text="plain")
+@dataclass(repr=False)
+class Explanation(metaclass=Answering):
     """What ``tensorlang.torch.explain`` tells; prints as text, is a table in a notebook, ``save`` writes one
     page of HTML."""
 

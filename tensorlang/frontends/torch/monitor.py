@@ -15,6 +15,9 @@ from typing import Any
 from torch._dynamo.callback import callback_handler
 from torch._dynamo.utils import get_compilation_metrics
 
+from ...entries import public
+from ...errors import TensorLangError
+from ...protocols import Answering
 from .settings import log
 
 MANY = 3  # compilations anew after which a warning tells of a function
@@ -80,7 +83,8 @@ class Anew:
         return "\n".join([*lines, *(f"  write {a}" for a in self.advice)])
 
 
-class Monitor:
+@public(TensorLangError, "monitor")
+class Monitor(metaclass=Answering):
     """Counts compilations anew from its start to its ``stop``, or in a ``with``; prints as text."""
 
     def __init__(self, many: int = MANY) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ...errors import Text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Verdict:
     """True when legal. Otherwise ``because`` says why; ``legal`` what would be, ``try_`` what to do, ``mark``
     which line of the tree is meant.
@@ -25,6 +25,11 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.ok
+
+    def __repr__(self) -> str:
+        if self.ok:
+            return "Verdict(legal)"
+        return f"Verdict({'pending' if self.pending else 'not legal'}: {self.reason})"
 
     @property
     def reason(self) -> str:
