@@ -25,7 +25,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ...core.collector import uncollected
-from . import artefacts, composite
+from . import aliases, artefacts, composite
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
 from .region import Counts, Region
@@ -113,13 +113,23 @@ def _decompositions() -> dict[Any, Any]:
 
 def _compiler(kind: str, settings: Settings, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
     frozen = _parameters(gm, inputs) if kind == "inference" else set()
-    graph = Graph(kind, gm, frozen, settings)
+    graph = Graph(kind, gm, frozen, settings, _seen(kind))
 
     def boxed(args: list[Any]) -> Any:
         return graph(*args)
 
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
+
+
+def _seen(kind: str) -> int | None:
+    """How many results of a graph the program sees, from the first; None for all. The others are kept for the
+    way back, and what comes from there are gradients, which are added up."""
+    context = torch._guards.TracingContext.try_get()
+    data = None if context is None else context.fw_metadata
+    if kind == "inference":
+        return None
+    return data.num_forward_returns if kind == "forward" and data is not None else 0
 
 
 def _parameters(gm: fx.GraphModule, inputs: Sequence[Any]) -> set[int]:
@@ -136,8 +146,10 @@ class Graph:
     """A graph of ATen operators that is called with tensors and sizes; it is cut and compiled by the first
     call."""
 
-    def __init__(self, kind: str, gm: fx.GraphModule, frozen: set[int], settings: Settings) -> None:
-        self.gm = gm
+    def __init__(
+        self, kind: str, gm: fx.GraphModule, frozen: set[int], settings: Settings, visible: int | None = None
+    ) -> None:
+        self.gm, self.visible = gm, visible
         inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.frozen = {inputs[i] for i in frozen}
         self.settings = settings
@@ -171,7 +183,7 @@ class Graph:
 
     def _cut(self) -> Callable[..., Any]:
         """The graph with regions that the importer takes."""
-        refused: dict[str, str] = {}
+        refused = aliases.named_last(self.gm, self.visible)
         while True:
             whole = cut(self.gm, refused)
             try:

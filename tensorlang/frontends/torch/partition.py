@@ -16,33 +16,10 @@ from typing import Any
 import torch
 from torch import fx
 
+from .aliases import NAMES
 from .importer import unsupported
 
 TOO_FEW = 1  # operators that compute, below which a region costs more than it saves
-# what only names other places: torch does it without touching an element
-VIEWS = {
-    f"aten.{n}"
-    for n in (
-        "view.default",
-        "_unsafe_view.default",
-        "reshape.default",
-        "permute.default",
-        "transpose.int",
-        "t.default",
-        "expand.default",
-        "unsqueeze.default",
-        "squeeze.dim",
-        "squeeze.dims",
-        "squeeze.default",
-        "slice.Tensor",
-        "select.int",
-        "alias.default",
-        "detach.default",
-        "split.Tensor",
-        "split_with_sizes.default",
-        "unbind.int",
-    )
-}
 
 
 @dataclass
@@ -110,7 +87,7 @@ def _getitem(n: fx.Node) -> bool:
 
 
 def _worth(group: Sequence[fx.Node]) -> bool:
-    return sum(str(n.target) not in VIEWS and not _getitem(n) for n in group) >= TOO_FEW
+    return sum(str(n.target) not in NAMES and not _getitem(n) for n in group) >= TOO_FEW
 
 
 def _levels(graph: fx.Graph, taken: Collection[fx.Node]) -> dict[fx.Node, int]:

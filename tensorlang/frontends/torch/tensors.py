@@ -60,6 +60,17 @@ def memory_order(fake: torch.Tensor) -> list[int] | None:
     return None if any(strides[d] == 0 and sizes[d] != 1 for d in order) else order
 
 
+def has_gaps(fake: torch.Tensor) -> bool:
+    """Whether elements are not all of one piece of memory, each once."""
+    pairs = sorted((_likely(st), _likely(n)) for n, st in zip(fake.shape, fake.stride(), strict=True))
+    count = 1
+    for stride, n in pairs:
+        if n != 1 and stride != count:
+            return all(m != 0 for _, m in pairs)
+        count *= n
+    return False
+
+
 def inverse(order: Sequence[int]) -> list[int]:
     """The permutation that undoes another."""
     return [order.index(d) for d in range(len(order))]
