@@ -1,10 +1,17 @@
-"""Running sums and products along one dimension, as recurrences of ``te.scan``. Knows the checks of
-arguments; no other operator."""
+"""Running sums and products along one dimension. Knows the checks of arguments, and how tensors are laid out
+anew; no other operator.
+
+Along any dimension but the last they are recurrences of ``te.scan``, whose steps are lines of memory. A scan
+takes each step for the whole tensor, so that rows along memory have to be transposed twice (those of 16-bit
+floats still are); a program of loops takes a few rows to their end at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from .. import te
 from ..core.dtype import DType
@@ -13,10 +20,13 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
+from ..te.loops import LoopBuilder, Memory
 from . import inputs, tags
-from .shape import flatten
+from .shape import flatten, reshape
 
 __all__ = ["cumprod", "cumsum"]
+
+ROWS = 4  # at once: the sum of one waits for the sum before, those of others do not
 
 
 def cumsum(
@@ -74,6 +84,8 @@ def _running(
     inside, rows = inputs.wide(out), x.shape[d]
     if const_int(rows) == 0:
         return inputs.stage(op, tags.ELEMENTWISE, x.shape, lambda *i: te.cast(out, x(*i)))
+    if d == x.ndim - 1 and out.bits != 16:  # whose conversions pay in vectors
+        return _of_rows(op, x, out, exclusive, reverse)
     begin = make.const(1, rows.dtype) if inputs.at_most(1, rows) else make.min_(rows, 1)
     rest = list(inputs.without(x.shape, (d,)))
 
@@ -98,3 +110,63 @@ def _running(
         return te.cast(out, te.if_then_else(make.gt(t, 0), total(t - 1, *others), nothing))
 
     return inputs.stage(op, tags.INJECTIVE, x.shape, placed)
+
+
+def _of_rows(op: str, x: Tensor, out: DType, exclusive: bool, reverse: bool) -> Tensor:
+    """Along the last dimension."""
+    n = x.shape[-1]
+    flat = x if x.ndim == 2 else reshape(x, (make.as_expr(inputs.product(x.shape[:-1])), n))
+    (total,) = te.loops(
+        _running_rows,
+        [flat],
+        [flat.shape],
+        [out],
+        name=op,
+        tag=tags.LOOPS,
+        attrs={
+            "product": op == "cumprod",
+            "dtype": str(out),
+            "exclusive": bool(exclusive),
+            "reverse": bool(reverse),
+        },
+    )
+    return total if x.ndim == 2 else reshape(total, x.shape)
+
+
+def _in_numpy(x: np.ndarray, product: bool, dtype: str, exclusive: bool, reverse: bool) -> list[np.ndarray]:
+    f = np.cumprod if product else np.cumsum
+    out = as_dtype(dtype)
+    inside = x.astype(inputs.wide(out).to_numpy())
+    if reverse:
+        inside = inside[:, ::-1]
+    total = f(inside, -1, dtype=inside.dtype)
+    if exclusive:
+        total = np.concatenate([np.full_like(total[:, :1], product), total[:, :-1]], -1)
+    return [(total[:, ::-1] if reverse else total).astype(out.to_numpy())]
+
+
+@te.loop_program("running_rows", _in_numpy)
+def _running_rows(
+    b: LoopBuilder,
+    given: Sequence[Memory],
+    made: Sequence[Memory],
+    product: bool,
+    dtype: str,
+    exclusive: bool,
+    reverse: bool,
+) -> None:
+    """The running sums or products of rows [r, n], some rows at once."""
+    (x,), (sums,) = given, made
+    rows, n = x.shape
+    inside = inputs.wide(as_dtype(dtype))
+    combine = make.mul if product else make.add
+    with b.loop("block", make.ceildiv(rows, ROWS), parallel=True) as block:
+        # behind the last row it is taken again: the same numbers to the same places
+        here = [b.let(f"row{q}", te.min(block * ROWS + q, rows - 1)) for q in range(ROWS)]
+        totals = [b.cell(f"total{q}", inside, int(product)) for q in range(ROWS)]
+        with b.loop("step", n) as step:
+            at = b.let("at", n - 1 - step) if reverse else step
+            for row, total in zip(here, totals, strict=True):
+                before = b.let("before", total.value)
+                total.set(combine(before, te.cast(inside, x[row, at])))
+                sums[row, at] = te.cast(sums.dtype, before if exclusive else total.value)

@@ -216,5 +216,5 @@ SKETCHED = {
     "transposed batch": _batch,
     "softmax": lambda: [x := _input(40, 70), ops.softmax(x)],
     "whole sum": lambda: [x := _input(40_001), ops.sum(x)],
-    "cumsum": lambda: [x := _input(16, 20), ops.cumsum(x, axis=1)],
+    "cumsum": lambda: [x := _input(16, 20), ops.cumsum(x, axis=0)],
 }

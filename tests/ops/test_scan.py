@@ -123,3 +123,16 @@ def test_a_running_sum_of_a_running_sum(axis):
     want = a.cumsum(axis).cumsum(axis)
     exact(te.reference.evaluate(y, {x: a})[0], want, "float32")
     exact(tl.compile([x, y])(a), want, "float32")
+
+
+@pytest.mark.parametrize("t", ["float32", "int64", "float16"])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (4, 1), (2, 3, 19), (0, 3), (3, 0)])
+def test_rows_of_every_number(t, shape):
+    """Four rows are taken at once; the last of them may be taken again."""
+    n, m = te.dim("n"), te.dim("m")
+    a = np.sign(whole(shape, t, 3))
+    x = te.placeholder((*shape[:-2], n, m), t, name="x")
+    y, z = ops.cumsum(x, -1, t), ops.cumprod(x, -1, t, reverse=True)
+    got = compiled([y, z], {x: a})
+    exact(got[0], np.cumsum(a, -1, dtype=t), t)
+    exact(got[1], np.flip(np.cumprod(np.flip(a, -1), -1, dtype=t), -1), t)
