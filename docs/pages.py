@@ -38,7 +38,7 @@ def write(into: Path) -> None:
         "passes.md": passes(),
         "glossary.md": glossary(),
         **references(),
-        **{path.name: path.read_text(encoding="utf-8") for path in (ROOT / "tutorials").glob("*.ipynb")},
+        **{path.name: notebook(path) for path in (ROOT / "tutorials").glob("*.ipynb")},
     }
     into.mkdir(exist_ok=True)
     for old in into.iterdir():
@@ -48,6 +48,12 @@ def write(into: Path) -> None:
         at = into / name
         if not at.exists() or at.read_text(encoding="utf-8") != text:  # untouched files are not built again
             at.write_text(text, encoding="utf-8")
+
+
+def notebook(path: Path) -> str:
+    """A notebook, whose links to files beside its folder lead to their pages."""
+    text = path.read_text(encoding="utf-8").replace("](../docs/", "](../")
+    return text.replace("](../CONTRIBUTING.md", "](../contributing.md")
 
 
 def operators() -> str:

@@ -65,6 +65,12 @@ def test_the_index_has_every_page(made: dict[str, str]) -> None:
     assert pages <= lines, pages - lines
 
 
+def test_links_of_notebooks_lead_to_pages(made: dict[str, str]) -> None:
+    links = {link for text in made.values() for link in re.findall(r"\]\(\.\./([^)#]+)", text)}
+    assert {"torch.md", "contributing.md"} <= links
+    assert all((ROOT / "docs" / link).exists() for link in links), links
+
+
 def test_what_nobody_makes_any_more_goes(pages: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "old.md").write_text("gone")
     pages.write(tmp_path)
