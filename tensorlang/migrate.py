@@ -26,6 +26,8 @@ FOREIGN = {"bind": "threads of a GPU; parallel and vectorize take loops of the C
 RENAMED = {"compute_dag": "tensors"}  # of what only TVM's objects have
 _OPTIONS = {"num_measure_trials": "trials", "early_stopping": "patience"}
 _DROPPED = ("verbose", "runner", "builder", "num_measures_per_round")  # which tune does by itself
+# Objects that only tune's arguments are made of: how it measures, with which model, by which policy
+_BY_ITSELF = ("LocalBuilder", "LocalRunner", "LocalRPCMeasureContext", "SketchPolicy", "XGBModel")
 
 
 @dataclass
@@ -65,6 +67,7 @@ class _Reader(ast.NodeVisitor):
         self.left: list[tuple[int, str, str]] = []
         self.modules: dict[str, str] = {}  # name in the program → module of ours
         self.options: set[str] = set()  # names of tuning options
+        self.dropped: set[str] = set()  # names of what tune does by itself
         self.whole: list[ast.stmt] = []  # imports of the package
         self.tuner_written_out = False  # as tvm.auto_scheduler
 
@@ -121,7 +124,7 @@ class _Reader(ast.NodeVisitor):
                 self._known(node, ours, a.name)
             self.edit(node, f"from {ours} import {', '.join(map(_alias, node.names))}")
         else:
-            self.leave(node, module, _why("tensorlang", module.split(".")[1]))
+            self.leave(node, module, _why_deep(rest))
 
     def _from_tvm(self, node: ast.ImportFrom) -> Iterator[str]:
         here, other = [], []
@@ -153,6 +156,9 @@ class _Reader(ast.NodeVisitor):
             value = ast.get_source_segment(self.source, node.value)
             self.edit(node, f"{value}.{RENAMED[node.attr]}")
             return
+        if isinstance(node.value, ast.Name) and node.value.id in self.dropped:
+            self.leave(node, f"{node.value.id}.{node.attr}", "autosched.tune does this by itself")
+            return
         if base is not None:
             self._known(node, base, node.attr)
         elif node.attr in FOREIGN and not isinstance(node.value, ast.Name):
@@ -174,7 +180,8 @@ class _Reader(ast.NodeVisitor):
     def _known(self, node: ast.AST, module: str, name: str) -> None:
         why = _why(module, name)
         if why and not (module == "autosched" and name in ("TuningOptions", "RecordToFile")):
-            self.leave(node, f"{module.rpartition('.')[2]}.{name}", why)
+            written = ast.get_source_segment(self.source, node) if isinstance(node, ast.Attribute) else None
+            self.leave(node, written or f"{module.rpartition('.')[2]}.{name}", why)
 
     # -- tuning
 
@@ -184,23 +191,41 @@ class _Reader(ast.NodeVisitor):
             self.options.add(node.targets[0].id)
             self.edit(node.value, options)
             return
+        if isinstance(node.targets[0], ast.Name) and self._by_itself(node.value):
+            self.dropped.add(node.targets[0].id)
+            self.edit(node.value, "None")
+            return
         self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        given = node.args[0] if len(node.args) == 1 else None
+        policy = node.args[1] if len(node.args) == 2 else None
+        alone = policy is None or self._by_itself(policy) or _named(policy) in self.dropped
+        given = node.args[0] if len(node.args) in (1, 2) and alone else None
         tuner = next((n for n, m in self.modules.items() if m == "autosched"), None)
         if tuner is None and "tensorlang" in self.modules.values():
             tuner = "autosched"
-        if isinstance(node.func, ast.Attribute) and node.func.attr == "tune" and tuner and not node.keywords:
+        if isinstance(node.func, ast.Attribute) and node.func.attr == "tune" and tuner:
             task = ast.get_source_segment(self.source, node.func.value)
-            options = self._tuning_options(given) if given is not None else None
-            if isinstance(given, ast.Name) and given.id in self.options:
-                options = given.id
+            options = self._tuning_options(given) if given is not None and not node.keywords else None
+            named = _named(node.args[0]) if node.args else None
+            if named in self.options and given is not None and not node.keywords:
+                options = named
             if options is not None and self._module_of(node.func.value) is None:
                 self.tuner_written_out = True
                 self.edit(node, f"{tuner}.tune({task}, **{options})")
                 return
+            if named in self.options and self._module_of(node.func.value) is None:
+                self.leave(node, f"{task}.tune(…)", f"{tuner}.tune({task}, **{named})")
         self.generic_visit(node)
+
+    def _by_itself(self, node: ast.AST) -> bool:
+        """Whether it makes one of the objects that tune needs not be given."""
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in _BY_ITSELF
+            and self._module_of(node.func.value) == "autosched"
+        )
 
     def _tuning_options(self, node: ast.AST | None) -> str | None:
         """``TuningOptions(…)`` as a dict of the arguments of tune; None for anything else."""
@@ -236,6 +261,10 @@ def _alias(a: ast.alias) -> str:
     return f"{a.name} as {a.asname}" if a.asname else a.name
 
 
+def _named(node: ast.AST) -> str | None:
+    return node.id if isinstance(node, ast.Name) else None
+
+
 def _is_module(path: str) -> bool:
     module, _, name = path.rpartition(".")
     return inspect.ismodule(getattr(_found(module), name, None))
@@ -257,6 +286,16 @@ def _why(module: str, name: str) -> str:
     except AttributeError:
         return "there is no such name"
     return ""
+
+
+def _why_deep(path: str) -> str:
+    """As ``_why`` of the first part of ``tensorlang.path`` that is not there."""
+    parts = path.split(".")
+    for n in range(len(parts)):
+        why = _why(".".join(("tensorlang", *parts[:n])), parts[n])
+        if why:
+            return why
+    return "its names are elsewhere here"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
