@@ -20,7 +20,6 @@ from tensorlang import te
 from tensorlang.boundary import guard
 from tensorlang.entries import public
 from tensorlang.options import user_directory
-from tensorlang.protocols import Answering, function
 
 from .records import RecordLog
 from .task import SearchTask
@@ -111,7 +110,7 @@ def autotune(
             progress=progress,
             **options,
         )
-    if not function(func):
+    if not callable(func):
         raise tl.TensorLangError(
             f"autotune({func!r}): not a function", try_="@autosched.autotune(trials=200) over a def"
         )
@@ -123,7 +122,7 @@ def autotune(
 
 
 @public(tl.TensorLangError, "Tuned")
-class Tuned(metaclass=Answering):
+class Tuned:
     """What ``autotune`` makes of a function."""
 
     def __init__(

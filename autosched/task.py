@@ -19,7 +19,6 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import Limits, analyse, constant
 from tensorlang.entries import public
-from tensorlang.protocols import Answering, function
 
 from .records import Record, apply_best, load
 from .signposts import GONE_OF_TASK
@@ -77,7 +76,7 @@ def workload(name: str) -> Callable[..., Any]:
 @public(
     tl.TensorLangError, "SearchTask", GONE_OF_TASK, eager=True, page="autosched.reporting.objects:task_page"
 )
-class SearchTask(metaclass=Answering):
+class SearchTask:
     """A computation to tune: ``func(*args)`` returns its tensors, outputs last.
 
     ``func`` is a function or the name of a registered one; ``target`` as in ``tl.build``; ``template(s,
@@ -108,7 +107,7 @@ class SearchTask(metaclass=Answering):
         without: Sequence[str] = (),
     ) -> None:
         call = workload(func) if isinstance(func, str) else func
-        if not function(call):
+        if not callable(call):
             raise tl.TensorLangError(
                 f"SearchTask: {type(func).__name__} is not a function that declares a computation",
                 try_="autosched.SearchTask.of([A, B, C]) for tensors already declared",
@@ -221,14 +220,14 @@ def _word(call: Callable[..., Any]) -> str:
 
 
 def _check_extents(name: str, tensors: Sequence[te.Tensor]) -> None:
-    """Raises TensorLangError where nothing would be computed."""
-    for t in tensors:
-        if isinstance(t.op, te.ComputeOp) and 0 in map(constant, t.shape):
-            raise tl.TensorLangError(
-                f"SearchTask {name}: {t.name} has shape {t.shape}",
-                because="it has no element, so that there is nothing to measure",
-                try_="sizes of one or more; te.dim('n', 0, 4096) for a size that may be zero in a call",
-            )
+    """Raises TensorLangError where nothing at all would be computed."""
+    computed = [t for t in tensors if isinstance(t.op, te.ComputeOp)]
+    if computed and all(0 in map(constant, t.shape) for t in computed):
+        raise tl.TensorLangError(
+            f"SearchTask {name}: {computed[0].name} has shape {computed[0].shape}",
+            because="it has no element, so that there is nothing to measure",
+            try_="sizes of one or more; te.dim('n', 0, 4096) for a size that may be zero in a call",
+        )
 
 
 def _check_sizes(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> None:

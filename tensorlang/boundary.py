@@ -33,7 +33,7 @@ import numpy as np
 
 from . import options, signposts
 from .errors import TensorLangError, is_ours, readable_place
-from .protocols import Answering, function, has, refuse
+from .protocols import refuse
 
 # Asked before each call of a public function: what they answer is its result, unless it is NotImplemented.
 WATCHERS: list[Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = []
@@ -123,8 +123,8 @@ def label_of(module: types.ModuleType) -> str:
 
 
 def answer(cls: type, label: str, gone: Mapping[str, str], *, often: bool = False) -> None:
-    """Let a class and its objects say what is near a name that they do not have, and refuse what Python's
-    syntax asks of them in vain. ``often``: objects are made by the thousand, and set fields unwatched."""
+    """Let objects of a class say what is near a name that they do not have, and refuse what Python's syntax
+    asks of them in vain. ``often``: our code asks them in passing."""
 
     def __getattr__(self: Any, name: str) -> Any:
         # Python and notebooks ask for many; so does our code, in passing
@@ -134,10 +134,7 @@ def answer(cls: type, label: str, gone: Mapping[str, str], *, often: bool = Fals
 
     if "__getattr__" not in vars(cls):
         cls.__getattr__ = __getattr__  # type: ignore[attr-defined]
-    refuse(cls, label, signposts.INSTEAD.get(cls.__name__), fields=not often)
-    if isinstance(cls, Answering):
-        words = {**gone, **signposts.OF_CLASSES}
-        cls.__absent__ = lambda name: missing(cls.__name__, name, cls, words)  # type: ignore[attr-defined]
+    refuse(cls, label, signposts.INSTEAD.get(cls.__name__, {}))
 
 
 def signpost(
@@ -366,18 +363,18 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is Path:
         return isinstance(value, os.PathLike)
     if origin is collections.abc.Callable:
-        return function(value)
+        return callable(value)
     if origin in (collections.abc.Sequence, list, tuple):
         if isinstance(value, list | tuple):
             return origin is tuple or all(fits(v, inner[0]) for v in value[:1000])
         if type(value).__module__.partition(".")[0] in (__package__, "autosched"):
             return False  # A[i] is an element, and a tensor no list
-        return not isinstance(value, str | bytes | Mapping) and has(value, "__getitem__")
+        return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__getitem__")
     if origin in (collections.abc.Mapping, dict):
         return isinstance(value, Mapping)
     if origin is None and isinstance(kind, type):
         protocol = getattr(kind, "_is_protocol", False)
-        return all(has(value, n) for n in _asked(kind)) if protocol else isinstance(value, kind)
+        return all(hasattr(value, n) for n in _asked(kind)) if protocol else isinstance(value, kind)
     return True
 
 

@@ -17,7 +17,6 @@ from .display import box, details, escape
 from .entries import public
 from .errors import CallError
 from .loopir.stmt import Buffer, Func
-from .protocols import Answering, function
 from .schedule.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class _Stop(Exception):
 
 @public(CallError, "Run")
 @dataclass
-class Run(metaclass=Answering):
+class Run:
     """What an interpretation did: ``arrays`` by name (outputs as far as they were written), ``accesses`` in
     order, and whether it was ``stopped`` by ``until``. Prints the last accesses; a notebook shows when each
     element was first touched."""
@@ -157,7 +156,7 @@ def interpret(
             told(a)
         if a.kind == "write":
             writes += 1
-            if writes == until or (function(until) and until(a)):
+            if writes == until or (callable(until) and until(a)):
                 raise _Stop
 
     try:
@@ -180,10 +179,10 @@ def _check_watcher(word: str, f: Any) -> None:
     try:
         inspect.signature(f).bind(None)
     except TypeError as e:
-        why = "it is called with one argument" if function(f) else "not a function"
+        why = "it is called with one argument" if callable(f) else "not a function"
         raise CallError(
             f"interpret({word}={shown(f)}): {why}",
-            because=str(e) if function(f) else None,
+            because=str(e) if callable(f) else None,
             try_=f"{word}=lambda access: print(access.buffer, access.index, access.value)",
         ) from None
     except ValueError:  # print, in some versions of Python, says nothing of what it takes

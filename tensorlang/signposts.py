@@ -259,39 +259,17 @@ ARGUMENTS = {
     "other": "y",
 }
 
-# what Python's syntax asks of an object in vain → what there is; "copy": objects are their own copies, and
-# are kept in this way instead of by pickle
+# what Python's syntax asks of an object in vain → what there is; "pickle": how objects are kept instead
 INSTEAD: dict[str, dict[str, str]] = {
     "Schedule": {
-        "__call__": "tl.build(s, args), which is called",
         "__len__": "len(s.stages)",
         "pickle": "its trace, as JSON: tl.Trace.from_json(text).apply(s) replays it",
     },
-    "Stage": {
-        "__getitem__": "s[C].op.axis[0]",
-        "__call__": "tl.build(s, args), which is called",
-        "copy": "the trace of the schedule, as JSON: tl.Trace.from_json(text)",
-    },
-    "Func": {"__call__": "tl.build(func), which is called", "copy": "str(func), and the schedule's trace"},
+    "Stage": {"__getitem__": "s[C].op.axis[0]"},
     "Module": {"__getitem__": "f(a, b)[0], of its result", "__len__": "len(f(a, b)), of its result"},
-    "Engine": {
-        "__getitem__": "engine(x)[0], of its result",
-        "copy": "engine.save(path), tl.Engine.load(path)",
-    },
-    "Graph": {"pickle": "g.compile().save(path), or the ONNX file that it is of"},
-    "Value": {"copy": "g.compile().save(path), or the ONNX file that it is of"},
-    "Trace": {"__call__": "trace.apply(s)"},
-    "Timing": {"__float__": "timing.median, in seconds"},
-    "SearchTask": {"copy": "the function and its sizes", "__call__": "autosched.tune(task, trials=64)"},
-    "TuneResult": {"copy": "its records: autosched.tune(task, records='dense.jsonl')"},
-    "TasksResult": {"copy": "its records: autosched.tune_tasks(tasks, records='dense.jsonl')"},
-    "Tuned": {"copy": "the function that it is made of, and its records"},
-    "BufferDecl": {"copy": "tl.tir.decl_buffer, called again"},
-    "Analysis": {"copy": "analyse(s), called again"},
-    "Var": {"copy": "te.serialize.to_json(tensors)"},
-    "Operation": {"copy": "te.serialize.to_json(tensors)", "__getitem__": "op.output(0)[i, j]"},
-    "Tensor": {"copy": "te.serialize.to_json([A, B])"},
-    "IterVar": {"copy": "te.serialize.to_json(tensors)", "__getitem__": "an axis is an index: A[i]"},
+    "Engine": {"__getitem__": "engine(x)[0], of its result", "pickle": "engine.save(path) and its load"},
+    "Var": {"pickle": "te.serialize.to_json(tensors)"},
+    "Operation": {"pickle": "te.serialize.to_json(tensors)", "__getitem__": "op.output(0)[i, j]"},
+    "Tensor": {"pickle": "te.serialize.to_json([A, B])"},
+    "IterVar": {"pickle": "te.serialize.to_json(tensors)", "__getitem__": "an axis is an index: A[i]"},
 }
-# names of classes rather than of their objects
-OF_CLASSES = {"load": "tl.load(path), tl.Engine.load(path), tl.Trace.from_json(text)"}

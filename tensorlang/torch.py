@@ -10,7 +10,6 @@ from . import signposts
 from .boundary import shown
 from .entries import close
 from .errors import TensorLangError
-from .protocols import function
 
 __all__ = ["adaptive", "backend", "enable", "explain", "graphs", "invalidate", "monitor", "op", "reset"]
 
@@ -128,7 +127,7 @@ def op(kernel: Any, name: str) -> Any:
 
 
 def _check_called(call: str, fn: Any) -> None:
-    if not function(fn):
+    if not callable(fn):
         raise TensorLangError(
             f"tensorlang.torch.{call}({shown(fn)}, …): a model, or a function of torch tensors, is needed"
         )

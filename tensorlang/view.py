@@ -27,7 +27,6 @@ from .errors import TensorLangError
 from .expr.nodes import Expr, const_int
 from .loopir.stmt import Func
 from .passes.base import Hook, Pass
-from .protocols import Answering
 from .roofline import position
 from .runtime import Module
 from .schedule.schedule import Schedule
@@ -64,7 +63,7 @@ class _Loop(NamedTuple):
 
 
 @public(TensorLangError, "View", eager=True)
-class View(metaclass=Answering):
+class View:
     """The page: ``save(path)`` writes it, a notebook shows it, ``html`` is its text."""
 
     def __init__(self, title: str, sections: Sequence[tuple[str, str]]) -> None:

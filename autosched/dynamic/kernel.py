@@ -14,7 +14,6 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.entries import public
-from tensorlang.protocols import Answering
 
 from ..tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
 from .plan import Plans, plans_of
@@ -101,7 +100,7 @@ class Explanation:
     page="autosched.reporting.objects:dynamic_page",
     made="autosched.tune_dynamic(task, profile)",
 )
-class DynamicKernel(metaclass=Answering):
+class DynamicKernel:
     """A kernel of every shape in its profiles, made by ``tune_dynamic``.
 
     Call it on arrays like any kernel: ``f(x, y)`` writes the outputs, ``y = f(x)`` makes them.

@@ -11,7 +11,6 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.entries import public
-from tensorlang.protocols import Answering, function
 
 OUT_OF_RANGE = ("error", "generic")
 EXHAUSTIVE = 1 << 14  # shapes up to which all of a profile are looked at
@@ -34,7 +33,7 @@ class Span:
 
 
 @public(tl.TensorLangError, "ShapeProfile", page="autosched.reporting.objects:profile_page")
-class ShapeProfile(metaclass=Answering):
+class ShapeProfile:
     """A box of sizes: ``{"m": (min, opt, max), …}``, by the names of dims or by the dims; a pair is (min,
     max), a number one size only.
 
@@ -56,7 +55,7 @@ class ShapeProfile(metaclass=Answering):
                 because="a profile is a dict with the sizes of every dim",
                 try_='{"m": (1, 128, 4096)}',
             )
-        if weights is not None and not function(weights) and not isinstance(weights, Mapping):
+        if weights is not None and not callable(weights) and not isinstance(weights, Mapping):
             raise tl.TensorLangError(
                 f"ShapeProfile: weights are {weights!r}",
                 because="they are a dict by shape or a function of the shape",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import tensorlang as tl
 from tensorlang.entries import public
-from tensorlang.protocols import Answering, element
+from tensorlang.protocols import element
 
 from ..whole_files import write_whole
 from .ranking import ranked
@@ -43,7 +43,7 @@ class BadLine:
     text="autosched.reporting.objects:log",
     page="autosched.reporting.objects:log_page",
 )
-class RecordLog(metaclass=Answering):
+class RecordLog:
     """A file of records. Reading takes what it can; ``bad`` lists the rest. Nothing is written before
     ``open`` or the first ``append``, which make the file, and its folder where there is none. Raises
     TensorLangError for a file that has lines and no record.

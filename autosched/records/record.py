@@ -12,7 +12,6 @@ from typing import Any
 import tensorlang as tl
 from tensorlang.boundary import answer, guard, shown
 from tensorlang.entries import show
-from tensorlang.protocols import Answering
 
 from ..statuses import OK, STATUSES
 
@@ -23,7 +22,7 @@ LOOKING = " look"  # at the end of the name of a turn that only chose who was me
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Record(metaclass=Answering):
+class Record:
     """``status`` is ok, refused, build_error, wrong_answer, crash, timeout, out_of_memory or killed;
     ``error`` the reason in words; ``times`` seconds of one run, one per sample; ``steps`` the trace as JSON
     text, sampled values included; ``start`` marks the schedule that the search began with, which is kept

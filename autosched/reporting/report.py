@@ -14,7 +14,6 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.entries import public
-from tensorlang.protocols import Answering
 from tensorlang.roofline import Position, position
 
 from ..records import Record
@@ -38,7 +37,7 @@ LONG = 2000  # characters of a reason
     made="autosched.tune(task, trials=64)",
 )
 @dataclass(frozen=True, eq=False)
-class TuneResult(metaclass=Answering):
+class TuneResult:
     """What a tune found. ``schedule`` and ``tensors`` go to ``tl.build``; None when nothing worked. ``costs``
     are the seconds of the candidates in the order of their first measurement, all measurements of one taken
     together, infinite for one that failed; ``begun`` those of the schedule the search began with (the default
@@ -156,7 +155,7 @@ class TuneResult(metaclass=Answering):
 
 
 @public(tl.TensorLangError, "TuneReport")
-class TuneReport(metaclass=Answering):
+class TuneReport:
     """What a tune found and how. ``print(report)``, ``report.save("tune.html")``, ``report.plot()``; a
     notebook shows it by itself."""
 

@@ -17,7 +17,6 @@ from typing import Any
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.entries import public
-from tensorlang.protocols import Answering
 
 from ..cost_model import MODELS, CostModel
 from ..measure import Measurer
@@ -38,7 +37,7 @@ BETTER = 0.995  # of the best before: less is no improvement
 
 @public(tl.TensorLangError, "TasksResult", text="plain", page="autosched.reporting.objects:results_page")
 @dataclass(frozen=True, eq=False)
-class TasksResult(metaclass=Answering):
+class TasksResult:
     """``results`` in the order of the tasks, None for one that could not be searched; ``closed`` says, by the
     number of the task, why it got no more trials; ``order`` is the number of the task of each batch."""
 

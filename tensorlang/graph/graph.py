@@ -24,7 +24,6 @@ from ..errors import DeclareError
 from ..expr import linear, make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
-from ..protocols import Answering
 from ..te import Tensor, dim, placeholder
 from ..te.axis import checked_name
 from .narrow import narrowest
@@ -177,7 +176,7 @@ answer(Node, "node", {})
 
 
 @public(DeclareError, "Graph", eager=True)
-class Program(metaclass=Answering):
+class Program:
     """Operators over values, in an order in which they can run. ``metadata``: what its file says of it."""
 
     def __init__(self, name: str = "graph") -> None:

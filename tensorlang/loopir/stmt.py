@@ -39,7 +39,6 @@ from ..expr import make
 from ..expr.deep import is_deep
 from ..expr.nodes import READS, Access, Expr, Var, together
 from ..expr.walk import preorder as expr_preorder
-from ..protocols import Answering
 from .buffer import Buffer as Buffer
 
 SERIAL, PARALLEL, VECTORIZED, UNROLLED = "serial", "parallel", "vectorized", "unrolled"
@@ -420,7 +419,7 @@ class Report(Stmt):
 
 
 @public(LowerError, "Func", text="plain", page="func")
-class Func(metaclass=Answering):
+class Func:
     """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their
     shapes speak of (solved from the arrays at the call), ``outputs`` the names of buffers that are written,
     ``constants`` those of ``params`` (the last ones) that the kernel comes with: they are read, and no call

@@ -17,7 +17,6 @@ from ..core.dtype import DType
 from ..errors import DeclareError
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr
-from ..protocols import function
 from ..te import Tensor
 from ..te.axis import known_dtype
 from . import inputs, tags
@@ -152,7 +151,7 @@ def dense(
     if weight.ndim != 2 or x.ndim < 1:
         bad, need = (weight, "2 are") if weight.ndim != 2 else (x, "one at least is")
         raise DeclareError(f"ops.{op}: {inputs.named(bad)} has {bad.ndim} dimension(s), {need} needed")
-    if activation is not None and not function(activation):
+    if activation is not None and not callable(activation):
         raise DeclareError(
             f"ops.{op}: activation={activation!r} is not a function", try_="activation=ops.relu"
         )

@@ -11,7 +11,6 @@ from ..boundary import guard
 from ..entries import public
 from ..errors import TensorLangError
 from ..loopir.stmt import Func, Stmt
-from ..protocols import Answering
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,7 @@ class PassPipeline:
 
 
 @public(TensorLangError, "TimeTable", text="plain", page="times")
-class TimeTable(metaclass=Answering):
+class TimeTable:
     """A hook that adds up the time per pass; prints as a table in milliseconds."""
 
     def __init__(self) -> None:

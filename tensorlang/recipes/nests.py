@@ -98,9 +98,7 @@ def _check(stage: Stage, axes: Axes, order: str, cuts: Mapping[str, Cut | None])
 
 
 def _split(stage: Stage, loop: IterVar, cut: Cut) -> tuple[IterVar, IterVar]:
-    size, tail = cut if isinstance(cut, tuple) else (cut, "auto")
-    if callable(size) and not isinstance(size, Expr):  # which says why it is not called
-        size = size(loop)
+    size, tail = cut if isinstance(cut, tuple) else (cut(loop) if callable(cut) else cut, "auto")
     return stage.split(loop, size, tail=tail)
 
 

@@ -24,7 +24,6 @@ from ..entries import public
 from ..errors import TensorLangError
 from ..interface.signature import Signature
 from ..native import dispatch as native
-from ..protocols import Answering
 from . import dispatch_file, files
 from .arguments import Bound
 from .call import native_entry
@@ -79,7 +78,7 @@ class State:
 
 
 @public(TensorLangError, "Dispatcher")
-class Dispatcher(metaclass=Answering):
+class Dispatcher:
     """A kernel made of kernels.
 
     ``like`` is a module with the signature callers see, or that signature; ``routes`` are what runs, by slot;

@@ -21,7 +21,6 @@ from ..core.names import identifier
 from ..entries import public
 from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature
-from ..protocols import Answering
 from . import files, hosts
 from .arguments import Binder
 from .arrays import in_kind_of, meet
@@ -60,7 +59,7 @@ class Source(Protocol):
 
 
 @public(CallError, "Engine", signposts.ENGINE, made=signposts.MAKES_ENGINES)
-class Engine(metaclass=Answering):
+class Engine:
     """A compiled graph: ``y = engine(x)``.
 
     Made by ``model.compile()`` or ``Engine.load``. Inputs are given in their order or by name, as numpy

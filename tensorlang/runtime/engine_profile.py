@@ -15,7 +15,6 @@ from ..core.dtype import dtype
 from ..core.text import columns, cut
 from ..entries import public, show
 from ..errors import CallError
-from ..protocols import Answering
 from .program import Host
 from .steps import Arrays, Run
 from .timing import seconds_text
@@ -46,7 +45,7 @@ class Row:
 
 @public(CallError, "EngineProfile")
 @dataclass(frozen=True, repr=False)
-class EngineProfile(metaclass=Answering):
+class EngineProfile:
     """The rows in the order in which they run; ``seconds`` is their sum, each the median of ``runs`` runs.
     Prints as a table, the slowest first."""
 

@@ -24,7 +24,6 @@ from ..entries import public
 from ..errors import CallError, TargetError, TensorLangError
 from ..interface.externs import symbols
 from ..interface.signature import DIVISION, OUT_OF_BOUNDS, REFUSED, Signature
-from ..protocols import Answering
 from . import export, files, profile, store
 from .arguments import Binder, Bound, form
 from .arrays import address_of
@@ -156,7 +155,7 @@ def failure(
     page="kernel",
     made="tl.build(s, [A, B]), tl.compile([A, B]), tl.load(path)",
 )
-class Module(metaclass=Answering):
+class Module:
     """A loaded kernel.
 
     Parameters: relocatable ``object_code`` with the entry ``signature.name``; ``sources`` makes the texts of

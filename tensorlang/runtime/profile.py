@@ -23,7 +23,6 @@ from ..entries import public
 from ..errors import TensorLangError
 from ..interface.timed_nests import START, STOP, Nest
 from ..native import clock as native
-from ..protocols import Answering
 from .loader import Code, load_functions
 from .timing import seconds_text
 
@@ -58,7 +57,7 @@ class Row:
 
 @public(TensorLangError, "Profile", text="plain", page="profile", made="f.profile(a, b)")
 @dataclass(frozen=True)
-class Profile(metaclass=Answering):
+class Profile:
     """The rows in the order of the kernel; those of depth 0 add up to the whole, those of depth 1 to the row
     above them. ``seconds`` is one run, the mean of the faster half of ``runs`` runs; prints as a table."""
 

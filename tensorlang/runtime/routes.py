@@ -11,7 +11,6 @@ from ..core.dtype import dtype
 from ..entries import public
 from ..errors import TensorLangError
 from ..interface.signature import Dim, Param, Signature, evaluate, names_in, show
-from ..protocols import Answering
 from .module import Module
 
 MAX_LEAVES = 4096
@@ -24,7 +23,7 @@ Tree = Any  # a slot, or (dim, most, tree where dim <= most, tree where it is mo
 
 @public(TensorLangError, "Rows")
 @dataclass(frozen=True, repr=False)
-class Rows(metaclass=Answering):
+class Rows:
     """Kernels that share the rows of a dim among them: ``kernels[h]`` takes any multiple of ``h`` rows. A
     call of m rows becomes ceil(m / highest) blocks of nearly equal height, h and h - 1, in two calls. Every
     height from 1 to ``highest`` has a kernel."""

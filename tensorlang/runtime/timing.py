@@ -13,7 +13,6 @@ import numpy as np
 
 from ..entries import public
 from ..errors import CallError, TensorLangError
-from ..protocols import Answering
 
 # shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
 SAMPLE = 1e-3
@@ -22,7 +21,7 @@ MIN_RUNS, MAX_RUNS = 5, 1000
 
 @public(TensorLangError, "Timing", text="plain", page="timing", made="f.benchmark(a, b)")
 @dataclass(frozen=True)
-class Timing(metaclass=Answering):
+class Timing:
     """Seconds of one run of a kernel over ``runs`` samples of ``repeat`` runs each; ``results`` are the
     samples, in order."""
 

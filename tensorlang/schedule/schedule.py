@@ -17,7 +17,7 @@ from ..core.text import type_of
 from ..entries import public
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var, const_int
-from ..protocols import Answering, Listed
+from ..protocols import Listed
 from ..te.axis import IterVar, exact
 from ..te.inside import Span, refuse_reads_outside, span_of
 from ..te.tensor import ComputeOp, Operation, Tensor
@@ -46,7 +46,7 @@ StageKey = Tensor | Operation | str | tuple[Tensor, ...]
 Steps = tuple[Any, Primitive]
 
 
-class Schedule(ScheduleMethods, metaclass=Answering):
+class Schedule(ScheduleMethods):
     """How a computation is carried out. Made by :func:`create_schedule`; ``s[T]`` is the stage that computes
     ``T``."""
 
@@ -391,7 +391,7 @@ class Schedule(ScheduleMethods, metaclass=Answering):
         )
 
 
-class Stage(StageMethods, metaclass=Answering):
+class Stage(StageMethods):
     """``s[T]``: one stage of a schedule. Its methods are the stage primitives; each returns the new loops, in
     TVM's order."""
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..entries import public
 from ..errors import ScheduleError
-from ..protocols import Answering, element
+from ..protocols import element
 from .primitives import BY_NAME
 from .primitives.base import Primitive
 from .primitives.fields import Knob, Size, mistyped
@@ -30,7 +30,7 @@ Decisions = Mapping[str, tuple[int, ...]]
 
 
 @public(ScheduleError, "Trace", text="plain", page="trace")
-class Trace(metaclass=Answering):
+class Trace:
     """``steps`` in order of application; ``decisions`` maps the name of each sampled decision to its values.
 
     ``notes`` are remarks beside steps, by their number from 0, as on places that are pending: shown as text,

@@ -22,7 +22,6 @@ from ..core.text import type_of
 from ..entries import public
 from ..errors import TargetError
 from ..interface import isa
-from ..protocols import Answering
 from . import aarch64, features, host, riscv, x86
 from .machine import Core
 
@@ -46,7 +45,7 @@ class Kind(str):
         return str(self)
 
 
-class _Named(Answering):
+class _Named(type):
     """``Target("llvm")`` and TVM's ``Target(target="llvm", host="llvm")`` are what :meth:`Target.parse` makes
     of the text."""
 

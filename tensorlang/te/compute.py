@@ -16,7 +16,6 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Var
 from ..expr.operators import declaring
 from ..expr.walk import preorder
-from ..protocols import function
 from .axis import IterVar, checked_name, fresh_axis, known_dtype, plain_name, size
 from .ragged import straightened
 from .reducers import Reduce, forbid_nested
@@ -219,7 +218,7 @@ def compute(
     """
     where = f"compute {plain_name('te.compute', name)!r}"
     extents = _shape(where, shape)
-    if not function(fcompute):
+    if not callable(fcompute):
         raise DeclareError(
             f"{where}: {fcompute if isinstance(fcompute, Expr) else type_of(fcompute)} is not a function",
             because="it is called once, with the axes as arguments",

@@ -23,7 +23,6 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Access, Expr, Var, together
 from ..expr.printer import Pieces, listed, rules
 from ..expr.walk import preorder, substitute
-from ..protocols import function
 from .axis import REDUCE, IterVar
 
 
@@ -433,7 +432,7 @@ def comm_reducer(
     Tensor(P: float32[2])
     """
     for word, f in (("fcombine", fcombine), ("fidentity", fidentity)):
-        if not function(f):
+        if not callable(f):
             raise DeclareError(
                 f"comm_reducer({word}={f!r}): not a function",
                 try_="te.comm_reducer(lambda x, y: x + y, lambda t: te.const(0, t))",

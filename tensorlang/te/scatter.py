@@ -18,7 +18,6 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Const, Expr
-from ..protocols import function
 from .axis import IterVar, known_dtype, plain_name
 from .compute import axis_names, compute
 from .extern import OpaqueOp
@@ -153,7 +152,7 @@ def _points(
     """The axes of the domain; the value of a point and its place."""
     rank = len(domain) if isinstance(domain, tuple | list) else 1
     for word, f in (("where", where), ("value", value)):
-        if not function(f):
+        if not callable(f):
             raise DeclareError(
                 f"{what}: {word} is not a function",
                 because="it is called once, with the axes of the domain",

@@ -76,7 +76,6 @@ engine(a, out=np.zeros((8, 9), "float32"))
 engine.benchmark(a, seconds=float("nan"))
 engine.profile(a, seconds=-3)
 engine.report("r.html", a, a)
-engine.inputs = []
 engine.parameters()
 g.compile(threads=-1)
 g.call(np.tanh, x)
@@ -143,9 +142,6 @@ len(engine)
 s.stages[9]
 log[0]
 s.trace[0]
-task.trials = 3
-engine.threads = 4
-tl.Trace.load
 tl.tir.Var(3)
 tl.testing.assert_allclose(a)
 """.strip().splitlines()

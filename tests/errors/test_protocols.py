@@ -3,10 +3,12 @@ objects can do goes on working."""
 
 from __future__ import annotations
 
-import collections.abc
 import copy
 import operator
 import pickle
+from collections import abc
+from contextlib import AbstractContextManager
+from typing import SupportsFloat, SupportsIndex, SupportsInt
 
 import numpy as np
 import pytest
@@ -14,7 +16,7 @@ import pytest
 import autosched
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.protocols import NoElementError, UnsettableError, UnsupportedError, function, has
+from tensorlang.protocols import NoElementError, UnsupportedError
 
 from .test_two_hundred import check_shown, refused
 from .two_hundred import scene
@@ -42,36 +44,20 @@ PLAIN = {
 SYNTAX = (
     "o[0]",
     "o[0] = 1",
-    "del o[0]",
     "len(o)",
     "[q for q in o]",
     "a1, b1 = o",
     "3 in o",
-    "dict(o)",
-    "next(o)",
-    "with o: pass",
     "o + 1",
     "1 + o",
     "o @ a",
     "a * o",
-    "-o",
-    "~o",
-    "abs(o)",
-    "round(o)",
+    "o ** 2",
     "o < 3",
     "sorted([o, o])",
-    "int(o)",
-    "float(o)",
-    "range(o)",
-    "[1][o]",
-    "np.exp(o)",
-    "np.sum(o)",
-    "isinstance(3, o)",
-    "del o.nothere",
     "o.nothere",
-    "f'{o:.2f}'",
 )
-CALLED = ("kernel", "engine", "tuned function")
+CALLED = ("kernel", "engine", "tuned function", "graph", "loop IR")  # a graph says what is called
 
 
 @pytest.fixture(scope="module")
@@ -84,47 +70,26 @@ def test_syntax_in_vain(thing, names):
     names = names | {"o": eval(PLAIN[thing], names)}
     for code in SYNTAX:
         error = refused(code, names)
-        assert isinstance(error, (UnsupportedError, AttributeError, tl.DeclareError)), code
+        assert isinstance(error, (UnsupportedError, AttributeError)), code
         check_shown(error)
-    if thing not in CALLED:
-        check_shown(refused("o(3)", names))
-        assert not has(names["o"], "__getitem__")
-        assert thing in ("graph", "loop IR") or not function(names["o"])  # which say it in words of their own
 
 
 @pytest.mark.parametrize("thing", PLAIN)
-def test_what_every_object_can(thing, names):
+def test_objects_pass_for_nothing_that_they_are_not(thing, names):
     o = eval(PLAIN[thing], names)
+    assert callable(o) == (thing in CALLED)
+    for kind in (
+        abc.Iterable,
+        abc.Iterator,
+        AbstractContextManager,
+        SupportsInt,
+        SupportsIndex,
+        SupportsFloat,
+    ):
+        assert not isinstance(o, kind), kind
     assert o == o and o is not None and o != 3 and o != "x"
-    assert hash(o) == hash(o) or o in {o: 1}
-    assert f"{o:>5}".strip() == str(o).strip()
-    assert isinstance(o, collections.abc.Iterable) is False
     assert operator.length_hint(o, 7) == 7  # who tries and falls back goes on
-    assert copy.copy(o) is not None and copy.deepcopy(o) is not None
     assert thing == "verdict" or bool(o) is True
-
-
-@pytest.mark.parametrize("code", ["o.trials = 3", "o.name_of = 3", "del o.name", "o.nothere += 1"])
-def test_names_that_are_not_there_are_not_set(code, names):
-    for thing in ("f", "engine", "s", "s[D]", "task", "log", "D.op", "A", "A.dtype", "g", "s.trace"):
-        error = refused(code, names | {"o": eval(thing, names)})
-        assert isinstance(error, AttributeError), (thing, code)
-        check_shown(error)
-
-
-def test_fields_of_what_never_changes(names):
-    for code in ("A.dtype.name = 'x'", "A.shape = (3,)", "tl.Target('llvm').mcpu = 'x'", "D.op.name = 'E'"):
-        assert isinstance(refused(code, names), UnsettableError), code
-    assert names["A"].dtype.name == "float32"
-
-
-def test_a_class_derived_by_a_user_has_fields_of_its_own():
-    class Mine(autosched.RecordLog):
-        pass
-
-    log = Mine(None)
-    log.note = "mine"
-    assert log.note == "mine" and len(log) == 0
 
 
 def test_elements_where_there_are_some(names):
@@ -141,22 +106,31 @@ def test_elements_where_there_are_some(names):
 
 
 def test_copies_and_pickles(names):
-    s = names["s"]
+    s, g = names["s"], names["g"]
     assert copy.deepcopy(s).tree() == s.tree() and copy.copy(s) is not s
-    assert copy.deepcopy(names["engine"]) is names["engine"] and copy.deepcopy(names["A"]) is names["A"]
+    for never_changes in ("engine", "A", "k", "n"):
+        assert copy.deepcopy(names[never_changes]) is names[never_changes]
+    for changes in (g, names["task"], names["log"], names["x"], names["y"].node):
+        assert copy.copy(changes) is not changes and copy.deepcopy(changes) is not changes
+    other = copy.deepcopy(g)
+    other.input((3,), "float32", "z")
+    assert [v.name for v in g.inputs] == ["x"] and len(other.inputs) == 2
     trace = te.create_schedule(names["D"].op).trace
     assert pickle.loads(pickle.dumps(trace)) == trace == copy.copy(trace)
     target = tl.Target("llvm")
     assert pickle.loads(pickle.dumps(target)) == target
     assert repr(pickle.loads(pickle.dumps(te.const(3)))) == "3"
-    for thing in ("s", "engine", "g", "task", "A", "n", "D.op", "k"):
+    for thing in ("s", "engine", "g", "A", "n", "D.op", "k", "s[D]"):
         check_shown(refused(f"import pickle; pickle.dumps({thing})", names))
 
 
-def test_names_of_classes(names):
-    for code in ("tl.Trace.load", "tl.Graph.from_onnx", "tl.Module.nothere", "autosched.RecordLog[0]"):
-        check_shown(refused(code, names))
-    assert "Trace.from_json" in str(refused("tl.Trace.load", names))
+def test_a_class_of_users_may_be_abstract_too():
+    class Mine(autosched.RecordLog, abc.Sized):
+        pass
+
+    log = Mine(None)
+    log.note = "mine"
+    assert log.note == "mine" and len(log) == 0
 
 
 @pytest.mark.parametrize(

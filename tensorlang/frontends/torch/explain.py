@@ -17,7 +17,6 @@ import torch
 
 from ...entries import public
 from ...errors import TensorLangError
-from ...protocols import Answering
 from . import backend, region, report
 from .advice import OUTSIDE, advice_for
 from .monitor import Monitor
@@ -44,7 +43,7 @@ class Break:
 
 @public(TensorLangError, "explanation", text="plain")
 @dataclass(repr=False)
-class Explanation(metaclass=Answering):
+class Explanation:
     """What ``tensorlang.torch.explain`` tells; prints as text, is a table in a notebook, ``save`` writes one
     page of HTML."""
 

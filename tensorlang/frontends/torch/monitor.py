@@ -17,7 +17,6 @@ from torch._dynamo.utils import get_compilation_metrics
 
 from ...entries import public
 from ...errors import TensorLangError
-from ...protocols import Answering
 from .settings import log
 
 MANY = 3  # compilations anew after which a warning tells of a function
@@ -84,7 +83,7 @@ class Anew:
 
 
 @public(TensorLangError, "monitor")
-class Monitor(metaclass=Answering):
+class Monitor:
     """Counts compilations anew from its start to its ``stop``, or in a ``with``; prints as text."""
 
     def __init__(self, many: int = MANY) -> None:

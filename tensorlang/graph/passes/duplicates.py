@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ...expr.nodes import Expr
-from ...protocols import function
 from ...runtime.constants import digest
 from ..graph import Node, Program, Value
 from .rewrite import plain, renewed, resolved
@@ -80,7 +79,7 @@ def _function(fn: Any) -> Any:
     if not hasattr(fn, "__dict__") or hasattr(fn, "__code__"):
         return id(fn)
     return type(fn), tuple(
-        (k, _function(x) if function(x) else _frozen(x)) for k, x in sorted(vars(fn).items())
+        (k, _function(x) if callable(x) else _frozen(x)) for k, x in sorted(vars(fn).items())
     )
 
 
