@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ import tensorlang as tl
 
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+from .beside import ran  # noqa: E402
 
 FLOAT = TensorProto.FLOAT
 
@@ -152,3 +156,22 @@ def test_a_branch_that_sizes_decide(condition):
     assert np.array_equal(engine(numbers(2, 1)), -numbers(2, 1)[:, 0])
     assert np.array_equal(engine(numbers(2, 5)), numbers(2, 5))
     assert len(engine.source.compiler.made) == kernels
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 3), (3, 2, 0), (0, 0, 5), (2, 3, 4)])
+def test_what_is_flattened_may_be_empty(shape):
+    """A size beside one of 0 was asked to follow from the others."""
+    x = np.zeros(shape, "float32")
+    for axis in range(-3, 4):
+        d = axis % 3 if axis < 3 else 3
+        wanted = x.reshape(math.prod(shape[:d]), math.prod(shape[d:]))
+        for closed in ((), (0,)):
+            _, (y,), *_ = ran("Flatten", [x], closed=closed, axis=axis)
+            assert np.array_equal(y, wanted) and y.shape == wanted.shape
+
+
+@pytest.mark.parametrize("op", ["Softmax", "LogSoftmax", "Hardmax"])
+def test_shares_of_all_that_follows_may_be_empty(op):
+    for shape in ((0, 3, 2), (2, 0, 2), (2, 3, 0)):
+        _, (y,), *_ = ran(op, [np.zeros(shape, "float32")], opset=11, axis=1)
+        assert y.shape == shape

@@ -69,7 +69,7 @@ def _mixed(
     weights: Tensor | None,
     activation: tuple[str, float, float, float, int],
 ) -> Tensor:
-    rows = ops.reshape(x, (-1, x.shape[-1])) if x.ndim == 3 else x
+    rows = ops.flatten(x, 0, 1) if x.ndim == 3 else x
     experts, shares = _chosen(router, k, normalise, weights)
     first, second, gate = layers
     h = _layer(rows, experts, first)

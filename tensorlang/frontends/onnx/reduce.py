@@ -84,8 +84,7 @@ def _normalised(f: Any) -> Any:
         axis = (1 if axis is None else axis) % max(1, x.ndim)
         if axis == x.ndim - 1:
             return f(x, axis)
-        lead, rest = list(x.shape[:axis]), list(x.shape[axis:])
-        return ops.reshape(f(ops.reshape(x, (*lead, -1)), -1), (*lead, *rest))
+        return ops.reshape(f(ops.flatten(x, axis, x.ndim - 1), -1), x.shape)
 
     return along
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import ops, te
@@ -65,13 +66,16 @@ def _listed(x: Any) -> Any:
 
 @te_op("Flatten")
 def flatten(x: Tensor, *, axis: int = 1) -> Tensor:
+    """The sizes are products, for beside one of 0 no size follows from the others."""
     axis = axis + x.ndim if axis < 0 else axis
-    first: Any = 1
-    for n in x.shape[:axis]:
-        first = first * n
-    if axis == 0:
-        return ops.reshape(x, (1, -1))
-    return ops.reshape(x, (first, 1)) if axis == x.ndim else ops.reshape(x, (first, -1))
+    return ops.reshape(x, (_product(x.shape[:axis]), _product(x.shape[axis:])))
+
+
+def _product(sizes: Sequence[Any]) -> Any:
+    total: Any = 1
+    for n in sizes:
+        total = total * n
+    return total
 
 
 @te_op("Concat")
