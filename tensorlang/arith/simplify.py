@@ -4,6 +4,9 @@ expressions and facts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from math import gcd
 from operator import is_
 
@@ -24,6 +27,8 @@ from ..expr.nodes import (
     Min,
     Not,
     Or,
+    Var,
+    const_int,
 )
 from .facts import Facts
 from .shorter import shorter
@@ -37,12 +42,13 @@ def is_hard(e: Expr) -> bool:
 class Simplifier:
     """Simplifies under one set of facts; remembers what it has done."""
 
-    __slots__ = ("_under", "done", "facts")
+    __slots__ = ("_inside", "_under", "done", "facts")
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.done: dict[Expr, Expr] = {}
         self._under: dict[Expr, Simplifier] = {}
+        self._inside: dict[tuple[Var, Expr, Expr], Simplifier] = {}
 
     def under(self, cond: Expr) -> Simplifier:
         """One that also knows that ``cond`` holds."""
@@ -50,6 +56,18 @@ class Simplifier:
         if result is None:
             facts = self.facts.assume(cond)
             result = self._under[cond] = self if facts is self.facts else Simplifier(facts)
+        return result
+
+    def inside(self, var: Var, begin: Expr, extent: Expr) -> Simplifier:
+        """One that also knows the range of the variable of a loop around it."""
+        key = var, begin, extent
+        result = self._inside.get(key)
+        if result is None:
+            facts = self.facts
+            if const_int(extent) is None:
+                facts = facts.assume(make.le(1, extent))  # inside the loop it has at least one iteration
+            facts = facts.bind(var, begin, make.sub(make.add(begin, extent), 1))
+            result = self._inside[key] = Simplifier(facts)
         return result
 
     def __call__(self, e: Expr) -> Expr:
@@ -170,3 +188,27 @@ def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:
 def simplify_expr(e: Expr, facts: Facts) -> Expr:
     """``e`` simplified under ``facts``."""
     return Simplifier(facts)(e)
+
+
+_KNOWN: ContextVar[dict[frozenset[Var], Simplifier] | None] = ContextVar("known", default=None)
+
+
+def simplifier(sizes: frozenset[Var]) -> Simplifier:
+    """One that knows that these are sizes; the same one again within ``remembered``."""
+    known = _KNOWN.get()
+    if known is None:
+        return Simplifier(Facts(sizes=sizes))
+    if sizes not in known:
+        known[sizes] = Simplifier(Facts(sizes=sizes))
+    return known[sizes]
+
+
+@contextmanager
+def remembered() -> Iterator[None]:
+    """A context in which what was simplified under the same loops is not simplified again: several passes
+    simplify one kernel, and most of it stays as it is."""
+    before = _KNOWN.set({})
+    try:
+        yield
+    finally:
+        _KNOWN.reset(before)

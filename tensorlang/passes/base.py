@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..arith.simplify import remembered
 from ..boundary import guard
 from ..entries import public
 from ..errors import TensorLangError
@@ -43,15 +44,16 @@ class PassPipeline:
         """The kernel after every pass. One that settles is left out where it stands again and nothing has
         changed since."""
         made: dict[Callable[[Func], Func], Stmt] = {}
-        for p in self.passes:
-            start = time.perf_counter()
-            if made.get(p.run) is not func.body:
-                func = p.run(func)
-                if p.settles:
-                    made[p.run] = func.body
-            took = time.perf_counter() - start
-            for hook in hooks:
-                hook(p, func, took)
+        with remembered():
+            for p in self.passes:
+                start = time.perf_counter()
+                if made.get(p.run) is not func.body:
+                    func = p.run(func)
+                    if p.settles:
+                        made[p.run] = func.body
+                took = time.perf_counter() - start
+                for hook in hooks:
+                    hook(p, func, took)
         return func
 
     def __str__(self) -> str:

@@ -9,8 +9,7 @@ from __future__ import annotations
 from operator import is_
 
 from ..arith.conditions import conjunction, conjuncts
-from ..arith.facts import Facts
-from ..arith.simplify import Simplifier
+from ..arith.simplify import Simplifier, simplifier
 from ..core.steps import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr, Var, const_int
@@ -21,7 +20,7 @@ from ..loopir.stmt import NOTHING, Alloc, For, Func, If, Let, Seq, Stmt, map_exp
 def simplify(func: Func) -> Func:
     """The pass."""
     sizes = frozenset(v for v in func.dims if v.kind == "dim")
-    return func.with_body(run(_stmt(func.body, Simplifier(Facts(sizes=sizes)))))
+    return func.with_body(run(_stmt(func.body, simplifier(sizes))))
 
 
 def _is_nothing(s: Stmt) -> bool:
@@ -71,11 +70,7 @@ def _for(s: For, simp: Simplifier) -> Steps[Stmt]:
         return NOTHING
     if n == 1:
         return (yield _stmt(replace_var(s.body, s.var, begin), simp))
-    facts = simp.facts
-    if n is None:
-        facts = facts.assume(make.le(1, extent))  # inside the loop it has at least one iteration
-    inner = Simplifier(facts.bind(s.var, begin, make.sub(make.add(begin, extent), 1)))
-    body = yield _stmt(s.body, inner)
+    body = yield _stmt(s.body, simp.inside(s.var, begin, extent))
     if _is_nothing(body):
         return NOTHING
     if begin is s.begin and extent is s.extent and body is s.body:
