@@ -203,9 +203,12 @@ def _spread(op: str, x: Any, axis: Axis, ddof: int, keepdims: bool, finish: Call
 
     center = mean_stages(f"{op}.mean", x.shape, axes, element)
     total = squares_about(f"{op}.squares", x.shape, axes, element, center, keepdims)
-    return scaled(
-        op, total, lambda e: finish(e / (count(x.shape, axes, inside) - make.const(less, inside))), out
-    )
+    n = count(x.shape, axes, inside)
+    if (
+        less
+    ):  # than the elements there are: not a number, as numpy and torch have it, and no negative variance
+        n = te.max(n - make.const(less, inside), make.const(0, inside))
+    return scaled(op, total, lambda e: finish(e / n), out)
 
 
 def max(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -140,6 +142,17 @@ def test_variance(t, axis, ddof):
     near(var, r.var(axis, ddof=ddof), t, ulps)
     near(std, r.std(axis, ddof=ddof), t, ulps)
     near(kept, r.var(axis, ddof=ddof, keepdims=True), t, ulps)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (1, 3), (2, 3)])
+def test_a_variance_of_no_more_elements_than_are_taken_off_is_no_number(shape):
+    """As numpy has it: 0 / 0, or what there is by 0; never by less."""
+    x = te.placeholder(shape, "float32", name="x")
+    a = np.arange(np.prod(shape), dtype="float32").reshape(shape) ** 2
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        wanted = a.var(0, ddof=2)
+    np.testing.assert_array_equal(compiled(ops.var(x, 0, 2), {x: a}), wanted)
 
 
 def test_variance_far_from_zero_does_not_cancel():
