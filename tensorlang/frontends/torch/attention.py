@@ -9,7 +9,7 @@ from ...expr.nodes import const_int
 from ...te import Tensor
 from ..words import constant_like, times
 from .table import aten, graph_op, needs
-from .types import as_type
+from .types import as_type, widened
 
 
 @aten("scaled_dot_product_attention")
@@ -61,8 +61,8 @@ def factor(q: Tensor, scale: float | None) -> float:
 
 
 def scores(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
-    """What the softmax is of."""
-    s = times(ops.matmul(q, k, False, True), factor(q, scale))
+    """What the softmax is of; of 16 bits in float32."""
+    s = times(ops.matmul(widened(q), widened(k), False, True), factor(q, scale))
     if mask is not None and mask.dtype.is_bool:
         s = ops.where(mask, s, constant_like(s, float("-inf")))
     elif mask is not None:

@@ -20,7 +20,7 @@ from ..words import by_channel, constant_like, inverse_root, times
 from .attention import factor, scores
 from .norms import last_axes, native_layer_norm_parts
 from .table import aten, graph_op, known, needs
-from .types import as_type, rounded_once
+from .types import as_type, rounded_once, widened
 from .windows import convolution, each
 
 
@@ -197,7 +197,8 @@ def attention_backward(
     mask: Any = None,
     scale: float | None = None,
 ) -> Any:
-    """With the weights of the attention made anew from the sums that were kept."""
+    """With the weights of the attention made anew from the sums that were kept; of 16 bits all is computed in
+    float32, and the results rounded."""
     needs(not dropout, "attention with dropout")
 
     @functools.cache
@@ -211,7 +212,7 @@ def attention_backward(
         return g(_slopes, weights(), products, along, q, scale=scale)
 
     return (
-        lambda: g(ops.matmul, slopes(), k),
+        lambda: g(_product, slopes(), k),
         lambda: g(_across, slopes(), q),
         lambda: g(_across, weights(), grad),
     )
@@ -225,19 +226,23 @@ def _weights(
 
 
 def _along(grad: Tensor, out: Tensor) -> Tensor:
-    return ops.sum(ops.multiply(grad, out), -1, keepdims=True)
+    return ops.sum(ops.multiply(widened(grad), widened(out)), -1, keepdims=True)
 
 
 def _with_keys(grad: Tensor, v: Tensor) -> Tensor:
-    return ops.matmul(grad, v, False, True)
+    return ops.matmul(widened(grad), widened(v), False, True)
 
 
 def _slopes(p: Tensor, products: Tensor, along: Tensor, q: Tensor, *, scale: float | None) -> Tensor:
     return times(ops.multiply(p, ops.subtract(products, along)), factor(q, scale))
 
 
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    return as_type(ops.matmul(a, widened(b)), b.dtype)
+
+
 def _across(a: Tensor, b: Tensor) -> Tensor:
-    return ops.matmul(a, b, True, False)
+    return as_type(ops.matmul(a, widened(b), True, False), b.dtype)
 
 
 @graph_op("native_layer_norm")

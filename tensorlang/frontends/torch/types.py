@@ -86,7 +86,8 @@ def floats(x: Tensor) -> Tensor:
     return x if x.dtype.is_float else as_type(x, FLOAT32)
 
 
-def _widened(x: Any) -> Any:
+def widened(x: Any) -> Any:
+    """16-bit floats as float32; all else as it is."""
     narrow = isinstance(x, Tensor) and x.dtype.is_float and x.dtype.bits == 16
     return as_type(x, FLOAT32) if narrow else x
 
@@ -114,7 +115,7 @@ def rounded_once(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
         narrow = [x.dtype for x in args if isinstance(x, Tensor) and x.dtype.is_float and x.dtype.bits == 16]
         if not narrow:
             return f(*args)
-        return as_type(f(*(_widened(x) for x in args)), narrow[0])
+        return as_type(f(*(widened(x) for x in args)), narrow[0])
 
     g.__name__ = f.__name__
     return g

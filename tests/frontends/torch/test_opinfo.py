@@ -16,6 +16,7 @@ from tensorlang.te import reference
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("expecttest")  # which torch's tests need
+from torch.testing._comparison import default_tolerances  # noqa: E402
 from torch.testing._internal.common_device_type import toleranceOverride  # noqa: E402
 from torch.testing._internal.common_methods_invocations import op_db  # noqa: E402
 from torch.testing._internal.opinfo.core import DecorateInfo  # noqa: E402
@@ -39,6 +40,7 @@ SOME = [
     "where",
 ]
 MOST = 4000  # elements of a sample: the reference computes them one by one
+CLASSES = ("TestCommon", "TestInductorOpInfo")  # whose tests compare with eager's results
 PLACES = ("aten.topk", "aten.sort", "aten.argsort")  # of equal elements any comes first
 
 
@@ -143,15 +145,14 @@ def compare(f, args, kwargs, out, **tolerances):
 
 
 def tolerances_of(info, kind):
-    """Those that OpInfo has for an operator in torch's own tests of results; none are assert_close's."""
-    found = [
-        wanted.d[kind]
-        for d in info.decorators
-        if isinstance(d, DecorateInfo) and d.cls_name == "TestCommon" and d.device_type in (None, "cpu")
-        for wanted in d.decorators
-        if isinstance(wanted, toleranceOverride) and kind in wanted.d
-    ]
-    return {"atol": max(t.atol for t in found), "rtol": max(t.rtol for t in found)} if found else {}
+    """Those that OpInfo has for an operator in torch's own tests, where they are wider than assert_close's."""
+    rtol, atol = default_tolerances(kind)
+    for d in info.decorators:
+        if isinstance(d, DecorateInfo) and d.cls_name in CLASSES and d.device_type in (None, "cpu"):
+            for wanted in d.decorators:
+                if isinstance(wanted, toleranceOverride) and kind in wanted.d:
+                    rtol, atol = max(rtol, wanted.d[kind].rtol), max(atol, wanted.d[kind].atol)
+    return {"rtol": rtol, "atol": atol}
 
 
 def shown(tree):

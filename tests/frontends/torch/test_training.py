@@ -162,3 +162,20 @@ def test_the_way_back_through_a_batch_norm_is_whole(make, shape, train, affine):
     torch.testing.assert_close(*found, rtol=1e-10, atol=1e-12)
     (back,) = [g for g in tlt.graphs() if g.kind == "backward"]
     assert back.taken == back.nodes and not back.left
+
+
+def test_the_way_back_through_attention_of_16_bits_is_as_near_as_torchs():
+    """To gradients in float64; and all of it is in engines."""
+    own = [torch.randn(2, 2, n, 8) * 3 for n in (3, 6, 6, 3)]
+
+    def gradients(kind, compile_):
+        f = lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        *given, up = (x.bfloat16().to(kind).requires_grad_() for x in own)
+        (torch.compile(f, backend=tlt.backend) if compile_ else f)(*given).backward(up.detach())
+        return [x.grad.double() for x in given]
+
+    exact = gradients(torch.float64, False)
+    theirs, ours = gradients(torch.bfloat16, False), gradients(torch.bfloat16, True)
+    for a, b, c in zip(exact, theirs, ours, strict=True):
+        assert (c - a).abs().mean() <= 1.5 * (b - a).abs().mean()
+    assert not any(g.left for g in tlt.graphs())
