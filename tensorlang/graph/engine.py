@@ -18,6 +18,7 @@ from ..runtime import hosts
 from ..runtime import program as plain
 from ..runtime.engine import Engine
 from ..runtime.steps import Loaded
+from ..target import Target
 from .graph import Node, Program, Value
 from .kernels import Compiler, Kernel, Region
 from .passes import REGIONS, Hooks, simplified
@@ -45,10 +46,10 @@ def compiled(
         return Source(graph, compiler, (level, without, hooks), names or {}, bounded).made()
 
 
-def kernels_of(graph: Program, how: How) -> list[Region]:
-    """The regions of a graph that kernels compute."""
+def kernels_of(graph: Program, how: How, target: Target | None = None) -> list[Region]:
+    """The regions of a graph that kernels for ``target`` compute."""
     level, without, _ = how
-    parts = regions(simplified(graph, *how), 0 if REGIONS in without else level)
+    parts = regions(simplified(graph, *how), 0 if REGIONS in without else level, target)
     return [p for p in parts if isinstance(p, Region)]
 
 
@@ -72,7 +73,7 @@ class Source:
         g = simplified(self._graph, *self._how)
         del self._graph
         self._rest, self._otherwise, self._assumed = g.rest, g.otherwise, g.assumed
-        parts = regions(g, 0 if REGIONS in without else level)
+        parts = regions(g, 0 if REGIONS in without else level, self.compiler.target)
         kernels = self.compiler.kernels([p for p in parts if isinstance(p, Region)])
         self._reasons = _reasons(g, parts)
         writer = _Writer(g, self._names, self._bounded)

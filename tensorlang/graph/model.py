@@ -206,7 +206,7 @@ class Graph(Program):
         when no kernel can be searched.
         """
         graph, chosen = self._prepared(profile, outputs), as_target(target)
-        tasks = Compiler(chosen, cache=False).tasks(kernels_of(graph, (level, without, ())))
+        tasks = Compiler(chosen, cache=False).tasks(kernels_of(graph, (level, without, ()), chosen))
         if tasks:
             tuned(tasks, chosen, records, trials)
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import tensorlang as tl
 from tensorlang import ops
+from tensorlang.analysis import ROOFLINE
 from tensorlang.graph import Graph
-from tensorlang.graph.regions import regions
+from tensorlang.graph.regions import price, regions
+from tensorlang.target import Target
 
 RNG = np.random.default_rng(0)
 
@@ -152,3 +157,76 @@ def test_an_engine_explains_its_regions():
     assert "kernel 0: conv2d → relu gives relu" in text
     assert "a reduction that reads elements again and again, and maps of each of its results" in text
     assert "relu comes from another: it is read by 2 regions" in text
+
+
+def read_by_two(fn, *shape):
+    g = Graph()
+    h = g.call(fn, g.call(ops.multiply, g.input(shape, name="x"), g.constant(np.float32(3))))
+    g.output(g.call(ops.add, h, g.constant(np.float32(1))))
+    g.output(g.call(ops.abs, h))
+    return g
+
+
+ZEN = Target.parse("llvm -mcpu=znver3")
+
+
+def test_a_map_is_computed_by_each_of_its_readers_where_a_pass_over_memory_takes_longer():
+    apart, again = ["multiply {}", "add", "abs"], ["multiply {} add", "multiply {} abs"]
+    for fn, shape, expected in (
+        (ops.relu, (4096, 256), again),  # two reads of x, in place of one, and of one write and two reads
+        (ops.tanh, (64, 256), apart),  # in the cache, where a pass costs less than the arithmetic
+        (ops.relu, ("n", 256), apart),  # of typical size
+        (ops.relu, (tl.te.dim("n", hint=4096), 256), again),  # as a profile says
+    ):
+        g = read_by_two(fn, *shape)
+        found = [" ".join(n.op for n in r.nodes) for r in regions(g, target=ZEN)]
+        assert found == [e.format(fn.__name__) for e in expected]
+        a = whole(*(n if isinstance(n, int) else 3 for n in shape)) / 8
+        for x, y in zip(g.compile()(a), g.compile(level=0)(a), strict=True):
+            assert np.allclose(x, y, rtol=1e-6)
+
+
+def test_the_table_of_costs_decides_what_is_computed_again():
+    """The same table, the same regions; other costs, others."""
+    g = read_by_two(ops.tanh, 64, 256)
+
+    def found(**numbers):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(price, "cost_of", lambda target: replace(ROOFLINE, **numbers))
+            return [len(r.nodes) for r in regions(g, target=ZEN)]
+
+    assert found() == found() == [2, 1, 1]
+    assert found(call=1) == [3, 3]
+    assert found(l1_rate=1, l2_rate=1, l3_rate=1) == [3, 3]
+
+
+def test_a_map_that_something_else_than_a_map_reads_too_is_written_once():
+    g = Graph()
+    h = g.call(ops.relu, g.input((4096, 256), name="x"))
+    g.output(g.call(ops.add, h, g.constant(np.float32(1))))
+    g.output(g.call(ops.sum, h, axis=0))
+    assert [len(r.nodes) for r in regions(g, target=ZEN)] == [1, 1, 1]
+
+
+def test_an_engine_tells_the_costs_that_were_compared():
+    found = [w for r in regions(read_by_two(ops.relu, 4096, 256), target=ZEN) for w in r.why if "cycles" in w]
+    told = (
+        r"relu is computed by each of its 2 readers \(computed again: [\d,]+ cycles, written once: [\d,]+\)"
+    )
+    assert len(found) == 1 and re.fullmatch(told, found[0])
+    why = regions(read_by_two(ops.tanh, 64, 256), target=ZEN)[1].why
+    assert "it is read by 2 regions (computed again: " in " ".join(why)
+
+
+def test_what_stays_the_same_in_inner_loops_is_priced_outside_of_them():
+    """A row's scale is computed once a row, a column's for each element."""
+    g = Graph()
+    x = g.input((512, 512), name="x")
+    row, column = g.input((512, 1), name="r"), g.input((1, 512), name="c")
+    for s in (row, column):
+        g.output(g.call(ops.multiply, x, g.call(ops.sqrt, g.call(ops.exp, s))))
+    assert [" ".join(n.op for n in r.nodes) for r in regions(g, target=ZEN)] == [
+        "exp sqrt multiply",
+        "exp sqrt",
+        "multiply",
+    ]

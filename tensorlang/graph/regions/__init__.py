@@ -13,6 +13,7 @@ depthwise 1.00 to 1.24, and 0.46 for planes of 7 × 7 alone. What is lost to blo
 
 from __future__ import annotations
 
+from ...target import Target, as_target
 from ..graph import Node, Program, needed
 from ..kernels import Region
 from .merge import grouped
@@ -20,10 +21,10 @@ from .merge import grouped
 __all__ = ["regions"]
 
 
-def regions(graph: Program, level: int = 2) -> list[Region | Node]:
+def regions(graph: Program, level: int = 2, target: Target | None = None) -> list[Region | Node]:
     """The graph as regions and the nodes that no kernel computes, in an order in which they can run. At level
-    0 each operator is a region."""
+    0 each operator is a region. ``target`` (None: this machine) is what the regions are made for."""
     nodes = needed(graph.nodes, graph.outputs)
     if level == 0:
         return [Region([n], list(n.outputs)) if n.kind == "te" else n for n in nodes]
-    return grouped(graph, nodes)
+    return grouped(graph, nodes, as_target(target))

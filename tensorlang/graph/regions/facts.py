@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...analysis import constant, operations, own_place, reads_of, reduces_rows
-from ...expr.nodes import Expr
+from ...analysis.work import work_of
+from ...expr.nodes import Choice, Expr
+from ...expr.walk import preorder
 from ...ops import tags
 from ...te import ComputeOp, Operation, PlaceholderOp, Tensor
 from ...te.extern import OpaqueOp
@@ -41,14 +43,34 @@ class Kind(enum.IntEnum):
 
 
 @dataclass(frozen=True)
+class Arithmetic:
+    """What an element takes, by what a table of costs prices: vector operations of one step, divisions, calls
+    of the mathematical library, and choices, where only one side is read."""
+
+    simple: int = 0
+    divisions: int = 0
+    calls: int = 0
+    choices: int = 0
+
+    def __add__(self, other: Arithmetic) -> Arithmetic:
+        return Arithmetic(
+            self.simple + other.simple,
+            self.divisions + other.divisions,
+            self.calls + other.calls,
+            self.choices + other.choices,
+        )
+
+
+@dataclass(frozen=True)
 class Facts:
     """``work``: operations of an element, as ``analysis.operations`` counts them. ``depth``: of ROWS, how
-    many leading axes a row belongs to."""
+    many leading axes a row belongs to. ``arithmetic``: of a MAP, what its elements take."""
 
     kind: Kind
     reads: dict[Value, Reading]
     work: int
     depth: int = 0
+    arithmetic: Arithmetic = Arithmetic()
 
 
 def facts_of(node: Node) -> Facts:
@@ -76,8 +98,16 @@ def _facts(node: Node) -> Facts:
         return Facts(Kind.ALONE, reads, 0)
     work = sum(operations(op.body) for op in computed if isinstance(op, ComputeOp) and op.tag not in APART)
     if not depths:
-        return Facts(Kind.MAP, reads, work)
+        total = sum((_arithmetic(op) for op in computed if isinstance(op, ComputeOp)), Arithmetic())
+        return Facts(Kind.MAP, reads, work, 0, total)
     return Facts(Kind.ROWS, reads, work, depths.pop() or 0) if in_rows else Facts(Kind.HEAVY, reads, work)
+
+
+def _arithmetic(op: ComputeOp) -> Arithmetic:
+    work = work_of(op)
+    choices = sum(isinstance(e, Choice) for e in preorder(op.body[0]))
+    simple = work.fma + work.add + work.mul + work.cast + work.select - choices
+    return Arithmetic(max(0, simple), work.div, work.call, choices)
 
 
 def _reduces(op: Operation) -> bool:

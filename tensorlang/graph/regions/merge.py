@@ -7,7 +7,8 @@ it reads, which costs a reader nothing), and when the loops of both fit:
 - a product, convolution or window takes what is computed of its result at its own place into its tile;
 - reductions of rows take the maps before and after them, and other reductions of the same rows.
 
-Work that would be done again for each of many readers stays where it is done once.
+A map that would be computed more often than it has elements (read by several, or by a larger value) joins
+its readers where that takes fewer cycles than to write it once for them (``price``).
 """
 
 from __future__ import annotations
@@ -16,17 +17,16 @@ import heapq
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...analysis import typical
+from ...target import Target
 from ..graph import Node, Program, Value
 from ..kernels import Region
 from ..sizes import same_sizes
-from .facts import Facts, Kind, Reading, facts_of, in_lines
+from .facts import Arithmetic, Facts, Kind, Reading, facts_of, in_lines
+from .price import Price, Prices, Reader
 
-MOST_WORK = 100  # operations of an element of a region: what default schedules write into one body
+# Limits of the time to compile, not of the time to run: what default schedules write into one body
+MOST_WORK = 100  # operations of an element of a region
 MOST_NODES = 48
-# operations of an element that may be done again for every element that reads it
-CHEAP = 2
-HINT = 64  # of a size nobody knows
 
 
 @dataclass(eq=False)
@@ -40,6 +40,8 @@ class Group:
     work: int
     depth: int
     outputs: list[Value]
+    arithmetic: Arithmetic
+    again: tuple[str, ...] = ()  # what other groups compute too, and why
 
     @property
     def out(self) -> Value:
@@ -50,15 +52,16 @@ class Group:
         return max(self.nodes)
 
 
-def grouped(graph: Program, nodes: Sequence[Node]) -> list[Region | Node]:
+def grouped(graph: Program, nodes: Sequence[Node], target: Target) -> list[Region | Node]:
     """Regions of these nodes and the nodes that no kernel computes, in an order in which they can run."""
-    work = _Merge(graph, nodes)
+    work = _Merge(graph, nodes, Prices(target))
     work.merge()
     return work.ordered()
 
 
 class _Merge:
-    def __init__(self, graph: Program, nodes: Sequence[Node]) -> None:
+    def __init__(self, graph: Program, nodes: Sequence[Node], prices: Prices) -> None:
+        self.prices = prices
         self.kept = set(graph.outputs)
         self.groups: dict[Group, None] = {}
         self.maker: dict[Value, Group] = {}
@@ -68,7 +71,7 @@ class _Merge:
                 if n.kind == "te"
                 else Facts(Kind.ALONE, {v: Reading.AWAY for v in n.reads if v.data is None}, 0)
             )
-            g = Group({i: n}, f.kind, dict(f.reads), f.work, f.depth, list(n.outputs))
+            g = Group({i: n}, f.kind, dict(f.reads), f.work, f.depth, list(n.outputs), f.arithmetic)
             self.groups[g] = None
             self.maker.update(dict.fromkeys(n.outputs, g))
         self.readers: dict[Value, dict[Group, None]] = {}
@@ -81,7 +84,7 @@ class _Merge:
     def merge(self) -> None:
         """Merge until nothing does: maps of the same elements first, since what follows a product must end in
         one result."""
-        for rule in (_maps, _rows, _after_heavy, _any_map, _views):
+        for rule in (_maps, _rows, _after_heavy, self._any_map, _views, self._by_each):
             changed = True
             while changed:
                 changed = False
@@ -104,7 +107,34 @@ class _Merge:
         return sorted(made, key=lambda g: -g.place)
 
     def _fits(self, producer: Group, reader: Group, rule: Rule) -> bool:
+        if rule == self._by_each:
+            return self._by_each(producer, reader)
         return not self._apart(producer, reader) and rule(producer, reader)
+
+    def _any_map(self, producer: Group, reader: Group) -> bool:
+        """A map that is read at several places, or elsewhere: where it costs less to compute it there."""
+        if producer.kind is not Kind.MAP or reader.kind is not Kind.MAP:
+            return False
+        return self._price(producer, [reader]).repeats(1)
+
+    def _by_each(self, producer: Group, reader: Group) -> bool:
+        """A map that maps alone read, several at first: where it costs less to compute it in each."""
+        readers = self._readers(producer)
+        if len(producer.outputs) > 1:
+            return False
+        if any(producer.kind is not Kind.MAP or r.kind is not Kind.MAP for r in readers):
+            return False
+        if any(self._unjoined(producer, r) for r in readers):
+            return False
+        return self._price(producer, readers).repeats(len(readers))
+
+    def _price(self, producer: Group, readers: Sequence[Group]) -> Price:
+        told = [Reader(r.out, r.arithmetic, r.reads, _how(producer, r) is Reading.ALONG) for r in readers]
+        made = next(v for v in producer.outputs if v in readers[0].reads)
+        return self.prices.of(made, producer.reads, producer.arithmetic, told)
+
+    def _readers(self, producer: Group) -> list[Group]:
+        return list(dict.fromkeys(r for v in producer.outputs for r in self.readers.get(v, ())))
 
     def _apart(self, producer: Group, reader: Group) -> str:
         """Why a producer stays by itself whatever the loops of the two are; empty when it need not."""
@@ -113,11 +143,14 @@ class _Merge:
         free = producer.kind is Kind.MAP and producer.work == 0
         if len(producer.outputs) > 1 and not free:
             return "its operator has several results"
+        readers = len(self._readers(producer))
+        several = f"it is read by {readers} regions" if readers > 1 and not free else ""
+        return self._unjoined(producer, reader) or several
+
+    def _unjoined(self, producer: Group, reader: Group) -> str:
+        """Why a producer is not written into this reader's body; empty when it may be."""
         if any(v in self.kept for v in producer.outputs):
             return "it is an output"
-        readers = {r for v in producer.outputs for r in self.readers.get(v, ())}
-        if len(readers) > 1 and not free:
-            return f"it is read by {len(readers)} regions"
         if len(producer.nodes) + len(reader.nodes) > MOST_NODES or producer.work + reader.work > MOST_WORK:
             return "both together would be too long a body"
         return ""
@@ -136,6 +169,8 @@ class _Merge:
             producer.work + reader.work,
             producer.depth if producer.kind is Kind.ROWS else reader.depth,
             reader.outputs,
+            producer.arithmetic + reader.arithmetic,
+            producer.again + reader.again + self._shared(producer),
         )
         self._remove(reader)
         self.groups[both] = None
@@ -147,6 +182,14 @@ class _Merge:
             for v in producer.outputs:
                 del self.maker[v]
         return both
+
+    def _shared(self, producer: Group) -> tuple[str, ...]:
+        """What is said of a map that several compute."""
+        readers = self._readers(producer)
+        if len(readers) < 2 or not producer.work:
+            return ()
+        price = self._price(producer, readers)
+        return (f"{producer.out.name} is computed by each of its {len(readers)} readers ({price})",)
 
     def _remove(self, g: Group) -> None:
         del self.groups[g]
@@ -183,8 +226,20 @@ class _Merge:
         for v in g.reads:
             p = self.maker.get(v)
             if p is not None:
-                found.append(f"{v.name} comes from another: {self._apart(p, g) or _unfit(p, g, v)}")
-        return found
+                reason = self._apart(p, g) or self._unpriced(p, g) or _unfit(p, g, v)
+                found.append(f"{v.name} comes from another: {reason}{self._compared(p)}")
+        return found + list(g.again)
+
+    def _unpriced(self, producer: Group, reader: Group) -> str:
+        """Why a map stays apart from another; empty where other reasons count."""
+        maps = producer.kind is Kind.MAP and reader.kind is Kind.MAP
+        return "work would be done again for each element that reads it" if maps else ""
+
+    def _compared(self, producer: Group) -> str:
+        """The prices that decided about a map, where all that read it are maps."""
+        readers = self._readers(producer)
+        maps = all(g.kind is Kind.MAP for g in (producer, *readers))
+        return f" ({self._price(producer, readers)})" if maps else ""
 
 
 _WHAT = {
@@ -255,24 +310,9 @@ def _views(producer: Group, reader: Group) -> bool:
     )
 
 
-def _any_map(producer: Group, reader: Group) -> bool:
-    """A map that is read elsewhere, or at several places: where little is done again."""
-    if producer.kind is not Kind.MAP or reader.kind is not Kind.MAP:
-        return False
-    again = _elements(reader.out) / max(1, _elements(producer.out))
-    return producer.work <= CHEAP or (again <= 1 and _how(producer, reader) is not Reading.ALONG)
-
-
 def _how(producer: Group, reader: Group) -> Reading:
     return max(reader.reads[v] for v in producer.outputs if v in reader.reads)
 
 
 def _rows_of(v: Value, depth: int) -> list[int]:
     return [id(n) for n in v.shape[:depth]]
-
-
-def _elements(v: Value) -> int:
-    total = 1
-    for n in v.shape:
-        total *= typical(n, HINT)
-    return total
