@@ -154,11 +154,13 @@ def test_a_graph_that_was_changed_says_so():
         e(X, b=B)
 
 
-def test_files_are_read_again_and_not_kept(tmp_path):
+def test_files_are_read_again_and_not_kept(tmp_path, monkeypatch):
     """An engine holds no weights as they came: neither those that are listed nor any others."""
     file = tmp_path / "m.onnx"
     file.write_bytes(linear().SerializeToString())
-    model = tl.load_onnx(file)
+    monkeypatch.chdir(tmp_path)
+    model = tl.load_onnx("m.onnx")
+    monkeypatch.chdir("/")
     w = weakref.ref(model.defaults["w"])
     e = model.compile()
     del model

@@ -67,10 +67,11 @@ def load_onnx(source: Any) -> Graph:
 
 
 def _again(source: Any, model: Model) -> Callable[[], Model]:
-    """Reads the model once more. That of a file is not kept, for it holds the weights as they came."""
+    """Reads the model once more. That of a file is not kept, for it holds the weights as they came; the
+    file is found from other directories too."""
     if not isinstance(source, str | os.PathLike):
         return lambda: model
-    path = Path(source)
+    path = Path(source).absolute()
     seen = _state(path)
 
     def again() -> Model:
