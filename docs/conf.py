@@ -27,6 +27,7 @@ html_theme = "furo"
 html_title = f"tensorlang {release}"
 html_theme_options = {"source_directory": "docs/"}
 html_copy_source = False
+html_static_path, html_css_files = ["static"], ["site.css"]
 
 # The notebooks are shown as they were committed; the tests execute them.
 nb_execution_mode = "off"

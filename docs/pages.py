@@ -116,7 +116,8 @@ def errors() -> str:
     """The golden texts of errors, each with the mistake that it answers."""
     about = (
         "An error says what is wrong, because of what, where in your code, and what to try. These are the "
-        "texts that the tests hold, each below the mistake that it answers. All are `tl.TensorLangError`."
+        "texts that the tests hold, each below the mistake that it answers. All are `tl.TensorLangError`. "
+        "What begins with an underscore in a mistake is a helper of the tests, which declares its tensors."
     )
     lines = []
     goldens = ROOT / "tests" / "errors" / "golden"
@@ -245,7 +246,7 @@ def _first_paragraph(thing: Any) -> str:
 
 def _first_sentence(thing: Any) -> str:
     text = " ".join(_first_paragraph(thing).split())
-    return re.split(r"(?<=[.:;]) ", text)[0]
+    return re.split(r"(?<=[.])(?<!et al.) ", text)[0]
 
 
 def _cell(text: str) -> str:

@@ -38,6 +38,14 @@ def test_every_operator_and_primitive_is_on_a_page(made: dict[str, str]) -> None
     assert all(f"## {p.name}\n" in made["primitives.md"] for p in TABLE)
 
 
+def test_the_sentences_of_operators_are_whole(made: dict[str, str]) -> None:
+    cells = re.findall(r"^\| `.*?\)` \| (.*) \|$", made["operators.md"], re.MULTILINE)
+    assert len(cells) > 150
+    assert not [
+        cell for cell in cells if cell.endswith(("et al.", ":", ";")) or cell.count("(") > cell.count(")")
+    ]
+
+
 def test_every_public_name_is_in_the_reference_once(made: dict[str, str], pages: ModuleType) -> None:
     listed = re.findall(
         r"auto(?:class|function):: (\w+)", "".join(made[f"reference-{n}.md"] for n in pages.REFERENCE)
