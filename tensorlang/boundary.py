@@ -288,7 +288,9 @@ class _Arguments:
             if kind is None or parameter in (2, 4) or fits(value, kind):
                 continue
             return self.error(
-                f"{self.word}({name}={shown(value)}): {described(kind)} is needed", because=_came(value, kind)
+                f"{self.word}({name}={shown(value)}): {described(kind)} is needed",
+                because=_came(value, kind),
+                try_=signposts.MADE.get(described(kind)),
             )
         return None
 

@@ -183,6 +183,13 @@ class _Reader(ast.NodeVisitor):
             written = ast.get_source_segment(self.source, node) if isinstance(node, ast.Attribute) else None
             self.leave(node, written or f"{module.rpartition('.')[2]}.{name}", why)
 
+    def visit_With(self, node: ast.With) -> None:
+        for item in node.items:
+            call = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
+            if (ast.get_source_segment(self.source, call) or "").rpartition(".")[2] == "Target":
+                self.leave(node, "with Target(…)", "a target is an argument: target= of build and SearchTask")
+        self.generic_visit(node)
+
     # -- tuning
 
     def visit_Assign(self, node: ast.Assign) -> None:

@@ -30,6 +30,7 @@ PACKAGE = {
     "opencl": _GPU,
     "vulkan": _GPU,
     "rocm": _GPU,
+    "context": "the one device; tl.cpu()",
     "ndarray": "kernels take numpy arrays; tl.nd.array(x)",
     "register_extern": "tl.register_symbol, tl.register_func",
     "get_global_func": "Python functions are made known by tl.register_func",
@@ -76,6 +77,9 @@ TOPI = {
     "sparse": "te.compute sums over rows of a CSR matrix: te.reduce_axis((indptr[i], indptr[i + 1]))",
     "vision": "te.loops declares detection, such as te.loop_program of NMS",
 }
+
+_LOOPS = "pointers and stores of TVM's IR builder; te.loops(…) runs a te.loop_program, which is loops by hand"
+BUILDER = dict.fromkeys(("buffer_ptr", "for_range", "if_scope", "allocate", "pointer", "while_loop"), _LOOPS)
 
 ND = {
     "gpu": _GPU,
@@ -244,6 +248,7 @@ ARGUMENTS = {
     "builder": "measurer",
     "runner": "measurer",
     "time_limit": "seconds",
+    "time": "seconds",
     "time_budget": "seconds",
     "workload": "func, task",
     "task_weights": "weights",
@@ -258,6 +263,9 @@ ARGUMENTS = {
     "input": "x, data",
     "other": "y",
 }
+
+# how one comes by what an argument must be, by how errors call it
+MADE = {"a SearchTask": "autosched.SearchTask.of([A, B, C]), or autosched.SearchTask(function, sizes)"}
 
 # what Python's syntax asks of an object in vain → what there is; "pickle": how objects are kept instead
 INSTEAD: dict[str, dict[str, str]] = {

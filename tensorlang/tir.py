@@ -101,6 +101,6 @@ __all__ = [
 ]
 __all__ += intrinsics.__all__
 
-answer(_Builder, "ib", {})
+answer(_Builder, "ib", signposts.BUILDER)
 answer(ir_builder, "ir_builder", {})
 close(__name__, "tir", DeclareError, signposts.TIR)

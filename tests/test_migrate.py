@@ -207,3 +207,8 @@ def test_what_tune_does_by_itself_goes_and_what_is_asked_of_it_is_listed():
 def test_names_that_are_left_are_as_they_are_written():
     (left,) = migrate("from tvm import auto_scheduler\nx = auto_scheduler.ComputeDAG(y)\n").left
     assert left[:2] == (2, "auto_scheduler.ComputeDAG")
+
+
+def test_targets_that_hold_for_a_block_are_listed():
+    (left,) = migrate("import tvm\nwith tvm.target.Target('llvm'):\n    pass\n").left
+    assert left == (2, "with Target(…)", "a target is an argument: target= of build and SearchTask")
