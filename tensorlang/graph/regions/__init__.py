@@ -9,6 +9,10 @@ thread, fixed sizes, chains of one layer, without Winograd) against onnxruntime,
 channels from the first convolution to the last; its time over ours: 3×3 from 64 × 56 × 56 to 512 × 7 × 7 0.93
 to 1.16, pairs of 1×1 0.88 to 1.05, inverted residuals 0.92 to 1.33, in the mean of these twelve 1.02;
 depthwise 1.00 to 1.24, and 0.46 for planes of 7 × 7 alone. What is lost to blocks is lost in those planes.
+
+The parts of a join are copied into it, never written in place by who makes them: the 58 joins of DenseNet-121
+take 1.8 to 2.7 % of its time (Zen 5, one thread), the one of an OCR detector 0.6 to 0.9 %, which is all that
+could be saved if stores with strides cost nothing.
 """
 
 from __future__ import annotations
