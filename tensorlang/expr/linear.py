@@ -8,7 +8,8 @@ simplification has little left to do.
 
 The text form of a polynomial is one: positive terms first, larger strides before smaller, the constant last.
 :func:`add` and :func:`scale` go there directly in the cases that loop nests are made of (a constant, one
-more term at the end); everything else is :func:`from_poly`.
+more term at the end); everything else is :func:`from_poly`. Vectors of lanes are no polynomials;
+:func:`further` compares those that are lines of numbers.
 """
 
 from __future__ import annotations
@@ -24,7 +25,25 @@ from ..core.dtype import INT32, INT64, DType
 from ..core.node import intern, intern_as
 from ..errors import DeclareError
 from .deep import ask_below, is_deep
-from .nodes import CALLS, DATA, READS, Access, Add, Call, Cast, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
+from .nodes import (
+    CALLS,
+    DATA,
+    READS,
+    Access,
+    Add,
+    Broadcast,
+    Call,
+    Cast,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Mul,
+    Ramp,
+    Sub,
+    Var,
+    const_int,
+)
 
 Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
@@ -509,3 +528,22 @@ def lone_atom(p: Poly) -> Expr | None:
             return None
         result = mono[0]
     return result
+
+
+def further(a: Expr, b: Expr, larger: bool) -> Expr | None:
+    """The larger, or the smaller, of two lines of numbers, where one is so in every lane."""
+    x, y = _line(a), _line(b)
+    if x is None or y is None:
+        return None
+    if x[0] >= y[0] and x[1] >= y[1]:
+        return a if larger else b
+    return (b if larger else a) if x[0] <= y[0] and x[1] <= y[1] else None
+
+
+def _line(e: Expr) -> tuple[int, int] | None:
+    """The first and the last number of a line of them."""
+    if type(e) is Ramp:
+        base, stride = const_int(e.base), const_int(e.stride)
+        return None if base is None or stride is None else (base, base + stride * (e.lanes - 1))
+    value = const_int(e.value) if type(e) is Broadcast else None
+    return None if value is None else (value, value)

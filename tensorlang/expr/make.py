@@ -355,6 +355,7 @@ def _extreme(
             return a
         t = a.dtype
         folded = None if t.is_float else _fold(t, pick, op, a, b)
+        folded = linear.further(a, b, larger) if folded is None else folded
         if folded is not None:
             return folded
         if t.is_index:
@@ -573,10 +574,10 @@ def product(x: Expr, n: int) -> Expr:
     """``x`` as often as that, by squaring."""
     if n == 0:
         return const(1, x.dtype)
-    half = product(x, n // 2) if n > 1 else None
-    square = None if half is None else mul(half, half)
-    if square is None:
+    if n == 1:
         return x
+    half = product(x, n // 2)
+    square = mul(half, half)
     return mul(square, x) if n % 2 else square
 
 

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from ..arith.conditions import conjunction, conjuncts
 from ..arith.facts import Facts
 from ..arith.simplify import is_hard
 from ..expr import make
+from ..expr.linear import poly, split_by_atom
 from ..expr.nodes import Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Var
 from ..expr.walk import preorder as walk
 from ..expr.walk import rewrite as rewrite_expr
@@ -41,9 +42,7 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
             return started
         if not isinstance(e, Min | Max) or not over:
             return None
-        low, high = facts.interval(make.sub(e.a, e.b))
-        most = (high is None or (low is not None and high > -low)) is isinstance(e, Max)
-        kept, other = (e.a, e.b) if most else (e.b, e.a)
+        kept, other = (e.a, e.b) if _usual(e, over, facts) else (e.b, e.a)
         found.append(_kept(e, kept, other))
         return kept
 
@@ -55,6 +54,16 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
             for index in dict.fromkeys(hard):
                 rewrite_expr(index, side)
     return found
+
+
+def _usual(e: Min | Max, lanes: Sequence[Var], facts: Facts) -> bool:
+    """Whether it is its first side most of the time: the one that lanes read as it lies, where it is one of
+    both; else by how far each is beyond the other."""
+    lies = [any(split_by_atom(poly(x), v)[0] == {(): 1} for v in lanes) for x in (e.a, e.b)]
+    if lies[0] is not lies[1]:
+        return lies[0]
+    low, high = facts.interval(make.sub(e.a, e.b))
+    return (high is None or (low is not None and high > -low)) is isinstance(e, Max)
 
 
 def _unwrapped(e: FloorMod, lane: Var) -> Expr | None:

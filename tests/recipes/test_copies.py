@@ -4,6 +4,7 @@ element by element."""
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -100,3 +101,17 @@ def test_a_row_that_is_repeated_is_read_as_it_lies():
     assert "%" not in str(tl.lower(s, [a, y])).split("= a[")[1].split(",")[1].split("\n")[0]
     x = np.arange(250, dtype="float32").reshape(5, 50)
     assert np.array_equal(tl.compile([a, y])(x), np.tile(x, (2, 3)))
+
+
+@pytest.mark.parametrize("sizes", [(5, 57), (5, 70), (5, None)])
+@pytest.mark.parametrize("mode", ["reflect", "edge"])
+def test_vectors_that_touch_no_margin_are_read_as_they_lie(sizes, mode):
+    """A mirrored edge is ``min`` and ``max`` of two lines: vectors in which one of them is meant throughout
+    read neighbours, also where the size of a row is open."""
+    x = te.placeholder((sizes[0], sizes[1] or te.var("w")), name="x")
+    kernel = tl.compile([x, tl.ops.pad(x, ((0, 0), (1, 1)), mode=mode)])
+    text = kernel.get_source("ir")
+    assert re.search(r"= x\[[^\]]* : [^\]]*\]$", text, re.M), text
+    for w in (sizes[1],) if sizes[1] else (2, 15, 16, 17, 33, 64):
+        a = np.arange(5 * w, dtype="float32").reshape(5, w)
+        np.testing.assert_array_equal(kernel(a), np.pad(a, ((0, 0), (1, 1)), mode))

@@ -297,7 +297,7 @@ MUTANTS = (
     ),
     M(
         "padded strides are rounded down",
-        "lowering.buffers:_padded",
+        "schedule.bounds:padded",
         "make.mul(make.ceildiv(make.sub(step, offset), factor), factor)",
         "make.mul(make.floordiv(make.sub(step, offset), factor), factor)",
         ("decomposed_and_aligned",),
