@@ -417,7 +417,7 @@ MUTANTS = (
     ),
     M(
         "simplify believes the range ends one earlier",
-        "passes.simplify:_for",
+        "arith.simplify:Simplifier.inside",
         "make.sub(make.add(begin, extent), 1)",
         "make.sub(make.add(begin, extent), 2)",
         ("split_tail", "vector_tail"),
