@@ -103,6 +103,9 @@ TIR = {
 }
 
 SCHEDULE = {
+    "view": "tl.view(s, args), .save('view.html') of it",
+    "svg": "a notebook draws s as it is; tl.view(s, args) is a page",
+    "undo": "a schedule only grows; s.copy() before the call",
     "get_block": "a stage is found by its tensor; s[T]",
     "get_loops": "s[T].op.axis, s[T].leaf_iter_vars",
     "mod": "tl.lower(s, args)",

@@ -32,6 +32,13 @@ def tensor(op: str, x: Any, what: str = "x") -> Tensor:
     if isinstance(x, Tensor):
         return x
     shape = getattr(x, "shape", None)
+    if isinstance(shape, tuple) and shape and all(isinstance(n, Expr) for n in shape):
+        name = getattr(x, "name", what)
+        raise DeclareError(
+            f"ops.{op}: {what} is `{name}`, a value of a graph, a tensor is needed",
+            because="operators are nodes of its graph",
+            try_=f"g.call(ops.{op}, {name})",
+        )
     if isinstance(shape, tuple) and not isinstance(x, np.generic):
         raise DeclareError(
             f"ops.{op}: {what} is an array of shape {shape}, a tensor is needed",

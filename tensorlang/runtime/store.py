@@ -29,6 +29,11 @@ from . import constants as memory
 from . import files
 
 _MAGIC = b"tensorlang kernel "
+# How the other files of ours begin, and what reads them
+_OTHERS = {
+    b"tensorlang engine ": "tl.Engine.load(path), for it is an engine",
+    b"tensorlang dispatcher ": "autosched.DynamicKernel.load(path), for it holds kernels of several sizes",
+}
 _BEHIND = re.compile(rb"\ntensorlang kernel behind ([0-9a-f]{16}) ([0-9a-f]{64})\n\Z")
 _TRAILER = 1 + len("tensorlang kernel behind ") + 16 + 1 + 64 + 1
 VERSION = 2
@@ -99,7 +104,11 @@ def read(path: str | Path, mine: bool = False) -> Saved:
         data = _carried(path, data)
     first, _, rest = data.partition(b"\n")
     if not first.startswith(_MAGIC):
-        raise TensorLangError(f"cannot load {path}", because="it is not a saved tensorlang kernel")
+        raise TensorLangError(
+            f"cannot load {path}",
+            because="it is not a saved tensorlang kernel",
+            try_=next((way for begin, way in _OTHERS.items() if first.startswith(begin)), None),
+        )
     version = first[len(_MAGIC) :].decode("ascii", "replace")
     if version != str(VERSION):
         raise TensorLangError(

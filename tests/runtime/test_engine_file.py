@@ -254,3 +254,14 @@ def test_mutated_files(saved, tmp_path):
 def test_many_mutated_files(saved, tmp_path):
     check_mutated(saved, tmp_path, 1000)
     check_headers(saved, tmp_path, 1000)
+
+
+def test_a_kernel_is_asked_of_the_file_of_an_engine(tmp_path):
+    g = tl.Graph("g")
+    x = g.input(("n",), name="x")
+    with pytest.raises(tl.DeclareError, match=r"`x`, a value of a graph(.|\n)*g\.call\(ops\.relu, x\)"):
+        tl.ops.relu(x)
+    g.output(g.call(tl.ops.relu, x), "y")
+    g.compile(cache=False).save(tmp_path / "g.engine")
+    with pytest.raises(tl.TensorLangError, match=r"tl\.Engine\.load"):
+        tl.load(tmp_path / "g.engine")
