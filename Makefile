@@ -1,4 +1,4 @@
-# make demo | test | test-random | test-onnx | lint | docs | notebooks | bench | bench-dynamic | bench-models | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
+# make demo | test | test-random | test-onnx | lint | docs | docs-versions | notebooks | bench | bench-dynamic | bench-models | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
 #
 #   make test XGBOOST=xgboost-cpu     700 MB less on the disk: the same module without the CUDA library (see README.md)
 #   make test PYTHON=python3.12 JOBS=8 ARGS="-k matmul"
@@ -18,7 +18,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-random test-onnx lint docs notebooks bench bench-dynamic bench-models fuzz clean
+.PHONY: demo test test-random test-onnx lint docs docs-versions notebooks bench bench-dynamic bench-models fuzz clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
@@ -41,6 +41,9 @@ lint: $(VENV)/installed-dev
 docs: $(VENV)/installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build
 	@echo "the site is in docs/_build/index.html"
+
+docs-versions: $(VENV)/installed-docs
+	$(BIN)/python -m docs.versions
 
 notebooks: $(VENV)/installed-tutorials
 	$(BIN)/python -m tutorials.notebooks $(ARGS)
