@@ -67,7 +67,15 @@ def _made(task: SearchTask, most: int) -> Variants:
 
 
 def _rules(task: SearchTask) -> list[Rule]:
-    """The rules of a task, its own first. Raises TensorLangError for one left out that there is not."""
+    """The rules of a task, its own first. Raises TensorLangError for one that is no rule, and for one left
+    out that there is not."""
+    for r in task.rules:
+        if not all(hasattr(r, word) for word in ("name", "applies", "apply")):
+            raise tl.TensorLangError(
+                f"{task.name}: rules=[…, {r!r}]",
+                because="a rule has a name, applies and apply",
+                try_="@autosched.space.rules.rule(applies) over a function that schedules a stage",
+            )
     listed = [*task.rules, *RULES]
     for name in task.without:
         if all(r.name != name for r in listed):

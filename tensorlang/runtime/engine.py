@@ -234,7 +234,8 @@ class Engine:
 
     def __repr__(self) -> str:
         p = self.program
-        return f"<engine {p.name}({p.forms(p.inputs)}): {len(p.kernels)} kernels, {len(self.codes)} distinct>"
+        many = "1 kernel" if len(p.kernels) == 1 else f"{len(p.kernels)} kernels, {len(self.codes)} distinct"
+        return f"<engine {p.name}({p.forms(p.inputs)}): {many}>"
 
     def _signature(self, values: Sequence[int], outputs: Sequence[int] = ()) -> Signature:
         """A signature of these inputs and outputs, which have the form of sizes."""

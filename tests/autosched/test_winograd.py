@@ -65,6 +65,8 @@ def test_a_task_may_do_without():
     assert not any(r.startswith("winograd") for v in variants_of(task) for r in v.why)
     with pytest.raises(TensorLangError, match="no rule of that name"):
         variants_of(SearchTask.of(block(), without=["wino"]))
+    with pytest.raises(tl.TensorLangError, match=r"rules=\[…, 3\]"):
+        variants_of(SearchTask.of(block(), rules=[3]))
 
 
 def test_a_transposition_is_made_in_tiles():
