@@ -220,7 +220,7 @@ class Graph(Program):
         >>> g = tl.Graph("g")
         >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
         >>> g.specialised({"n": (1, 8, 64)}).compile(cache=False)
-        <engine g(x: float32[n, 4]): 1 kernels, 1 distinct>
+        <engine g(x: float32[n, 4]): 1 kernel>
         """
         names = {self.renames.get(d, d.name): d for d in self.dims}
         sizes = substitution(self, names, profile)
@@ -291,7 +291,7 @@ class Graph(Program):
         >>> g = tl.Graph("g")
         >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
         >>> g.rename_dims({"n": "rows"}).compile(cache=False)
-        <engine g(x: float32[rows, 4]): 1 kernels, 1 distinct>
+        <engine g(x: float32[rows, 4]): 1 kernel>
         """
         known = {self.renames.get(d, d.name): d for d in self.dims}
         result = {n: names.get(n, n) for n in known}

@@ -290,7 +290,7 @@ class Engine:
         >>> with tempfile.TemporaryDirectory() as at:
         ...     e.save(pathlib.Path(at, "g.engine"))
         ...     tl.Engine.load(pathlib.Path(at, "g.engine"))
-        <engine g(x: float32[n, 4]): 1 kernels, 1 distinct>
+        <engine g(x: float32[n, 4]): 1 kernel>
         """
         place = files.named(path, "save")
         files.write({place: pack(contents_of(self))}, f"save {self.program.name}")
