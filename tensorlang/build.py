@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import numpy as np
-
 from .boundary import shown
 from .codegen import MOST_ROWS, STACK_LIMIT, compile_ll, emit, emit_export, kernel_signature
 from .core.collector import uncollected
 from .core.names import identifier
-from .core.text import type_of
-from .errors import CallError, LowerError
-from .expr.nodes import Expr, Var, const_int
+from .errors import LowerError
+from .expr.nodes import Var, const_int
+from .given import mapping_of, strides_of, values_of
 from .interface.signature import Signature
 from .loopir.stmt import Func
 from .loopir.workspaces import with_workspaces
@@ -30,7 +28,7 @@ from .lowering.written_out import missing_outputs, write_out
 from .passes.base import Hook, Pass, TimeTable
 from .passes.instrument import instrument
 from .passes.pipeline import CHECKED, PIPELINE
-from .runtime import Module, dlpack
+from .runtime import Module
 from .runtime.codes import KernelCode, Packer
 from .runtime.export import CFunction, kernel_header
 from .runtime.profile import Instrumented
@@ -38,7 +36,7 @@ from .schedule.schedule import Schedule, create_schedule
 from .schedule.trace import Trace
 from .target import Target, arch_of, as_target
 from .te.strides import BufferDecl
-from .te.tensor import ComputeOp, PlaceholderOp, Tensor
+from .te.tensor import ComputeOp, Tensor
 
 Args = Sequence[Tensor | Var]
 
@@ -147,7 +145,7 @@ def _lowered(
     start = time.perf_counter()
     with _depth(f"lower({name})"):
         state = schedule.concrete().state
-        strides = _strides(args, binds or {})
+        strides = strides_of(args, binds or {})
         for t in (*constants, *strides):
             if state.present(t) is not t:
                 raise LowerError(
@@ -247,14 +245,32 @@ def build(
         _check_listed("build", schedule, args)
     where = as_target(target)
     as_target(target_host)
-    hooks = (times,) if times is not None else ()
     if isinstance(schedule, Func):
         _alone(schedule, args, name, bounds_check, constants, binds)
         given = (lambda hooks: schedule) if schedule.ready else partial(_passed, schedule, bounds_check)
-        return _module(given(hooks), where, math, times, [], load, given, (None, ()))
+        hooks = (times,) if times is not None else ()
+        return _module(given(hooks), where, math, times, [], load, given, (None, (), {}))
     if args is None:
         raise LowerError("build: the arguments are missing", try_="tl.build(s, [A, B, C])")
-    values = _values(schedule, args, _mapping(constants))
+    return _scheduled(schedule, args, where, name, {}, bounds_check, times, constants, binds, math, load)
+
+
+def _scheduled(
+    schedule: Schedule,
+    args: Args,
+    where: Target,
+    name: str | None,
+    why: Mapping[str, str],
+    bounds_check: bool,
+    times: TimeTable | None = None,
+    constants: Mapping[Tensor, Any] | None = None,
+    binds: Mapping[Tensor, BufferDecl] | None = None,
+    math: str = "default",
+    load: bool = True,
+) -> Module:
+    """As ``build``, of a schedule; ``why`` is what a recipe says of its stages."""
+    hooks = (times,) if times is not None else ()
+    values = values_of(mapping_of(constants))
     lowered = partial(
         _lowered,
         schedule,
@@ -267,7 +283,7 @@ def build(
     func, packings = lowered(hooks=hooks)
     held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
     again = lambda hooks: lowered(hooks=hooks)[0]
-    return _module(func, where, math, times, held, load, again, (schedule, args))
+    return _module(func, where, math, times, held, load, again, (schedule, args, why))
 
 
 def _alone(
@@ -298,10 +314,10 @@ def _module(
     data: Sequence[Any],
     load: bool,
     again: Callable[[tuple[Hook, ...]], Func],
-    source: tuple[Schedule | None, Args],
+    source: tuple[Schedule | None, Args, Mapping[str, str]],
 ) -> Module:
     """The kernel as machine code; ``data`` are the arrays of its constants; ``again`` makes ``func`` once
-    more, of the ``source``."""
+    more, of the ``source``: schedule, arguments, and what a recipe says of its stages."""
     start = time.perf_counter()
     with uncollected():
         text = emit(func, where, math)
@@ -329,34 +345,6 @@ def _module(
     return module
 
 
-def _strides(args: Args, binds: Mapping[Tensor, BufferDecl]) -> dict[Tensor, tuple[Expr, ...] | None]:
-    """The strides of the arguments that are bound to a buffer."""
-    if not isinstance(binds, Mapping):
-        raise LowerError(
-            "binds is not a mapping", try_="binds={A: te.decl_buffer(A.shape, A.dtype, strides=…)}"
-        )
-    for t, b in binds.items():
-        name = getattr(t, "name", type(t).__name__)
-        if not isinstance(t, Tensor) or not any(t is a for a in args):
-            raise LowerError(
-                f"binds has the key {name}, which is not an argument",
-                because=f"the arguments are {', '.join(a.name for a in args)}",
-                try_="binds={A: te.decl_buffer(A.shape, …)}",
-            )
-        if not isinstance(b, BufferDecl):
-            raise LowerError(
-                f"binds[{name}] is not a buffer, but {type_of(b)}",
-                try_="te.decl_buffer(A.shape, A.dtype, strides=…)",
-            )
-        if not b.describes(t.dtype, t.shape):
-            raise LowerError(
-                f"binds[{name}] is {b.dtype}[{', '.join(map(str, b.shape))}]",
-                because=f"{name} is {t.dtype}[{', '.join(map(str, t.shape))}]",
-                try_=f"te.decl_buffer({name}.shape, {name}.dtype, strides=…)",
-            )
-    return {t: b.strides for t, b in binds.items()}
-
-
 @dataclass(frozen=True)
 class _Tools:
     """What else can be made of a kernel, from its loop IR (see runtime.module.Tools)."""
@@ -366,12 +354,18 @@ class _Tools:
     constants: Mapping[str, Any]
     math: str
     again: Callable[[tuple[Hook, ...]], Func]
-    source: tuple[Schedule | None, Args]
+    source: tuple[Schedule | None, Args, Mapping[str, str]]
+
+    def explain(self, kernel: Module) -> Any:
+        from .explanation import explained
+
+        schedule, _, why = self.source
+        return explained(kernel.name, self.func, self.target, schedule, why)
 
     def view(self, kernel: Module, arrays: Sequence[Any]) -> Any:
         from .view import page_of, watched
 
-        schedule, args = self.source
+        schedule, args, _ = self.source
         _, steps = watched(self.again)
         return page_of(kernel, self.func, self.target, self.math, schedule, args, steps, arrays)
 
@@ -389,61 +383,6 @@ class _Tools:
             compile_ll(emit(func, self.target, self.math), self.target, program=lambda: str(func)).object,
             nests,
         )
-
-
-def _mapping(constants: Mapping[Tensor, Any] | None) -> Mapping[Tensor, Any]:
-    """The constants, by their tensors. Raises LowerError for anything but a mapping."""
-    if constants is None or isinstance(constants, Mapping):
-        return constants or {}
-    raise LowerError(
-        "build: constants is not a mapping", try_="constants={W: array} with W = te.placeholder(…)"
-    )
-
-
-def _values(schedule: Schedule, args: Args, constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
-    """The arrays of constants, checked against their declarations."""
-    out: dict[Tensor, Any] = {}
-    for t, value in constants.items():
-        if not isinstance(t, Tensor):
-            raise LowerError(
-                f"build: constants has the key {t!r}, which is not a tensor",
-                try_="constants={W: array} with W = te.placeholder(…)",
-            )
-        array = _array(t, value)
-        wanted = tuple(const_int(n) for n in t.shape)
-        if (
-            isinstance(t.op, PlaceholderOp)
-            and None not in wanted
-            and (array.shape != wanted or array.dtype != t.dtype.to_numpy())
-        ):
-            raise LowerError(
-                f"constant `{t.name}` is {array.dtype.name}{list(array.shape)}",
-                because=f"it is declared as {t.dtype}{[n or 0 for n in wanted]}",
-                try_="an array of that shape and dtype",
-            )
-        out[t] = array
-    return out
-
-
-def _array(t: Tensor, value: Any) -> Any:
-    """The array a constant is given by: what a call of the kernel takes, and what numpy makes an array of."""
-    if isinstance(value, np.ma.MaskedArray):
-        raise LowerError(
-            f"constant `{t.name}` is a masked array",
-            because="a kernel would use the masked elements too",
-            try_=f"constants={{{t.name}: array.filled(value)}}",
-        )
-    if dlpack.exports(value) and not isinstance(value, np.ndarray | np.generic):
-        try:
-            return dlpack.array_of(value, f"constant `{t.name}`", str(t.dtype))
-        except CallError as error:
-            raise LowerError(error.what, because=error.because, try_=error.try_) from None
-    try:
-        return np.asarray(value)
-    except Exception as error:  # the value's own
-        raise LowerError(
-            f"constant `{t.name}` is not an array", because=f"{error}", try_="an array of its shape and dtype"
-        ) from None
 
 
 def unbound(
@@ -466,7 +405,7 @@ def unbound(
     where = as_target(target)
     with uncollected(), _depth("compile"):
         if steps is None:
-            schedule = _default(outputs, where, constants=list(constants))
+            schedule, _ = _default(outputs, where, list(constants))
         else:
             schedule = create_schedule(list(outputs)).replay(Trace.from_json(steps))
         state, packings = split_constants(write_out(schedule.concrete().state, args), constants)
@@ -563,15 +502,19 @@ def compile(
             "compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute"
         )
     where = as_target(target)
-    given = _mapping(constants)
+    given = mapping_of(constants)
     with uncollected():
         with _depth("compile"):
-            schedule = _default(wanted, where, constants=list(given))
-        return build(schedule, args, where, name, bounds_check=bounds_check, constants=constants, math=math)
+            schedule, why = _default(wanted, where, list(given))
+        return _scheduled(
+            schedule, args, where, name, why, bounds_check, None, constants=constants, math=math
+        )
 
 
-def _default(outputs: Sequence[Tensor], where: Target, constants: Sequence[Tensor]) -> Schedule:
-    """The schedule that a recipe makes."""
-    from .recipes import default_schedule
+def _default(
+    outputs: Sequence[Tensor], where: Target, constants: Sequence[Tensor]
+) -> tuple[Schedule, dict[str, str]]:
+    """The schedule that a recipe makes, and what it says of its stages."""
+    from .recipes import scheduled
 
-    return default_schedule(outputs, where, constants=constants)
+    return scheduled(outputs, where, constants)

@@ -17,12 +17,14 @@ from ..schedule.state import Decision
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
 from .cost_tables import cost_of, costs_text, generic, saved_at
+from .innermost import Innermost, innermost
 from .input_values import positions
 from .nest import Loop
 from .patterns import (
     Reads,
     constant,
     few_operations,
+    iterations_of,
     narrow_product,
     operations,
     own_place,
@@ -60,6 +62,7 @@ __all__ = [
     "Cost",
     "Decision",
     "Expr",
+    "Innermost",
     "Limit",
     "Limits",
     "Loop",
@@ -85,6 +88,8 @@ __all__ = [
     "filter_of",
     "generic",
     "has_calls",
+    "innermost",
+    "iterations_of",
     "least",
     "minus",
     "most",
@@ -118,6 +123,7 @@ for _cls in (
     Conv,
     Cost,
     Decision,
+    Innermost,
     Limit,
     Limits,
     Loop,

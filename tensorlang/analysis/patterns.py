@@ -158,6 +158,14 @@ def typical(size: Expr, otherwise: int) -> int:
     return n if n is not None else (getattr(size, "hint", None) or otherwise)
 
 
+def iterations_of(op: ComputeOp) -> int:
+    """Iterations of the body, counting a symbolic size by its hint."""
+    total = 1
+    for a in (*op.axis, *op.reduce_axis):
+        total *= typical(a.extent, 64)
+    return total
+
+
 def reducer_kind(op: ComputeOp) -> str | None:
     """``add``, ``mul``, ``min``, ``max``, ``and``, ``or`` or ``custom`` for a reduction, None for any other
     compute."""

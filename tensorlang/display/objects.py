@@ -61,6 +61,23 @@ def kernel(f: Any) -> str:
     return box(f"kernel {f.name}", table(rows), table(facts), texts)
 
 
+def explanation(x: Any) -> str:
+    """Stages and loops as tables."""
+    rows = [
+        (
+            n.loops[-1] if n.loops else "once",
+            ", ".join(n.writes),
+            n.lanes,
+            f"{n.iterations:,}",
+            f"{n.cycles:,.0f}",
+        )
+        for n in x.loops
+    ]
+    heads = ("loop", "writes", "lanes", "iterations", "cycles")
+    facts = [*x.stages.items(), ("threads", x.threads), ("table", x.costs)]
+    return box(x.summary, table(facts), table(rows, heads))
+
+
 def _shape(p: Any) -> str:
     return f"[{', '.join(show(n) for n in p.shape)}]" if p.kind == "buffer" else ""
 

@@ -3,7 +3,7 @@ shapes."""
 
 from __future__ import annotations
 
-from .default_schedule import default_schedule
+from .default_schedule import default_schedule, scheduled
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
 from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
 
@@ -20,6 +20,7 @@ __all__ = [
     "nest",
     "pack",
     "pack_weight",
+    "scheduled",
     "strips",
     "sums",
     "transpose_pixels",

@@ -3,7 +3,7 @@ only."""
 
 from __future__ import annotations
 
-from ..analysis import constant, cost_of, typical
+from ..analysis import constant, cost_of, iterations_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -16,10 +16,7 @@ def size(axis: IterVar) -> int | None:
 
 def work(stage: Stage) -> int:
     """Iterations of the body, counting a symbolic size by its hint."""
-    total = 1
-    for a in (*stage.op.axis, *stage.op.reduce_axis):
-        total *= typical(a.extent, 64)
-    return total
+    return iterations_of(stage.op)
 
 
 def in_registers(s: Schedule, stage: Stage) -> None:

@@ -9,6 +9,7 @@ a computation the rules do not fit keeps its plain loops. Uses public primitives
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 
 from ..analysis import (
     cost_of,
@@ -58,6 +59,11 @@ MAX_CHAIN_COST = 100
 MAX_INLINE_COST = 8
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 MOST_STRIDE = 4  # between elements that a vector reads
+ALONG_MEMORY = "a reduction along memory: partial results in vector lanes, one element at a time"
+NO_VECTORS = (
+    "one element at a time, in scalar loops: neither what is reduced nor what is given are neighbours in "
+    "memory, or there are too few"
+)
 MOST_TAPS = 7  # along each dimension of a window
 
 
@@ -71,12 +77,25 @@ def default_schedule(
     ``constants`` are inputs whose values are known when the kernel is built: stages at the root that read
     nothing else cost a call nothing.
     """
-    where = as_target(target)
+    return scheduled(outputs, as_target(target), constants)[0]
+
+
+def scheduled(
+    outputs: Tensor | Operation | Iterable[Tensor | Operation],
+    where: Target,
+    constants: Sequence[Tensor] = (),
+) -> tuple[Schedule, dict[str, str]]:
+    """The default schedule, and for each stage that a recipe was chosen for what it was taken for and how it
+    is computed."""
     s = create_schedule(outputs)
     done: set[str] = set()
+    why: dict[str, str] = {}
     for stage in s.stages:
         if stage.op.tag == tags.ATTENTION:
-            done |= attention(s, stage, where)
+            found = attention(s, stage, where)
+            done |= found
+            if found:
+                why[stage.name] = "attention, a block of query rows at a time"
     _inline(s, done)
     for stage in reversed(s.stages):
         if (
@@ -85,7 +104,10 @@ def default_schedule(
             and stage.state.within
             and stage.state.attach not in (None, "inlined")
         ):
-            done |= scans.scan_step(s, stage, where)
+            found = scans.scan_step(s, stage, where)
+            done |= found
+            if found:
+                why[stage.name] = "the step of a recurrence, in vectors along its last axis"
         if (
             stage.name in done
             or not isinstance(stage.op, ComputeOp)
@@ -96,16 +118,23 @@ def default_schedule(
         by_row = rows.rows_of(s, stage)
         if by_row is not None:
             done |= rows.row_by_row(s, stage, by_row, where)
+            why[stage.name] = "an operator of rows: all its stages for one row, then for the next"
             continue
         fused = _reduction_to_fuse(s, stage)
         if fused is not None:
             done.add(fused.name)
-            _in_tiles(s, stage, fused, where, constants)
+            why[stage.name] = f"`{fused.name}` within it; {_in_tiles(s, stage, fused, where, constants)}"
         elif stage.op.reduce_axis:
-            _reduction(s, stage, where, constants)
+            why[stage.name] = _reduction(s, stage, where, constants)
         else:
-            _elementwise(s, stage, where)
-    return s
+            why[stage.name] = _elementwise(s, stage, where)
+    return s, why
+
+
+def _known_as(family: ModuleType) -> str:
+    """What a family takes a reduction for, and how it computes it: the first sentence of its file."""
+    words = " ".join((family.__doc__ or "a family of its own").split()).partition(". ")[0].rstrip(".")
+    return f"{words[0].lower()}{words[1:]} (recipes.{family.__name__.rpartition('.')[2]})"
 
 
 def _inline(s: Schedule, done: set[str]) -> None:
@@ -162,23 +191,25 @@ def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
     return found[0] if len(found) == 1 else None
 
 
-def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
+def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
+    """Vectors along memory, shared out among threads; how, in words."""
     axes = list(stage.op.axis)
     if not axes:
-        return
+        return "a single element"
     iterations = work(stage)
     if any(size(a) == 0 for a in axes):
-        return
+        return "no elements"
     transposition = transposed(stage.op)
     if transposition is not None:
         copies.transpose_in_tiles(s, stage, transposition, target)
-        return
+        return f"a copy in another order of axes: {_known_as(copies)}"
     again = _repeats(stage)
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)
     # else the vectors of the one row are what threads share
     several = again is not None or any(size(a) != 1 for a in stage.op.axis[:-1])
     n = size(axes[-1]) if again is None else again
+    how = f"element by element, for `{axes[-1].name}` has one iteration"
     if n is None or n >= 2:
         width = vector_width(stage, n, target)
         # a rest is a vector that overlaps the one before, where nothing shares those out: a masked store
@@ -190,12 +221,14 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> None:
             stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)
         )
         stage.vectorize(inner)
+        how = f"elements, in vectors of {width} along `{stage.op.axis[-1].name}`"
         axes[-1] = outer
     shared = share_out(stage, axes[:-1] if several else axes, iterations, target)
     if shared is not None and not has_calls(
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
         stream_stores(stage, shared, target)
+    return how
 
 
 def _repeats(stage: Stage) -> int | None:
@@ -207,32 +240,31 @@ def _repeats(stage: Stage) -> int | None:
     )
 
 
-def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> str:
     """A reduction computed in tiles of ``out``, as the first family that knows it does, or in plain register
-    tiles."""
+    tiles; how, in words."""
     for family in FAMILIES:
         if family.applies(s, inside, target, constants):
             family.apply(s, out, inside, target, constants)
-            return
+            return _known_as(family)
     if _of_matrix(s, inside, target):
-        _elementwise(s, out, target)
-        return
+        return f"a reduction of a matrix, computed before; {_elementwise(s, out, target)}"
     found = across.lying_across(inside, constants)
     if found is not None:
         _elementwise(s, across.laid_along(s, inside, *found), target)
-    _tile(s, out, inside, target)
+    return _tile(s, out, inside, target)
 
 
-def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> None:
-    """A reduction that is read by nobody in its own shape: an output, or the input of another shape."""
+def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> str:
+    """A reduction that is read by nobody in its own shape: an output, or the input of another shape. How it
+    is computed, in words."""
     op = stage.op
     if any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
-        return
+        return "of no elements"
     if s.can("cache_write", stage.name) and any(f.applies(s, stage, target, constants) for f in FAMILIES):
-        _in_tiles(s, stage, s[s.cache_write(stage.name, "local")], target, constants)
-        return
+        return _in_tiles(s, stage, s[s.cache_write(stage.name, "local")], target, constants)
     if _of_matrix(s, stage, target):
-        return
+        return "a reduction of a matrix, or of nearly everything to a few elements"
     found = across.lying_across(stage, constants) if op.axis else None
     if found is not None:
         _elementwise(s, across.laid_along(s, stage, *found), target)
@@ -244,11 +276,11 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
         and s.can("cache_write", stage.name)
     ):
         cached = s.cache_write(stage.name, "local")
-        _tile(s, stage, s[cached], target)
-    elif reduce_in_lanes(s, stage, target):
-        return
-    else:
-        share_out(stage, list(op.axis[:1]), work(stage), target)
+        return _tile(s, stage, s[cached], target)
+    if reduce_in_lanes(s, stage, target):
+        return ALONG_MEMORY
+    share_out(stage, list(op.axis[:1]), work(stage), target)
+    return NO_VECTORS
 
 
 def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -284,9 +316,9 @@ def _along_rows(inside: Stage) -> bool:
     return reduces_rows(inside.op) and not all(n is not None and n <= MOST_TAPS for n in sizes)
 
 
-def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
+def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     """Compute the reduction ``inside`` in register tiles of ``out``: rows × vectors, the reduction loops
-    around the tile."""
+    around the tile. How, in words."""
     iterations = work(inside)
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     reads = reads_of(inside.op)
@@ -294,13 +326,13 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     own = list(inside.op.axis)
     n = size(axes[-1])
     if any(size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
-        return
+        return "of no elements"
     if not _vectors_along(inside, own[-1]) or n == 1 or _along_rows(inside):
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
-        reduce_in_lanes(s, inside, target)
+        lanes_used = reduce_in_lanes(s, inside, target)
         share_out(out, axes[:1], iterations, target)
-        return
+        return ALONG_MEMORY if lanes_used else NO_VECTORS
     rows = next(
         (d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and size(own[d]) != 1),
         None,
@@ -331,3 +363,6 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> None:
     if rows is not None:
         inside.unroll(own[rows])
     share_out(out, order[:-1] or order, iterations, target)
+    return (
+        f"register tiles of {1 if rows is None else height} × {width if n is None else min(width, n)} outputs"
+    )

@@ -60,6 +60,9 @@ class Tools(Protocol):
         """A copy of the kernel that takes the time of its outermost loop nests and, if ``deep``, of those
         within them."""
 
+    def explain(self, kernel: Module) -> Any:
+        """Why it runs as it does."""
+
     def view(self, kernel: Module, arrays: Sequence[Any]) -> Any:
         """The page of the kernel."""
 
@@ -411,6 +414,29 @@ class Module:
                 try_='build it again; f.get_source("asm") is the text that was saved with it',
             )
         return self._tools.view(self, arrays)
+
+    def explain(self) -> Any:
+        """Why the kernel runs as it does: for what a recipe took each stage and how it is computed, which
+        innermost loops are vectors and which are scalar, what threads share or why nothing, the table of
+        costs by its digest, and the cycles that it counts. Raises TensorLangError for a kernel that was
+        loaded.
+
+        >>> x = te.placeholder((8, 4), name="x")
+        >>> f = tl.compile([x, ops.relu(x)], name="relu")
+        >>> print(f.explain())
+        relu for ...: in vectors of up to 4 elements, ... cycles by the table
+          relu: elements, in vectors of 4 along `i1`
+          threads: serial: `relu` has 32 iterations, and from ... on a second thread pays
+          loop i0: relu in vectors of 4 elements; 8 iterations, ... cycles
+          costs ...
+        """
+        if self._tools is None:
+            raise TensorLangError(
+                f"explain: {self.name} was loaded, not built here",
+                because="the schedule it was made by is not at hand",
+                try_='build it again; f.get_source("asm") is the text that was saved with it',
+            )
+        return self._tools.explain(self)
 
     def profile(self, *args: Any, seconds: float = 0.5) -> profile.Profile:
         """Where the time goes: the share of each outer loop nest, and of the nests within it where that can

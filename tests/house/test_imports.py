@@ -79,6 +79,8 @@ ROOMS: dict[str, set[str]] = {
         "schedule",
         "target",
     },
+    "given": TE | {"runtime"},  # arrays of constants, checked
+    "explanation": TE | {"analysis", "loopir", "schedule", "target"},
     "roofline": {"analysis", "build", "core", "runtime", "schedule", "target", "te"},
     "migrate": {"errors"},  # asks modules by name
     "calibrate": {"analysis", "build", "errors", "runtime", "schedule", "target", "te"},
@@ -159,8 +161,9 @@ LAZY = {
     ): "the table of ONNX's operators: only who loads a file needs it",
     (
         "tensorlang/build.py",
-        "tensorlang.recipes.default_schedule",
+        "tensorlang.recipes",
     ): "recipes bring all operators; only who has no schedule needs them",
+    ("tensorlang/build.py", "tensorlang.explanation"): "for who asks why",
     ("tensorlang/build.py", "tensorlang.view"): "pages are drawn for who asks for one",
     ("tensorlang/torch.py", "tensorlang.frontends"): "torch takes seconds to import, and may be missing",
     ("tensorlang/options.py", "platformdirs"): "takes 10 ms, and only the first schedule needs it",

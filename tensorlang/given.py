@@ -1,0 +1,101 @@
+"""What ``build`` is given besides a schedule, checked: the arrays of constants, and how arguments lie in
+memory. Knows tensors and arrays; nothing of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .core.text import type_of
+from .errors import CallError, LowerError
+from .expr.nodes import Expr, Var, const_int
+from .runtime import dlpack
+from .te.strides import BufferDecl
+from .te.tensor import PlaceholderOp, Tensor
+
+Args = Sequence[Tensor | Var]
+
+
+def strides_of(args: Args, binds: Mapping[Tensor, BufferDecl]) -> dict[Tensor, tuple[Expr, ...] | None]:
+    """The strides of the arguments that are bound to a buffer."""
+    if not isinstance(binds, Mapping):
+        raise LowerError(
+            "binds is not a mapping", try_="binds={A: te.decl_buffer(A.shape, A.dtype, strides=…)}"
+        )
+    for t, b in binds.items():
+        name = getattr(t, "name", type(t).__name__)
+        if not isinstance(t, Tensor) or not any(t is a for a in args):
+            raise LowerError(
+                f"binds has the key {name}, which is not an argument",
+                because=f"the arguments are {', '.join(a.name for a in args)}",
+                try_="binds={A: te.decl_buffer(A.shape, …)}",
+            )
+        if not isinstance(b, BufferDecl):
+            raise LowerError(
+                f"binds[{name}] is not a buffer, but {type_of(b)}",
+                try_="te.decl_buffer(A.shape, A.dtype, strides=…)",
+            )
+        if not b.describes(t.dtype, t.shape):
+            raise LowerError(
+                f"binds[{name}] is {b.dtype}[{', '.join(map(str, b.shape))}]",
+                because=f"{name} is {t.dtype}[{', '.join(map(str, t.shape))}]",
+                try_=f"te.decl_buffer({name}.shape, {name}.dtype, strides=…)",
+            )
+    return {t: b.strides for t, b in binds.items()}
+
+
+def mapping_of(constants: Mapping[Tensor, Any] | None) -> Mapping[Tensor, Any]:
+    """The constants, by their tensors. Raises LowerError for anything but a mapping."""
+    if constants is None or isinstance(constants, Mapping):
+        return constants or {}
+    raise LowerError(
+        "build: constants is not a mapping", try_="constants={W: array} with W = te.placeholder(…)"
+    )
+
+
+def values_of(constants: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
+    """The arrays of constants, checked against their declarations."""
+    out: dict[Tensor, Any] = {}
+    for t, value in constants.items():
+        if not isinstance(t, Tensor):
+            raise LowerError(
+                f"build: constants has the key {t!r}, which is not a tensor",
+                try_="constants={W: array} with W = te.placeholder(…)",
+            )
+        array = _array(t, value)
+        wanted = tuple(const_int(n) for n in t.shape)
+        if (
+            isinstance(t.op, PlaceholderOp)
+            and None not in wanted
+            and (array.shape != wanted or array.dtype != t.dtype.to_numpy())
+        ):
+            raise LowerError(
+                f"constant `{t.name}` is {array.dtype.name}{list(array.shape)}",
+                because=f"it is declared as {t.dtype}{[n or 0 for n in wanted]}",
+                try_="an array of that shape and dtype",
+            )
+        out[t] = array
+    return out
+
+
+def _array(t: Tensor, value: Any) -> Any:
+    """The array a constant is given by: what a call of the kernel takes, and what numpy makes an array of."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise LowerError(
+            f"constant `{t.name}` is a masked array",
+            because="a kernel would use the masked elements too",
+            try_=f"constants={{{t.name}: array.filled(value)}}",
+        )
+    if dlpack.exports(value) and not isinstance(value, np.ndarray | np.generic):
+        try:
+            return dlpack.array_of(value, f"constant `{t.name}`", str(t.dtype))
+        except CallError as error:
+            raise LowerError(error.what, because=error.because, try_=error.try_) from None
+    try:
+        return np.asarray(value)
+    except Exception as error:  # the value's own
+        raise LowerError(
+            f"constant `{t.name}` is not an array", because=f"{error}", try_="an array of its shape and dtype"
+        ) from None
