@@ -49,7 +49,7 @@ def compiled(
 def kernels_of(graph: Program, how: How, target: Target | None = None) -> list[Region]:
     """The regions of a graph that kernels for ``target`` compute."""
     level, without, _ = how
-    parts = regions(simplified(graph, *how), 0 if REGIONS in without else level, target)
+    parts = regions(simplified(graph, *how, target), 0 if REGIONS in without else level, target)
     return [p for p in parts if isinstance(p, Region)]
 
 
@@ -69,11 +69,11 @@ class Source:
 
     def made(self) -> Engine:
         """The engine."""
-        level, without, _ = self._how
-        g = simplified(self._graph, *self._how)
+        (level, without, _), target = self._how, self.compiler.target
+        g = simplified(self._graph, *self._how, target)
         del self._graph
         self._rest, self._otherwise, self._assumed = g.rest, g.otherwise, g.assumed
-        parts = regions(g, 0 if REGIONS in without else level, self.compiler.target)
+        parts = regions(g, 0 if REGIONS in without else level, target)
         kernels = self.compiler.kernels([p for p in parts if isinstance(p, Region)])
         self._reasons = _reasons(g, parts)
         writer = _Writer(g, self._names, self._bounded)

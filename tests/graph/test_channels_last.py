@@ -107,6 +107,14 @@ def test_what_depends_on_the_order_of_dimensions_stays():
         same_numbers(g, whole(2, 7, 7, 4))
 
 
+def test_how_large_a_weight_may_be_is_told_by_the_target_of_the_compile():
+    g = Graph()
+    last(g, conv(g, image(g, 3, 512, 1), 384, taps=1))  # 768 KiB
+    for cpu, left in [("skylake", 2), ("skylake-avx512", 0), ("skylake", 2)]:
+        found = names(g, target=as_target(f"llvm -mcpu={cpu}"))
+        assert found.count("transpose") == left, cpu
+
+
 def test_large_weights_open_sizes_and_fewer_multiplications_keep_channels_first():
     g = Graph()
     last(g, conv(g, image(g, 3, 512, 1), as_target(None).l2_bytes // 2048 + 8, taps=1))

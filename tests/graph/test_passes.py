@@ -24,18 +24,24 @@ def whole(*shape):
 
 
 def test_every_pass_is_in_the_list():
-    """A public function of a program alone, in a file of passes, is one."""
+    """A public function from a program, with a target or without, to a program, in a file of passes, is one."""
     made = {
-        x.name
+        x.name: x.args.args
         for p in Path(passes.__file__).parent.glob("*.py")
         for x in ast.parse(p.read_text(encoding="utf-8")).body
         if isinstance(x, ast.FunctionDef)
         and not x.name.startswith("_")
-        and [ast.unparse(a.annotation or a) for a in x.args.args] == ["Program"]
+        and [ast.unparse(a.annotation or a) for a in x.args.args] in (["Program"], ["Program", "Target"])
         and ast.unparse(x.returns or x) == "Program"
     }
-    listed = {p.run.__name__ for p in PASSES}
-    assert made == listed, f"{made ^ listed}: a pass is a function in graph/passes/ and a row in PASSES"
+    listed = {p.function.__name__ for p in PASSES}
+    assert made.keys() == listed, (
+        f"{made.keys() ^ listed}: a pass is a function in graph/passes/, a row in PASSES"
+    )
+    for p in PASSES:
+        assert p.by_target == (len(made[p.function.__name__]) == 2), (
+            f"{p.name}: by_target says whether it takes one"
+        )
 
 
 def names(g, **options):

@@ -1,10 +1,11 @@
 """What makes a graph simpler before it is cut into regions: one list, in the order it runs. Knows graphs and
 te; no kernels.
 
-A pass is a function from a program to a program that computes the same; the one it is given stays as it
-is. Values keep their identity from pass to pass: a program is which nodes make them. Each pass is idempotent,
-and the list is run until nothing changes. ``level`` says from which level on a pass runs: 1 are those whose
-results are the same to the bit, 2 those that may move the rounding of floats.
+A pass is a function from a program to a program that computes the same; the one it is given stays as it is.
+One that weighs what code costs is given the target of the compile too. Values keep their identity from pass
+to pass: a program is which nodes make them. Each pass is idempotent, and the list is run until nothing
+changes. ``level`` says from which level on a pass runs: 1 are those whose results are the same to the bit, 2
+those that may move the rounding of floats.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from ...errors import DeclareError
+from ...target import Target, as_target
 from ..graph import Program
 from .channels_last import keep_channels_last
 from .constants import fold_constants
@@ -34,11 +36,18 @@ MOST_ROUNDS = 8
 
 
 class Pass(NamedTuple):
-    """A name by which it can be left out, what it does, and from which level on it runs."""
+    """A name by which it can be left out, what it does, and from which level on it runs; whether what it does
+    depends on the target, which is its second argument then."""
 
     name: str
-    run: Callable[[Program], Program]
+    function: Callable[..., Program]
     level: int
+    by_target: bool = False
+
+    def run(self, graph: Program, target: Target | None = None) -> Program:
+        """The graph behind the pass, as code for ``target`` (None: this machine) wants it."""
+        result: Program = self.function(graph, as_target(target)) if self.by_target else self.function(graph)
+        return result
 
 
 PASSES = (
@@ -50,15 +59,21 @@ PASSES = (
     Pass("scales", scale_weights, 2),
     Pass("operators", name_operators, 2),
     Pass("products", join_products, 2),
-    Pass("winograd", fewer_multiplications, 2),
-    Pass("channels last", keep_channels_last, 2),
+    Pass("winograd", fewer_multiplications, 2, by_target=True),
+    Pass("channels last", keep_channels_last, 2, by_target=True),
 )
 
 
-def simplified(graph: Program, level: int = 2, without: Collection[str] = (), hooks: Hooks = ()) -> Program:
-    """The graph as the passes of ``level`` leave it, but for those named in ``without``. Each hook is called
-    with the name of a pass and the graph before and after it. Raises DeclareError for a name that no pass
-    has."""
+def simplified(
+    graph: Program,
+    level: int = 2,
+    without: Collection[str] = (),
+    hooks: Hooks = (),
+    target: Target | None = None,
+) -> Program:
+    """The graph as the passes of ``level`` leave it for ``target`` (None: this machine), but for those named
+    in ``without``. Each hook is called with the name of a pass and the graph before and after it. Raises
+    DeclareError for a name that no pass has."""
     names = [*(p.name for p in PASSES), REGIONS]
     unknown = sorted(set(without) - set(names))
     if unknown:
@@ -68,7 +83,7 @@ def simplified(graph: Program, level: int = 2, without: Collection[str] = (), ho
         for p in PASSES:
             if p.level > level or p.name in without:
                 continue
-            before, graph = graph, p.run(graph)
+            before, graph = graph, p.run(graph, target)
             for hook in hooks:
                 hook(p.name, before, graph)
         if graph is start:

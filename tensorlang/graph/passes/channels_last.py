@@ -20,7 +20,7 @@ from ... import ops
 from ...analysis import constant, conv_of, reads_of, step
 from ...expr.nodes import Expr, Mul, Var
 from ...expr.walk import preorder
-from ...target import as_target
+from ...target import Target
 from ...te import ComputeOp, Tensor
 from ...te.graph import operations
 from ...te.reducers import Reduce
@@ -36,13 +36,13 @@ FIRST = (0, 3, 1, 2)  # of channels last, the dimensions with channels first
 LAST = (0, 2, 3, 1)
 
 
-def keep_channels_last(graph: Program) -> Program:
+def keep_channels_last(graph: Program, target: Target) -> Program:
     """The graph without those transpositions."""
     if not any(order_of(n) == FIRST for n in graph.nodes):
         return graph
     left: set[int] = set()  # nodes that stay as they are
     while True:
-        part = _Part(graph, left)
+        part = _Part(graph, left, target)
         stays = part.needed()
         if not stays:
             return part.result()
@@ -52,8 +52,8 @@ def keep_channels_last(graph: Program) -> Program:
 class _Part:
     """All that may be computed with channels last, but for the nodes that are ``left``."""
 
-    def __init__(self, graph: Program, left: set[int]) -> None:
-        self.graph = graph
+    def __init__(self, graph: Program, left: set[int], target: Target) -> None:
+        self.graph, self.target = graph, target
         self.last: dict[Value, Value] = {}  # of values with channels first
         self.back: dict[Value, Value] = {}  # results of transpositions that are there already
         self.new: dict[int, Node] = {}
@@ -87,8 +87,9 @@ class _Part:
         return renewed(self.graph, nodes, self.back)
 
     def _convolution(self, n: Node) -> Node | None:
-        found = n.memo["channels last"] if "channels last" in n.memo else _found(n)
-        n.memo["channels last"] = found
+        key = ("channels last", self.target)
+        found = n.memo[key] if key in n.memo else _found(n, self.target)
+        n.memo[key] = found
         if found is None or found[0] not in self.last:
             return None
         image, weight, bias, attrs = found
@@ -190,7 +191,7 @@ def _but_places(e: Expr) -> Sequence[Expr]:
     return () if isinstance(e, TensorRead) else e.children()
 
 
-def _found(n: Node) -> tuple[Value, Value, Value | None, dict[str, Any]] | None:
+def _found(n: Node, target: Target) -> tuple[Value, Value, Value | None, dict[str, Any]] | None:
     """Image, weight, bias and attributes of a convolution; None where it is none, and where its order is
     better as it is."""
     (made,) = n.results
@@ -205,7 +206,7 @@ def _found(n: Node) -> tuple[Value, Value, Value | None, dict[str, Any]] | None:
         if bias is None or along != 1:
             return None
     images = [v for v in n.reads if v not in (weight, bias)]
-    if len(images) != 1 or images[0].ndim != 4 or not _small(weight):
+    if len(images) != 1 or images[0].ndim != 4 or not _small(weight, target):
         return None
     padding = margin_of(window.data, images[0])
     if padding is None or images[0].dtype != made.dtype:
@@ -214,8 +215,8 @@ def _found(n: Node) -> tuple[Value, Value, Value | None, dict[str, Any]] | None:
     return images[0], weight, bias, {"padding": padding, **how}
 
 
-def _small(weight: Value) -> bool:
-    return weight.data is not None and weight.data.nbytes <= as_target(None).l2_bytes
+def _small(weight: Value, target: Target) -> bool:
+    return weight.data is not None and weight.data.nbytes <= target.l2_bytes
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from ...analysis import Conv, constant, conv_of, cost_of, reads_of, step
 from ...expr.linear import poly
 from ...expr.nodes import Const
 from ...expr.walk import preorder
-from ...target import as_target
+from ...target import Target
 from ...te import ComputeOp, Tensor
 from ...te.graph import operations
 from ..graph import Node, Program, Value
@@ -31,18 +31,19 @@ DIRECT = 1.15  # times the multiply-adds take with what is around them
 Margin = tuple[tuple[int, int], ...]
 
 
-def fewer_multiplications(graph: Program) -> Program:
-    """The graph with convolutions by Winograd's minimal filtering."""
-    made = ((n, _transformed(n)) for n in graph.nodes)
+def fewer_multiplications(graph: Program, target: Target) -> Program:
+    """The graph with convolutions by Winograd's minimal filtering, where ``target`` gains by it."""
+    made = ((n, _transformed(n, target)) for n in graph.nodes)
     return exchanged(graph, {id(n): [new] for n, new in made if new is not None})
 
 
-def _transformed(n: Node) -> Node | None:
+def _transformed(n: Node, target: Target) -> Node | None:
     """The node that takes the place of this one, None where it stays."""
     if not single(n):
         return None
-    found = n.memo["winograd"] if "winograd" in n.memo else _found(n)
-    n.memo["winograd"] = found
+    key = ("winograd", target)
+    found = n.memo[key] if key in n.memo else _found(n, target)
+    n.memo[key] = found
     if found is None:
         return None
     inputs, attrs = found
@@ -56,7 +57,7 @@ def winograd(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: 
     return ops.conv2d_winograd(x, weight, bias, padding=padding, tile=tile)  # type: ignore[no-any-return]
 
 
-def _found(n: Node) -> tuple[list[Value | None], dict[str, Any]] | None:
+def _found(n: Node, target: Target) -> tuple[list[Value | None], dict[str, Any]] | None:
     """The inputs and attributes of the same convolution by fewer multiplications, None where it is none, or
     does not gain."""
     (made,) = n.results
@@ -78,7 +79,7 @@ def _found(n: Node) -> tuple[list[Value | None], dict[str, Any]] | None:
     if len(images) != 1 or any(v.dtype != "float32" for v in (*images, weight)) or images[0].ndim != 4:
         return None
     padding = margin_of(conv.data, images[0])
-    if padding is None or not _gains(conv, weight.data is not None):
+    if padding is None or not _gains(conv, weight.data is not None, target):
         return None
     return [images[0], weight, bias], {"padding": padding, "tile": 4}
 
@@ -116,10 +117,9 @@ def margin_of(data: Tensor, image: Value) -> Margin | None:
     return tuple(margin[2:]) if margin[:2] == [(0, 0), (0, 0)] else None
 
 
-def _gains(conv: Conv, known: bool) -> bool:
+def _gains(conv: Conv, known: bool, target: Target) -> bool:
     """Whether transforms and products of tiles take less time than the direct sum; the transformed weight, 4
     times as large, comes from memory. One that is not ``known`` is transformed in each call."""
-    target = as_target(None)
     table, lanes = cost_of(target), target.vector_lanes("float32")
     channels, (height, width) = constant(conv.channels.extent) or 1, conv.sizes
     images, rate = conv.images or 1, table.per_cycle * lanes

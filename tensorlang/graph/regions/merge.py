@@ -52,6 +52,15 @@ class Group:
         return max(self.nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Whether a producer joins a reader. One that ``copies`` may give it to each of several, and says itself
+    what stands in the way; the others are asked only about producers that nothing keeps apart."""
+
+    joins: Callable[[Group, Group], bool]
+    copies: bool = False
+
+
 def grouped(graph: Program, nodes: Sequence[Node], target: Target) -> list[Region | Node]:
     """Regions of these nodes and the nodes that no kernel computes, in an order in which they can run."""
     work = _Merge(graph, nodes, Prices(target))
@@ -84,7 +93,14 @@ class _Merge:
     def merge(self) -> None:
         """Merge until nothing does: maps of the same elements first, since what follows a product must end in
         one result."""
-        for rule in (_maps, _rows, _after_heavy, self._any_map, _views, self._by_each):
+        for rule in (
+            Rule(_maps),
+            Rule(_rows),
+            Rule(_after_heavy),
+            Rule(self._any_map),
+            Rule(_views),
+            Rule(self._by_each, copies=True),
+        ):
             changed = True
             while changed:
                 changed = False
@@ -107,9 +123,7 @@ class _Merge:
         return sorted(made, key=lambda g: -g.place)
 
     def _fits(self, producer: Group, reader: Group, rule: Rule) -> bool:
-        if rule == self._by_each:
-            return self._by_each(producer, reader)
-        return not self._apart(producer, reader) and rule(producer, reader)
+        return (rule.copies or not self._apart(producer, reader)) and rule.joins(producer, reader)
 
     def _any_map(self, producer: Group, reader: Group) -> bool:
         """A map that is read at several places, or elsewhere: where it costs less to compute it there."""
@@ -263,8 +277,6 @@ def _unfit(producer: Group, reader: Group, v: Value) -> str:
 
 
 # -- rules: whether a producer joins its only reader
-
-Rule = Callable[[Group, Group], bool]
 
 
 def _maps(producer: Group, reader: Group) -> bool:
