@@ -14,13 +14,7 @@ from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
 from ..schedule.legality.filtering import filter_of
 from ..schedule.state import Decision
-from .analysis import Analysis, Limit, Limits, Storage, analyse
-from .cost import ROOFLINE, Cost
-from .cost_tables import cost_of, costs_text, generic, saved_at
-from .innermost import Innermost, innermost
-from .input_values import positions
-from .nest import Loop
-from .patterns import (
+from ..te.patterns import (
     Reads,
     constant,
     few_operations,
@@ -35,7 +29,13 @@ from .patterns import (
     step,
     typical,
 )
-from .products import Conv, Product, conv_of, phases_of, product_of
+from ..te.products import Conv, Product, conv_of, phases_of, product_of
+from .analysis import Analysis, Limit, Limits, Storage, analyse
+from .cost import ROOFLINE, Cost
+from .cost_tables import cost_of, costs_text, generic, saved_at
+from .innermost import Innermost, innermost
+from .input_values import positions
+from .nest import Loop
 from .quantity import (
     absolute,
     amount,

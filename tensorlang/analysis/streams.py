@@ -11,8 +11,8 @@ from ..expr.linear import poly
 from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
+from ..te.patterns import constant, reads_of, reducer_kind
 from ..te.tensor import ComputeOp, Tensor
-from .patterns import constant, reads_of, reducer_kind
 
 
 def has_calls(op: ComputeOp) -> bool:

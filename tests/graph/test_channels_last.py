@@ -126,3 +126,20 @@ def test_large_weights_open_sizes_and_fewer_multiplications_keep_channels_first(
     last(g, conv(g, image(g, 28, 128, 1), 128, padding=1))
     fewer = names(g)
     assert all(n.count("transpose") == 2 for n in (large, opened, fewer)) and "Winograd" in fewer
+
+
+def test_a_maximum_of_products_is_no_convolution():
+    """It was taken for one of each channel by itself, and summed."""
+
+    def largest(x, w):
+        n, c, h, wide = x.shape
+        i, j = te.reduce_axis((0, 3), "i"), te.reduce_axis((0, 3), "j")
+        shape = (n, c, h - 2, wide - 2)
+        return te.compute(
+            shape, lambda b, ch, y, z: te.max(x(b, ch, y + i, z + j) * w(ch, 0, i, j), axis=[i, j])
+        )
+
+    g = Graph()
+    last(g, g.call(largest, image(g), g.constant(whole(4, 1, 3, 3))))
+    assert names(g).count("transpose") == 2
+    same_numbers(g, whole(2, 7, 7, 4))

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from ... import ops
-from ...analysis import constant, conv_of, reads_of, step
-from ...expr.nodes import Expr, Mul, Var
+from ...analysis import constant, conv_of, reads_of
+from ...expr.nodes import Expr, Var
 from ...expr.walk import preorder
 from ...target import Target
 from ...te import ComputeOp, Tensor
 from ...te.graph import operations
-from ...te.reducers import Reduce
+from ...te.products import factors_of, windows_of
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Kind, Reading, facts_of
@@ -232,35 +232,30 @@ class _Window:
 
 def _window(op: ComputeOp) -> _Window | None:
     """The convolution that a sum is; None for another, and where sizes are open."""
-    source = op.body[0].sources[0] if isinstance(op.body[0], Reduce) else None
-    if type(source) is not Mul or not all(isinstance(e, TensorRead) for e in (source.a, source.b)):
+    w, conv = windows_of(op), conv_of(op)
+    if w is None or factors_of(op) is None or w.data is w.weight:
         return None
-    if len(op.axis) != 4 or any(constant(a.extent) in (None, 0) for a in op.axis[1:]):
+    if not len(op.axis) == len(w.at) == len(w.place) == 4 or w.outputs is not op.axis[1]:
         return None
-    conv, reads = conv_of(op), reads_of(op).plain
+    n, o, *spatial = op.axis
+    if any(constant(a.extent) in (None, 0) for a in (o, *spatial)):
+        return None
+    taps, groups, channels = op.reduce_axis, constant(o.extent) or 1, None
     if conv is not None:
-        data, weight, groups = conv.data, conv.weight, conv.groups
-        taps, order = conv.taps, [conv.outputs, conv.channels, *conv.taps]
-    else:  # each channel by itself
-        if len(reads) != 2:
-            return None
-        (data, _), (weight, _) = reads if reads[0][1][0] is op.axis[0].var else reads[::-1]
-        taps, groups = op.reduce_axis, constant(op.axis[1].extent) or 1
-        order = [op.axis[1], *taps]
-    if len(taps) != 2 or weight.ndim != 4 or data.ndim != 4 or data is weight:
+        taps, groups, channels = conv.taps, conv.groups, conv.channels
+    elif w.place[0] is not n.var or w.place[1] is not o.var:  # not each channel by itself either
         return None
-    places, at = (next(at for t, at in reads if t is x) for x in (data, weight))
-    wanted: list[Expr] = [a.var for a in order]
-    if conv is None:
-        wanted.insert(1, at[1])  # of which there is one
-        if any(i is not a.var for i, a in zip(places[:2], op.axis[:2], strict=True)) or constant(at[1]) != 0:
-            return None
-    if any(i is not v and constant(i) != 0 for i, v in zip(at, wanted, strict=True)):
+    order = (o, channels, *taps)
+    if len(taps) != 2 or any(
+        constant(i) != 0 and (a is None or i is not a.var) for i, a in zip(w.at, order, strict=True)
+    ):
         return None
-    strides = [step(i, a) or 0 for i, a in zip(places[2:], op.axis[2:], strict=True)]
+    places = w.moved[2:]
+    strides = [m.stride if m.axis is a else 0 for m, a in zip(places, spatial, strict=True)]
     dilation = [
-        1 if constant(t.extent) == 1 else step(i, t) or 0 for i, t in zip(places[2:], taps, strict=True)
+        1 if constant(t.extent) == 1 else m.dilation if m.tap is t else 0
+        for m, t in zip(places, taps, strict=True)
     ]
     if 0 in (*strides, *dilation):
         return None
-    return _Window(data, weight, tuple(strides), tuple(dilation), groups)
+    return _Window(w.data, w.weight, tuple(strides), tuple(dilation), groups)

@@ -11,9 +11,9 @@ from ..arith.conditions import conjuncts
 from ..expr.linear import poly, reads_data
 from ..expr.nodes import LE, LT, Access, Call, Cast, Choice, Const, Expr, FloorMod, Mul, Var, const_int
 from ..expr.walk import preorder, variables
-from ..te.axis import IterVar
-from ..te.reducers import Reduce
-from ..te.tensor import ComputeOp, Tensor, TensorRead
+from .axis import IterVar
+from .reducers import Reduce
+from .tensor import ComputeOp, Tensor, TensorRead
 
 
 @dataclass(frozen=True, slots=True)

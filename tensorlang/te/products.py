@@ -1,5 +1,10 @@
 """Products of two tensors and a sum, recognised by what they read along which axis: matrix products and
-convolutions. Knows te; no schedules, and nothing of what a schedule makes of them."""
+convolutions. Knows te; no schedules, and nothing of what a schedule makes of them.
+
+A convolution is recognised in one place, ``windows_of``: which read is the weight, which axis counts the
+outputs, and how each index of the image moves. Who wants certain orders, taps or strides asks that of the
+answer: ``conv_of`` here for channels first, ``schedule/legality/filtering`` for 3×3 taps.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..expr.nodes import Expr, FloorDiv, const_int
+from ..expr.linear import poly
+from ..expr.nodes import Expr, FloorDiv, Mul, const_int
 from ..expr.walk import preorder, variables
-from ..te.axis import IterVar
-from ..te.tensor import ComputeOp, Tensor
+from .axis import IterVar
 from .patterns import constant, narrow_product, reads_of, reducer_kind, step
+from .reducers import Reduce
+from .tensor import ComputeOp, Tensor, TensorRead
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,70 @@ def product_of(op: ComputeOp) -> Product | None:
     if not all(a in left_axes and a in right_axes for a in op.reduce_axis):
         return None
     return Product(left, right, left_axes, right_axes, rows[-1] if rows else None, column, narrow_product(op))
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """How an index of an image moves: ``axis * stride + tap * dilation + added``. Without such an axis it is
+    None and its step 0; a step that is not always the same is 0, what is added and no number is None."""
+
+    axis: IterVar | None  # of the result
+    stride: int
+    tap: IterVar | None
+    dilation: int
+    added: int | None
+
+
+@dataclass(frozen=True)
+class Windows:
+    """A sum over windows of ``data``, which is read at ``place``, times ``weight``, read at ``at``: the
+    weight has one axis of the result, ``outputs``, and each of its indices is an axis or 0."""
+
+    data: Tensor
+    weight: Tensor
+    place: tuple[Expr, ...]
+    at: tuple[Expr, ...]
+    weight_axes: dict[IterVar, int]  # the dimension of each axis; one of a single value may be missing
+    outputs: IterVar
+    moved: tuple[Moved, ...]  # of each dimension of the data
+
+
+def factors_of(op: ComputeOp) -> tuple[TensorRead, TensorRead] | None:
+    """The two elements whose product a reduction is over, as they are read; None where it is over something
+    else, also of the same two."""
+    source = op.body[0].sources[0] if isinstance(op.body[0], Reduce) else None
+    if isinstance(source, Mul) and isinstance(source.a, TensorRead) and isinstance(source.b, TensorRead):
+        return source.a, source.b
+    return None
+
+
+def windows_of(op: ComputeOp) -> Windows | None:
+    """The windows and weight whose products ``op`` sums; None where it sums something else, or where an index
+    has two axes of the result, or two taps."""
+    reads = _factors(op)
+    for (weight, at), (data, place) in (reads, reads[::-1]) if reads else ():
+        axes = _weight_axes(op, at)
+        outputs = [a for a in op.axis if axes is not None and a in axes]
+        if axes is not None and len(outputs) == 1:
+            moved = tuple(m for i in place if (m := _moved(op, i, outputs[0])) is not None)
+            whole = len(moved) == len(place)
+            return Windows(data, weight, place, at, axes, outputs[0], moved) if whole else None
+    return None
+
+
+def _moved(op: ComputeOp, index: Expr, outputs: IterVar) -> Moved | None:
+    axes, taps = (
+        [(a, step(index, a)) for a in of if a is not outputs and step(index, a) != 0]
+        for of in (op.axis, op.reduce_axis)
+    )
+    if len(axes) > 1 or len(taps) > 1:
+        return None
+    moving = {(a.var,) for a, _ in (*axes, *taps)}
+    rest = {term: n for term, n in poly(index).items() if term not in moving}
+    added = rest.pop((), 0)
+    axis, stride = axes[0] if axes else (None, 0)
+    tap, dilation = taps[0] if taps else (None, 0)
+    return Moved(axis, stride or 0, tap, dilation or 0, None if rest else added)
 
 
 @dataclass(frozen=True)
@@ -112,15 +183,49 @@ def conv_of(op: ComputeOp) -> Conv | None:
     Each axis has the role that the reads give it: the weight's only data axis counts the outputs; before the
     dimension of the channels, the data has the batch, and behind it the places, each alone or with a tap.
     """
-    reads = _factors(op)
-    if not reads:
+    w = windows_of(op)
+    if w is None or len(w.place) != len(op.axis):
         return None
-    for (weight, at), (data, place) in (reads, reads[::-1]):
-        axes = _weight_axes(op, at)
-        outputs = [a for a in op.axis if axes is not None and a in axes]
-        if axes is not None and len(outputs) == 1:
-            return _with_data(op, weight, axes, outputs[0], data, place)
-    return None
+    first = next(d for d, a in enumerate(op.axis) if a is w.outputs)
+    batch, spatial, c, places = op.axis[:first], op.axis[first + 1 :], w.moved[first], w.moved[first + 1 :]
+    if (
+        not spatial
+        or any(constant(a.extent) in (None, 0) for a in (w.outputs, *op.reduce_axis))
+        or any(constant(a.extent) == 0 for a in spatial)
+        or any(i is not a.var for i, a in zip(w.place, batch, strict=False))
+        or any(m.axis is not a or not m.stride for m, a in zip(places, spatial, strict=True))
+        or c.axis is not None
+        or c.tap is None
+        or c.dilation != 1
+    ):
+        return None
+    moving = [m.tap for m in places if m.tap is not None]
+    still = [t for t in op.reduce_axis if t not in {c.tap, *moving}]
+    taps = [*still, *moving]
+    if any(constant(t.extent) != 1 for t in still):
+        return None
+    if not taps or not len({c.tap, *taps}) == len(taps) + 1 == len(op.reduce_axis):
+        return None
+    there, wanted = constant(w.data.shape[first]), constant(w.outputs.extent) or 1
+    groups = (
+        1 if w.place[first] is c.tap.var else 0 if there is None else there // (constant(c.tap.extent) or 1)
+    )
+    if not groups or wanted % groups:
+        return None
+    strides = tuple(m.stride for m in places)
+    return Conv(
+        w.data,
+        w.weight,
+        w.weight_axes,
+        batch,
+        w.outputs,
+        spatial,
+        c.tap,
+        tuple(taps),
+        strides,
+        groups,
+        wanted // groups,
+    )
 
 
 def phases_of(op: ComputeOp) -> dict[IterVar, int]:
@@ -153,57 +258,6 @@ def _weight_axes(op: ComputeOp, at: Sequence[Any]) -> dict[IterVar, int] | None:
     ):
         return None
     return axes
-
-
-def _with_data(
-    op: ComputeOp,
-    weight: Tensor,
-    axes: dict[IterVar, int],
-    outputs: IterVar,
-    data: Tensor,
-    place: Sequence[Any],
-) -> Conv | None:
-    """The convolution of ``weight`` with what is read at ``place``, None where that is not an image."""
-    first = next(d for d, a in enumerate(op.axis) if a is outputs)
-    batch, spatial = op.axis[:first], op.axis[first + 1 :]
-    if (
-        not spatial
-        or len(place) != len(op.axis)
-        or any(constant(a.extent) in (None, 0) for a in (outputs, *op.reduce_axis))
-        or any(constant(a.extent) == 0 for a in spatial)
-    ):
-        return None
-    if any(i is not a.var for i, a in zip(place, batch, strict=False)):
-        return None
-    strides = [step(i, a) for i, a in zip(place[first + 1 :], spatial, strict=True)]
-    channels = [c for c in op.reduce_axis if step(place[first], c) == 1]
-    if len(channels) != 1 or not all(strides):
-        return None
-    (c,) = channels
-    moved = [[t for t in op.reduce_axis if step(i, t) != 0] for i in place[first + 1 :]]
-    still = [t for t in op.reduce_axis if t is not c and all(step(i, t) == 0 for i in place)]
-    taps = [*still, *(t for here in moved for t in here)]
-    if any(len(here) > 1 for here in moved) or any(constant(t.extent) != 1 for t in still):
-        return None
-    if not taps or not len({c, *taps}) == len(taps) + 1 == len(op.reduce_axis):
-        return None
-    there, wanted, depth = constant(data.shape[first]), constant(outputs.extent) or 1, constant(c.extent) or 1
-    groups = 1 if place[first] is c.var else 0 if there is None else there // depth
-    if not groups or wanted % groups:
-        return None
-    return Conv(
-        data,
-        weight,
-        axes,
-        tuple(batch),
-        outputs,
-        tuple(spatial),
-        c,
-        tuple(taps),
-        tuple(st or 1 for st in strides),
-        groups,
-        wanted // groups,
-    )
 
 
 def _factors(op: ComputeOp, conditional: bool = False) -> tuple[tuple[Tensor, tuple[Expr, ...]], ...]:
