@@ -45,7 +45,9 @@ class Sizes:
             for name in (name for size in (*s.shape, *(s.strides or ())) for name in names_in(size)):
                 if name not in known:
                     raise TensorLangError(f"kernel {self.kernel}: {s.param.name} has the unknown dim {name}")
-        self.declared = tuple((d, rule) for d in self.dims for rule in DIMS if rule.concerns(d))
+        self.declared = tuple(
+            (d.name, rule.holds, d, rule) for d in self.dims for rule in DIMS if rule.concerns(d)
+        )
         # sizes that a number of their name gives
         self.named = {
             n.param.name for n in numbers if n.param.name in named & (used | {d.name for d in self.dims})
@@ -104,8 +106,8 @@ class Sizes:
             self._strides(steps, arrays, dims)
         if len(dims) < len(self.dims):
             self._free(arrays, dims)
-        for dim, rule in self.declared:
-            if not rule.holds(dim, dims[dim.name]):
+        for name, holds, dim, rule in self.declared:
+            if not holds(dim, dims[name]):
                 raise self._outside(rule, dim, arrays, dims)
         for k, axis, size in self.computed:
             if arrays[k] is not None and evaluate(size, dims) != arrays[k].shape[axis]:
@@ -130,11 +132,11 @@ class Sizes:
     def _plain(self, arrays: Arrays, dims: dict[str, int]) -> None:
         for k, axis, size in self.plain:
             a = arrays[k]
-            if a is not None and dims.setdefault(size, a.shape[axis]) != a.shape[axis]:
+            if a is not None and dims.setdefault(size, n := a.shape[axis]) != n:
                 slot = self.slots[k]
                 because = (
                     f"{size} is {dims[size]} by {self._source(size, arrays, dims)}, and "
-                    f"{a.shape[axis]} by axis {axis} of {slot.param.name}"
+                    f"{n} by axis {axis} of {slot.param.name}"
                 )
                 raise CallError(f"{slot.title} {shape_of(slot, a)}", because=because)
 
