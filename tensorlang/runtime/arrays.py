@@ -11,7 +11,8 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,10 @@ import numpy as np
 from ..errors import CallError
 
 ALLOCATION = 64  # outputs we allocate start on a cache line, so that full-width stores do not straddle two
-_LARGE = 4096  # below this an unaligned start costs less than aligning it
+# bytes below which a start between cache lines costs less than aligning it. Measured (Emerald Rapids, with
+# stores of 64 bytes): sums of 12 KiB into new memory take 0.6 µs, aligned 1.5; of 250 KiB 7.0 and 7.8; of 500
+# KiB 17.4 and 17.1
+_LARGE = 1 << 18
 _FEW = 1000
 
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
@@ -86,8 +90,13 @@ def empty(shape: Sequence[int], kind: Any) -> Any:
     if nbytes < _LARGE:
         return np.empty(shape, kind)
     raw = np.empty(nbytes + ALLOCATION, np.uint8)
-    start = -address_of(raw) % ALLOCATION
-    return raw[start : start + nbytes].view(kind).reshape(shape)
+    return np.ndarray(shape, kind, raw, -address_of(raw) % ALLOCATION)
+
+
+def maker(shape: Sequence[int], kind: Any) -> Callable[[], Any]:
+    """What makes such an array again and again, with nothing to decide each time."""
+    small = math.prod(shape) * kind.itemsize < _LARGE
+    return partial(np.empty if small else empty, shape, kind)
 
 
 def in_kind_of(like: Any, array: Any, title: str) -> Any:
