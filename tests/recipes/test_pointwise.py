@@ -122,3 +122,13 @@ def test_sums_of_windows_in_one_row_are_whole_vectors_in_registers(target, regis
     assert len([x for x in body if "vfmadd" in x and register in x]) >= 12
     assert not [x for x in body if re.search(r"\(%r[sb]p", x) or "div" in x or "gather" in x]
     assert "relu.local" not in s.tree() and not re.search(r"vfmadd\w+ss", asm)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_vectors_of_pixels_run_over_the_ends_of_rows_and_of_planes(count):
+    """Of three and four axes counted as one as of two: rows of 29 in planes of 19 were gathered."""
+    x, w = small(RNG, (count, 3, 6, 19, 29)), small(RNG, (7, 3, 1, 1, 1))
+    exact(both(x, w, None, op=ops.conv3d), np.maximum(images.conv(x, w), 0), "float32")
+    X, W = te.placeholder(x.shape, name="X"), te.placeholder(w.shape, name="W")
+    asm = tl.compile([X, W, ops.conv3d(X, W)], target=AVX512).get_source("asm")
+    assert "gather" not in asm and "zmm" in asm and not re.search(r"vpmul|vfmadd\w+ss", asm)

@@ -73,14 +73,29 @@ def _joined(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """Row and column of what was one index, ``x // n, x % n`` in a buffer whose rows are ``n`` apart, as that
     index: vectors of a fused loop are contiguous over the ends of rows. (Those of scalars join by themselves,
     in ``expr.linear``, where no width is between them: a loop over sizes that are not known is counted in 64
-    bits, and its row and column are cut to the type of the axes.)"""
+    bits, and its row and column are cut to the type of the axes.) Of three and more, ``x // (m * n), x // m %
+    n, x % m``, the outer two are ``x // m`` first."""
     strides = buffer.element_strides()
     for d, (row, column) in enumerate(itertools.pairwise(map(_uncut, indices))):
         if type(row) is FloorDiv and type(column) is FloorMod and row.b is column.b:
             n = _every_lane(row.b)
             if n is not None and strides[d] is make.mul(strides[d + 1], n) and _alike(row.a, column.a, n):
                 return _joined(buffer, (*indices[:d], make.const(0, "int32"), row.a, *indices[d + 2 :]))
+        once = _divided_once(row, column)
+        if once is not None and strides[d] is make.mul(strides[d + 1], once[1]):
+            return _joined(buffer, (*indices[:d], make.const(0, "int32"), once[0], *indices[d + 2 :]))
     return indices
+
+
+def _divided_once(row: Expr, column: Expr) -> tuple[Expr, Expr] | None:
+    """Of ``x // (m * n), x // m % n`` what both are made of, ``x // m``, and ``n``."""
+    if type(row) is FloorDiv and type(column) is FloorMod and type(column.a) is FloorDiv:
+        inner = column.a
+        whole, n, m = _every_lane(row.b), _every_lane(column.b), _every_lane(inner.b)
+        if whole is not None and n is not None and m is not None and whole is make.mul(m, n):
+            if _alike(row.a, inner.a, whole):
+                return make.floordiv(row.a, inner.b), n
+    return None
 
 
 def _uncut(index: Expr) -> Expr:
