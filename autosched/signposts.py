@@ -39,6 +39,7 @@ GONE: Mapping[str, str] = {
     "MeasureResult": "one measurement is an autosched.Record",
     "auto_schedule": "autosched.tune(task)",
     "create_task": "autosched.SearchTask(func, sizes)",
+    "create": _TEMPLATE,
     "template": _TEMPLATE,
     "get_config": _TEMPLATE,
     "ConfigSpace": _TEMPLATE,
@@ -50,6 +51,7 @@ GONE: Mapping[str, str] = {
     "callback": "autosched.tune(task, records='f.jsonl', progress=…)",
     "tune_tir": "autosched.tune(task)",
     "tune_te": "autosched.tune(task)",
+    "compile_tir": _BEST,
     "Database": "autosched.RecordLog(path)",
     "JSONDatabase": "autosched.RecordLog(path)",
 }

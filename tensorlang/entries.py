@@ -176,7 +176,8 @@ def called(module: ModuleType) -> TensorLangError:
 
 def lacking(module: ModuleType, name: str) -> TensorLangError:
     """The error of a name that a module does not have."""
-    return missing(label_of(module), name, vars(module), {})
+    label = label_of(module)
+    return missing(label, name, vars(module), signposts.ROOMS.get(label, {}))
 
 
 def absent(name: str) -> TensorLangError:

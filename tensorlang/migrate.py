@@ -24,6 +24,18 @@ HERE = ("te", "topi", "tir", "nd", "testing")  # of ``from tvm import …``, the
 TUNERS = ("auto_scheduler",)  # which autosched is
 FOREIGN = {"bind": "threads of a GPU; parallel and vectorize take loops of the CPU"}
 RENAMED = {"compute_dag": "tensors"}  # of what only TVM's objects have
+# Methods of what a program makes by names that are left: AutoTVM's configurations, schedules of blocks
+METHODS = {
+    "define_split": "s.sample_tile(loop)",
+    "define_knob": "s.sample_categorical([…])",
+    "define_annotate": "s.sample_categorical([…])",
+    "add_flop": "operations are counted by autosched",
+    "tune": "autosched.tune(task, trials=…, records=…)",
+    "config_space": "autosched.derive(task)",
+    "get_block": "s[T] is the stage of a tensor",
+    "get_loops": "s[T].leaf_iter_vars, s[T].op.axis, s[T].op.reduce_axis",
+    "sample_perfect_tile": "s.sample_tile(loop)",
+}
 _OPTIONS = {"num_measure_trials": "trials", "early_stopping": "patience"}
 _DROPPED = ("verbose", "runner", "builder", "num_measures_per_round")  # which tune does by itself
 # Objects that only tune's arguments are made of: how it measures, with which model, by which policy
@@ -69,12 +81,17 @@ class _Reader(ast.NodeVisitor):
         self.options: set[str] = set()  # names of tuning options
         self.dropped: set[str] = set()  # names of what tune does by itself
         self.whole: list[ast.stmt] = []  # imports of the package
+        self.written: set[str] = set()  # lines of imports
+        self.foreign: dict[str, str] = {}  # name in the program → what of TVM it is, which is not here
+        self.made: dict[str, str] = {}  # name of what the program makes by those → how it says so
+        self.sharers: set[str] = set()  # names of several tasks with their weights
         self.tuner_written_out = False  # as tvm.auto_scheduler
 
     def edit(self, node: ast.stmt | ast.expr, new: str) -> None:
-        begin = self.starts[node.lineno - 1] + node.col_offset
-        end = self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
-        self.edits.append((begin, end, new))
+        self.edits.append((self.starts[node.lineno - 1] + node.col_offset, self._end(node), new))
+
+    def _end(self, node: ast.stmt | ast.expr) -> int:
+        return self.starts[(node.end_lineno or node.lineno) - 1] + (node.end_col_offset or 0)
 
     def missing_import(self) -> list[tuple[int, int, str]]:
         """autosched, where the program named it by the package it was part of."""
@@ -91,8 +108,17 @@ class _Reader(ast.NodeVisitor):
     def visit_Import(self, node: ast.Import) -> None:
         if not any(a.name.partition(".")[0] == "tvm" for a in node.names):
             return
-        made = [self._import(node, a) for a in node.names]
-        self.edit(node, f"\n{' ' * node.col_offset}".join(dict.fromkeys(made)))
+        made = list(dict.fromkeys(self._import(node, a) for a in node.names))
+        if not node.col_offset and self.written.issuperset(made) and self._alone(node):
+            self.edits.append((self.starts[node.lineno - 1], self.starts[node.end_lineno or node.lineno], ""))
+            return
+        self.written.update(made if not node.col_offset else ())
+        self.edit(node, f"\n{' ' * node.col_offset}".join(made))
+
+    def _alone(self, node: ast.stmt) -> bool:
+        """Whether nothing else stands on the lines of a statement."""
+        lines = self.source.splitlines()[node.lineno - 1 : node.end_lineno]
+        return "\n".join(lines).strip() == ast.get_source_segment(self.source, node)
 
     def _import(self, node: ast.Import, a: ast.alias) -> str:
         top, _, rest = a.name.partition(".")
@@ -110,6 +136,8 @@ class _Reader(ast.NodeVisitor):
             self.modules[name] = f"tensorlang.{rest}"
             return f"from tensorlang import {rest} as {name}"
         self.leave(node, a.name, _why("tensorlang", rest.partition(".")[0]))
+        if a.asname:
+            self.foreign[name] = rest
         return f"import {_alias(a)}"
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -125,6 +153,7 @@ class _Reader(ast.NodeVisitor):
             self.edit(node, f"from {ours} import {', '.join(map(_alias, node.names))}")
         else:
             self.leave(node, module, _why_deep(rest))
+            self.foreign.update((a.asname or a.name, f"{rest}.{a.name}") for a in node.names)
 
     def _from_tvm(self, node: ast.ImportFrom) -> Iterator[str]:
         here, other = [], []
@@ -138,6 +167,7 @@ class _Reader(ast.NodeVisitor):
                 yield f"import autosched as {name}"
             else:
                 self.leave(node, f"tvm.{a.name}", _why("tensorlang", a.name))
+                self.foreign[name] = a.name
                 other.append(_alias(a))
         if here:
             yield f"from tensorlang import {', '.join(here)}"
@@ -147,6 +177,8 @@ class _Reader(ast.NodeVisitor):
     # -- names
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
+        if self._foreign(node):
+            return
         base = self._module_of(node.value)
         if base == "tensorlang" and node.attr in TUNERS:
             self.tuner_written_out = True
@@ -164,6 +196,40 @@ class _Reader(ast.NodeVisitor):
         elif node.attr in FOREIGN and not isinstance(node.value, ast.Name):
             self.leave(node, f".{node.attr}(…)", FOREIGN[node.attr])
         self.generic_visit(node)
+
+    def _foreign(self, node: ast.Attribute) -> bool:
+        """List the use of a name that is left, or of what was made by one; whether it was such a use."""
+        root = _root(node)
+        if root in self.foreign:
+            why = _why_foreign(self.foreign[root], node)
+        elif root in self.made:
+            why = METHODS.get(node.attr, self.made[root])
+        else:
+            return False
+        self.leave(node, " ".join((ast.get_source_segment(self.source, node) or "").split()), why)
+        inner: ast.expr = node
+        while isinstance(inner, ast.Attribute | ast.Call | ast.Subscript):
+            if isinstance(inner, ast.Call):
+                for given in (*inner.args, *(k.value for k in inner.keywords)):
+                    self.visit(given)
+            inner = inner.func if isinstance(inner, ast.Call) else inner.value
+        return True
+
+    def _script(self, node: ast.FunctionDef | ast.ClassDef) -> bool:
+        """Whether a decorator makes it a program of TVM's own language, whose lines are none of Python's."""
+        texts = [(d, ast.get_source_segment(self.source, d) or "") for d in node.decorator_list]
+        of = [d for d, text in texts if "script" in f"{self.foreign.get(_root(d) or '')}.{text}".split(".")]
+        for decorator in of:
+            self.visit(decorator)
+        return bool(of)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+        if not self._script(node):
+            self.generic_visit(node)
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
+        if not self._script(node):
+            self.generic_visit(node)
 
     def _module_of(self, node: ast.AST) -> str | None:
         """The module of ours that an expression names."""
@@ -193,6 +259,20 @@ class _Reader(ast.NodeVisitor):
     # -- tuning
 
     def visit_Assign(self, node: ast.Assign) -> None:
+        names = [
+            n.id
+            for target in node.targets
+            for n in ast.walk(target)
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+        ]
+        why = self._made_of_what_is_left(node.value)
+        for name in names:  # a name that is assigned anew is no longer what it was
+            self.made.pop(name, None)
+            self.sharers.discard(name)
+        if (tasks := self._several_tasks(node.value)) is not None and isinstance(node.targets[0], ast.Name):
+            self.sharers.add(node.targets[0].id)
+            self.edit(node.value, tasks)
+            return
         options = self._tuning_options(node.value)
         if options is not None and isinstance(node.targets[0], ast.Name):
             self.options.add(node.targets[0].id)
@@ -202,28 +282,76 @@ class _Reader(ast.NodeVisitor):
             self.dropped.add(node.targets[0].id)
             self.edit(node.value, "None")
             return
+        if why:
+            self.made.update((name, why) for name in names)
         self.generic_visit(node)
 
+    def _made_of_what_is_left(self, node: ast.expr) -> str:
+        """What to say of the names that such a value gets; empty where all of it is here."""
+        function = node.func if isinstance(node, ast.Call) else node
+        base = self._module_of(function.value) if isinstance(function, ast.Attribute) else None
+        root = _root(node)
+        if root in self.made:
+            return self.made[root]
+        gone = base is not None and isinstance(function, ast.Attribute) and _why(base, function.attr)
+        return f"it comes from line {node.lineno}, which is left" if root in self.foreign or gone else ""
+
     def visit_Call(self, node: ast.Call) -> None:
-        policy = node.args[1] if len(node.args) == 2 else None
-        alone = policy is None or self._by_itself(policy) or _named(policy) in self.dropped
+        policies = [k.value for k in node.keywords if k.arg == "search_policy"]
+        others = len(node.keywords) > len(policies)
+        policies += node.args[1:2]
+        alone = all(self._by_itself(p) or _named(p) in self.dropped for p in policies)
         given = node.args[0] if len(node.args) in (1, 2) and alone else None
         tuner = next((n for n, m in self.modules.items() if m == "autosched"), None)
         if tuner is None and "tensorlang" in self.modules.values():
             tuner = "autosched"
         if isinstance(node.func, ast.Attribute) and node.func.attr == "tune" and tuner:
             task = ast.get_source_segment(self.source, node.func.value)
-            options = self._tuning_options(given) if given is not None and not node.keywords else None
+            options = self._tuning_options(given) if given is not None and not others else None
             named = _named(node.args[0]) if node.args else None
-            if named in self.options and given is not None and not node.keywords:
+            if named in self.options and given is not None and not others:
                 options = named
             if options is not None and self._module_of(node.func.value) is None:
                 self.tuner_written_out = True
-                self.edit(node, f"{tuner}.tune({task}, **{options})")
+                call = f"tune_tasks(*{task}" if task in self.sharers else f"tune({task}"
+                self.edit(node, f"{tuner}.{call}, **{options})")
                 return
             if named in self.options and self._module_of(node.func.value) is None:
                 self.leave(node, f"{task}.tune(…)", f"{tuner}.tune({task}, **{named})")
+        self._arguments(node)
         self.generic_visit(node)
+
+    def _arguments(self, node: ast.Call) -> None:
+        """Arguments of functions that are here, which have others."""
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if name == "print_best" and len(node.args) == len(node.keywords) == 1:
+            (mode,) = node.keywords
+            if mode.arg == "print_mode" and getattr(mode.value, "value", None) == "schedule":
+                self.edits.append((self._end(node.args[0]), self._end(mode.value), ""))
+            elif mode.arg == "print_mode":
+                self.leave(node, "print_best(…)", "the schedule is printed; f.get_source('asm') of a kernel")
+        if name == "extract_tasks" and (len(node.args) > 2 or node.keywords):
+            self.leave(
+                node,
+                "extract_tasks(…)",
+                "autosched.extract_tasks(program) of tensors; models by tl.load_onnx('model.onnx')",
+            )
+
+    def _several_tasks(self, node: ast.AST) -> str | None:
+        """``TaskScheduler(tasks, weights)`` as a tuple of the first arguments of tune_tasks."""
+        if not (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "TaskScheduler"
+            and self._module_of(node.func.value) == "autosched"
+            and 1 <= len(node.args) <= 2
+            and [k.arg for k in node.keywords] in ([], ["task_weights"][len(node.args) - 1 :])
+        ):
+            return None
+        given = [
+            ast.get_source_segment(self.source, a) for a in (*node.args, *(k.value for k in node.keywords))
+        ]
+        return f"({', '.join(map(str, given))}{',' if len(given) == 1 else ''})"
 
     def _by_itself(self, node: ast.AST) -> bool:
         """Whether it makes one of the objects that tune needs not be given."""
@@ -270,6 +398,29 @@ def _alias(a: ast.alias) -> str:
 
 def _named(node: ast.AST) -> str | None:
     return node.id if isinstance(node, ast.Name) else None
+
+
+def _root(node: ast.AST) -> str | None:
+    """The name that a chain of attributes, calls and subscripts begins with."""
+    while isinstance(node, ast.Attribute | ast.Call | ast.Subscript):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return _named(node)
+
+
+def _why_foreign(path: str, node: ast.Attribute) -> str:
+    """What there is instead of ``path.attribute``: what the tuner or the package says of the name, else of
+    the module that it is in."""
+    names: list[str] = []
+    inner: ast.expr = node
+    while isinstance(inner, ast.Attribute):
+        names.append(inner.attr)
+        inner = inner.value
+    if path.partition(".")[0] in ("autotvm", "meta_schedule"):
+        for name in names:
+            why = _why("autosched", name)
+            if (why and ";" in why) or "autosched." in why:
+                return why
+    return _why_deep(path)
 
 
 def _is_module(path: str) -> bool:

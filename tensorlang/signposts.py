@@ -227,6 +227,14 @@ TORCH = {
     "trace": "torch.export.export(model, args), and tl.load_torch of that",
 }
 
+# of rooms that have nothing else to say
+ROOMS = {
+    "tl.target": {
+        **dict.fromkeys(("cuda", "rocm", "vulkan", "metal", "opencl"), _GPU),
+        **dict.fromkeys(("create", "arm_cpu", "riscv_cpu", "x86"), "tl.Target('llvm -mcpu=…')"),
+    }
+}
+
 # what others call an argument, and what it may be called here
 ARGUMENTS = {
     "num_measure_trials": "trials",

@@ -188,20 +188,22 @@ policy = auto_scheduler.SketchPolicy(task, model)
 model.update_from_file("log.json")
 task.tune(option, policy)
 task.tune(option, search_policy=policy)
+task.tune(option, search_policy=mine)
 """
 
 
 def test_what_tune_does_by_itself_goes_and_what_is_asked_of_it_is_listed():
     made = migrate(POLICY)
-    for line in ("ctx = None", "model = None", "policy = None", "auto_scheduler.tune(task, **option)"):
+    for line in ("ctx = None", "model = None", "policy = None"):
         assert f"\n{line}\n" in made.text
+    assert made.text.count("auto_scheduler.tune(task, **option)\n") == 2
     left = {what: (line, why) for line, what, why in made.left}
     assert set(left) == {"tvm.topi.testing", "model.update_from_file", "task.tune(…)"}
     assert left["tvm.topi.testing"] == (
         3,
         "TVM's numpy references; te.reference.evaluate computes any tensor with numpy",
     )
-    assert left["model.update_from_file"][0] == 8 and left["task.tune(…)"][0] == 10
+    assert left["model.update_from_file"][0] == 8 and left["task.tune(…)"][0] == 11
 
 
 def test_names_that_are_left_are_as_they_are_written():
@@ -212,3 +214,88 @@ def test_names_that_are_left_are_as_they_are_written():
 def test_targets_that_hold_for_a_block_are_listed():
     (left,) = migrate("import tvm\nwith tvm.target.Target('llvm'):\n    pass\n").left
     assert left == (2, "with Target(…)", "a target is an argument: target= of build and SearchTask")
+
+
+NETWORK = """
+import tvm
+import tvm.testing
+from tvm import auto_scheduler
+tasks, weights = auto_scheduler.extract_tasks(mod["main"], params, target)
+tuner = auto_scheduler.TaskScheduler(tasks, weights)
+option = auto_scheduler.TuningOptions(num_measure_trials=2, measure_callbacks=[auto_scheduler.RecordToFile(log)])
+tuner.tune(option)
+tuner = auto_scheduler.TaskScheduler(tasks, load_log_file=log)
+print(task.print_best(log, print_mode="schedule"))
+print(task.print_best(log, print_mode="cuda"))
+"""
+
+
+def test_a_scheduler_of_tasks_becomes_the_arguments_of_a_call():
+    made = migrate(NETWORK)
+    assert made.text.count("import tensorlang as tvm\n") == 1
+    assert "\ntuner = (tasks, weights)\n" in made.text
+    assert "\nauto_scheduler.tune_tasks(*tuner, **option)\n" in made.text
+    assert "\nprint(task.print_best(log))\n" in made.text
+    assert [left[:2] for left in made.left] == [
+        (5, "extract_tasks(…)"),
+        (9, "auto_scheduler.TaskScheduler"),
+        (11, "print_best(…)"),
+    ]
+
+
+TEMPLATE = """
+import tvm
+from tvm import autotvm, relay, te
+from tvm import meta_schedule as ms
+from tvm.script import tir as T
+
+@autotvm.template("matmul")
+def matmul(n):
+    cfg = autotvm.get_config()
+    cfg.define_split("tile_y", y, num_outputs=2)
+    yo, yi = cfg["tile_y"].apply(s, C, y)
+    return s, [C]
+
+task = autotvm.task.create("matmul", args=(tvm.cuda(0),), target=tvm.target.cuda())
+tuner = autotvm.tuner.XGBTuner(task)
+tuner.tune(n_trial=10)
+tuner = list()
+tuner.append(relay.nn.relu)
+
+@T.prim_func
+def main(A: T.Buffer((8,), "float32")):
+    for i in T.serial(8):
+        A[i] = 0.0
+
+sch = tvm.tir.Schedule(main)
+block = sch.get_block("A")
+sch.reorder(*sch.get_loops(block))
+ms.tune_tir(mod=main, target="llvm")
+"""
+
+
+def test_each_use_of_what_is_left_is_listed_with_what_there_is():
+    made = {(line, what): why for line, what, why in migrate(TEMPLATE).left}
+    for place, part in {
+        (7, "autotvm.template"): "templates are functions",
+        (10, "cfg.define_split"): "s.sample_tile",
+        (11, 'cfg["tile_y"].apply'): "line 9",
+        (14, "autotvm.task.create"): "template=g",
+        (14, "tvm.cuda"): "CPU",
+        (14, "tvm.target.cuda"): "CPU",
+        (15, "autotvm.tuner.XGBTuner"): "strategy=",
+        (16, "tuner.tune"): "autosched.tune",
+        (18, "relay.nn.relu"): "load_onnx",
+        (20, "T.prim_func"): "te.compute",
+        (25, "tvm.tir.Schedule"): "te.create_schedule",
+        (26, "sch.get_block"): "s[T]",
+        (27, "sch.get_loops"): "leaf_iter_vars",
+        (28, "ms.tune_tir"): "autosched.tune",
+    }.items():
+        assert part in made.pop(place)
+    assert sorted(line for line, _ in made) == [3, 3, 4, 5, 9, 27]
+
+
+def test_a_name_that_is_given_anew_is_no_longer_what_is_left():
+    text = "import tvm\nx = tvm.cuda(0)\nx = x.copy()\nx = [1]\nx.append(2)\n"
+    assert [line for line, *_ in migrate(text).left] == [2, 3]
