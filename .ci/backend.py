@@ -57,10 +57,13 @@ def same_wheel(archive, when):
 
 
 def for_a_page(metadata):
-    """Metadata whose long description stands alone: pictures of the repository are left out, links into it
-    are their texts. A project with a home would name it instead."""
+    """Metadata whose long description stands alone: pictures of the repository are left out, with the colon
+    of the sentence that leads to them; links to its documents are their paths, others their texts. A project
+    with a home would name it instead."""
     head, blank, text = metadata.decode().partition("\n\n")
+    text = re.sub(r":\n\n!\[[^\]]*\]\((?!https?:)[^)]*\)\n", ".\n", text)
     text = re.sub(r"^!\[[^\]]*\]\((?!https?:)[^)]*\)\n+", "", text, flags=re.M)
+    text = re.sub(r"(?<!!)\[[^\]\[]*\]\((docs/[^)#]*\.md)(?:#[^)]*)?\)", r"`\1`", text)
     text = re.sub(r"(?<!!)\[([^\]\[]*)\]\((?!https?:|mailto:|#)[^)]*\)", r"\1", text)
     return (head + blank + text).encode()
 

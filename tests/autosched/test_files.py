@@ -22,6 +22,7 @@ from autosched.records import RecordLog, load, merge
 from autosched.templates import matmul as template
 from autosched.whole_files import write_whole
 from tests.autosched.workloads import Pretend, matmul
+from tests.house.source import HOME, ROOT
 
 
 class Full(io.RawIOBase):
@@ -168,7 +169,7 @@ def test_a_tuner_works_in_a_directory_that_was_deleted(tmp_path: Path) -> None:
     place = tmp_path / "gone"
     place.mkdir()
     code = (
-        f"import shutil, sys; sys.path.insert(0, {str(Path(tl.__file__).parents[1])!r}); sys.path.insert(0, '')\n"
+        f"import shutil, sys; sys.path[:0] = ['', {str(HOME)!r}, {str(ROOT)!r}]\n"
         "from autosched import SearchTask, tune\nfrom tests.autosched.workloads import scale\n"
         "shutil.rmtree(sys.argv[1])\n"
         "r = tune(SearchTask(scale, (100,)), trials=1, model='random', progress=False)\nprint(r.best.status)"

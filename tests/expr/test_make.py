@@ -93,7 +93,7 @@ def test_a_python_number_takes_the_type_of_the_other_side():
     assert (Var("d", dtype("float64")) + 0.1).b.value == 0.1  # not rounded to float32 on the way
 
 
-@pytest.mark.parametrize(("a", "b"), itertools.product(KNOWN, KNOWN))
+@pytest.mark.parametrize(("a", "b"), list(itertools.product(KNOWN, KNOWN)))
 def test_promotion_is_symmetric_and_idempotent(a, b):
     t = promote(dtype(a), dtype(b))
     assert t is promote(dtype(b), dtype(a))

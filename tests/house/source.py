@@ -6,19 +6,26 @@ from __future__ import annotations
 import ast
 import functools
 import gc
+import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("tensorlang", "autosched")
+_FOUND = importlib.util.find_spec(PACKAGES[0])
+assert _FOUND is not None and _FOUND.origin is not None
+HOME = Path(_FOUND.origin).resolve().parents[1]  # of the packages: ROOT, or where they are installed
+
+
+def place(top: str) -> Path:
+    """The directory of a package, or of what stands beside the packages in the tree."""
+    return (HOME if top in PACKAGES else ROOT) / top
 
 
 @functools.cache
 def python_files(*tops: str) -> tuple[Path, ...]:
-    return tuple(
-        sorted(p for top in tops for p in (ROOT / top).rglob("*.py") if "__pycache__" not in p.parts)
-    )
+    return tuple(sorted(p for top in tops for p in place(top).rglob("*.py") if "__pycache__" not in p.parts))
 
 
 @functools.cache
@@ -35,11 +42,11 @@ def parsed(path: Path) -> ast.Module:
 
 
 def relative(path: Path) -> str:
-    return path.relative_to(ROOT).as_posix()
+    return path.relative_to(HOME if path.is_relative_to(HOME) else ROOT).as_posix()
 
 
 def module_name(path: Path) -> str:
-    parts = list(path.relative_to(ROOT).with_suffix("").parts)
+    parts = list(Path(relative(path)).with_suffix("").parts)
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tensorlang.schedule.primitives import TABLE
-from tests.house.source import ROOT, parsed
+from tests.house.source import HOME, parsed
 
-PATH = ROOT / "tensorlang" / "schedule" / "methods.pyi"
+PATH = HOME / "tensorlang" / "schedule" / "methods.pyi"
 HEAD = '''"""The primitives as methods, for type checkers and editors; at run time ``schedule.py`` puts the functions
 themselves on the handles. Generated: ``pytest tests/house/test_typing.py --refresh-golden`` writes it anew,
 and the same test says when it is old."""

@@ -68,8 +68,12 @@ Name: p
 ![A picture
 of it](docs/view.png)
 
+It looks so:
+
+![A picture](docs/view.png)
+
 See [the
-guide](docs/guide.md#part), [here](https://example.org) and [below](#figures).
+guide](docs/guide.md#part), [01](tutorials/01.ipynb), [here](https://example.org) and [below](#figures).
 """
 
 
@@ -77,7 +81,10 @@ def test_a_package_page_has_no_links_that_lead_nowhere():
     made = backend().for_a_page(PAGE.encode()).decode()
     head, _, text = made.partition("\n\n")
     assert head == "Metadata-Version: 2.4\nName: p"
-    assert text == "# Title\n\nSee the\nguide, [here](https://example.org) and [below](#figures).\n"
+    assert text == (
+        "# Title\n\nIt looks so.\n\n"
+        "See `docs/guide.md`, 01, [here](https://example.org) and [below](#figures).\n"
+    )
 
 
 def test_the_record_of_a_wheel_has_the_digest_of_its_page():

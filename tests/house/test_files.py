@@ -7,7 +7,7 @@ import re
 import statistics
 from pathlib import Path
 
-from tests.house.source import PACKAGES, ROOT, none, python_files, relative
+from tests.house.source import PACKAGES, ROOT, none, place, python_files, relative
 
 LONG = 600
 CODE = python_files(*PACKAGES)
@@ -19,7 +19,7 @@ TEXTS = tuple(
             *(
                 p
                 for top in (*PACKAGES, "tests", "benchmarks", "tutorials")
-                for p in (ROOT / top).rglob("*")
+                for p in place(top).rglob("*")
                 if p.suffix in (".md", ".ipynb", ".toml", ".txt", ".json")
                 and ".ipynb_checkpoints" not in p.parts
             ),

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tests.house.source import (
+    HOME,
     PACKAGES,
-    ROOT,
     Import,
     imports,
     module_name,
@@ -327,7 +327,7 @@ def test_every_import_of_ours_exists():
         for i in imports(path)
         if ours(i)
         and i.target not in modules()
-        and not (i.typing and (ROOT / i.target.replace(".", "/")).with_suffix(".pyi").exists())
+        and not (i.typing and (HOME / i.target.replace(".", "/")).with_suffix(".pyi").exists())
     )
 
 

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.house.source import PACKAGES, ROOT, imports
+from tests.house.source import HOME, PACKAGES, ROOT, imports
 
 # what a program does → rooms that it must not load, and the most modules of ours
 LOADS = {
@@ -60,7 +60,7 @@ def test_no_public_name_loads_anything_slow(package):
 @pytest.mark.parametrize("package", PACKAGES)
 def test_type_checkers_see_the_names_that_are_loaded_late(package):
     module = importlib.import_module(package)
-    path = ROOT / package / "__init__.py"
+    path = HOME / package / "__init__.py"
     seen = {n: i.target for i in imports(path) if i.typing for n in i.names}
     files = [i.target.rpartition(".")[::2] for i in imports(path) if i.typing and not i.names]
     seen |= {name: room for room, name in files if room != package}  # functions that are named as their file
@@ -74,7 +74,7 @@ def test_type_checkers_see_the_names_that_are_loaded_late(package):
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_file_named_as_a_function_leaves_the_function(package):
     module = importlib.import_module(package)
-    same = [n for n in module.__places__ if (ROOT / package / f"{n}.py").exists()]
+    same = [n for n in module.__places__ if (HOME / package / f"{n}.py").exists()]
     for name in same:
         kept = getattr(module, name)
         importlib.import_module(f"{package}.{name}")

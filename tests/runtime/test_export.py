@@ -207,7 +207,7 @@ def test_a_library_in_a_fresh_process(tmp_path: Path) -> None:
     f = matmul()
     f.export_library(tmp_path / "matmul.so")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["matmul.h", "matmul.so"]
-    root = Path(__file__).parents[2]
+    root = Path(tl.__file__).parents[1]
     script = f"""
 import ctypes, sys, types
 import numpy as np

@@ -152,7 +152,7 @@ def test_loads_in_a_fresh_process_without_the_compiler(tmp_path: Path) -> None:
     """Only the package's own __init__ may bring in more than the runtime needs, so it is left out here."""
     path = tmp_path / "add.tl"
     kernels.add().save(path)
-    root = Path(__file__).parents[2]
+    root = Path(tl.__file__).parents[1]
     script = (
         f"import sys, types; p = types.ModuleType('tensorlang'); p.__path__ = [{str(root / 'tensorlang')!r}]\n"
         "sys.modules['tensorlang'] = p\n"

@@ -15,8 +15,8 @@ import pytest
 import autosched
 import tensorlang as tl
 from tensorlang import te
+from tests.house.source import HOME, ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = {
     path.name: path.read_text(encoding="utf-8")
     for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -192,4 +192,4 @@ def test_rooms_of_the_map_exist() -> None:
     rooms = [room for row in rows for room in re.findall(r"`([^`]+)`", row)]
     assert len(rooms) > 15
     for room in rooms:
-        assert any((at / room).is_dir() for at in (ROOT, ROOT / "tensorlang", ROOT / "autosched")), room
+        assert any((at / room).is_dir() for at in (ROOT, HOME, HOME / "tensorlang", HOME / "autosched")), room

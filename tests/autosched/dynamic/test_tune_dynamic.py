@@ -28,7 +28,7 @@ from tests.autosched.dynamic.computations import (
     tiny_dense,
     whole,
 )
-from tests.house.source import ROOT
+from tests.house.source import HOME
 
 
 @pytest.fixture(scope="module")
@@ -278,7 +278,7 @@ def test_a_file_serves_a_process_without_the_compiler(tiny, tmp_path):
         and str(g.account) == str(f.account)
     )
     done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_COMPILER, str(ROOT), str(path), str(tmp_path / "xy.npz")],
+        [sys.executable, "-c", WITHOUT_COMPILER, str(HOME), str(path), str(tmp_path / "xy.npz")],
         cwd=tmp_path,
         timeout=600,
         capture_output=True,
