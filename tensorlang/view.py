@@ -176,11 +176,16 @@ def _reuse(statements: Sequence[Statement], loops: Sequence[_Loop], target: Targ
                     _number(loop.extent),
                     ", ".join(f"{t} {bytes_text(n)}" for t, n in touched.items()),
                     _fits(whole, target),
-                    f"{used / max(whole, 1):,.3g} times",
+                    _times(used / max(whole, 1)),
                 )
             )
     heads = ("loop", "statement", "kind", "iterations", "one run touches", "", "each byte is used")
     return table(rows, heads)
+
+
+def _times(n: float) -> str:
+    text = f"{n:,.3g}"
+    return "once" if text == "1" else f"{text} times"
 
 
 def _number(e: Expr | int) -> int:
