@@ -87,7 +87,7 @@ def _by_factor(e: Expr, facts: Facts) -> Expr:
     if not isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) or type(e.b) is Const:
         return e
     if not is_atom(e.b):
-        return e
+        return _by_common_factor(e, facts)
     n, p = e.b, poly(e.a)
     big = {_less(m, n): k for m, k in p.items() if any(a is n for a in m)}
     rest = {m: k for m, k in p.items() if not any(a is n for a in m)}
@@ -97,6 +97,20 @@ def _by_factor(e: Expr, facts: Facts) -> Expr:
         return e
     left = e.with_children(from_poly(rest, e.dtype), n) if rest else make.const(0, e.dtype)
     return make.add(from_poly(big, e.dtype), left) if isinstance(e, FloorDiv | TruncDiv) else left
+
+
+def _by_common_factor(e: Expr, facts: Facts) -> Expr:
+    """``(x * n) // (2 * n)`` is ``x // 2``, and ``(x * n) % (2 * n)`` is ``x % 2 * n``, of an n above 0."""
+    assert isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod)
+    p, q = poly(e.a), poly(e.b)
+    if not p or not q:
+        return e
+    for n in dict.fromkeys(a for mono in q for a in mono):
+        if all(any(a is n for a in mono) for mono in (*p, *q)) and facts.prove(make.ge(n, 1)) is True:
+            left, right = (from_poly({_less(m, n): k for m, k in s.items()}, e.dtype) for s in (p, q))
+            small = _by_factor(e.with_children(left, right), facts)
+            return small if isinstance(e, FloorDiv | TruncDiv) else make.mul(small, n)
+    return e
 
 
 def _less(mono: tuple[Expr, ...], atom: Expr) -> tuple[Expr, ...]:

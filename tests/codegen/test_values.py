@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -226,6 +228,31 @@ def test_index_division_of_negative_loop_variables(t: str) -> None:
         truncated = np.trunc(i / divisor).astype(int)
         want = [i // 7, i % 7, i // 8, i % 8, i // divisor, i % divisor, truncated, i - truncated * divisor]
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize(
+    "target", ["llvm -mcpu=haswell", "llvm -mcpu=skylake-avx512"], ids=["avx2", "avx512"]
+)
+def test_vectors_are_divided_by_an_open_size_without_dividing_lanes(target: str) -> None:
+    """By float64, exactly, up to the largest numbers: quotients that are whole, and those just below."""
+    n, base = var("n", kind="dim"), var("base", kind="dim")
+    out = buffer("OUT", "int32", 2, 16)
+    at, by = ramp(base, 16), make.broadcast(n, 16)
+    stores = [Store(out, op(at, by), (i32(r), ramp(i32(0), 16))) for r, op in enumerate(BOTH)]
+    kernel = Kernel(Func("k", (out,), seq(*stores), (n, base), (out,)), target=Target.parse(target))
+    assert not re.search(r"\bi?div[lqr]?\b", kernel.code.asm) and "vcvttpd2dq" in kernel.code.asm
+    if kernel.target.why_not_here():
+        return
+    most = 2**31 - 17
+    divisors = [1, 2, 3, 7, 10, 1000, 46341, 65536, 2**30 - 1, 2**31 - 2, *rng.integers(1, 2**31 - 1, 40)]
+    for d in map(int, divisors):
+        for first in {0, most, *(max(min(k * d - 8, most), 0) for k in (1, 2, 3, 46340, most // d))}:
+            got, i = np.zeros((2, 16), "int32"), np.arange(first, first + 16)
+            assert kernel(got, dims=(d, first)) == 0
+            np.testing.assert_array_equal(got, [i // d, i % d])
+
+
+BOTH = (make.floordiv, make.floormod)
 
 
 def test_division_of_what_is_not_negative_is_cheap() -> None:

@@ -9,7 +9,7 @@ division never traps, whatever the divisor: it may have been moved in front of a
 from __future__ import annotations
 
 from ...core.visit import TypeTable
-from ...expr import linear
+from ...expr import linear, make
 from ...expr.nodes import (
     Add,
     Broadcast,
@@ -238,6 +238,12 @@ def divide(
             minus = em.ins(f"icmp eq {t} {b}, {k(-1)}")
             bad = em.ins(f"or {flags} {bad}, {em.ins(f'and {flags} {least}, {minus}')}")
         b = em.ins(f"select {flags} {bad}, {t} {k(1)}, {t} {b}")
+    if lanes > 1 and divisor is None and bits <= MOST_BITS and e.dtype.code == "int":
+        q = _by_reciprocal(em, e, t, a, b, lanes) if plain else _by_floats(em, t, a, b, lanes)
+        if quotient and (plain or not floor):
+            return q
+        rest = em.ins(f"sub {t} {a}, {em.ins(f'mul {t} {q}, {b}')}")
+        return rest if plain or not floor else _floored(em, quotient, t, q, rest, b, flags, k(0))
     if plain:
         return em.ins(f"{'udiv' if quotient else 'urem'} {t} {a}, {b}")
     if not floor:
@@ -247,10 +253,44 @@ def divide(
         q = em.ins(f"udiv {t} {em.ins(f'xor {t} {a}, {sign}')}, {b}")
         q = em.ins(f"xor {t} {q}, {sign}")
         return q if quotient else em.ins(f"sub {t} {a}, {em.ins(f'mul {t} {q}, {b}')}")
-    rest = em.ins(f"srem {t} {a}, {b}")
-    inexact = em.ins(f"icmp ne {t} {rest}, {k(0)}")
-    differ = em.ins(f"icmp slt {t} {em.ins(f'xor {t} {rest}, {b}')}, {k(0)}")
+    q = em.ins(f"sdiv {t} {a}, {b}") if quotient else ""
+    return _floored(em, quotient, t, q, em.ins(f"srem {t} {a}, {b}"), b, flags, k(0))
+
+
+def _floored(em: Emitter, quotient: bool, t: str, q: str, rest: str, b: str, flags: str, zero: str) -> str:
+    """Quotient or remainder rounded down, of those rounded to zero."""
+    inexact = em.ins(f"icmp ne {t} {rest}, {zero}")
+    differ = em.ins(f"icmp slt {t} {em.ins(f'xor {t} {rest}, {b}')}, {zero}")
     fix = em.ins(f"and {flags} {inexact}, {differ}")
     if quotient:
-        return em.ins(f"add {t} {em.ins(f'sdiv {t} {a}, {b}')}, {em.ins(f'sext {flags} {fix} to {t}')}")
-    return em.ins(f"add {t} {rest}, {em.ins(f'select {flags} {fix}, {t} {b}, {t} {k(0)}')}")
+        return em.ins(f"add {t} {q}, {em.ins(f'sext {flags} {fix} to {t}')}")
+    return em.ins(f"add {t} {rest}, {em.ins(f'select {flags} {fix}, {t} {b}, {t} {zero}')}")
+
+
+MOST_BITS = 32  # of integers whose quotients float64 tells exactly
+
+
+def _by_floats(em: Emitter, t: str, a: str, b: str, lanes: int) -> str:
+    """The quotients of a vector, rounded to zero, by a division of float64: no processor divides vectors of
+    integers, and LLVM takes the lanes one by one. Exact: a quotient that is no whole number is at least ``1 /
+    a`` of itself away from one, which is far more than float64 rounds."""
+    wide = lanes_of("double", lanes)
+    x, y = (em.ins(f"sitofp {t} {v} to {wide}") for v in (a, b))
+    return em.ins(f"fptosi {wide} {em.ins(f'fdiv {wide} {x}, {y}')} to {t}")
+
+
+def _by_reciprocal(
+    em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, t: str, a: str, b: str, lanes: int
+) -> str:
+    """The same of numbers that are not negative. One divisor of all lanes makes it ``(a + 1/2) * (1 / b)``:
+    a half keeps whole quotients from being rounded below themselves, and one division serves a loop."""
+    if type(e.b) is not Broadcast:
+        return _by_floats(em, t, a, b, lanes)
+    wide, n = lanes_of("double", lanes), e.b.value
+    least = interval(em, n)[0]
+    n = n if least is not None and least >= 1 else make.max_(n, make.const(1, n.dtype))
+    inverse = make.div(make.const(1.0, "float64"), make.cast("float64", n))
+    inverse = em.value(make.broadcast(inverse, lanes))  # where the divisor is known: ahead of loops
+    x = em.ins(f"sitofp {t} {a} to {wide}")
+    half = em.ins(f"fadd {wide} {x}, {splat_literal('0.5', 'double', lanes)}")
+    return em.ins(f"fptosi {wide} {em.ins(f'fmul {wide} {half}, {inverse}')} to {t}")
