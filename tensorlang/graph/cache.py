@@ -98,12 +98,26 @@ class Cache:
         except (OSError, TensorLangError) as e:
             _warn_once(self.directory, getattr(e, "strerror", None) or "it cannot be written")
 
+    def seen(self, key: str) -> bool:
+        """Whether the kernels of a program of that name were compiled once: most will be here."""
+        return self.directory is not None and self._mark(key).exists()
+
+    def note(self, key: str) -> None:
+        """The kernels of a program of that name have been compiled."""
+        if self.directory is not None:
+            with contextlib.suppress(OSError):
+                self._mark(key).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                self._mark(key).touch()
+
+    def _mark(self, key: str) -> Path:
+        return self._path(key).with_suffix(".program")
+
     def make_room(self) -> None:
-        """Remove the older half of too many kernels."""
+        """Remove the older half of too many files."""
         if self.directory is None:
             return
         kept: list[tuple[float, Any]] = []
-        for file in self.directory.glob("*/*.kernel"):
+        for file in self.directory.glob("*/*.*"):
             with contextlib.suppress(OSError):
                 kept.append((file.stat().st_mtime, file))
         if len(kept) > MOST:

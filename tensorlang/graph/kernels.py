@@ -3,7 +3,8 @@ of regions, workers and the cache; no engines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,10 +21,10 @@ from ..interface.signature import Signature, Size
 from ..runtime.codes import KernelCode
 from ..target import as_target
 from ..te import Tensor, serialize
-from ..workers import Job, compile_all
+from ..workers import Ahead, Job, compile_all
 from .cache import Cache, digest, environment
 from .declare import Declared, declare
-from .graph import Node, Value
+from .graph import Node, Program, Value
 from .makers import Schedules, Task
 
 Progress = Callable[[int, int], None]  # kernels that are ready, kernels that are to be compiled
@@ -76,6 +77,23 @@ class Compiler:
         self.progress = progress
         self.made: dict[str, KernelCode] = {}
         self.schedules = schedules
+        self.ahead: Ahead | None = None
+
+    @contextmanager
+    def expecting(self, graph: Program) -> Iterator[None]:
+        """A context in which the kernels of this graph are asked for. One that is new, and that will have
+        many, lets another process begin at once: it has begun when the first is declared."""
+        operators = " ".join(sorted({_looks(n) for n in graph.nodes if n.kind == "te"}))
+        key = digest(f"{environment(self.target)} {self.math} {operators}")
+        if self.ahead is not None or self.cache.seen(key):
+            yield
+            return
+        with Ahead(operators.count(" ") + 1, self.workers) as self.ahead:
+            try:
+                yield
+            finally:
+                self.ahead = None
+        self.cache.note(key)
 
     def kernels(self, regions: Sequence[Region]) -> list[Kernel]:
         """The kernels of these regions. Raises TensorLangError for what cannot be compiled."""
@@ -115,7 +133,7 @@ class Compiler:
             if self.progress is not None:
                 self.progress(sum(k in self.made for k in keys), len(keys))
 
-        compile_all([wanted[key] for key in keys], done, self.workers)
+        compile_all([wanted[key] for key in keys], done, self.workers, self.ahead)
         self.cache.make_room()
 
     def _job(self, region: Region, d: Declared) -> tuple[str, Job | None]:
@@ -150,6 +168,12 @@ class Compiler:
         slots = [sizes[i] for i in code.places]
         outputs = [*region.outputs, *_workspaces(region, code.signature, slots)]
         return Kernel(region, code, d.inputs, outputs, constants, slots)
+
+
+def _looks(n: Node) -> str:
+    """What is seen of an operator at once: equal kernels look equal, and most different ones do not."""
+    read = "".join(f"{v.shape}{v.data is None}".replace(" ", "") for v in n.reads)
+    return f"{n.op}{read}".replace(" ", "")
 
 
 def _workspaces(region: Region, signature: Signature, slots: Sequence[Expr]) -> list[Value]:

@@ -27,6 +27,7 @@ from ..schedule import Schedule, Stage
 from ..te import Expr, IterVar, Tensor
 from .common import in_registers
 
+WIDEST = 64  # lanes that are transposed in registers at a time
 Size = int | Expr  # a number or a knob
 # how a loop is split: by a size, by one that is sampled for the loop, by one with the tail of its rest
 Cut = Size | Callable[[IterVar], Size] | tuple[int, str]
@@ -207,4 +208,15 @@ def fill(copy: Stage, deep: int, transposed: int | None = None, pairs: bool = Fa
         panel = others.pop(len(others) - 1 - deep)
         nest(copy, {"f": others, "p": panel, "r": pair, "l": lane}, "f p | r l")
     else:
-        nest(copy, {"f": others[:-1], "k": others[-1], "l": lane}, "f ko | ki l", {"k": transposed})
+        strip = _strip(constant(lane.extent))
+        named: Axes = {"f": others[:-1], "k": others[-1], "l": lane}
+        nest(copy, named, "f ko lo | ki li", {"k": transposed, "l": strip})
+
+
+def _strip(width: int | None) -> int | None:
+    """Lanes of a panel that are transposed at a time, None for all: the code of a tile of 8 lines by 336
+    lanes, and of its copy with masks, took LLVM longer than a product."""
+    if width is None or width <= WIDEST:
+        return None
+    strips = [n for n in range(8, WIDEST + 1, 8) if width % n == 0]
+    return max(strips, key=lambda n: (n & -n, n), default=None)  # of whole vectors, and of few

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any, TypeAlias, TypeVar, overload
 
 from ..core.dtype import FLOAT32, DType
@@ -15,12 +16,12 @@ from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Var
 from ..expr.operators import declaring
-from ..expr.walk import preorder
+from ..expr.walk import preorder, variables
 from .axis import IterVar, checked_name, fresh_axis, known_dtype, plain_name, size
 from .ragged import straightened
 from .reducers import Reduce, forbid_nested
 from .strides import BufferDecl, Strides, checked_strides
-from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead, TensorSlice, letters
+from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice, letters
 
 _R = TypeVar("_R")
 _I: TypeAlias = IterVar
@@ -294,6 +295,8 @@ def _body(where: str, value: Any) -> Expr:
 def axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[str] | None) -> list[str]:
     """The names of the axes that a function of ``rank`` indices is called with: those of its parameters.
     Raises DeclareError."""
+    if varargs is None and (known := _plain_names(f, rank)) is not None:
+        return known
     try:
         params = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
@@ -335,6 +338,19 @@ def axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[s
     return named + rest
 
 
+def _plain_names(f: Callable[..., Any], rank: int) -> list[str] | None:
+    """The same for a function that takes just the indices, or any number of them: what declares operators,
+    hundreds of times in a model. ``inspect`` takes longer than the rest of a small one."""
+    if type(f) is not FunctionType or f.__dict__ or f.__defaults__ or f.__kwdefaults__:
+        return None
+    code = f.__code__
+    if code.co_kwonlyargcount or code.co_argcount not in (0, rank):
+        return None
+    if code.co_argcount == rank:
+        return list(code.co_varnames[:rank])
+    return [f"i{d}" for d in range(rank)] if code.co_flags & inspect.CO_VARARGS else None
+
+
 def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
     reduces = [e for e in body if type(e) is Reduce]
     if not reduces:
@@ -369,7 +385,9 @@ def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
 def _known_variables(where: str, op: ComputeOp) -> None:
     own = {a.var for a in (*op.axis, *op.reduce_axis)}
     for e in op.body:
-        for node in preorder(e):
+        if all(v in own or v.kind not in ("loop", "knob") for v in variables(e)):
+            continue
+        for node in preorder(e):  # the first of them
             if type(node) is Var and node.kind == "loop" and node not in own:
                 raise DeclareError(
                     f"{where}: uses the axis `{node.name}`, which is not its own",
@@ -383,5 +401,3 @@ def _known_variables(where: str, op: ComputeOp) -> None:
                     because="what is computed does not depend on how",
                     try_="te.var for a number given at the call",
                 )
-            if type(node) is TensorRead and node.tensor in op.outputs:
-                raise DeclareError(f"{where}: reads itself", try_="te.scan for recurrences")

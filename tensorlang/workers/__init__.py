@@ -6,6 +6,6 @@ nothing is timed and every kernel is wanted, so a worker is a plain process that
 """
 
 from .job import Job, compiled
-from .pool import compile_all
+from .pool import Ahead, compile_all
 
-__all__ = ["Job", "compile_all", "compiled"]
+__all__ = ["Ahead", "Job", "compile_all", "compiled"]

@@ -1,8 +1,10 @@
 """Many kernels compiled at once: by this process and by some that it starts. Knows jobs.
 
 Workers are new processes, not forks: a fork would copy the caller's threads' locks. One takes half a second
-to begin, and this process compiles meanwhile, so few kernels need none. A worker that dies takes nobody with
-it: the job is told to have failed, for it might end this process too.
+to begin, and this process compiles meanwhile, so few kernels need none; a caller who expects many lets one
+begin (``Ahead``) while it still finds out which. At the end this process compiles too what a worker has not
+begun: nobody waits for several kernels. A worker that dies takes nobody with it: the job is told to have
+failed, for it might end this process too.
 """
 
 from __future__ import annotations
@@ -30,14 +32,40 @@ WORTH = 12  # kernels that are worth another process
 Done = Callable[[int, KernelCode], None]
 
 
-def compile_all(jobs: Sequence[Job], done: Done, workers: int | None = None) -> None:
+class Ahead:
+    """A worker that begins before the jobs are known, for ``distinct`` kernels at most of which some will be
+    equal; none where that is too few, and where ``workers`` or the processors say so. A context that ends
+    those that nobody took."""
+
+    def __init__(self, distinct: int, workers: int | None = None) -> None:
+        most = processors() if workers is None else workers
+        self.helpers = [_Helper()] if most > 1 and distinct >= 2 * WORTH else []
+
+    def taken(self) -> list[_Helper]:
+        """The workers, which are the caller's from now on."""
+        helpers, self.helpers = self.helpers, []
+        return helpers
+
+    def __enter__(self) -> Ahead:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for h in self.taken():
+            h.close()
+
+
+def compile_all(
+    jobs: Sequence[Job], done: Done, workers: int | None = None, ahead: Ahead | None = None
+) -> None:
     """Compile the jobs; ``done(number, code)`` is told of each, in the order in which they are ready.
-    ``workers`` are processes at once, this one included; None: as many as are worth it.
+    ``workers`` are processes at once, this one included; None: as many as are worth it. Those of ``ahead``
+    have begun and are of them.
 
     Raises TensorLangError for the first that fails, and CompileError where a worker died of one.
     """
     most = processors() if workers is None else workers
-    pool = _Pool(jobs, done, min(most - 1, len(jobs) // WORTH if workers is None else len(jobs)))
+    begun = [] if ahead is None else ahead.taken()
+    pool = _Pool(jobs, done, min(most - 1, len(jobs) // WORTH if workers is None else len(jobs)), begun)
     try:
         pool.run()
     finally:
@@ -45,25 +73,43 @@ def compile_all(jobs: Sequence[Job], done: Done, workers: int | None = None) -> 
 
 
 class _Pool:
-    def __init__(self, jobs: Sequence[Job], done: Done, helpers: int) -> None:
+    def __init__(self, jobs: Sequence[Job], done: Done, helpers: int, begun: Sequence[_Helper] = ()) -> None:
         self.jobs = jobs
         self.done = done
         self.waiting = deque(range(len(jobs)))
+        self.ready: set[int] = set()
+        self.twice: set[int] = set()  # given to a worker, and compiled here too
         self.selector = selectors.DefaultSelector()
-        self.helpers = [_Helper() for _ in range(max(0, helpers))]
+        self.helpers = [*begun, *(_Helper() for _ in range(helpers - len(begun)))]
         for h in self.helpers:
             self.selector.register(h.results, selectors.EVENT_READ, h)
 
     def run(self) -> None:
-        while self.waiting or any(h.given for h in self.helpers):
+        while len(self.ready) < len(self.jobs):
             for h in self.helpers:
                 while self.waiting and len(h.given) < AHEAD:
                     number = self.waiting.popleft()
                     h.give(number, self.jobs[number])
-            if self.waiting:
-                number = self.waiting.pop()
-                self.done(number, compiled(self.jobs[number]))
-            self._hear(None if not self.waiting else 0)
+            own = self._own()
+            if own is not None:
+                self._finished(own, compiled(self.jobs[own]))
+            self._hear(None if own is None else 0)
+
+    def _own(self) -> int | None:
+        """What this process compiles next: what waits, and then what a worker has not begun."""
+        if self.waiting:
+            return self.waiting.pop()
+        for h in self.helpers:
+            for number in reversed(list(h.given)[1:]):
+                if number not in self.twice and number not in self.ready:
+                    self.twice.add(number)
+                    return number
+        return None
+
+    def _finished(self, number: int, code: KernelCode) -> None:
+        if number not in self.ready:
+            self.ready.add(number)
+            self.done(number, code)
 
     def _hear(self, timeout: float | None) -> None:
         """Take what workers have ready."""
@@ -72,7 +118,7 @@ class _Pool:
         for key, _ in self.selector.select(timeout):
             helper: _Helper = key.data
             for number, code in helper.take(self.jobs):
-                self.done(number, code)
+                self._finished(number, code)
 
     def close(self) -> None:
         for h in self.helpers:

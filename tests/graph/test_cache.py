@@ -69,3 +69,19 @@ def test_progress_is_told(model):
 def test_a_cache_is_named_by_a_path(model):
     with pytest.raises(tl.TensorLangError, match="a path is a string"):
         model.compile(cache=3)
+
+
+def test_a_process_begins_ahead_for_a_graph_that_is_new(model, monkeypatch, tmp_path):
+    asked = []
+
+    class Asked(kernels.Ahead):
+        def __init__(self, distinct, workers=None):
+            asked.append(distinct)
+            super().__init__(distinct, workers)
+
+    monkeypatch.setattr(kernels, "Ahead", Asked)
+    for _ in range(2):
+        compiles(model, monkeypatch, cache=tmp_path)
+    assert asked == [1]
+    compiles(model, monkeypatch, cache=False)
+    assert asked == [1, 1]

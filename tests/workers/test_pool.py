@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections import deque
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -13,7 +14,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.runtime.codes import from_bytes, to_bytes
 from tensorlang.te import serialize
-from tensorlang.workers import Job, compile_all, compiled, pool
+from tensorlang.workers import Ahead, Job, compile_all, compiled, pool
 from tensorlang.workers.pool import _Helper
 
 
@@ -79,3 +80,54 @@ def test_a_worker_that_dies_is_told():
                 helper.take([job(2)])
     finally:
         helper.close()
+
+
+def test_a_worker_begins_before_the_jobs_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "WORTH", 2)
+    monkeypatch.setattr(pool, "processors", lambda: 2)
+    jobs = [job(k) for k in (2, 3, 4)]
+    found = {}
+    with Ahead(4) as ahead:
+        (helper,) = ahead.helpers
+        compile_all(jobs, lambda i, code: found.setdefault(i, code), None, ahead)
+        assert not ahead.helpers and helper.process.poll() is not None
+    assert found == {i: compiled(j) for i, j in enumerate(jobs)}
+
+
+def test_a_worker_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "WORTH", 2)
+    monkeypatch.setattr(pool, "processors", lambda: 2)
+    with Ahead(4) as ahead:
+        (helper,) = ahead.helpers
+    assert helper.process.poll() is not None
+    assert not Ahead(3).helpers and not Ahead(4, workers=1).helpers
+
+
+def test_what_a_worker_has_not_begun_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be waited for, one kernel after the other, while this process has nothing to do."""
+    jobs, here, told = [job(k) for k in (2, 3, 4)], [], []
+    first = compiled(jobs[0])
+    results, end = os.pipe()
+    os.write(end, b"1")
+
+    class Slow:
+        def __init__(self) -> None:
+            self.results, self.given = results, deque()
+
+        def give(self, number: int, job: Job) -> None:
+            self.given.append(number)
+
+        def take(self, jobs: list[Job]) -> list:
+            os.read(self.results, 1)
+            self.given.remove(0)
+            return [(0, first)]
+
+        def close(self) -> None:
+            os.close(end)
+            os.close(self.results)
+
+    monkeypatch.setattr(pool, "_Helper", Slow)
+    monkeypatch.setattr(pool, "compiled", lambda j: (here.append(j.name), compiled(j))[1])
+    compile_all(jobs, lambda i, code: told.append((i, code.symbol)), workers=2)
+    assert sorted(here) == ["k3", "k4"]
+    assert sorted(told) == [(0, "k2"), (1, "k3"), (2, "k4")]
