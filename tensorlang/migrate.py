@@ -125,16 +125,17 @@ class _Reader(ast.NodeVisitor):
         if top != "tvm":
             return f"import {_alias(a)}"
         name = a.asname or "tvm"
-        if not rest or (not a.asname and rest in HERE):
+        if not rest or (not a.asname and _here(rest)):
             self.whole.append(node)
             self.modules[name] = "tensorlang"
             return f"import tensorlang as {name}"
         if rest in TUNERS:
             self.modules[name] = "autosched"
             return f"import autosched as {name}"
-        if rest in HERE:
-            self.modules[name] = f"tensorlang.{rest}"
-            return f"from tensorlang import {rest} as {name}"
+        if _here(rest):
+            self.modules[name] = ours = f"tensorlang.{rest}"
+            module, _, last = ours.rpartition(".")
+            return f"from {module} import {last} as {name}"
         self.leave(node, a.name, _why("tensorlang", rest.partition(".")[0]))
         if a.asname:
             self.foreign[name] = rest
@@ -146,7 +147,7 @@ class _Reader(ast.NodeVisitor):
             return
         if module == "tvm":
             self.edit(node, f"\n{' ' * node.col_offset}".join(self._from_tvm(node)))
-        elif (rest := module.removeprefix("tvm.")) in (*HERE, *TUNERS):
+        elif _here(rest := module.removeprefix("tvm.")) or rest in TUNERS:
             ours = "autosched" if rest in TUNERS else f"tensorlang.{rest}"
             for a in node.names:
                 self._known(node, ours, a.name)
@@ -421,6 +422,11 @@ def _why_foreign(path: str, node: ast.Attribute) -> str:
             if (why and ";" in why) or "autosched." in why:
                 return why
     return _why_deep(path)
+
+
+def _here(rest: str) -> bool:
+    """Whether a module of TVM is here under its name: ``te``, ``topi.nn``."""
+    return rest.partition(".")[0] in HERE and _is_module(f"tensorlang.{rest}")
 
 
 def _is_module(path: str) -> bool:

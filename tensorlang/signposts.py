@@ -71,8 +71,7 @@ TE = {
 TOPI = {
     "cuda": "operators of GPUs; topi.generic has the schedules of CPUs",
     "x86": "schedules by hand; topi.generic takes the default schedule, autosched searches for one",
-    "testing": "TVM's numpy references; te.reference.evaluate computes any tensor with numpy",
-    "utils": "sizes are numbers or te.Expr; tuple(map(int, t.shape)) for get_const_tuple",
+    "testing": "TVM's numpy references; te.reference.evaluate(T, {x: array})[0] is any tensor by numpy",
     "tag": "ops.tags",
     "sparse": "te.compute sums over rows of a CSR matrix: te.reduce_axis((indptr[i], indptr[i + 1]))",
     "vision": "te.loops declares detection, such as te.loop_program of NMS",
@@ -229,10 +228,14 @@ TORCH = {
 
 # of rooms that have nothing else to say
 ROOMS = {
+    "topi.utils": {
+        "traverse_inline": "recipes inline what is elementwise; tl.compile(args), or s[T].compute_inline()",
+        "simplify": "expressions are simplified as they are made; the expression itself",
+    },
     "tl.target": {
         **dict.fromkeys(("cuda", "rocm", "vulkan", "metal", "opencl"), _GPU),
         **dict.fromkeys(("create", "arm_cpu", "riscv_cpu", "x86"), "tl.Target('llvm -mcpu=…')"),
-    }
+    },
 }
 
 # what others call an argument, and what it may be called here

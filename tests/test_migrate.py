@@ -201,7 +201,7 @@ def test_what_tune_does_by_itself_goes_and_what_is_asked_of_it_is_listed():
     assert set(left) == {"tvm.topi.testing", "model.update_from_file", "task.tune(…)"}
     assert left["tvm.topi.testing"] == (
         3,
-        "TVM's numpy references; te.reference.evaluate computes any tensor with numpy",
+        "TVM's numpy references; te.reference.evaluate(T, {x: array})[0] is any tensor by numpy",
     )
     assert left["model.update_from_file"][0] == 8 and left["task.tune(…)"][0] == 11
 
@@ -299,3 +299,13 @@ def test_each_use_of_what_is_left_is_listed_with_what_there_is():
 def test_a_name_that_is_given_anew_is_no_longer_what_is_left():
     text = "import tvm\nx = tvm.cuda(0)\nx = x.copy()\nx = [1]\nx.append(2)\n"
     assert [line for line, *_ in migrate(text).left] == [2, 3]
+
+
+def test_modules_within_modules_are_imported_from_here():
+    text = "from tvm.topi.utils import get_const_tuple\nimport tvm.topi.nn as nn\nfrom tvm.tir import const\n"
+    made = migrate(text)
+    assert not made.left and made.text == (
+        "from tensorlang.topi.utils import get_const_tuple\nfrom tensorlang.topi import nn as nn\n"
+        "from tensorlang.tir import const\n"
+    )
+    exec(made.text, {})

@@ -12,7 +12,7 @@ from __future__ import annotations
 from .. import signposts
 from ..entries import close
 from ..errors import DeclareError
-from . import generic, nn
+from . import generic, nn, utils
 from .broadcast import (
     add,
     bitwise_and,
@@ -201,6 +201,7 @@ __all__ = [
     "tile",
     "transpose",
     "trunc",
+    "utils",
     "where",
 ]
 

@@ -378,3 +378,17 @@ def test_every_name_is_there_and_documented():
             assert inspect.ismodule(thing) or inspect.getdoc(thing), name
     with pytest.raises(AttributeError, match="operators of GPUs"):
         topi.cuda
+
+
+def test_sizes_as_numbers_of_python():
+    n = te.var("n")
+    x = te.placeholder((3, n), name="x")
+    assert (
+        topi.utils.get_const_tuple(x.shape) == (3, n) and type(topi.utils.get_const_tuple(x.shape)[0]) is int
+    )
+    assert topi.utils.get_const_int(x.shape[0]) == topi.utils.get_const_int(3) == 3
+    for call in (lambda: topi.utils.get_const_int(n), lambda: topi.utils.get_const_tuple(3)):
+        with pytest.raises(tl.DeclareError, match="get_const_"):
+            call()
+    with pytest.raises(tl.TensorLangError, match="no 'traverse_inline'"):
+        topi.utils.traverse_inline(None, None, None)
