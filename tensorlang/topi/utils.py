@@ -1,4 +1,4 @@
-"""What programs for TVM take from ``topi.utils``: sizes as numbers of Python. Knows expressions, no operator."""
+"""What programs for TVM take from ``topi.utils``: sizes as numbers of Python. Knows expressions alone."""
 
 from __future__ import annotations
 
