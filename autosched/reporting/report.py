@@ -120,6 +120,14 @@ class TuneResult:
         return 0.0 if self.best is None else self.flops / self.best.cost / 1e9
 
     @property
+    def _again(self) -> str:
+        """That the best time is of the end, where the fastest were timed again beside the schedule that the
+        search began with: during the search a smaller one may have been shown."""
+        if self.best is None or not self.spent.get("finals"):
+            return ""
+        return (": none was clearly faster, " if self.best.start else ", ") + "timed again side by side"
+
+    @property
     def _nothing(self) -> str:
         """Why there is no best."""
         return "no candidate worked" if self.trials or self.failures else "no trial was spent on it"
@@ -140,11 +148,10 @@ class TuneResult:
             values = ", ".join(
                 f"{k}={list(v) if len(v) > 1 else v[0]}" for k, v in self.best.trace().decisions.items()
             )
-            gain = (
-                ""
-                if self.gain is None
-                else f"  {self.gain:.2f}× as fast as the {seconds_text(self.begun or 0.0)} it began with"
-            )
+            gain = ""
+            if self.gain is not None:
+                begun = seconds_text(self.begun or 0.0)
+                gain = f"  {self.gain:.2f}× as fast as the {begun} it began with{self._again}"
             lines += [f"  {best_text(self.best, self.flops)}{gain}", f"  {values}"]
         lines += [f"  {note}" for note in self.notes]
         lines += [
@@ -228,7 +235,7 @@ class TuneReport:
                 (
                     "gain",
                     f"{r.gain:.2f}× as fast as the {seconds_text(r.begun)} of the schedule it began with"
-                    + gain_text(r.gain_interval),
+                    f"{r._again}{gain_text(r.gain_interval)}",
                 )
             )
         machine = machine_text(r.noise, r.drift, r.others)
