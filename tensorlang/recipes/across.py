@@ -1,6 +1,7 @@
-"""Operands that lie across the vectors of a register tile: a copy in which neighbours along the vector are
-neighbours in memory. So are weights of [O, I, H, W] where images have their channels last: vectors of outputs
-read one element of each, which are as far apart as a whole filter. Uses public primitives only.
+"""Operands that lie across the vectors of a register tile, or of sums along memory: a copy in which
+neighbours along the vector are neighbours in memory. So are weights of [O, I, H, W] where images have their
+channels last: vectors of outputs read one element of each, which are as far apart as a whole filter. Uses
+public primitives only.
 """
 
 from __future__ import annotations
@@ -15,10 +16,14 @@ from ..te import Expr, IterVar, Tensor
 AGAIN = 16  # times that each element is read, from which a copy in the call pays
 
 
-def lying_across(inside: Stage, constants: Sequence[Tensor]) -> tuple[Tensor, int] | None:
-    """The operand of the reduction ``inside`` that alone keeps its vectors from reading along memory, with
-    the dimension of the last axis in it. None where there is none, or where few elements read it again."""
-    *others, last = inside.op.axis
+def lying_across(
+    inside: Stage, constants: Sequence[Tensor], along: IterVar | None = None
+) -> tuple[Tensor, int] | None:
+    """The operand of the reduction ``inside`` that alone keeps vectors of it from reading along memory, with
+    the dimension of their axis in it: of ``along``, the last axis unless given. None where there is none, or
+    where few elements read it again."""
+    last = inside.op.axis[-1] if along is None else along
+    others = [a for a in inside.op.axis if a is not last]
     apart = [
         (tensor, [step(i, last) for i in at], at)
         for tensor, at in reads_of(inside.op).plain

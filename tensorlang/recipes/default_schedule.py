@@ -19,6 +19,7 @@ from ..analysis import (
     period,
     phases_of,
     reads_of,
+    reducer_kind,
     reduces_rows,
     step,
     transposed,
@@ -252,6 +253,8 @@ def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants:
     found = across.lying_across(inside, constants)
     if found is not None:
         _elementwise(s, across.laid_along(s, inside, *found), target)
+    elif _in_sums(inside):
+        _laid_along_sums(s, inside, target, constants)
     return _tile(s, out, inside, target)
 
 
@@ -277,10 +280,22 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
     ):
         cached = s.cache_write(stage.name, "local")
         return _tile(s, stage, s[cached], target)
+    _laid_along_sums(s, stage, target, constants)
     if reduce_in_lanes(s, stage, target):
         return ALONG_MEMORY
     share_out(stage, list(op.axis[:1]), work(stage), target)
     return NO_VECTORS
+
+
+def _laid_along_sums(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """Where a reduction runs along memory in all operands but one, and reads that one again and again: in a
+    copy of it too. Else its elements are gathered for every sum."""
+    last = stage.op.reduce_axis[-1]
+    if reducer_kind(stage.op) in (None, "custom") or not reads_of(stage.op).along(last):
+        return
+    found = across.lying_across(stage, constants, last)
+    if found is not None:
+        _elementwise(s, across.laid_along(s, stage, *found), target)
 
 
 def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -295,6 +310,12 @@ def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
     if partial is not None and not reduce_in_lanes(s, partial, target):
         partial.parallel(partial.op.axis[0])
     return partial is not None
+
+
+def _in_sums(inside: Stage) -> bool:
+    """Whether vectors are of what is reduced, one sum at a time, and not of neighbouring results."""
+    last = inside.op.axis[-1]
+    return not _vectors_along(inside, last) or size(last) == 1 or _along_rows(inside)
 
 
 def _vectors_along(inside: Stage, last: IterVar) -> bool:
@@ -327,7 +348,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     n = size(axes[-1])
     if any(size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
         return "of no elements"
-    if not _vectors_along(inside, own[-1]) or n == 1 or _along_rows(inside):
+    if _in_sums(inside):
         # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
         inside.compute_at(out, axes[-1])
         lanes_used = reduce_in_lanes(s, inside, target)
