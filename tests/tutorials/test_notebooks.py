@@ -159,7 +159,7 @@ SHORTER = {
     },
     "06_inside_the_search": {
         "trials=64": "trials=12",
-        ", seconds=12": "",
+        ", seconds=30": "",
         "population=512": "population=128",
         "20_000": "2_000",
     },
