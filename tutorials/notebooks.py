@@ -25,7 +25,8 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 NOTEBOOKS = sorted(HERE.glob("*.ipynb"))
 SECONDS = 900  # of one cell
-NEEDS = {"09_torch_backend": "torch"}  # what is not an extra of tutorials, and may be missing
+# What is not in the extra of tutorials, and may be missing: without it the outputs would say less
+NEEDS = {"08_whole_models": "onnxruntime", "09_torch_backend": "torch"}
 
 
 class ThisPython(KernelSpecManager):
@@ -87,7 +88,7 @@ def main(names: Sequence[str]) -> None:
         if not names or path.stem.startswith(tuple(names)):
             missing = NEEDS.get(path.stem)
             if missing and importlib.util.find_spec(missing) is None:
-                print(f"{path.name}: left as it is, for {missing} is not installed", flush=True)
+                print(f"{path.name}: left as it is: {sys.executable} -m pip install {missing}", flush=True)
                 continue
             print(f"{path.name}: {refresh(path):.0f} s", flush=True)
 
