@@ -8,7 +8,6 @@ of it.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Sequence
@@ -27,6 +26,7 @@ from .routes import Route, Rows
 
 _MAGIC = b"tensorlang dispatcher "
 VERSION = 1
+_AGAIN = "make and save it again"
 
 
 Parts = tuple[Signature, list[Route], Any, Any]  # signature, routes, tree, note
@@ -35,29 +35,13 @@ Parts = tuple[Signature, list[Route], Any, Any]  # signature, routes, tree, note
 def read(path: str | Path) -> Parts:
     """What a file holds. Raises TargetError or TensorLangError."""
     data = files.read(files.named(path, "load"))
-    first, _, rest = data.partition(b"\n")
-    if not first.startswith(_MAGIC):
-        raise TensorLangError(f"cannot load {path}", because="it is not a saved tensorlang dispatcher")
-    version = first[len(_MAGIC) :].decode("ascii", "replace")
-    if version != str(VERSION):
-        raise TensorLangError(
-            f"cannot load {path}",
-            because=f"its format is version {version[:20]}, this is version {VERSION}",
-            try_="make and save it again",
-        )
-    digest, _, body = rest.partition(b"\n")
-    if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise TensorLangError(
-            f"cannot load {path}",
-            because="its contents do not match its hash: the file is torn or was changed",
-            try_="make and save it again",
-        )
+    body = files.unsealed(path, data, _MAGIC, VERSION, what="dispatcher", again=_AGAIN)
     line, _, content = body.partition(b"\n")
     try:
         return _unpacked(path, json.loads(line), content)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, OverflowError, RecursionError):
         raise TensorLangError(
-            f"cannot load {path}", because="its header makes no sense", try_="make and save it again"
+            f"cannot load {path}", because="its header makes no sense", try_=_AGAIN
         ) from None
 
 
@@ -110,7 +94,7 @@ def pack(signature: Signature, routes: Sequence[Route], tree: Any, note: Any) ->
             *(np.ascontiguousarray(a).tobytes() for a in listed),
         ]
     )
-    return _MAGIC + str(VERSION).encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return files.sealed(_MAGIC, VERSION, body)
 
 
 def _unpacked(path: str | Path, header: Any, content: bytes) -> Parts:

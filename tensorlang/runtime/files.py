@@ -3,6 +3,7 @@ what is in them."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 import tempfile
@@ -20,6 +21,50 @@ def named(path: str | os.PathLike[str], what: str) -> Path:
             f"{what}({path!r})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}"
         )
     return Path(path)
+
+
+def sealed(mark: bytes, version: int, body: bytes) -> bytes:
+    """The bytes of a file: a line that says what it is, a line with the hash of the rest, the rest."""
+    return mark + str(version).encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+
+
+def unsealed(
+    path: str | Path,
+    data: bytes,
+    mark: bytes,
+    version: int,
+    *,
+    what: str,
+    again: str,
+    others: Mapping[bytes, str] | None = None,
+) -> bytes:
+    """The body of what ``sealed`` made. Raises TensorLangError for bytes that are not ``what`` they should be
+    (``others`` says what to try with files that begin otherwise), and for another version and for a body
+    that was changed, where ``again`` says what to do."""
+    first, _, rest = data.partition(b"\n")
+    if not first.startswith(mark):
+        way = next((way for begin, way in (others or {}).items() if first.startswith(begin)), None)
+        raise TensorLangError(f"cannot load {path}", because=f"it is not a saved tensorlang {what}", try_=way)
+    given = first[len(mark) :].decode("ascii", "replace")
+    if given != str(version):
+        raise TensorLangError(
+            f"cannot load {path}",
+            because=f"its format is version {given[:20]}, this is version {version}",
+            try_=again,
+        )
+    digest, _, body = rest.partition(b"\n")
+    if hashlib.sha256(body).hexdigest().encode() != digest:
+        raise changed(path, again)
+    return body
+
+
+def changed(path: str | Path, again: str) -> TensorLangError:
+    """A file whose hash is not that of its contents."""
+    return TensorLangError(
+        f"cannot load {path}",
+        because="its contents do not match its hash: the file is torn or was changed",
+        try_=again,
+    )
 
 
 def write(files: Mapping[str | Path, bytes], what: str, *, lasting: bool = True) -> None:

@@ -37,6 +37,7 @@ _OTHERS = {
 _BEHIND = re.compile(rb"\ntensorlang kernel behind ([0-9a-f]{16}) ([0-9a-f]{64})\n\Z")
 _TRAILER = 1 + len("tensorlang kernel behind ") + 16 + 1 + 64 + 1
 VERSION = 2
+_AGAIN = "build and save the kernel again"
 
 
 class Saved(NamedTuple):
@@ -84,7 +85,7 @@ def pack(
     }
     data = [np.ascontiguousarray(constants[c.symbol]).tobytes() for c in signature.constants]
     body = b"".join([json.dumps(header, ensure_ascii=True).encode(), b"\n", object_code, *data])
-    return _MAGIC + str(VERSION).encode() + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n" + body
+    return files.sealed(_MAGIC, VERSION, body)
 
 
 def behind(image: bytes, saved: bytes) -> bytes:
@@ -102,23 +103,7 @@ def read(path: str | Path, mine: bool = False) -> Saved:
     data = files.read(path, mine)
     if data[:4] == b"\x7fELF":
         data = _carried(path, data)
-    first, _, rest = data.partition(b"\n")
-    if not first.startswith(_MAGIC):
-        raise TensorLangError(
-            f"cannot load {path}",
-            because="it is not a saved tensorlang kernel",
-            try_=next((way for begin, way in _OTHERS.items() if first.startswith(begin)), None),
-        )
-    version = first[len(_MAGIC) :].decode("ascii", "replace")
-    if version != str(VERSION):
-        raise TensorLangError(
-            f"cannot load {path}",
-            because=f"its format is version {version[:20]}, this is version {VERSION}",
-            try_="build and save the kernel again",
-        )
-    digest, _, body = rest.partition(b"\n")
-    if hashlib.sha256(body).hexdigest().encode() != digest:
-        raise _changed(path)
+    body = files.unsealed(path, data, _MAGIC, VERSION, what="kernel", again=_AGAIN, others=_OTHERS)
     line, _, content = body.partition(b"\n")
     try:
         header = json.loads(line)
@@ -142,20 +127,10 @@ def read(path: str | Path, mine: bool = False) -> Saved:
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, TensorLangError):
         whole = False
     if not whole:
-        raise TensorLangError(
-            f"cannot load {path}", because="its header makes no sense", try_="build and save the kernel again"
-        )
+        raise TensorLangError(f"cannot load {path}", because="its header makes no sense", try_=_AGAIN)
     check_machine(path, signature.name, *names)
     constants = _constants(signature, forms, memoryview(content)[size:])
     return Saved(content[:size], signature, target, texts, constants, names[2])
-
-
-def _changed(path: str | Path) -> TensorLangError:
-    return TensorLangError(
-        f"cannot load {path}",
-        because="its contents do not match its hash: the file is torn or was changed",
-        try_="build and save the kernel again",
-    )
 
 
 def _carried(path: str | Path, data: bytes) -> bytes:
@@ -171,7 +146,7 @@ def _carried(path: str | Path, data: bytes) -> bytes:
     end = len(data) - _TRAILER
     start = end - int(found[1], 16)
     if start < 0 or hashlib.sha256(data[:start]).hexdigest().encode() != found[2]:
-        raise _changed(path)
+        raise files.changed(path, _AGAIN)
     return data[start:end]
 
 
