@@ -33,8 +33,9 @@ RESERVED = frozenset(
 )  # what no function and no parameter of C or C++ may be called, and the program's own ``main``
 
 _MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1
-fabs floor fma fmax fmin fmod frexp hypot ldexp lgamma log log10 log1p log2 modf nearbyint nextafter pow
-remainder rint round roundeven sin sincos sinh sqrt tan tanh tgamma trunc"""
+fabs fdim floor fma fmax fmin fmod frexp hypot ilogb ldexp lgamma llrint llround log log10 log1p log2 logb
+lrint lround modf nan nearbyint nextafter nexttoward pow remainder remquo rint round roundeven scalbln scalbn
+sin sincos sinh sqrt tan tanh tgamma trunc"""
 _OTHERS = """abort abs bcmp calloc close div exit fclose fopen fprintf fread free fwrite getenv index kill
 link malloc memchr memcmp memcpy memmove memset open pause pipe posix_memalign printf puts qsort raise rand
 read realloc remove rename scanf select send signal sleep snprintf sprintf strchr strcmp strcpy strlen

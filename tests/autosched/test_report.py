@@ -176,6 +176,8 @@ def test_the_curve_falls_and_is_plotted(result: TuneResult) -> None:
     )
     assert [len(x.get_offsets()) for x in axes.collections] == [27, 13]  # candidates, and those that failed
     assert result.report().plot(axes) is axes
+    ranks = result.report().plot_ranks()
+    assert ranks.get_xlabel() == "place by the model" and len(ranks.lines) == 1
     pyplot.close("all")
 
 

@@ -115,7 +115,8 @@ def reference(name: str, arrays: list[np.ndarray]) -> np.ndarray:
 def test_every_intrinsic_has_a_row_and_no_row_is_left_over() -> None:
     missing = sorted(set(TABLE) - set(ROWS))
     assert not missing, (
-        f"{', '.join(missing)}: not in the C library by that name, so that codegen/llvm/mathlib/table.py needs a row for it"
+        f"{', '.join(missing)}: no function of the C library that interface/c_header.py (LIBRARY) knows by that name, "
+        "so that codegen/llvm/mathlib/table.py needs a row for it"
     )
     extra = sorted(set(ROWS) - set(TABLE))
     assert not extra, (

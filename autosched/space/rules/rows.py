@@ -14,7 +14,6 @@ from .rule import Answer, Where, empty, inside_scan, iterations, untouched, ways
 from .tiling import consumer, reuses
 
 VECTORS = (1, 2, 4, 8)
-MAX_STEP = 64
 
 
 class Rows:
