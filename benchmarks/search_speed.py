@@ -13,7 +13,7 @@ import numpy as np
 
 from autosched import SearchTask, tune
 from autosched.cost_model import XGBModel
-from autosched.search import Evolutionary, Seen, allot
+from autosched.search import Evolutionary, Seen, allocate
 from autosched.space import variants_of
 from autosched.templates import conv2d, matmul
 from tensorlang import te
@@ -106,9 +106,13 @@ def speed(task: SearchTask) -> None:
         every = [Seen(len(x.domains)) for x in variants]
         scores = [lambda rows, x=x: model.predict(x.features(rows)) for x in variants]
         counted = Counting(scores)
-        allot(variants, every, how, 16, rng, counted.scores)
+        allocate(variants, every, how, 16, rng, counted.scores)
         parts.append(
-            ("a round over all variants", counted.rows, lambda: allot(variants, every, how, 16, rng, scores))
+            (
+                "a round over all variants",
+                counted.rows,
+                lambda: allocate(variants, every, how, 16, rng, scores),
+            )
         )
     for what, n, f in parts:
         print(f"  {what:<22}{n / seconds(f):>12,.0f} candidates/s")

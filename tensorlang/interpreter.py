@@ -69,9 +69,9 @@ class Run:
     def _repr_html_(self) -> str:
         pictures = "".join(self._picture(name) for name in self.arrays)
         last = f"<pre>{escape(chr(10).join(map(str, self.accesses[-200:])))}</pre>"
-        told = "the stronger the colour, the later the first access; numbers count accesses, a dash is none"
+        legend = "the stronger the colour, the later the first access; numbers count accesses, a dash is none"
         return box(
-            str(self).splitlines()[0], f"<div>{told}</div>{pictures}", details("the last accesses", last)
+            str(self).splitlines()[0], f"<div>{legend}</div>{pictures}", details("the last accesses", last)
         )
 
     def _picture(self, name: str) -> str:
@@ -151,9 +151,9 @@ def interpret(
         nonlocal writes
         if len(run.accesses) < KEPT:
             run.accesses.append(a)
-        told = on_write if a.kind == "write" else on_read
-        if told is not None:
-            told(a)
+        callback = on_write if a.kind == "write" else on_read
+        if callback is not None:
+            callback(a)
         if a.kind == "write":
             writes += 1
             if writes == until or (callable(until) and until(a)):

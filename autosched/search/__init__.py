@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .allot import allot
+from .allocation import allocate
 from .annealing import Annealing
 from .evolutionary import Evolutionary
 from .exhaustive import Exhaustive
@@ -24,4 +24,4 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "annealing": Annealing,
 }
 
-__all__ = ["STRATEGIES", "Annealing", "Evolutionary", "Exhaustive", "Random", "Seen", "Strategy", "allot"]
+__all__ = ["STRATEGIES", "Annealing", "Evolutionary", "Exhaustive", "Random", "Seen", "Strategy", "allocate"]

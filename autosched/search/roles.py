@@ -2,7 +2,7 @@
 only.
 
 Places (role ``location``) are structure: they make variants, and a candidate moves to another variant as a
-guest (see ``allot``).
+guest (see ``allocate``).
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from ..measure import Job, Outcome, fingerprint
 from ..records import Record, RecordLog
 from ..records.database import ranked
 from ..records.record import LOOKING, WORTH, canonical_trace
-from ..search import Seen, Strategy, allot
+from ..search import Seen, Strategy, allocate
 from ..space import Variant, Variants, variants_of
 from ..statuses import OK, WRONG_ANSWER
 from ..task import SearchTask
@@ -122,7 +122,7 @@ class Session:
             if self.learnt
             else None
         )
-        chosen = allot(self.variants, self._seen(), self.strategy, n, self.rng, scores)
+        chosen = allocate(self.variants, self._seen(), self.strategy, n, self.rng, scores)
         begun = 0 if self.trials else 1  # what its author wrote comes first of all
         chosen = [*chosen[:begun], *self._near, *chosen[begun:]][:n]
         self._near = self._near[max(0, n - begun) :]

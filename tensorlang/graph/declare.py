@@ -81,13 +81,13 @@ class _Region:
         self.constants = [(v, t) for v, t in self.constants if t in read]
         plain = {n for v in self.inputs for n in self.tensors[v].shape if isinstance(n, Var)}
         used = variables_of(results)
-        told = [d for d in self.dims if d not in plain and d in used]
+        scalars = [d for d in self.dims if d not in plain and d in used]
         self.dims = {d: e for d, e in self.dims.items() if d in plain or d in used}
         args: list[Tensor | Var] = [
             *(self.tensors[v] for v in self.inputs),
             *(t for _, t in self.constants),
             *results,
-            *told,
+            *scalars,
         ]
         return Declared(args, self.inputs, self.constants, results, self.dims)
 

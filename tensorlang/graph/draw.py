@@ -16,16 +16,16 @@ def svg(graph: Program, named: Callable[[str], str]) -> str:
     def form(v: Value) -> str:
         return named(repr(v).removeprefix(f"{v.name}: "))
 
-    def told(values: Iterable[Value]) -> dict[Value, str]:
+    def labelled(values: Iterable[Value]) -> dict[Value, str]:
         return {v: named(repr(v)) for v in values}
 
     for v in graph.inputs:
         flow.add(Box(v.name, (form(v),), f"input {named(repr(v))}", end=True), {}, [v])
     for n in graph.nodes:
         box = Box(n.op, tuple(form(v) for v in n.outputs[:3]), named(_about(n)))
-        flow.add(box, told(n.reads), n.outputs)
+        flow.add(box, labelled(n.reads), n.outputs)
     for name, v in zip(graph.output_names, graph.outputs, strict=False):
-        flow.add(Box(name, (form(v),), f"output {named(repr(v))}", end=True), told([v]))
+        flow.add(Box(name, (form(v),), f"output {named(repr(v))}", end=True), labelled([v]))
     return flow.svg()
 
 

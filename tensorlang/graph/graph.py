@@ -465,8 +465,8 @@ def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
     sizes = {d for v in wanted for n in v.shape for d in variables(n)}
     kept = []
     for n in reversed(list(nodes)):
-        told = {s for v in n.outputs for s in v.shape if isinstance(s, Var)}
-        if any(v in wanted for v in n.outputs) or (n.kind != "te" and not sizes.isdisjoint(told)):
+        symbols = {s for v in n.outputs for s in v.shape if isinstance(s, Var)}
+        if any(v in wanted for v in n.outputs) or (n.kind != "te" and not sizes.isdisjoint(symbols)):
             kept.append(n)
             wanted.update(n.reads)
             mentioned = (*n.attrs.values(), *(s for v in (*n.reads, *n.outputs) for s in v.shape))

@@ -144,9 +144,9 @@ class Compiler:
             if len(set(dims)) == len(dims):
                 tensors = [a for a in d.args if isinstance(a, Tensor)]
                 text = serialize.to_json(tensors)
-                told = tuple(v.name for v in d.args if not isinstance(v, Tensor))
-                facts = len(d.inputs), len(d.constants), dims, told, str(self.target), self.math
-                steps = None if self.schedules is None or told else self.schedules(tensors, self.target)
+                sizes = tuple(v.name for v in d.args if not isinstance(v, Tensor))
+                facts = len(d.inputs), len(d.constants), dims, sizes, str(self.target), self.math
+                steps = None if self.schedules is None or sizes else self.schedules(tensors, self.target)
                 if steps is not None:
                     region.why.append("its schedule was found by a search")
                 key = digest(f"{environment(self.target)} {facts} {text} {steps or ''}")

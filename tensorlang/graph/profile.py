@@ -85,11 +85,11 @@ def _of_input(found: dict[Var, tuple[Bounds, str]], v: Value, given: Any, names:
         if isinstance(n, Var):
             _add(found, n, bounds, f"{v.name!r}, dimension {axis}")
         elif fixed is None:
-            told = ", ".join(names.get(d, d.name) for d in sorted(variables(n), key=str))
+            unknown = ", ".join(names.get(d, d.name) for d in sorted(variables(n), key=str))
             raise DeclareError(
                 f"profile[{where}]: the size is `{n}`",
                 because="bounds are those of dims",
-                try_=f"bounds of {told}",
+                try_=f"bounds of {unknown}",
             )
         elif not bounds[0] <= fixed <= bounds[2]:
             raise DeclareError(f"profile[{where}] = {entry!r}, and the graph says {fixed}")

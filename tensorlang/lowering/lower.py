@@ -36,7 +36,7 @@ from ..loopir.stmt import (
     seq,
 )
 from ..schedule.bounds import Bounds, bounds_of, lanes_around
-from ..schedule.legality.places import wished
+from ..schedule.legality.places import pending_verdict
 from ..schedule.legality.tensorize import Operand, match, mismatched
 from ..schedule.primitives.kind import LIMITS
 from ..schedule.relations import depends_on_dims
@@ -121,15 +121,15 @@ def lower_state(
 
 
 def _nobody_waits(state: ScheduleState) -> None:
-    waiting = [st for st in state.stages if st.waiting is not None]
-    if waiting:
-        st = waiting[
+    pending = [st for st in state.stages if st.pending is not None]
+    if pending:
+        st = pending[
             -1
         ]  # the readers of the others may wait themselves; those of the last are what is missing
-        place, why = st.waiting.place if st.waiting else None, wished(state, st)
+        place, why = st.pending.place if st.pending else None, pending_verdict(state, st)
         others = (
-            f"; {', '.join(f'`{o.name}`' for o in waiting[:-1])} wait{'s' if len(waiting) == 2 else ''} too"
-            if len(waiting) > 1
+            f"; {', '.join(f'`{o.name}`' for o in pending[:-1])} wait{'s' if len(pending) == 2 else ''} too"
+            if len(pending) > 1
             else ""
         )
         raise LowerError(

@@ -1,7 +1,7 @@
 """Recurrent layers: rnn, gru and lstm, one or both directions (``te.scan``). Knows activations of elements
 and how numbers are rounded to few bits; no other operator.
 
-x is [T, B, I], time first. The product of x with the input weights is one stage for all times; a turn of the
+x is [T, B, I], time first. The product of x with the input weights is one stage for all times; a step of the
 recurrence is the product of the last state with the recurrent weights and the gates. The weights of D
 directions stand together, W [D, G H, I] and R [D, G H, H], where G gates of H rows each follow in the order
 ``gates``: ONNX's when left out, ``"ifco"`` and ``"rzh"`` are torch's. A bias b is [D, 2 G H]: the input's,
@@ -65,15 +65,15 @@ class Layer:
         more = te.cast(self.inside, self.b(d, of_state))
         return given + more if recurrent is None else more if recurrent else given
 
-    def place(self, d: int, turn: Expr, n: Any) -> Expr:
-        """Which element of x a turn of a direction reads, and by which turn an element is read: the way back
+    def place(self, d: int, step: Expr, n: Any) -> Expr:
+        """Which element of x a step of a direction reads, and by which step an element is read: the way back
         begins at the end of a sequence."""
         times = self.x.shape[0]
         if not self.reverse[d]:
-            return turn
+            return step
         if self.lengths is None:
-            return make.sub(make.sub(times, 1), turn)
-        return kept_within(signed(self.lengths(n)) - 1 - turn, times)
+            return make.sub(make.sub(times, 1), step)
+        return kept_within(signed(self.lengths(n)) - 1 - step, times)
 
     def clipped(self, e: Expr) -> Expr:
         """The argument of an activation, kept within the clip."""
@@ -160,7 +160,7 @@ def _first(layer: Layer, what: str, given: Any) -> Tensor | None:
     return t
 
 
-class Turn:
+class Step:
     """One direction of a layer: the stages of its recurrence. Row ``t`` of a state is after ``t`` times."""
 
     def __init__(self, layer: Layer, d: int, firsts: dict[str, Tensor | None]) -> None:
@@ -215,7 +215,7 @@ class Turn:
         return self.given(line, self.layer.row(gate, j))
 
     def rounded(self, s: Tensor) -> Callable[[Any, Any, Any], Expr]:
-        """A state as ``dynamic_quantize_linear`` rounds that of all sequences, turn by turn."""
+        """A state as ``dynamic_quantize_linear`` rounds that of all sequences, step by step."""
 
         def end(what: str, fold: Callable[..., Expr]) -> Tensor:
             n, k = te.reduce_axis((0, self.shape[1]), "n"), te.reduce_axis((0, self.shape[2]), "k")
@@ -238,7 +238,7 @@ class Turn:
         return self.stage("rounded", value)
 
     def product(self, name: str, gates: str, value: Callable[[Any, Any, Any], Expr]) -> Tensor:
-        """``value [T, B, H]`` of a turn times the recurrent weights of some gates that stand together."""
+        """``value [T, B, H]`` of a step times the recurrent weights of some gates that stand together."""
         layer, k = self.layer, te.reduce_axis((0, self.layer.size), "k")
         begin = layer.row(gates[0], 0)
         return te.compute(
@@ -251,11 +251,11 @@ class Turn:
         )
 
     def stage(self, name: str, f: Callable[..., Expr]) -> Tensor:
-        """Elements [T, B, H] of a turn."""
+        """Elements [T, B, H] of a step."""
         return inputs.stage(f"{self.name}.{name}", tags.ELEMENTWISE, self.shape, f)
 
     def scanned(self, updates: dict[str, Tensor]) -> dict[str, Tensor]:
-        """The states after every turn."""
+        """The states after every step."""
         names = list(updates)
         results = te.scan(
             [self.init[s] for s in names],
@@ -273,9 +273,9 @@ def _results(layer: Layer, states: Sequence[dict[str, Tensor]]) -> list[Tensor]:
     times = x.shape[0]
 
     def of(d: int, t: Any, n: Any, j: Any) -> Expr:
-        turn = make.as_expr(t)
-        e = states[d]["h"](layer.place(d, turn, n) + 1, n, j)
-        return e if layer.lengths is None else te.select(turn < signed(layer.lengths(n)), e, zero)
+        step = make.as_expr(t)
+        e = states[d]["h"](layer.place(d, step, n) + 1, n, j)
+        return e if layer.lengths is None else te.select(step < signed(layer.lengths(n)), e, zero)
 
     def chosen(d: Any, parts: Sequence[Expr]) -> Expr:
         return parts[0] if len(parts) == 1 else te.if_then_else(make.eq(d, 0), *parts)
@@ -328,21 +328,21 @@ def rnn(
     )  # fmt: skip
     first, states = _first(layer, "initial_h", initial_h), []
     for d in range(len(layer.reverse)):
-        turn, f = Turn(layer, d, {"h": first}), layer.function(d, 0)
-        states.append(_rnn_cell(layer, turn, f))
+        step, f = Step(layer, d, {"h": first}), layer.function(d, 0)
+        states.append(_rnn_cell(layer, step, f))
     y, h = _results(layer, states)
     return y, h
 
 
-def _rnn_cell(layer: Layer, turn: Turn, f: Callable[[Expr], Expr]) -> dict[str, Tensor]:
-    h = turn.state["h"]
-    product = turn.product("state", "h", lambda t, n, k: h(t - 1, n, k))
+def _rnn_cell(layer: Layer, step: Step, f: Callable[[Expr], Expr]) -> dict[str, Tensor]:
+    h = step.state["h"]
+    product = step.product("state", "h", lambda t, n, k: h(t - 1, n, k))
 
     def update(t: Any, n: Any, j: Any) -> Expr:
-        new = f(turn.read("h", t, n, j) + product(t, n, j) + layer.bias(turn.d, "h", j))
-        return turn.alive(t, n, new, h(t - 1, n, j))
+        new = f(step.read("h", t, n, j) + product(t, n, j) + layer.bias(step.d, "h", j))
+        return step.alive(t, n, new, h(t - 1, n, j))
 
-    return turn.scanned({"h": turn.stage("h_next", update)})
+    return step.scanned({"h": step.stage("h_next", update)})
 
 
 def gru(
@@ -374,31 +374,31 @@ def gru(
     )  # fmt: skip
     first = _first(layer, "initial_h", initial_h)
     states = [
-        _gru_cell(layer, Turn(layer, d, {"h": first}), linear_before_reset) for d in range(len(layer.reverse))
+        _gru_cell(layer, Step(layer, d, {"h": first}), linear_before_reset) for d in range(len(layer.reverse))
     ]
     y, h = _results(layer, states)
     return y, h
 
 
-def _gru_cell(layer: Layer, turn: Turn, linear_before_reset: bool) -> dict[str, Tensor]:
-    h, d = turn.state["h"], turn.d
+def _gru_cell(layer: Layer, step: Step, linear_before_reset: bool) -> dict[str, Tensor]:
+    h, d = step.state["h"], step.d
     f, g = layer.function(d, 0), layer.function(d, 1)
-    z_product, r_product = (turn.product(q, q, lambda t, n, k: h(t - 1, n, k)) for q in "zr")
+    z_product, r_product = (step.product(q, q, lambda t, n, k: h(t - 1, n, k)) for q in "zr")
 
     def gate(q: str, product: Tensor) -> Tensor:
-        return turn.stage(
-            f"{q}_gate", lambda t, n, j: f(turn.read(q, t, n, j) + product(t, n, j) + layer.bias(d, q, j))
+        return step.stage(
+            f"{q}_gate", lambda t, n, j: f(step.read(q, t, n, j) + product(t, n, j) + layer.bias(d, q, j))
         )
 
     update_gate, reset = gate("z", z_product), gate("r", r_product)
     if linear_before_reset:
-        product = turn.product("h", "h", lambda t, n, k: h(t - 1, n, k))
+        product = step.product("h", "h", lambda t, n, k: h(t - 1, n, k))
     else:
-        kept = turn.stage("kept", lambda t, n, j: reset(t, n, j) * h(t - 1, n, j))
-        product = turn.product("h", "h", lambda t, n, k: kept(t, n, k))
+        kept = step.stage("kept", lambda t, n, j: reset(t, n, j) * h(t - 1, n, j))
+        product = step.product("h", "h", lambda t, n, k: kept(t, n, k))
 
     def update(t: Any, n: Any, j: Any) -> Expr:
-        given, from_state = turn.read("h", t, n, j), product(t, n, j)
+        given, from_state = step.read("h", t, n, j), product(t, n, j)
         if linear_before_reset:
             of_state = reset(t, n, j) * (from_state + layer.bias(d, "h", j, True))
             hidden = g(given + of_state + layer.bias(d, "h", j, False))
@@ -406,9 +406,9 @@ def _gru_cell(layer: Layer, turn: Turn, linear_before_reset: bool) -> dict[str, 
             hidden = g(given + from_state + layer.bias(d, "h", j))
         z = update_gate(t, n, j)
         new = (1.0 - z) * hidden + z * h(t - 1, n, j)
-        return turn.alive(t, n, new, h(t - 1, n, j))
+        return step.alive(t, n, new, h(t - 1, n, j))
 
-    return turn.scanned({"h": turn.stage("h_next", update)})
+    return step.scanned({"h": step.stage("h_next", update)})
 
 
 def lstm(
@@ -453,7 +453,7 @@ def lstm(
             "lstm", f"the number of rows of p {p.name}", p.shape[1], layer.size * 3, "it is [D, 3 H]"
         )
     states = [
-        _lstm_cell(layer, Turn(layer, d, firsts), p, input_forget, rounds_state)
+        _lstm_cell(layer, Step(layer, d, firsts), p, input_forget, rounds_state)
         for d in range(len(layer.reverse))
     ]
     y, h, c = _results(layer, states)
@@ -461,16 +461,16 @@ def lstm(
 
 
 def _lstm_cell(
-    layer: Layer, turn: Turn, p: Tensor | None, input_forget: bool, rounds_state: bool
+    layer: Layer, step: Step, p: Tensor | None, input_forget: bool, rounds_state: bool
 ) -> dict[str, Tensor]:
-    h, c, d, size = turn.state["h"], turn.state["c"], turn.d, layer.size
+    h, c, d, size = step.state["h"], step.state["c"], step.d, layer.size
     f, g = (layer.function(d, k) for k in range(2))
     of_cell = layer.function(d, 2, clips=False)
-    before = turn.rounded(h) if rounds_state else lambda t, n, k: h(t - 1, n, k)
-    product = turn.product("state", layer.order, before)
+    before = step.rounded(h) if rounds_state else lambda t, n, k: h(t - 1, n, k)
+    product = step.product("state", layer.order, before)
 
     def gate(q: str, t: Any, n: Any, j: Any, cell: Expr | None) -> Expr:
-        e = turn.read(q, t, n, j) + product(t, n, layer.row(q, j)) + layer.bias(d, q, j)
+        e = step.read(q, t, n, j) + product(t, n, layer.row(q, j)) + layer.bias(d, q, j)
         if p is None or cell is None:
             return e
         return e + te.cast(e.dtype, p(d, make.add(make.mul(size, "iof".index(q)), j))) * cell
@@ -480,13 +480,13 @@ def _lstm_cell(
         i = f(gate("i", t, n, j, old))
         forget = 1.0 - i if input_forget else f(gate("f", t, n, j, old))
         new = forget * old + i * g(gate("c", t, n, j, None))
-        return turn.alive(t, n, new, old)
+        return step.alive(t, n, new, old)
 
-    next_cell = turn.stage("c_next", cell)
+    next_cell = step.stage("c_next", cell)
 
     def state(t: Any, n: Any, j: Any) -> Expr:
         now = next_cell(t, n, j)
         new = f(gate("o", t, n, j, now)) * of_cell(now)
-        return turn.alive(t, n, new, h(t - 1, n, j))
+        return step.alive(t, n, new, h(t - 1, n, j))
 
-    return turn.scanned({"h": turn.stage("h_next", state), "c": next_cell})
+    return step.scanned({"h": step.stage("h_next", state), "c": next_cell})

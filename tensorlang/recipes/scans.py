@@ -13,7 +13,7 @@ from .common import size
 from .copies import transpose_in_tiles
 from .lanes import vector_width
 
-MOST_ROWS = 4  # rows of a turn's product that are in registers at once
+MOST_ROWS = 4  # rows of a step's product that are in registers at once
 VECTORS = 8  # and vectors of each
 
 
@@ -48,7 +48,7 @@ def scan_step(s: Schedule, step: Stage, target: Target) -> set[str]:
 
 
 def _product(s: Schedule, step: Stage, target: Target) -> set[str]:
-    """A reduction of a turn, such as the product of the state with a weight: rows × vectors in registers, the
+    """A reduction of a step, such as the product of the state with a weight: rows × vectors in registers, the
     reduction loops around them. The names of the stages that are done."""
     done = {step.name} | _lines(s, step, target)
     if not reads_of(step.op).along(step.op.axis[-1]) or not s.can("cache_write", step.name, "local"):

@@ -42,9 +42,9 @@ class Bound:
         self._engine = engine
         self._pairs = dict(pairs)
         self._free = [n for n in inputs if n not in set(pairs.values())]
-        told = {d.name for d in p.dims}
+        known = {d.name for d in p.dims}
         shapes = dict(zip(p.output_names, (p.values[v].shape for v in p.outputs), strict=False))
-        self._turning = [o for o in pairs if o in shapes and told.issuperset(p.sizes.dims(shapes[o]))]
+        self._turning = [o for o in pairs if o in shapes and known.issuperset(p.sizes.dims(shapes[o]))]
         self._spare: dict[str, Any] = {}  # by name of an output: what the next call may write to
         self._shapes: dict[str, Any] = {}  # of the inputs of the last call
         self.state: dict[str, Any] = {}

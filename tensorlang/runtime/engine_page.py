@@ -60,8 +60,8 @@ def _times(profile: EngineProfile) -> str:
     rows = sorted(profile.rows, key=lambda r: -r.seconds)
     lines = "".join(_time(r, profile.seconds or 1.0) for r in rows)
     head = "".join(f"<th>{h}</th>" for h in ("operators", "makes", "time", "share", "", "bytes", "GB/s"))
-    told = f"<p>One run {seconds_text(profile.seconds)}, medians of {profile.runs} runs.</p>"
-    return f"{told}{_wide('where the time goes', f'<table><tr>{head}</tr>{lines}</table>')}"
+    summary = f"<p>One run {seconds_text(profile.seconds)}, medians of {profile.runs} runs.</p>"
+    return f"{summary}{_wide('where the time goes', f'<table><tr>{head}</tr>{lines}</table>')}"
 
 
 def _time(r: Row, whole: float) -> str:
@@ -82,23 +82,23 @@ def kernels(engine: Engine, profile: EngineProfile | None, reasons: str, style: 
     why = _why(reasons)
     flow = Flow()
 
-    def told(values: Iterable[int | None]) -> dict[int, str]:
+    def labelled(values: Iterable[int | None]) -> dict[int, str]:
         return {v: p.forms([v]) for v in values if v is not None}
 
     for v in p.inputs:
         flow.add(Box(p.values[v].name, (_form(p, v),), f"input {p.forms([v])}", end=True), {}, [v])
     for step in p.steps:
         if isinstance(step, Host):
-            flow.add(Box(step.name, ("a function of arrays",)), told(step.inputs), step.outputs)
+            flow.add(Box(step.name, ("a function of arrays",)), labelled(step.inputs), step.outputs)
             continue
         for n in step:
             k = p.kernels[n]
             lines = tuple(_form(p, v) for v in k.outputs[:3])
             name = operators_of(engine, k.code)
             box = Box(name, lines, why.get(n, name), k.code, heat=heat.get(n, 0.0))
-            flow.add(box, told(k.inputs), k.outputs)
+            flow.add(box, labelled(k.inputs), k.outputs)
     for name, v in zip(p.output_names, p.outputs, strict=False):
-        flow.add(Box(name, (_form(p, v),), f"output {p.forms([v])}", end=True), told([v]))
+        flow.add(Box(name, (_form(p, v),), f"output {p.forms([v])}", end=True), labelled([v]))
     return _wide("kernels, and what flows between them", flow.svg(style))
 
 
@@ -164,9 +164,9 @@ def _arena(run: Run, dims: Mapping[str, int]) -> str:
                 f"{html.escape(name)}</text>"
             )
     frame = f'<rect class="box" width="{WIDTH}" height="{LANE}"/>'
-    told = f"<p>{size:,} bytes; kernels from left to right, addresses from bottom to top.</p>"
+    summary = f"<p>{size:,} bytes; kernels from left to right, addresses from bottom to top.</p>"
     box = f'viewBox="0 0 {WIDTH} {LANE}" width="{WIDTH}" height="{LANE}"'
-    return f'{told}<svg class="tl" xmlns="http://www.w3.org/2000/svg" {box}>{frame}{"".join(rects)}</svg>'
+    return f'{summary}<svg class="tl" xmlns="http://www.w3.org/2000/svg" {box}>{frame}{"".join(rects)}</svg>'
 
 
 def notebook(engine: Engine) -> str:

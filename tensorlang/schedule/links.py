@@ -21,17 +21,17 @@ Rows = dict[str, tuple[str, ...]]
 
 class Links:
     """``readers`` and ``attached`` by stage name, in the order of the stages; ``tensorized`` the stages that
-    are, ``waiting`` those that wait for a place."""
+    are, ``pending`` those that wait for a place."""
 
-    __slots__ = ("attached", "readers", "tensorized", "waiting")
+    __slots__ = ("attached", "pending", "readers", "tensorized")
 
     def __init__(
-        self, readers: Rows, attached: Rows, tensorized: tuple[str, ...], waiting: tuple[str, ...]
+        self, readers: Rows, attached: Rows, tensorized: tuple[str, ...], pending: tuple[str, ...]
     ) -> None:
         self.readers = readers
         self.attached = attached
         self.tensorized = tensorized
-        self.waiting = waiting
+        self.pending = pending
 
     @staticmethod
     def of(state: ScheduleState) -> Links:
@@ -47,12 +47,12 @@ class Links:
             {n: tuple(r) for n, r in readers.items()},
             {n: tuple(r) for n, r in attached.items()},
             tuple(st.name for st in state.stages if st.tensorized is not None),
-            tuple(st.name for st in state.stages if st.waiting is not None),
+            tuple(st.name for st in state.stages if st.pending is not None),
         )
 
     def after(self, before: ScheduleState, state: ScheduleState) -> Links:
         """The tables of ``state``, which came from ``before``, whose tables these are."""
-        readers, attached, tensorized, waiting = self.readers, self.attached, self.tensorized, self.waiting
+        readers, attached, tensorized, pending = self.readers, self.attached, self.tensorized, self.pending
         for new in changed(before, state):
             old = before.stage(new.name) if new.name in before.position else None
             if (
@@ -74,9 +74,9 @@ class Links:
                 )
             if (old is not None and old.tensorized is not None) != (new.tensorized is not None):
                 tensorized = tuple(st.name for st in state.stages if st.tensorized is not None)
-            if (old is not None and old.waiting is not None) != (new.waiting is not None):
-                waiting = tuple(st.name for st in state.stages if st.waiting is not None)
-        return Links(readers, attached, tensorized, waiting)
+            if (old is not None and old.pending is not None) != (new.pending is not None):
+                pending = tuple(st.name for st in state.stages if st.pending is not None)
+        return Links(readers, attached, tensorized, pending)
 
 
 def changed(before: ScheduleState, state: ScheduleState) -> list[StageState]:

@@ -22,7 +22,7 @@ from ..te.axis import IterVar, exact
 from ..te.inside import Span, refuse_reads_outside, span_of
 from ..te.tensor import ComputeOp, Operation, Tensor
 from .bounds import bounds_of
-from .legality.places import legal_places, pending_places, settle, wished
+from .legality.places import legal_places, pending_places, pending_verdict, settle
 from .legality.tensorize import mismatched
 from .legality.verdict import Verdict, refuse
 from .primitives import BY_NAME, TABLE
@@ -209,9 +209,9 @@ class Schedule(ScheduleMethods):
         ``tl.lower`` and ``tl.build`` take a schedule once nothing waits.
         """
         places = {
-            st.name: f"{st.waiting.place}: {wished(self._state, st).reason}"
-            for n in self._state.links.waiting
-            if (st := self._state.stage(n)).waiting is not None
+            st.name: f"{st.pending.place}: {pending_verdict(self._state, st).reason}"
+            for n in self._state.links.pending
+            if (st := self._state.stage(n)).pending is not None
         }
         return places | {
             st.name: f"tensorize({', '.join(st.tensorized or ())}): {why}"
@@ -258,7 +258,7 @@ class Schedule(ScheduleMethods):
         """A tensorized stage that ``p`` would make another than its intrinsic, where no later call would
         help: once its own loops are cut or put in another order, the next ``tensorize`` may."""
         found = list(mismatched(state))
-        before = {st.name for st, _ in mismatched(self._state, waiting=True)} if found else ()
+        before = {st.name for st, _ in mismatched(self._state, pending=True)} if found else ()
         own = getattr(p, "stage", None) if p.name in RESHAPING else None
         return next(((st, why) for st, why in found if st.name not in before and st.name != own), None)
 
@@ -328,9 +328,9 @@ class Schedule(ScheduleMethods):
         for st, why in mismatched(trial._state):
             if st.name not in before:
                 return refuse(f"`{st.name}` would wait to be tensorized again: {why}", pending=True)
-        for st in map(trial._state.stage, trial._state.links.waiting):
-            if st.name not in self._state.position or self._state.stage(st.name).waiting != st.waiting:
-                return wished(trial._state, st)
+        for st in map(trial._state.stage, trial._state.links.pending):
+            if st.name not in self._state.position or self._state.stage(st.name).pending != st.pending:
+                return pending_verdict(trial._state, st)
         return Verdict(True)
 
     def replay(self, trace: Trace, *, symbolic: bool | None = None) -> Schedule:

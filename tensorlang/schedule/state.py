@@ -40,7 +40,7 @@ class At:
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class Pending:
     """A place that later calls may make legal, and where the memory is to be made once it is."""
 
     place: At
@@ -55,7 +55,7 @@ NAME = attrgetter("name")
 class StageState:
     """One stage. ``leaves`` are its loops from outermost to innermost; ``kinds`` annotates some of them;
     ``attach`` is None (root), ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not
-    where it is computed. ``waiting`` is a place that was asked for and is not legal yet: until then the stage
+    where it is computed. ``pending`` is a place that was asked for and is not legal yet: until then the stage
     is at root (in the loop of its scan). ``init_at`` is the loop before which a reduction's initial values
     are written, ``align`` the padding of strides per data axis. ``prefetches`` are (tensor, loop, iterations
     ahead); ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage held
@@ -71,7 +71,7 @@ class StageState:
     kinds: dict[IterVar, str] = field(default_factory=dict)
     attach: At | str | None = None
     store: At | None = None
-    waiting: Waiting | None = None
+    pending: Pending | None = None
     scope: str = "global"
     init_at: str | None = None
     align: dict[int, tuple[int, int]] = field(default_factory=dict)

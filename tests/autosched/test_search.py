@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from autosched import SearchTask, tune
-from autosched.search import STRATEGIES, Annealing, Evolutionary, Exhaustive, Random, Seen, allot
-from autosched.search.allot import NEW
+from autosched.search import STRATEGIES, Annealing, Evolutionary, Exhaustive, Random, Seen, allocate
+from autosched.search.allocation import NEW
 from autosched.search.roles import MUTATIONS, mutate, mutate_rows, trade
 from autosched.space import Variant, variants_of
 from autosched.templates import matmul as matmul_template
@@ -132,13 +132,13 @@ def test_every_variant_has_its_turn_and_the_best_ones_more() -> None:
     variants = variants_of(SearchTask(matmul, (512, 512, 512), X86))
     seen = [Seen(len(v.domains)) for v in variants]
     rng = np.random.default_rng(6)
-    first = allot(variants, seen, Evolutionary(), 40, rng, None)
+    first = allocate(variants, seen, Evolutionary(), 40, rng, None)
     assert len(first) == 40 and {i for i, _ in first} == set(range(len(variants)))
     assert [i for i, _ in first[: len(variants)]] == list(range(len(variants)))
     for i, row in first:
         seen[i].add(row[None, :], [1.0 + i])
     scores = [lambda rows, i=i: np.full(len(rows), -float(i)) for i in range(len(variants))]
-    after = allot(variants, seen, Evolutionary(population=128, generations=1), 20, rng, scores)
+    after = allocate(variants, seen, Evolutionary(population=128, generations=1), 20, rng, scores)
     assert len(after) == 20
     assert sum(i == 1 or i == 0 for i, _ in after) >= 17  # the model believes in the first; two go round
     for i, row in after:
@@ -149,7 +149,7 @@ def test_a_search_that_knows_something_still_begins_with_the_default_schedule() 
     variants = variants_of(SearchTask(matmul, (512, 512, 512), X86))
     seen = [Seen(len(v.domains)) for v in variants]
     scores = [lambda rows, i=i: np.full(len(rows), float(i)) for i in range(len(variants))]
-    found = allot(
+    found = allocate(
         variants, seen, Evolutionary(population=64, generations=1), 16, np.random.default_rng(0), scores
     )
     assert found[0][0] == 0 and (found[0][1] == variants[0].present()[0]).all()
@@ -158,7 +158,7 @@ def test_a_search_that_knows_something_still_begins_with_the_default_schedule() 
     assert len(found) == 16 and len(per) >= 7 and per[len(variants) - 1] == NEW
     for s, v in zip(seen, variants, strict=True):
         s.add(v.present(), [1.0])
-    found = allot(
+    found = allocate(
         variants, seen, Evolutionary(population=64, generations=1), 16, np.random.default_rng(0), scores
     )
     assert Counter(i for i, _ in found).most_common(1) == [(len(variants) - 1, 8)]  # half of the round
@@ -171,7 +171,7 @@ def test_good_candidates_visit_other_variants() -> None:
     names = [d.name for d in variants[0].domains]
     row[names.index("tile_i.0")] = 5
     seen[0].add(row[None, :], [1.0])
-    allot(variants, seen, Random(), 3, np.random.default_rng(0), [lambda rows: np.zeros(len(rows))] * 3)
+    allocate(variants, seen, Random(), 3, np.random.default_rng(0), [lambda rows: np.zeros(len(rows))] * 3)
     assert not len(seen[0].guests)
     for v, s in zip(variants[1:], seen[1:], strict=True):
         assert s.guests.shape == (1, len(v.domains))

@@ -13,7 +13,7 @@ import tensorlang as tl
 from autosched import SearchTask, best_guess, tune
 from autosched.cost_model.features import FeatureSet
 from autosched.measure import Measurer
-from autosched.search import Evolutionary, Seen, allot
+from autosched.search import Evolutionary, Seen, allocate
 from autosched.space import Variant, rules, variant, variants_of
 from autosched.space.rules import RULES, Answer, Where, rule
 from autosched.space.sketch import MAX_SKETCHES, derive, opened
@@ -142,7 +142,7 @@ def test_the_default_schedule_is_a_candidate_whatever_the_limits_say() -> None:
     variants = variants_of(task)
     variants[0].valid = lambda rows: np.zeros(len(rows), np.bool_)  # type: ignore[method-assign]
     for scores in (None, [lambda rows: np.ones(len(rows)) for _ in variants]):
-        chosen = allot(
+        chosen = allocate(
             variants,
             [Seen(len(v.domains)) for v in variants],
             Evolutionary(),

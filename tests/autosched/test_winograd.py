@@ -8,7 +8,7 @@ import pytest
 
 import tensorlang as tl
 from autosched import SearchTask
-from autosched.search import Evolutionary, Seen, allot
+from autosched.search import Evolutionary, Seen, allocate
 from autosched.space import Variant, variants_of
 from autosched.space.rules import Where
 from autosched.space.sketch import derive
@@ -87,7 +87,7 @@ def test_each_algorithm_is_measured_first_whatever_a_model_believes():
     variants = variants_of(SearchTask.of(block()))
     seen = [Seen(len(v.domains)) for v in variants]
     scores = [lambda rows, v=v: np.full(len(rows), -float(bool(v.algorithm))) for v in variants]
-    chosen = allot(
+    chosen = allocate(
         variants, seen, Evolutionary(population=16, generations=1), 6, np.random.default_rng(0), scores
     )
     assert [sorted(variants[i].algorithm) for i, _ in chosen[:3]] == [
@@ -98,7 +98,7 @@ def test_each_algorithm_is_measured_first_whatever_a_model_believes():
     assert all(np.array_equal(row, variants[i].present()[0]) for i, row in chosen[:3])
     for i, row in chosen:
         seen[i].add(row[None, :], [1.0])
-    after = allot(
+    after = allocate(
         variants, seen, Evolutionary(population=16, generations=1), 6, np.random.default_rng(0), scores
     )
     assert not variants[after[0][0]].algorithm

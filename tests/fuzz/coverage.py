@@ -39,7 +39,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "winograd": ("conv2d",),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }
-#: Primitives that come about seldom: pairs that have one are wished for so many times as often; so are the
+#: Primitives that come about seldom: pairs that have one are pending_verdict for so many times as often; so are the
 #: pairs of RARE.
 HARD: dict[str, int] = {
     "tensorize": 4,

@@ -160,12 +160,12 @@ class Sampler:
     def settle(self) -> None:
         """A place for every stage that waits: its readers brought there, or else the stage sent home."""
         for _ in range(3 * len(self.s.state.stages)):
-            waiting = [st for st in self.s.state.stages if st.waiting is not None]
-            if not waiting:
+            pending = [st for st in self.s.state.stages if st.pending is not None]
+            if not pending:
                 return
-            st = waiting[-1]
-            assert st.waiting is not None
-            place = st.waiting.place
+            st = pending[-1]
+            assert st.pending is not None
+            place = st.pending.place
             outside = [
                 r for r in self.s.state.readers(st.name) if r.name != place.stage and r.attach != place
             ]
@@ -449,7 +449,7 @@ class Sampler:
             getattr(self, name, lambda: drawn(self.s, BY_NAME[name], self.rng))()
         except ScheduleError:
             self.refused[name] += 1
-        if any(mismatched(self.s.state, waiting=True)):  # legal; nothing here would find what fits now
+        if any(mismatched(self.s.state, pending=True)):  # legal; nothing here would find what fits now
             self.s._state, self.s._steps = before._state, before._steps
             self.refused[name] += 1
         return len(self.s.trace) > made

@@ -110,22 +110,22 @@ def _node(c: Call, model: Model, opsets: dict[str, int]) -> None:
         _count(c, "inputs", c.inputs, 0, len(function.inputs))
         _count(c, "outputs", c.outputs, 0, len(function.outputs))
         return
-    told = signature(c.op, c.domain, opsets.get(c.domain, 1))
-    if told is not None:
-        _standard(c, told)
+    declared = signature(c.op, c.domain, opsets.get(c.domain, 1))
+    if declared is not None:
+        _standard(c, declared)
         return
     operator = OPERATORS.get((c.domain, c.op))
     if operator is not None and not operator.whole:
         _tabled(c, operator)
 
 
-def _standard(c: Call, told: Signature) -> None:
-    _count(c, "inputs", c.inputs, *told.inputs)
-    _count(c, "outputs", c.outputs, *told.outputs)
-    for i in told.needed:
+def _standard(c: Call, declared: Signature) -> None:
+    _count(c, "inputs", c.inputs, *declared.inputs)
+    _count(c, "outputs", c.outputs, *declared.outputs)
+    for i in declared.needed:
         if i < len(c.inputs) and not c.inputs[i]:
             raise TensorLangError(f"load_onnx: {c!r}: input {i} is left out, {c.op} needs it")
-    for key, (kind, required) in told.attributes.items():
+    for key, (kind, required) in declared.attributes.items():
         if kind == "GRAPH":
             there = key in c.graphs
             wrong = key in c.attrs and not isinstance(c.attrs[key], Reference)
@@ -138,7 +138,7 @@ def _standard(c: Call, told: Signature) -> None:
             raise TensorLangError(f"load_onnx: {c!r}: the attribute {key} is {short(what)}, not {meant}")
         if required and not there and key not in c.attrs:
             raise TensorLangError(f"load_onnx: {c!r}: the attribute {key} is missing")
-    for key in told.attributes.keys() & c.graphs.keys():
+    for key in declared.attributes.keys() & c.graphs.keys():
         if c.op == "If" and c.graphs[key].inputs:
             raise TensorLangError(f"load_onnx: {c!r}: {key} has inputs, a branch has none")
         if c.op == "If" and len(c.graphs[key].outputs) != len(c.outputs):

@@ -47,10 +47,10 @@ def _told(x: Any, what: str) -> Iterator[int]:
         yield from (ARRAY, a.ndim, KINDS.index(a.dtype.name))
 
 
-def opened(c: Importer, v: Opaque, told: Sequence[int]) -> Any:
+def opened(c: Importer, v: Opaque, numbers: Sequence[int]) -> Any:
     """What is opaque as a value, a list or None, for its form. Sizes are open."""
     arrays: list[tuple[int, str]] = []
-    tree = _tree(iter(told), arrays)
+    tree = _tree(iter(numbers), arrays)
     if not arrays:
         return tree
     results: list[Any] = [kind if kind in narrow.WIDE else ([None] * rank, kind) for rank, kind in arrays]
@@ -63,14 +63,14 @@ def opened(c: Importer, v: Opaque, told: Sequence[int]) -> Any:
     return mapped(tree, values.__getitem__)
 
 
-def _tree(told: Iterator[int], arrays: list[tuple[int, str]]) -> Any:
+def _tree(numbers: Iterator[int], arrays: list[tuple[int, str]]) -> Any:
     """Lists of the numbers of arrays."""
-    which = next(told)
+    which = next(numbers)
     if which == SEQUENCE:
-        return [_tree(told, arrays) for _ in range(next(told))]
+        return [_tree(numbers, arrays) for _ in range(next(numbers))]
     if which == NOTHING:
         return None
-    arrays.append((next(told), KINDS[next(told)]))
+    arrays.append((next(numbers), KINDS[next(numbers)]))
     return len(arrays) - 1
 
 

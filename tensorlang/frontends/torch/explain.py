@@ -111,10 +111,10 @@ class Explanation:
 
 def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Explanation:
     """The report on ``fn(*args)``, which is called a few times."""
-    breaks, told = breaks_of(fn, args, kwargs)
+    breaks, explanation = breaks_of(fn, args, kwargs)
     name = getattr(fn, "__qualname__", type(fn).__name__)
     torch._dynamo.reset()
-    if told is None:  # and would not get further now
+    if explanation is None:  # and would not get further now
         return Explanation(name, [], breaks, {}, [])
     with backend.noted() as graphs, region.watched() as calls, Monitor() as seen:
         torch.compile(fn, backend=backend.tensorlang)(*args, **kwargs)
@@ -122,7 +122,7 @@ def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
         name,
         graphs,
         breaks,
-        dict(Counter(_guard(g) for g in told.out_guards or ()).most_common(8)),
+        dict(Counter(_guard(g) for g in explanation.out_guards or ()).most_common(8)),
         [str(f) for f in seen],
         [_timed(i, r, given) for i, (r, given) in enumerate(calls.items()) if not r.counts.reason],
         sum(g.to_compile for g in graphs),
@@ -135,13 +135,13 @@ def breaks_of(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
     first = _first(fn, args, kwargs)  # before dynamo skips what breaks within try, which it does for good
     torch._dynamo.reset()
     try:
-        told = torch._dynamo.explain(fn)(*args, **kwargs)
+        explanation = torch._dynamo.explain(fn)(*args, **kwargs)
     except Exception as error:
         fn(*args, **kwargs)  # which may raise by itself
         return [*first, _failure(error)], None
-    breaks = [_break(r.reason, r.user_stack) for r in told.break_reasons] + first
+    breaks = [_break(r.reason, r.user_stack) for r in explanation.break_reasons] + first
     named = {(b.file, b.line): b for b in reversed(breaks)}  # in the words of the explanation
-    return [named.pop(place) for b in first + breaks if (place := (b.file, b.line)) in named], told
+    return [named.pop(place) for b in first + breaks if (place := (b.file, b.line)) in named], explanation
 
 
 def _failure(error: Exception) -> Break:

@@ -91,7 +91,7 @@ def _worth(group: Sequence[fx.Node]) -> bool:
 
 
 def _levels(graph: fx.Graph, taken: Collection[fx.Node]) -> dict[fx.Node, int]:
-    told = {s for n in graph.nodes if n.op == "placeholder" for s in symbols_of(n.meta.get("val"))}
+    given = {s for n in graph.nodes if n.op == "placeholder" for s in symbols_of(n.meta.get("val"))}
     levels: dict[fx.Node, int] = {}
     for n in graph.nodes:
         level = 0
@@ -99,7 +99,7 @@ def _levels(graph: fx.Graph, taken: Collection[fx.Node]) -> dict[fx.Node, int]:
             if r.op in ("placeholder", "get_attr"):
                 continue
             if is_number(r):
-                held_up = not (n in taken and symbols_of(r.meta["val"]) <= told)
+                held_up = not (n in taken and symbols_of(r.meta["val"]) <= given)
                 level = max(level, levels[r] if held_up else 0)
             elif is_number(n) or (n in taken and r not in taken):
                 level = max(level, levels[r] + 1)
@@ -195,7 +195,7 @@ class _Rebuilt:
 
     def _numbers(self, group: Sequence[fx.Node], reads: Sequence[fx.Node]) -> list[fx.Node]:
         """The sizes that a region must be given, for no tensor that it reads tells them."""
-        told = {
+        given = {
             _bare(n)
             for r in reads
             if isinstance(r.meta.get("val"), torch.Tensor)
@@ -206,7 +206,7 @@ class _Rebuilt:
             s for n in group for r in n.all_input_nodes if is_number(r) for s in symbols_of(r.meta["val"])
         }
         wanted |= {s for r in reads for s in symbols_of(r.meta["val"])}
-        return [self._number(s) for s in sorted(wanted - told, key=str)]
+        return [self._number(s) for s in sorted(wanted - given, key=str)]
 
     def _number(self, symbol: Any) -> fx.Node:
         """A node of the whole graph that is this size."""

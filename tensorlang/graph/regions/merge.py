@@ -143,9 +143,9 @@ class _Merge:
         return self._price(producer, readers).repeats(len(readers))
 
     def _price(self, producer: Group, readers: Sequence[Group]) -> Price:
-        told = [Reader(r.out, r.arithmetic, r.reads, _how(producer, r) is Reading.ALONG) for r in readers]
+        reading = [Reader(r.out, r.arithmetic, r.reads, _how(producer, r) is Reading.ALONG) for r in readers]
         made = next(v for v in producer.outputs if v in readers[0].reads)
-        return self.prices.of(made, producer.reads, producer.arithmetic, told)
+        return self.prices.of(made, producer.reads, producer.arithmetic, reading)
 
     def _readers(self, producer: Group) -> list[Group]:
         return list(dict.fromkeys(r for v in producer.outputs for r in self.readers.get(v, ())))

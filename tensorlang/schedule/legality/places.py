@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from ..links import changed, reads
-from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
+from ..state import INLINED, At, Pending, ScheduleState, StageState, change
 from .cache import instead_of_output
 from .verdict import YES, Verdict, refuse
 
@@ -235,19 +235,19 @@ def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:
     for st in fresh:
         if st.name in before.position:
             found.update(dict.fromkeys(reads(before, before.stage(st.name))))
-    waits = state.links.waiting
+    waits = state.links.pending
     found.update(
         dict.fromkeys(
-            [n for n in waits if (w := state.stage(n).waiting) is not None and w.place.stage in within]
+            [n for n in waits if (w := state.stage(n).pending) is not None and w.place.stage in within]
         )
     )
-    return {n: None for n in found if state.stage(n).host is not None or state.stage(n).waiting is not None}
+    return {n: None for n in found if state.stage(n).host is not None or state.stage(n).pending is not None}
 
 
-def wished(state: ScheduleState, stage: StageState) -> Verdict:
+def pending_verdict(state: ScheduleState, stage: StageState) -> Verdict:
     """Why a stage that waits is not at its place yet, and which call would help."""
-    assert stage.waiting is not None
-    place = stage.waiting.place
+    assert stage.pending is not None
+    place = stage.pending.place
     return place_verdict(state, stage, state.stage(place.stage), place.loop, hope=True)
 
 
@@ -273,30 +273,30 @@ def settle(
             for name in _shaken(state, was):
                 if state.position[name] < -p:
                     heappush(todo, (-state.position[name], name))
-        if moved.waiting is None:
+        if moved.pending is None:
             assert isinstance(moved.attach, At)
             verdict = place_verdict(state, moved, state.stage(moved.attach.stage), moved.attach.loop)
             if verdict and moved.store is not None:
                 verdict = store_verdict(state, moved, moved.store)
         else:
-            verdict = wished(state, moved)
+            verdict = pending_verdict(state, moved)
         if not verdict and not verdict.pending:
             bad = moved, verdict
     return state, bad
 
 
 def _settled(state: ScheduleState, st: StageState) -> StageState:
-    """An attached or waiting stage, put where it is to be if that is legal, else to its start if it may
+    """An attached or pending stage, put where it is to be if that is legal, else to its start if it may
     be one day."""
-    if st.waiting is not None:
+    if st.pending is not None:
         return (
-            change(st, attach=st.waiting.place, store=st.waiting.store, waiting=None)
-            if wished(state, st)
+            change(st, attach=st.pending.place, store=st.pending.store, pending=None)
+            if pending_verdict(state, st)
             else st
         )
     assert isinstance(st.attach, At)
     if place_verdict(state, st, state.stage(st.attach.stage), st.attach.loop, hope=True).pending:
-        return change(st, attach=start_of(state, st), store=None, waiting=Waiting(st.attach, st.store))
+        return change(st, attach=start_of(state, st), store=None, pending=Pending(st.attach, st.store))
     return st
 
 

@@ -41,11 +41,11 @@ class Match:
     outer_reduce: bool
 
 
-def mismatched(state: ScheduleState, waiting: bool = False) -> Iterator[tuple[StageState, str]]:
+def mismatched(state: ScheduleState, pending: bool = False) -> Iterator[tuple[StageState, str]]:
     """The tensorized stages whose loops are not those of their intrinsics any more, with the reasons; those
-    that wait for a place only if ``waiting``, for they are checked once they have it."""
+    that wait for a place only if ``pending``, for they are checked once they have it."""
     for st in map(state.stage, state.links.tensorized):
-        why = other_than(state, st) if waiting or st.waiting is None else None
+        why = other_than(state, st) if pending or st.pending is None else None
         if why is not None:
             yield st, why
 

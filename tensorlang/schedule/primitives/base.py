@@ -15,7 +15,7 @@ from ...expr.walk import variables
 from ...te.axis import IterVar
 from ...te.tensor import ComputeOp
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import INLINED, At, ScheduleState, StageState, Waiting, change
+from ..state import INLINED, At, Pending, ScheduleState, StageState, change
 from .fields import Knob, Number, Size, shown
 
 if TYPE_CHECKING:
@@ -233,9 +233,9 @@ def fresh_loop_name(stage: StageState, preferred: str) -> str:
 
 
 def renamed(state: ScheduleState, stage: str, now: dict[str, str]) -> list[StageState]:
-    """The stages computed, stored or waiting at loops of ``stage`` that are gone, at the loops they are
+    """The stages computed, stored or pending at loops of ``stage`` that are gone, at the loops they are
     ``now``; those that change."""
-    inside: dict[str, None] = dict.fromkeys(state.links.waiting)
+    inside: dict[str, None] = dict.fromkeys(state.links.pending)
     todo = [stage]
     for name in (
         todo
@@ -252,8 +252,8 @@ def renamed(state: ScheduleState, stage: str, now: dict[str, str]) -> list[Stage
 
     result = []
     for st in map(state.stage, inside):
-        waiting = st.waiting and Waiting(at(st.waiting.place), at(st.waiting.store))
-        new = change(st, attach=at(st.attach), store=at(st.store), waiting=waiting)
-        if (new.attach, new.store, new.waiting) != (st.attach, st.store, st.waiting):
+        pending = st.pending and Pending(at(st.pending.place), at(st.pending.store))
+        new = change(st, attach=at(st.attach), store=at(st.store), pending=pending)
+        if (new.attach, new.store, new.pending) != (st.attach, st.store, st.pending):
             result.append(new)
     return result

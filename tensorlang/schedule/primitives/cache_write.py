@@ -20,7 +20,7 @@ from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..legality.cache import no_layout
 from ..legality.verdict import YES, Verdict, refuse
 from ..relations import Split
-from ..state import At, ScheduleState, StageState, Waiting, change
+from ..state import At, Pending, ScheduleState, StageState, change
 from .base import Primitive, check_stage
 from .cache_read import cache_name
 from .fields import SCOPES, Scope, StageName, quoted
@@ -106,7 +106,7 @@ class CacheWrite(Primitive):
             attach=st.attach if isinstance(st.attach, At) else None,
             scope=self.scope,
             within=st.within,
-            waiting=st.waiting and Waiting(st.waiting.place),
+            pending=st.pending and Pending(st.pending.place),
             in_part=st.in_part,
         )
         data = tuple(iv for iv in st.leaves if not any(iv is r for r in op.reduce_axis))

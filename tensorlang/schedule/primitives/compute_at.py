@@ -40,7 +40,7 @@ class ComputeAt(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         return state.with_stage(
-            change(state.stage(self.stage), attach=At(self.at, self.loop), waiting=None)
+            change(state.stage(self.stage), attach=At(self.at, self.loop), pending=None)
         ), None
 
     def python(self, w: Writer) -> None:
@@ -99,7 +99,7 @@ class ComputeRoot(Primitive):
         return verdict
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
-        return state.with_stage(change(state.stage(self.stage), attach=None, store=None, waiting=None)), None
+        return state.with_stage(change(state.stage(self.stage), attach=None, store=None, pending=None)), None
 
     @staticmethod
     def call(stage: Stage) -> None:

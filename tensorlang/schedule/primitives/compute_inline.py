@@ -57,7 +57,7 @@ class ComputeInline(Primitive):
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
         changed = [change(r, op=inlined(r.compute, st.compute, st.key)) for r in state.readers(self.stage)]
-        return state.with_stage(change(st, attach=INLINED, store=None, waiting=None), *changed), None
+        return state.with_stage(change(st, attach=INLINED, store=None, pending=None), *changed), None
 
     @staticmethod
     def call(stage: Stage) -> None:

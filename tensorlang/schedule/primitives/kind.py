@@ -57,7 +57,7 @@ class Kind(Primitive):
 
     def _constant(self, state: ScheduleState, limit: int) -> Verdict:
         st = state.stage(self.stage)
-        if st.waiting is not None:  # what its loops run is known once it has its place; lowering asks again
+        if st.pending is not None:  # what its loops run is known once it has its place; lowering asks again
             return YES
         extent = bounds_of(state).extent(self.stage, leaf(st, self.loop))
         where = f"{self.stage}.{self.loop}"

@@ -68,9 +68,9 @@ class ReverseComputeAt(Primitive):
         if producer.attach is not None:
             return refuse(f"`{self.at}` is computed inside another stage already", mark=mark)
         for st in (producer, consumer):
-            if st.waiting is not None:
+            if st.pending is not None:
                 return refuse(
-                    f"`{st.name}` is to be computed at {st.waiting.place}",
+                    f"`{st.name}` is to be computed at {st.pending.place}",
                     mark=mark,
                     try_=f"s[{st.name}].compute_root() first",
                 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..legality.verdict import Verdict, refuse
-from ..state import At, ScheduleState, StageState, Waiting, change
+from ..state import At, Pending, ScheduleState, StageState, change
 from .base import Primitive, check_own_memory
 from .compute_inline import ComputeInline
 from .fields import StageName
@@ -44,7 +44,7 @@ class ReverseComputeInline(Primitive):
             consumer.relations
             or consumer.kinds
             or consumer.attach is not None
-            or consumer.waiting is not None
+            or consumer.pending is not None
             or state.attached(self.stage)
         ):
             return refuse(
@@ -67,9 +67,9 @@ class ReverseComputeInline(Primitive):
         return self._fits(state, producers[0], consumer)
 
     def _fits(self, state: ScheduleState, producer: StageState, consumer: StageState) -> Verdict:
-        if producer.waiting is not None:
+        if producer.pending is not None:
             return refuse(
-                f"`{producer.name}` is to be computed at {producer.waiting.place}",
+                f"`{producer.name}` is to be computed at {producer.pending.place}",
                 mark=(producer.name, None),
                 try_=f"s[{producer.name}].compute_root() first",
             )
@@ -154,7 +154,7 @@ def change_roots(state: ScheduleState, producer: StageState) -> ScheduleState:
 
 
 def _places(st: StageState) -> tuple[At | str | None, ...]:
-    return (st.attach, st.store, *((st.waiting.place, st.waiting.store) if st.waiting is not None else ()))
+    return (st.attach, st.store, *((st.pending.place, st.pending.store) if st.pending is not None else ()))
 
 
 def _hangs(place: At | str | None, producer: StageState) -> bool:
@@ -169,5 +169,5 @@ def _moved(st: StageState, producer: StageState, consumer: StageState, same: dic
             return place
         return At(consumer.name, next(same[iv].name for iv in producer.leaves if iv.name == place.loop))
 
-    waiting = None if st.waiting is None else Waiting(there(st.waiting.place), there(st.waiting.store))
-    return change(st, attach=there(st.attach), store=there(st.store), waiting=waiting)
+    pending = None if st.pending is None else Pending(there(st.pending.place), there(st.pending.store))
+    return change(st, attach=there(st.attach), store=there(st.store), pending=pending)

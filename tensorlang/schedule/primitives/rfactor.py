@@ -22,7 +22,7 @@ from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, refuse
 from ..relations import Split
-from ..state import At, ScheduleState, StageState, Waiting, change
+from ..state import At, Pending, ScheduleState, StageState, change
 from .base import Primitive, check_loop, leaf
 from .fields import LoopName, StageName, whole
 
@@ -144,7 +144,7 @@ class Rfactor(Primitive):
             (*axes, *partial.reduce_axis),
             attach=st.attach if isinstance(st.attach, At) else None,
             within=st.within,
-            waiting=st.waiting and Waiting(st.waiting.place),
+            pending=st.pending and Pending(st.pending.place),
             in_part=st.in_part,
         )
         state = state.with_stage(

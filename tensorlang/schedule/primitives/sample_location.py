@@ -52,7 +52,7 @@ class SampleLocation(Primitive):
         stage = state.stage(self.stage)
         state = state.with_stage(
             change(
-                stage, attach=At(*places[n - 1]) if n else start_of(state, stage), store=None, waiting=None
+                stage, attach=At(*places[n - 1]) if n else start_of(state, stage), store=None, pending=None
             )
         )
         # no knobs: a place is not a number that extents could hang on

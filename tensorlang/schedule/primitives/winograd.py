@@ -71,7 +71,7 @@ class Winograd(Primitive):
                 mark=mark,
                 try_="winograd before compute_at",
             )
-        if st.relations or st.kinds or st.attach is not None or st.waiting is not None:
+        if st.relations or st.kinds or st.attach is not None or st.pending is not None:
             return refuse(
                 f"its schedule is begun, and the loops of `{self.stage}` would be others",
                 mark=mark,

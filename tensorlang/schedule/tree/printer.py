@@ -10,7 +10,7 @@ from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import substitute
 from ..bounds import Bounds, bounds_of, padded, region_size
-from ..legality.places import wished
+from ..legality.places import pending_verdict
 from ..legality.tensorize import other_than
 from ..sliding import slide_of
 from ..state import ScheduleState, StageState
@@ -43,13 +43,12 @@ def _lines(
     lines: list[Line] = []
     for p, node in enumerate(nodes):
         st = node.stage
-        if st.waiting is not None and st is not inside and all(n.stage is not st for n in nodes[:p]):
-            lines.append(
-                Line(f"pending {st.name}", f"at {st.waiting.place}: {wished(bounds.state, st).reason}")
-            )
+        if st.pending is not None and st is not inside and all(n.stage is not st for n in nodes[:p]):
+            reason = pending_verdict(bounds.state, st).reason
+            lines.append(Line(f"pending {st.name}", f"at {st.pending.place}: {reason}"))
         if (
             st.tensorized is not None
-            and st.waiting is None
+            and st.pending is None
             and st is not inside
             and all(n.stage is not st for n in nodes[:p])
         ):

@@ -30,7 +30,7 @@ APART = 0.1  # of the logarithm of some feature: candidates that differ in none 
 Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
 
 
-def allot(
+def allocate(
     variants: Sequence[Variant],
     seen: Sequence[Seen],
     strategy: Strategy,
