@@ -16,6 +16,7 @@ from typing import Any
 
 from .. import te
 from ..core.dtype import FLOAT32, FLOAT64, INT32, DType
+from ..core.dtype import dtype as as_dtype
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -50,6 +51,7 @@ class Rule:
     exclude_outside: bool
     extrapolation: float
     antialias: bool
+    weights_in: DType | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def resample(
     exclude_outside: bool = False,
     extrapolation_value: float = 0.0,
     antialias: bool = False,
+    weights_in: str | DType | None = None,
 ) -> Tensor:
     """``x`` with the dimensions ``axes`` (all when left out) in the ``size`` given, or in their size times
     ``scales``, rounded down.
@@ -104,7 +107,9 @@ def resample(
     puts ``extrapolation_value`` where it leaves the tensor; ``"half_pixel_symmetric"``,
     ``"pytorch_half_pixel"`` and ``"tf_half_pixel_for_nn"`` are ONNX's variants. Beyond the border its element
     is repeated, or with ``exclude_outside`` counts nothing. ``antialias`` widens the weights where the size
-    shrinks. Sizes may be symbolic. ``ops.resample(x, size=(h, w), axes=(2, 3), mode="cubic")``. Raises
+    shrinks; ``weights_in`` is a type of floats to which weights are rounded (and of two the first is what the
+    second then leaves of 1), as torch does with ``"bfloat16"``. Sizes may be symbolic.
+    ``ops.resample(x, size=(h, w), axes=(2, 3), mode="cubic")``. Raises
     DeclareError for other words, and for sizes and scales that do not fit the axes.
     """
     x = inputs.tensor("resample", x)
@@ -121,6 +126,7 @@ def resample(
         exclude_outside,
         inputs.number("resample", "extrapolation_value", extrapolation_value),
         antialias,
+        None if weights_in is None else as_dtype(weights_in),
     )
     rule = Rule(mode, coordinates, rounding, *numbers)
     lines = _lines(x, which, size, scales, roi)
@@ -282,9 +288,19 @@ def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tens
         place = first(i) + before + t
         return te.select(te.all(place >= 0, place < line.extent), weight, _number(0.0))
 
+    def rounded(i: Any, t: Any) -> Expr:
+        kind = rule.weights_in
+        if kind is None:
+            return te.cast(inside, raw(i, t))
+        weight = raw(i, t)
+        if rule.mode == "linear":
+            rest = 1.0 - te.cast(FLOAT64, te.cast(kind, raw(i, make.as_expr(1))))
+            weight = te.select(make.eq(t, 0), rest, weight)
+        return te.cast(inside, te.cast(kind, weight))
+
     name = "resample.weights"
     if not narrow and not rule.exclude_outside:
-        weights = inputs.stage(name, tags.INJECTIVE, [line.to, taps], lambda i, t: te.cast(inside, raw(i, t)))
+        weights = inputs.stage(name, tags.INJECTIVE, [line.to, taps], rounded)
         return weights, taps, before
     each = inputs.stage(f"{name}.each", tags.INJECTIVE, [line.to, taps], raw)
     r = te.reduce_axis((0, taps), "t")

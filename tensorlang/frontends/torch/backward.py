@@ -98,7 +98,9 @@ def _conv_transpose_data_back(
 def _conv_weight_back(
     small: Tensor, large: Tensor, weight: Tensor, *, stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Tensor:
-    """Of each place in the window the products of what it met: ``large`` is what the window goes over."""
+    """Of each place in the window the products of what it met: ``large`` is what the window goes over. Of 16
+    bits they are summed in float32, as everywhere."""
+    small, large, kind = widened(small), widened(large), weight.dtype
     margins = [(0, 0), (0, 0), *((p, p) for p in padding)]
     padded = ops.pad(large, margins) if any(padding) else large
     rows = [te.reduce_axis((0, small.shape[0]), name="n")]
@@ -113,7 +115,7 @@ def _conv_weight_back(
         return te.sum(small(batch, o, *at) * padded(batch, channel, *places), axis=rows)
 
     found: Any = te.compute(weight.shape, element, name="weight_back")
-    return found
+    return as_type(found, kind)
 
 
 def _conv_bias_back(grad: Tensor) -> Tensor:

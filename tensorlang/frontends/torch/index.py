@@ -12,7 +12,7 @@ from ...ops.take import counted
 from ...te import Tensor
 from .elementwise import mul
 from .table import aten, needs
-from .types import as_type
+from .types import as_type, rounded_once
 
 
 @aten("embedding")
@@ -119,6 +119,7 @@ def scatter(x: Tensor, dim: int, indices: Tensor, values: Any) -> Tensor:
 
 
 @aten("scatter_add")
+@rounded_once
 def scatter_add(x: Tensor, dim: int, indices: Tensor, values: Tensor) -> Tensor:
     return _scattered(x, dim, indices, values, "add")
 
@@ -135,7 +136,9 @@ def _scattered(x: Tensor, dim: int, indices: Tensor, values: Any, how: str) -> T
 
 @aten("index_add")
 def index_add(x: Tensor, dim: int, indices: Tensor, values: Tensor, alpha: Any = 1) -> Tensor:
-    return _by_slices(x, dim, indices, values if alpha == 1 else mul(values, as_type(alpha, x.dtype)), "add")
+    """Torch sums slices of 16-bit floats in float32, and single numbers as they are."""
+    values = values if alpha == 1 else mul(values, as_type(alpha, x.dtype))
+    return (rounded_once(_by_slices) if x.ndim > 1 else _by_slices)(x, dim, indices, values, "add")
 
 
 @aten("index_copy")

@@ -158,15 +158,16 @@ def told(settings: Settings, gm: fx.GraphModule) -> Settings:
 
 
 def _inputs(gm: fx.GraphModule) -> Any:
-    """The tensors among the inputs of a function, by the names it gives them, with their shapes."""
+    """The tensors among the inputs of a function, by the names it gives them, with their shapes; those of
+    modules of torch itself, which dynamo calls through a function of its own, are ``args[0]`` and so on."""
     for n in gm.graph.nodes:
         source = getattr(n.meta.get("grapharg"), "source", None)
         fake = n.meta.get("example_value")
         if n.op == "placeholder" and source is not None and isinstance(fake, torch.Tensor):
             name = source.name if isinstance(source.name, str) else source.name()
-            local = re.fullmatch(r"L\['(\w+)'\]", name)
+            local = re.fullmatch(r"L\['(?:(\w+)|kwargs'\]\['(\w+))'\]|L\['(args)'\](\[\d+\])", name)
             if local:
-                yield local[1], tuple(fake.shape)
+                yield "".join(filter(None, local.groups())), tuple(fake.shape)
 
 
 class Switch:

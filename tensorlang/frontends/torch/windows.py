@@ -154,8 +154,52 @@ def _window(i: Any, n: Any, out: Any) -> tuple[Any, Any]:
 
 
 @aten("adaptive_avg_pool2d", "_adaptive_avg_pool2d", "adaptive_avg_pool1d", "_adaptive_avg_pool3d")
-@rounded_once
 def adaptive_avg_pool(x: Tensor, size: Any) -> Tensor:
+    """Torch sums 16-bit floats in their own type where windows have three dimensions."""
+    whole = isinstance(size, list | tuple) and all(isinstance(s, int) and s == 1 for s in size)
+    if isinstance(size, list | tuple) and len(size) == 3 and x.dtype.bits == 16 and not whole:
+        return _averaged_at_once(x, size)
+    return rounded_once(_adaptive)(x, size)  # type: ignore[no-any-return]
+
+
+# a sum in the order of its elements, each rounded; te.sum of 16 bits is free to be exact for longer
+_one_by_one = te.comm_reducer(lambda a, b: a + b, lambda t: te.const(0, t), name="one_by_one")
+
+
+def _averaged_at_once(x: Tensor, size: Sequence[Any]) -> Tensor:
+    """Means of windows, every sum and quotient rounded."""
+    first = x.ndim - len(size)
+    pairs = [(known(x.shape[first + d], "an image"), known(out, "a result")) for d, out in enumerate(size)]
+    ks = [te.reduce_axis((0, _widest(n, out)), name=f"k{d}") for d, (n, out) in enumerate(pairs)]
+
+    def windows(i: Sequence[Any]) -> list[Any]:
+        return [_window(j, *pair) for j, pair in zip(i[first:], pairs, strict=True)]
+
+    def element(*i: Any) -> Any:
+        ends = windows(i)
+        at = [begin + k for (begin, _), k in zip(ends, ks, strict=True)]
+        inside = te.all(*(a < end for a, (_, end) in zip(at, ends, strict=True)))
+        return _one_by_one(te.if_then_else(inside, x(*i[:first], *at), te.const(0, x.dtype)), axis=ks)
+
+    shape: list[Any] = [*x.shape[:first], *size]
+    total: Any = te.compute(shape, element, name="windows")
+
+    def mean(*i: Any) -> Any:
+        found = total(*i)
+        for begin, end in windows(i):
+            found = found / te.cast(x.dtype, end - begin)
+        return found
+
+    made: Tensor = te.compute(shape, mean, name="adaptive")  # type: ignore[assignment]
+    return made
+
+
+def _widest(n: int, out: int) -> int:
+    """The size of the largest of ``out`` windows over ``n`` elements."""
+    return max(-(-(i + 1) * n // out) - i * n // out for i in range(out))
+
+
+def _adaptive(x: Tensor, size: Any) -> Tensor:
     sizes = list(size) if isinstance(size, list | tuple) else [size]
     n = len(sizes)
     axes = tuple(range(x.ndim - n, x.ndim))
@@ -171,8 +215,7 @@ def adaptive_avg_pool(x: Tensor, size: Any) -> Tensor:
 def _averaged(x: Tensor, d: int, out: int) -> Tensor:
     """Means of ``out`` windows along a dimension."""
     n = known(x.shape[d], "an image")
-    most = max(-(-(i + 1) * n // out) - i * n // out for i in range(out))
-    k = te.reduce_axis((0, most), name="k")
+    k = te.reduce_axis((0, _widest(n, out)), name="k")
 
     def element(*i: Any) -> Any:
         first, last = _window(i[d], n, out)
@@ -209,8 +252,8 @@ def _resized(mode: str, n: int) -> Callable[..., Tensor]:
     return of
 
 
-@rounded_once
 def _sampled(x: Tensor, size: Any, given: Sequence[float], mode: str, align: bool) -> Tensor:
+    """Torch rounds weights to the type of the image, but for two dimensions of ``bilinear``."""
     own = x.shape[2:]
     if size is None:
         size = [_grown(n, f) for n, f in zip(own, given, strict=True)]
@@ -218,7 +261,18 @@ def _sampled(x: Tensor, size: Any, given: Sequence[float], mode: str, align: boo
     needs(all(_gives(n, s, f) for n, s, f in pairs), "factors beside sizes that they do not give")
     where = "align_corners" if align else "asymmetric" if mode == "nearest" else "half_pixel"
     kind = {"nearest": "nearest", "bicubic": "cubic"}.get(mode, "linear")
-    return ops.resample(x, list(size), None, list(range(2, x.ndim)), kind, where, "floor", cubic_coeff=-0.75)
+    narrow = x.dtype.bits == 16 and mode in ("linear", "bicubic")
+    return ops.resample(
+        x,
+        list(size),
+        None,
+        list(range(2, x.ndim)),
+        kind,
+        where,
+        "floor",
+        cubic_coeff=-0.75,
+        weights_in=x.dtype if narrow else None,
+    )
 
 
 def _grown(n: Any, factor: float) -> Any:

@@ -16,7 +16,7 @@ from tests.house.source import ROOT
 torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
 from autosched import maker, records  # noqa: E402
-from tensorlang.frontends.torch import region  # noqa: E402
+from tensorlang.frontends.torch import region, settings  # noqa: E402
 from tensorlang.frontends.torch.settings import SWITCH, Settings, settings_of  # noqa: E402
 
 
@@ -75,6 +75,17 @@ def test_a_profile_of_an_input_that_is_not_there_is_told(caplog):
     assert "no input 'y'; its inputs are x" in caplog.text
 
 
+def test_a_profile_of_a_module_of_torch_itself():
+    model = torch.nn.Sequential(torch.nn.ReLU())
+    g = torch.compile(
+        model, backend="tensorlang", dynamic=True, options={"profile": {"args[0]": [(2, 8), None]}}
+    )
+    for n in (3, 9):
+        g(torch.randn(n, 4))
+    (r,) = regions()
+    assert (r.counts.calls, r.counts.left) == (1, 1) and list(r.bounds.values()) == [(2, 8)]
+
+
 def test_a_profile_lies_within_what_is_known_of_a_size():
     s = Settings(sizes={"a": (1, 4, 50), "b": (0, 9), "c": (1, 1)})
     assert s.within({"a": (2, 32), "b": (2, None), "c": (2, None)}) == {"a": (2, 4, 32), "b": (2, 9)}
@@ -97,6 +108,18 @@ def test_max_autotune_searches_and_has_a_file_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setenv("TENSORLANG_CACHE", str(tmp_path))
     made = settings_of(None, "max-autotune")
     assert made.trials == 32 and made.records == tmp_path / "torch.jsonl"
+
+
+def test_max_autotune_finds_what_later_processes_take(tmp_path, monkeypatch, search):
+    monkeypatch.setenv("TENSORLANG_CACHE", str(tmp_path))
+    monkeypatch.setattr(settings, "TRIALS", 2)
+    x, kept = torch.randn(32, 48), []
+    for _ in range(2):
+        torch._dynamo.reset()
+        g = torch.compile(f, backend="tensorlang", mode="max-autotune")
+        torch.testing.assert_close(g(x), f(x))
+        kept.append(records.load(tmp_path / "torch.jsonl")[0])
+    assert len(kept[0]) >= 2 and len(kept[1]) == len(kept[0])  # the second asks for no more
 
 
 def test_what_cannot_be_searched_is_compiled_as_ever(tmp_path, monkeypatch, caplog):

@@ -1,0 +1,67 @@
+"""16-bit floats are rounded at the places where torch rounds them, so results are the same to the bit."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+F = torch.nn.functional
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+
+@pytest.mark.parametrize("size", [(64, 7), (64,)])
+@pytest.mark.parametrize("name", ["scatter_add", "index_add", "index_put"])
+def test_numbers_that_meet_at_one_place(name, size):
+    x, at = torch.randn(size, dtype=torch.bfloat16), torch.randint(0, 5, size[:1])
+
+    def f(x, at):
+        zeros = torch.zeros(5, *size[1:], dtype=x.dtype)
+        if name == "scatter_add":
+            return zeros.scatter_add(0, at.view(-1, *[1] * (x.ndim - 1)).expand_as(x), x)
+        return (
+            zeros.index_add(0, at, x) if name == "index_add" else zeros.index_put((at,), x, accumulate=True)
+        )
+
+    assert torch.equal(torch.compile(f, backend="tensorlang")(x, at), f(x, at))
+
+
+@pytest.mark.parametrize(
+    ("mode", "size", "to"),
+    [
+        ("linear", (2, 3, 4), 6),
+        ("linear", (1, 3, 40), 7),
+        ("bilinear", (2, 3, 4, 5), (6, 3)),
+        ("bicubic", (2, 3, 4, 5), (6, 3)),
+    ],
+)
+@pytest.mark.parametrize("align", [True, False])
+def test_weights_of_images(mode, size, to, align):
+    def f(x):
+        return F.interpolate(x, to, mode=mode, align_corners=align)
+
+    x = torch.randn(size, dtype=torch.bfloat16)
+    found, wanted = torch.compile(f, backend="tensorlang")(x), f(x)
+    torch.testing.assert_close(found, wanted, rtol=2**-7, atol=1e-5)
+
+
+@pytest.mark.parametrize("to", [(3, 2, 4), (5, 7, 4), (1, 1, 1)])
+def test_windows_of_three_dimensions(to):
+    def f(x):
+        return F.adaptive_avg_pool3d(x, to)
+
+    x = torch.randn(2, 3, 8, 8, 6, dtype=torch.bfloat16)
+    assert torch.equal(torch.compile(f, backend="tensorlang")(x), f(x))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_gradients_of_weights_are_summed_in_float32(transposed):
+    conv = F.conv_transpose1d if transposed else F.conv1d
+    x, w = (torch.randn(s, dtype=torch.bfloat16, requires_grad=True) for s in ((3, 4, 40), (4, 4, 3)))
+
+    def gradient(f):
+        return torch.autograd.grad(f(x, w).float().square().sum(), w)[0]
+
+    found = gradient(torch.compile(lambda x, w: conv(x, w, stride=2), backend="tensorlang"))
+    wanted = gradient(lambda x, w: conv(x, w, stride=2))
+    torch.testing.assert_close(found, wanted, rtol=2**-7, atol=1e-3)
