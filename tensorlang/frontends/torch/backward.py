@@ -199,8 +199,8 @@ def attention_backward(
     mask: Any = None,
     scale: float | None = None,
 ) -> Any:
-    """With the weights of the attention made anew from the sums that were kept; of 16 bits all is computed in
-    float32, and the results rounded."""
+    """With the weights of the attention made anew from the sums that were kept. Of 16 bits all is computed in
+    float32; weights and slopes are rounded where a product reads them, and the results, as torch does."""
     needs(not dropout, "attention with dropout")
 
     @functools.cache
@@ -211,12 +211,12 @@ def attention_backward(
     def slopes() -> Any:
         along = g(_along, grad, out)
         products = g(_with_keys, grad, v)
-        return g(_slopes, weights(), products, along, q, scale=scale)
+        return g(_slopes, weights(), products, along, q)
 
     return (
-        lambda: g(_product, slopes(), k),
-        lambda: g(_across, slopes(), q),
-        lambda: g(_across, weights(), grad),
+        lambda: g(_product, slopes(), k, scale=scale),
+        lambda: g(_across, slopes(), q, scale=scale),
+        lambda: g(_across, weights(), grad, scale=1.0),
     )
 
 
@@ -235,16 +235,18 @@ def _with_keys(grad: Tensor, v: Tensor) -> Tensor:
     return ops.matmul(widened(grad), widened(v), False, True)
 
 
-def _slopes(p: Tensor, products: Tensor, along: Tensor, q: Tensor, *, scale: float | None) -> Tensor:
-    return times(ops.multiply(p, ops.subtract(products, along)), factor(q, scale))
+def _slopes(p: Tensor, products: Tensor, along: Tensor, q: Tensor) -> Tensor:
+    return as_type(ops.multiply(p, ops.subtract(products, along)), q.dtype)
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    return as_type(ops.matmul(a, widened(b)), b.dtype)
+def _product(a: Tensor, b: Tensor, *, scale: float | None) -> Tensor:
+    made = ops.matmul(widened(as_type(a, b.dtype)), widened(b))
+    return as_type(times(made, factor(b, scale)), b.dtype)
 
 
-def _across(a: Tensor, b: Tensor) -> Tensor:
-    return as_type(ops.matmul(a, widened(b), True, False), b.dtype)
+def _across(a: Tensor, b: Tensor, *, scale: float | None) -> Tensor:
+    made = ops.matmul(widened(as_type(a, b.dtype)), widened(b), True, False)
+    return as_type(times(made, factor(b, scale)), b.dtype)
 
 
 @graph_op("native_layer_norm")

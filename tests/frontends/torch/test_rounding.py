@@ -65,3 +65,16 @@ def test_gradients_of_weights_are_summed_in_float32(transposed):
     found = gradient(torch.compile(lambda x, w: conv(x, w, stride=2), backend="tensorlang"))
     wanted = gradient(lambda x, w: conv(x, w, stride=2))
     torch.testing.assert_close(found, wanted, rtol=2**-7, atol=1e-3)
+
+
+def test_gradients_of_attention():
+    ops = torch.ops.aten
+    q, k, v, grad = (torch.randn(2, 2, n, 8, dtype=torch.bfloat16) for n in (16, 12, 12, 16))
+    out, sums = ops._scaled_dot_product_flash_attention_for_cpu(q, k, v)
+
+    def f(*tensors):
+        return ops._scaled_dot_product_flash_attention_for_cpu_backward(*tensors, 0.0, False)
+
+    given = (grad, q, k, v, out, sums)
+    for a, b in zip(torch.compile(f, backend="tensorlang")(*given), f(*given), strict=True):
+        assert torch.equal(a, b)
