@@ -17,7 +17,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.boundary import guard
+from tensorlang.boundary import close, guard
 from tensorlang.entries import public
 from tensorlang.options import user_directory
 
@@ -96,6 +96,17 @@ def autotune(
     The result has ``kernel(*args)`` and ``task(*args)``, which take the same arguments, and ``cache_clear()``
     for what this process holds. Raises TensorLangError for arguments it cannot take.
     """
+    known = [n for n in inspect.signature(tune).parameters if n not in ("task", "records")]
+    foreign = [n for n in options if n not in known]
+    if foreign:
+        near = close(foreign[0], known)
+        raise tl.TensorLangError(
+            f"autotune({foreign[0]}=…): there is no such option" + (f"; {near[0]!r} is near" if near else ""),
+            because="options go to tune; records are kept in the directory cache="
+            if foreign[0] == "records"
+            else None,
+            legal=", ".join(known),
+        )
     limits = {n: options[n] for n in ("seconds", "patience", "batch", "timeout") if n in options}
     check_limits("autotune", trials=trials, **limits)
     check_seed("autotune", seed)
@@ -114,9 +125,7 @@ def autotune(
         raise tl.TensorLangError(
             f"autotune({func!r}): not a function", try_="@autosched.autotune(trials=200) over a def"
         )
-    where = (
-        target if isinstance(target, tl.Target) else tl.Target.parse(target) if target else tl.Target.host()
-    )
+    where = tl.target.as_target(target or None)
     settings = {"trials": trials, "seed": seed, "progress": progress, **options}
     return Tuned(func, where, template, Path(cache) if cache is not None else cache_directory(), settings)
 
@@ -180,7 +189,7 @@ class Tuned:
                 legal=f"{self.func.__name__}({', '.join(parameters.parameters)})",
             ) from None
         shown = ", ".join("×".join(map(str, a.shape)) if _is_array(a) else str(a) for a in args)
-        name = f"{self.func.__name__}({shown})"
+        name = f"{self.func.__name__.strip('<>')}({shown})"
         return SearchTask(
             lambda: self._declared(args, more), (), self.target, template=self.template, name=name
         )

@@ -8,12 +8,12 @@ from collections.abc import Collection
 from typing import Any
 
 from tensorlang.boundary import missing
-from tensorlang.entries import called, guarded, lacking
+from tensorlang.entries import called, guarded, lacking, unimported
 from tensorlang.errors import TensorLangError
 
 from .signposts import GONE
 
-__all__ = ["absent", "called", "lacking", "opened"]
+__all__ = ["absent", "called", "lacking", "opened", "unimported"]
 
 # function → whether, or which, arguments are held against their annotations before the call
 _FUNCTIONS: dict[str, bool | Collection[str]] = {

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.boundary import shown
 
-from .records import Record, load
+from .records import Record, RecordLog, load
 from .task import SearchTask
 from .task_scheduler import tune_tasks
 
@@ -20,7 +22,7 @@ def schedules(
 ) -> Callable[[Sequence[te.Tensor], tl.Target], str | None]:
     """A function that gives the trace of the best right record of a computation on a target, None where no
     record fits. Raises TensorLangError when the file cannot be read."""
-    listed = load(records)[0] if isinstance(records, str | Path) else list(records)
+    listed = _records(records)
     known = {r.task for r in listed}
 
     def best(tensors: Sequence[te.Tensor], target: tl.Target) -> str | None:
@@ -35,11 +37,34 @@ def schedules(
     return best
 
 
+def _records(records: Any) -> list[Record]:
+    """Records as they were given. Raises TensorLangError for anything else."""
+    if isinstance(records, str | Path):
+        listed, bad = load(records)
+        if bad and not listed:
+            raise tl.TensorLangError(
+                f"compile(records={str(records)!r}): not a file of records",
+                because=f"none of its {len(bad)} lines is a record",
+                try_="the file that autosched.tune(task, records='f.jsonl') or g.tune('f.jsonl') wrote",
+            )
+        return listed
+    if not isinstance(records, RecordLog | Sequence) or not all(isinstance(r, Record) for r in records):
+        raise tl.TensorLangError(
+            f"compile(records={shown(records)}): no records",
+            try_="records='f.jsonl', the file that autosched.tune(task, records='f.jsonl') wrote",
+        )
+    return list(records)
+
+
 def tune(
-    kernels: Sequence[tuple[Sequence[te.Tensor], int]], target: tl.Target, records: str | Path, trials: int
+    kernels: Sequence[tuple[Sequence[te.Tensor], int]],
+    target: tl.Target,
+    records: str | Path,
+    trials: int,
+    progress: Any = False,
 ) -> None:
     """Search for schedules of kernels, with how often each is called, by ``trials`` measurements for each on
     the average; what is measured is in the file ``records``. Raises TensorLangError when none can be
     searched."""
     tasks = [SearchTask.of(tensors, target, name=tensors[-1].name) for tensors, _ in kernels]
-    tune_tasks(tasks, [count for _, count in kernels], trials * len(tasks), records, progress=False)
+    tune_tasks(tasks, [count for _, count in kernels], trials * len(tasks), records, progress=progress)

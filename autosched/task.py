@@ -19,6 +19,7 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import Limits, analyse, constant
 from tensorlang.entries import public
+from tensorlang.protocols import Listed
 
 from .records import Record, apply_best, load
 from .signposts import GONE_OF_TASK
@@ -49,10 +50,15 @@ def register_workload(func: Callable[..., Any] | str) -> Any:
                 try_="@autosched.register_workload, which takes the function's",
             )
         return lambda f: _register(name, f)
-    return _register(func.__name__, func)
+    return _register(getattr(func, "__name__", ""), func)
 
 
 def _register(name: str, func: Callable[..., Any]) -> Callable[..., Any]:
+    if not callable(func):
+        raise tl.TensorLangError(
+            f"register_workload: {type(func).__name__} is not a function that declares a computation",
+            try_="@autosched.register_workload over a def that returns its tensors",
+        )
     known = _workloads.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (func.__module__, func.__qualname__):
         raise tl.TensorLangError(
@@ -114,19 +120,15 @@ class SearchTask:
             )
         self.args = tuple(args) if isinstance(args, list | tuple) else (args,)
         self.name = name if name is not None else f"{_word(call)}({', '.join(map(str, self.args))})"
-        self.target = (
-            target
-            if isinstance(target, tl.Target)
-            else tl.Target.parse(target)
-            if target
-            else tl.Target.host()
-        )
+        self.target = tl.target.as_target(target or None)
         _check_sizes(self.name, call, self.args)
+        if template is not None:
+            _check_template(self.name, template)
         self.template = template
         self.rules = tuple(rules)
         self.limits = limits
         self.without = (without,) if isinstance(without, str) else tuple(without)
-        self.tensors = _tensors(self.name, call(*self.args))
+        self.tensors = Listed("task.tensors", _tensors(self.name, call(*self.args)))
         _check_extents(self.name, self.tensors)
         self.graph = te.serialize.to_json(self.tensors)
         self.exact_key = te.serialize.key_of(self.tensors)
@@ -244,6 +246,21 @@ def _check_sizes(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> 
             because=f"{e}; {len(args)} given",
             legal=f"{getattr(call, '__name__', 'the function')}({', '.join(signature.parameters)})",
         ) from None
+
+
+def _check_template(name: str, template: Any) -> None:
+    """Raises TensorLangError for what is not called with a schedule and tensors."""
+    try:
+        inspect.signature(template).bind(None, None)
+    except TypeError as e:
+        lacks = "function of (s, tensors)" if callable(template) else "function"
+        raise tl.TensorLangError(
+            f"SearchTask {name}: the template is no {lacks}",
+            because=str(e) if callable(template) else None,
+            try_="template=g of def g(s, tensors), which samples sizes by s.sample_tile(loop)",
+        ) from None
+    except ValueError:  # of C
+        return
 
 
 def _computed(t: te.Tensor) -> bool:

@@ -68,7 +68,7 @@ def tune(
     learner = chosen("model", model, MODELS)(seed) if isinstance(model, str) else model
     log.open()
     loading = Preparing([learner])
-    report = reporter(progress) if isinstance(progress, bool | None) else progress
+    report = reporter(progress)
     own = None if measurer is not None else Measurer()
     if own is not None:
         own.start()  # it imports while the space is made

@@ -33,7 +33,7 @@ import numpy as np
 
 from . import options, signposts
 from .errors import TensorLangError, is_ours, readable_place
-from .protocols import refuse
+from .protocols import Gone, fix, names_of, refuse
 
 # Asked before each call of a public function: what they answer is its result, unless it is NotImplemented.
 WATCHERS: list[Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = []
@@ -59,6 +59,10 @@ class UnknownNameError(TensorLangError, AttributeError):
 
 class UnknownImportError(TensorLangError, ImportError):
     """``from tensorlang import x`` of a name that is not there."""
+
+
+class UnknownModuleError(UnknownImportError, ModuleNotFoundError):
+    """``import tensorlang.x`` of a module that is not there."""
 
 
 def missing(
@@ -87,7 +91,7 @@ def missing(
 
 
 def _near(name: str, known: Iterable[str] | type) -> str:
-    near = [] if name.startswith("_") else close(name, dir(known) if isinstance(known, type) else known)
+    near = [] if name.startswith("_") else close(name, names_of(known) if isinstance(known, type) else known)
     return f"near it: {', '.join(near)}" if near else ""
 
 
@@ -124,7 +128,9 @@ def label_of(module: types.ModuleType) -> str:
 
 def answer(cls: type, label: str, gone: Mapping[str, str], *, often: bool = False) -> None:
     """Let objects of a class say what is near a name that they do not have, and refuse what Python's syntax
-    asks of them in vain. ``often``: our code asks them in passing."""
+    asks of them in vain. ``often``: our code asks them in passing, and makes many."""
+    of_class = signposts.OF_CLASS.get(cls.__name__, {})
+    gone = {**of_class, **gone}
 
     def __getattr__(self: Any, name: str) -> Any:
         # Python and notebooks ask for many; so does our code, in passing
@@ -134,7 +140,12 @@ def answer(cls: type, label: str, gone: Mapping[str, str], *, often: bool = Fals
 
     if "__getattr__" not in vars(cls):
         cls.__getattr__ = __getattr__  # type: ignore[attr-defined]
+    for n in of_class:
+        if not hasattr(cls, n):
+            setattr(cls, n, Gone(functools.partial(missing, cls.__name__, n, cls, gone)))
     refuse(cls, label, signposts.INSTEAD.get(cls.__name__, {}))
+    if not often:
+        fix(cls, label, signposts.SET)
 
 
 def signpost(
@@ -361,7 +372,11 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is int:
         return not isinstance(value, bool) and _whole(value)
     if kind is bool:
-        return isinstance(value, bool | numbers.Integral) or type(value).__name__ == "bool"
+        return (
+            isinstance(value, bool)
+            or type(value).__name__ == "bool"
+            or (isinstance(value, numbers.Integral) and value in (0, 1))
+        )
     if kind is Path:
         return isinstance(value, os.PathLike)
     if origin is collections.abc.Callable:

@@ -371,7 +371,7 @@ class _Tools:
 
     def c_function(self, name: str) -> CFunction:
         text, signature = emit_export(self.func, self.target, name, self.constants, self.math)
-        here = as_target(None)
+        here = Target.host()
         foreign = arch_of(self.target.triple) != arch_of(here.triple)
         code = compile_ll(text, self.target, program=lambda: str(self.func)).object
         header = kernel_header(code, signature, str(self.target))
@@ -446,7 +446,7 @@ def _prepacker(func: Func) -> tuple[bytes, Signature]:
     """The code of a packing; equal ones are compiled once, for layers differ in their weights alone."""
     text = str(func)
     if text not in _prepackers:
-        here = as_target(None)
+        here = Target.host()
         code = compile_ll(emit(func, here), here, program=lambda: text).object
         while len(_prepackers) >= MAX_PREPACKERS:
             _prepackers.pop(next(iter(_prepackers)), None)

@@ -11,12 +11,21 @@ import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 from . import signposts
-from .boundary import answer, guard, guard_class, label_of, missing, not_a_function, signpost
-from .errors import CallError, LowerError, ScheduleError, TargetError, TensorLangError
+from .boundary import (
+    UnknownModuleError,
+    answer,
+    guard,
+    guard_class,
+    label_of,
+    missing,
+    not_a_function,
+    signpost,
+)
+from .errors import CallError, LowerError, ScheduleError, TargetError, TensorLangError, is_ours
 from .lazy import rooms_in
 
 T = TypeVar("T")
@@ -167,6 +176,20 @@ def opened(name: str, found: Any) -> Any:
                 sys.modules[_PACKAGE], name, found, "tl", error, SETTINGS if error is LowerError else True
             )
     return found
+
+
+def unimported(name: str, frame: FrameType) -> TensorLangError | None:
+    """The error of a user's ``import tensorlang.name``, which is no module; None in code of ours."""
+    if is_ours(frame):
+        return None
+    above, _, last = name.rpartition(".")
+    try:
+        getattr(sys.modules[above], last)
+    except TensorLangError as e:
+        return UnknownModuleError(f"no module {name}", because=e.because, legal=e.legal, try_=e.try_)
+    except (AttributeError, KeyError):
+        return None
+    return UnknownModuleError(f"{name} is not a module", try_=f"from {above} import {last}")
 
 
 def called(module: ModuleType) -> TensorLangError:

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .boundary import shown
 from .build import lower
-from .display import box, details, escape
+from .display import box, details, escape, page
 from .entries import public
 from .errors import CallError
 from .loopir.stmt import Buffer, Func
+from .runtime import files
 from .schedule.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -58,6 +60,11 @@ class Run:
             if a.buffer == buffer:
                 first[a.index] = a.number
         return first
+
+    def save(self, path: str | Path) -> None:
+        """Write what a notebook shows as a page. Raises TensorLangError when it cannot be written."""
+        made = page(f"{self.func.name}, step by step", self._repr_html_())
+        files.write({files.named(path, "save"): made.encode()}, "save the run")
 
     def __str__(self) -> str:
         end = ", stopped" if self.stopped else ""
@@ -111,7 +118,7 @@ class Run:
 def interpret(
     schedule: Schedule | Func,
     args: Sequence[Any] | None = None,
-    arrays: Sequence[Any] = (),
+    arrays: Sequence[Any] | Mapping[Any, Any] = (),
     *,
     on_write: Callable[[Access], Any] | None = None,
     on_read: Callable[[Access], Any] | None = None,
@@ -120,13 +127,14 @@ def interpret(
 ) -> Run:
     """Execute a schedule with numpy, slowly, and watch it: ``tl.interpret(s, [A, B], [a], on_write=print)``.
 
-    ``arrays`` are the arguments in order; outputs may be left out. ``on_write`` and ``on_read`` are called
-    with each access (``buffer``, ``index``, ``value``, ``loops``, ``number``). ``until`` ends it: after so
-    many writes, or when the function says true of a write; what was computed until then is in the result.
-    ``simple=False`` takes the loops after the compiler's passes instead of those of the schedule. The result
-    has the arrays, the first 100,000 accesses, and in a notebook a picture of their order. Raises CallError
-    for arrays that do not fit and for what the interpreter checks: accesses out of bounds, reads of what
-    nobody wrote, races of parallel loops.
+    ``arrays`` are the arguments in order, or by their names or tensors; outputs may be left out.
+    ``on_write`` and ``on_read`` are called with each access (``buffer``, ``index``, ``value``, ``loops``,
+    ``number``). ``until`` ends it: after so many writes, or when the function says true of a write; what was
+    computed until then is in the result. ``simple=False`` takes the loops after the compiler's passes instead
+    of those of the schedule. The result has the arrays, the first 100,000 accesses, and in a notebook a
+    picture of their order, which ``run.save("run.html")`` writes. Raises CallError for arrays that do not fit
+    and for what the interpreter checks: accesses out of bounds, reads of what nobody wrote, races of parallel
+    loops.
 
         run = tl.interpret(s, [A, B], [np.arange(8, dtype="float32")], until=3)
         print(run, run.arrays["B"])
@@ -194,9 +202,27 @@ def _loaded(name: str) -> Any:
     return importlib.import_module(f"{__package__}.loopir.{name}")
 
 
-def _arguments(func: Func, arrays: Sequence[Any]) -> list[Any]:
+def _in_order(func: Func, arrays: Mapping[Any, Any]) -> list[Any]:
+    """Arrays by names or tensors, as the arguments are listed: outputs at the end may be left out."""
+    named = {k if isinstance(k, str) else getattr(k, "name", k): x for k, x in arrays.items()}
+    names = [p.name for p in func.params]
+    given = [n for n in names if n in named]
+    foreign = [n for n in named if n not in names]
+    if foreign or given != names[: len(given)]:
+        lacks = next((n for n in names if n not in named), None)
+        raise CallError(
+            f"interpret: there is no argument {shown(foreign[0])}"
+            if foreign
+            else f"interpret: no array for {lacks}",
+            legal=", ".join(names),
+            try_=f"tl.interpret(s, args, {{{', '.join(f'{n!r}: array' for n in names[:2])}, …}})",
+        )
+    return [named[n] for n in given]
+
+
+def _arguments(func: Func, arrays: Sequence[Any] | Mapping[Any, Any]) -> list[Any]:
     """The arrays, with new ones of zeros for the outputs that are left out."""
-    given = list(arrays)
+    given = _in_order(func, arrays) if isinstance(arrays, Mapping) else list(arrays)
     if not 0 <= len(func.params) - len(given) <= len(func.outputs):
         raise CallError(
             f"interpret: {func.name} takes {len(func.params)} arrays, {len(given)} given",

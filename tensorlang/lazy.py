@@ -10,10 +10,11 @@ told by the module ``entries`` of the package. Knows no room.
 from __future__ import annotations
 
 import importlib
+import opcode
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 
@@ -55,6 +56,31 @@ class _Package(Room):
         return sorted({*super().__dir__(), *self.__places__})
 
 
+_IMPORT_NAME = opcode.opmap["IMPORT_NAME"]
+
+
+class _Absent:
+    """Asked last for a module of the package: what an ``import`` of a user's lacks is told as any name is.
+    Whoever looks for modules by other ways is told as Python does, that there is none."""
+
+    def __init__(self, package: str) -> None:
+        self.package = package
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """None, which says that there is none. Raises ImportError for the ``import`` of a user."""
+        if not name.startswith(f"{self.package}."):
+            return
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith("<frozen importlib"):
+            if frame.f_code.co_name == "_handle_fromlist":  # ``from tensorlang import name``
+                return
+            frame = frame.f_back
+        if frame is not None and frame.f_code.co_code[frame.f_lasti] == _IMPORT_NAME:
+            wrong = _entries(self.package).unimported(name, frame)
+            if wrong is not None:
+                raise wrong
+
+
 def offer(package: str, names: Mapping[str, Collection[str]], rooms: Collection[str] = ()) -> None:
     """Let a package load its names when they are asked for: ``names`` by the module of the package that has
     them, and ``rooms``, modules that are public themselves."""
@@ -76,6 +102,7 @@ def offer(package: str, names: Mapping[str, Collection[str]], rooms: Collection[
         raise _entries(package).absent(name)
 
     module.__getattr__ = __getattr__  # type: ignore[method-assign]
+    sys.meta_path.append(_Absent(package))  # type: ignore[arg-type]  # the protocol's other ways are old
 
 
 def _entries(package: str | ModuleType) -> Any:

@@ -7,9 +7,62 @@ _GPU = "kernels run on the CPU; tl.cpu(), the one device"
 _RELAY = "TVM's graphs; tl.load_onnx('model.onnx'), or tl.Graph() by hand"
 _AUTO = "a package of its own, autosched; autosched.SearchTask, autosched.register_workload, autosched.tune"
 _TIR = "TVM's TIR; te.compute declares, s[T] schedules, tl.lower(s, args) is the loop IR"
+_BY_HAND = "there are no programs of a GPU; te.compute declares, s[T] schedules"
+_ARRAYS = "kernels take numpy arrays; np.zeros, np.ones"
 _RPC = "measuring elsewhere is done by a Dask cluster; autosched.tune(task, measurer=…)"
 
 PACKAGE = {
+    "jit": "te.compute declares, tl.compile([A, B]) makes the kernel",
+    "njit": "te.compute declares, tl.compile([A, B]) makes the kernel",
+    "vmap": "te.compute declares every axis",
+    "grad": "derivatives are not made; torch.compile(model, backend='tensorlang') trains by torch's",
+    "no_grad": "derivatives are not made; f(a, b)",
+    "Config": "schedules are searched; autosched.tune(task, trials=64)",
+    "program_id": _BY_HAND,
+    "language": _BY_HAND,
+    "store": _BY_HAND,
+    "constexpr": "sizes are numbers, or te.dim('n')",
+    "cdiv": "te.ceildiv(a, b)",
+    "dot": "ops.matmul(A, B)",
+    "matmul": "ops.matmul(A, B)",
+    "float32": "dtypes are text; 'float32'",
+    "float16": "dtypes are text; 'float16'",
+    "bfloat16": "dtypes are text; 'bfloat16'",
+    "float64": "dtypes are text; 'float64'",
+    "int32": "dtypes are text; 'int32'",
+    "int64": "dtypes are text; 'int64'",
+    "int8": "dtypes are text; 'int8'",
+    "zeros": _ARRAYS,
+    "ones": _ARRAYS,
+    "empty": "kernels take numpy arrays; tl.nd.empty(shape)",
+    "array": "kernels take numpy arrays; tl.nd.array(x)",
+    "asarray": "kernels take numpy arrays; np.asarray(x)",
+    "arange": "kernels take numpy arrays; np.arange, or ops.arange in a computation",
+    "tensor": "te.placeholder declares a tensor; kernels take numpy arrays",
+    "Tensor": "te.placeholder declares a te.Tensor",
+    "Buffer": "te.decl_buffer(shape, dtype)",
+    "Var": "te.var('n')",
+    "Func": "te.compute(shape, lambda i, j: …)",
+    "function": "te.compute(shape, lambda i, j: …)",
+    "manual_seed": "random choices are the search's; autosched.tune(task, seed=0)",
+    "extern": "te.extern",
+    "decl_buffer": "te.decl_buffer",
+    "var": "te.var",
+    "sum": "te.sum, ops.sum",
+    "reduce_axis": "te.reduce_axis",
+    "thread_axis": "there are no threads of a GPU; s[T].parallel(axis), s[T].vectorize(axis)",
+    "convert": "kernels take numpy arrays; te.const(3) for a number",
+    "const": "te.const",
+    "support": "python -m tensorlang doctor says what is here",
+    "get_include": "f.export('kernel.o') writes a C header beside it",
+    "version": "tl.__version__",
+    "create_target": "tl.Target('llvm -mcpu=…')",
+    "build_config": "tl.build(s, args, target=…, math=…, bounds_check=…)",
+    "PassContext": "tl.build(s, args, target=…, math=…, bounds_check=…)",
+    "InferenceSession": "g = tl.load_onnx('model.onnx'), then g.compile()",
+    "Session": "g = tl.load_onnx('model.onnx'), then g.compile()",
+    "from_onnx": "tl.load_onnx('model.onnx')",
+    "export": "f.export('kernel.o')",
     "auto_scheduler": _AUTO,
     "autotvm": "templates are functions: autosched.SearchTask(f, sizes, template=g), s.sample_tile(loop)",
     "meta_schedule": _AUTO,
@@ -102,6 +155,9 @@ TIR = {
 }
 
 SCHEDULE = {
+    "print_tree": "print(s.tree())",
+    "merge": "a schedule only grows; s.replay(trace) makes the calls of another",
+    "stage_map": "s[T], s.stages",
     "view": "tl.view(s, args), .save('view.html') of it",
     "svg": "a notebook draws s as it is; tl.view(s, args) is a page",
     "undo": "a schedule only grows; s.copy() before the call",
@@ -164,7 +220,12 @@ _METHODS = (
     ),
     *("exp", "log", "sqrt", "tanh", "sigmoid", "softmax"),
 )
+_NO_ELEMENTS = "a tensor is a declaration; kernels make arrays: tl.compile([A, B])(a)"
+_NO_DEVICE = "a tensor is a declaration, with no device and no gradient; tl.compile([A, B])(a)"
 TENSOR = {
+    **dict.fromkeys(("tolist", "item", "fill", "nbytes", "at", "data", "block_until_ready"), _NO_ELEMENTS),
+    **dict.fromkeys(("to", "cuda", "cpu", "detach", "requires_grad", "backward", "grad"), _NO_DEVICE),
+    "strides": "te.placeholder(shape, strides='any') takes arrays of any strides",
     **{n: f"what arrays do by methods, functions do; ops.{n}(x, …)" for n in _METHODS},
     "T": "ops.transpose(x)",
     "permute": "ops.transpose(x, axes)",
@@ -179,6 +240,11 @@ TENSOR = {
 }
 
 MODULE = {
+    "launch": "a kernel is a function; f(a, b)",
+    "realize": "a kernel is a function; f(a, b)",
+    "get_function": "a kernel is a function; f(a, b)",
+    "load": "tl.load('kernel.tl')",
+    "threads": "tl.set_num_threads(2)",
     "evaluate": "f.benchmark(a, b)",
     "imported_modules": "f.get_source('asm')",
     "time": "f.benchmark(a, b)",
@@ -195,6 +261,13 @@ MODULE = {
 _ONE = "an engine is a function; engine(a), or engine.run({'x': a}) by names"
 MAKES_ENGINES = "g.compile() of a tl.Graph or tl.load_onnx(path), tl.Engine.load(path)"
 ENGINE = {
+    "cpu": "an engine runs on the processor; engine(a)",
+    "half": "what is exported in float16 is computed so; engine(a)",
+    "compile": "an engine is compiled; engine(a)",
+    "state_dict": "weights are in the engine; g.constants of the graph",
+    "warmup": "an engine is compiled before its first call; engine(a)",
+    "graph": "engine.explain(), or the graph that it was compiled from",
+    "train": "an engine computes what was exported; engine(a)",
     "forward": _ONE,
     "predict": _ONE,
     "infer": _ONE,
@@ -295,3 +368,94 @@ INSTEAD: dict[str, dict[str, str]] = {
     "Tensor": {"pickle": "te.serialize.to_json([A, B])"},
     "IterVar": {"pickle": "te.serialize.to_json(tensors)", "__getitem__": "an axis is an index: A[i]"},
 }
+
+_LOAD_TRACE = "text is kept by whoever wants it; tl.Trace.from_json(open(path).read())"
+_SAVE = "text is kept by whoever wants it; open(path, 'w').write(t.to_json()) of t = s.trace"
+# what people look up in a class itself
+OF_CLASS: dict[str, dict[str, str]] = {
+    "Trace": {
+        "load": _LOAD_TRACE,
+        "loads": "tl.Trace.from_json(text)",
+        "from_file": _LOAD_TRACE,
+        "save": _SAVE,
+        "dump": _SAVE,
+        "dumps": "t.to_json() of t = s.trace",
+    },
+    "Engine": {
+        "from_onnx": "g = tl.load_onnx('model.onnx'), then g.compile()",
+        "from_torch": "g = tl.load_torch(torch.export.export(model, args)), then g.compile()",
+        "create": MAKES_ENGINES,
+    },
+    "Graph": {
+        "load": "tl.load_onnx('model.onnx'), tl.load_torch(program), tl.Engine.load('model.engine')",
+        "from_onnx": "tl.load_onnx('model.onnx')",
+        "from_torch": "tl.load_torch(torch.export.export(model, args))",
+    },
+    "Module": {"load": "tl.load('kernel.tl')"},
+    "SearchTask": {
+        "tune": "autosched.tune(task, trials=64)",
+        "create": "autosched.SearchTask(function, sizes)",
+    },
+    "RecordLog": {"load": "autosched.RecordLog(path)", "save": "what is appended is in the file already"},
+    "Schedule": {"create": "te.create_schedule(C.op)"},
+}
+
+_MADE_ANEW = "te.placeholder(shape, dtype, name=…) declares it"
+# what people assign to, and what there is instead
+SET = {
+    "trials": "autosched.tune(task, trials=64)",
+    "threads": "tl.set_num_threads(2)",
+    "num_threads": "tl.set_num_threads(2)",
+    "target": "the argument target=, or a block of with tl.Target('llvm -mcpu=…'):",
+    "num_cores": "tl.Target('llvm -num-cores=4')",
+    "level": "g.compile(level=1)",
+    "name": "the argument name= where it is declared or built",
+    "shape": f"{_MADE_ANEW}; ops.reshape(x, shape) of what is computed",
+    "dtype": f"{_MADE_ANEW}; x.astype(dtype) of what is computed",
+    "args": "autosched.SearchTask(function, sizes)",
+    "path": "autosched.RecordLog(path)",
+    "parallel": "s[T].parallel(axis)",
+    "vectorize": "s[T].vectorize(axis)",
+    "unroll": "s[T].unroll(axis)",
+    "trace": "s.replay(trace)",
+    "outputs": "te.create_schedule([C, D]), g.output(value, name)",
+}
+
+TARGET = {
+    "create": "tl.Target('llvm -mcpu=…')",
+    "from_device": "tl.Target.host()",
+    "list_kinds": "llvm is the one kind; tl.Target('llvm')",
+    "with_host": "tl.Target('llvm -mcpu=…')",
+    "keys": "print(target)",
+    "max_num_threads": "target.num_cores",
+    "cuda": _GPU,
+}
+_TARGETS = {
+    "create": "tl.Target('llvm -mcpu=…')",
+    "generic": "tl.Target('llvm')",
+    **dict.fromkeys(("cuda", "rocm", "opencl", "metal", "vulkan", "intel_graphics", "mali"), _GPU),
+    "arm_cpu": "tl.Target('llvm -mtriple=aarch64-linux-gnu')",
+    "riscv_cpu": "tl.Target('llvm -mtriple=riscv64-linux-gnu')",
+}
+GRAPH = {
+    **dict.fromkeys(("run", "forward", "eval", "predict"), "engine = g.compile(), then engine(a)"),
+    "save": "g.compile().save('model.engine')",
+    "add_node": "g.call(ops.relu, x)",
+    "add": "g.call(ops.add, x, y)",
+    "remove": "g.subgraph(inputs, outputs) of what is to stay",
+    "optimize": "compile optimises; g.compile(level=2)",
+    "simplify": "compile simplifies; g.compile(level=2)",
+    "benchmark": "g.compile().benchmark(a)",
+}
+_TEXT = "print(tl.lower(s, args)), str of it"
+FUNC = {"astext": _TEXT, "script": _TEXT, "show": _TEXT, "save": _TEXT}
+_RUNTIME = {
+    "load_module": "tl.load('kernel.tl')",
+    "enabled": _GPU,
+    "vm": _RELAY,
+    "cpu": "tl.cpu()",
+    "device": "tl.device('cpu')",
+    "ndarray": "tl.nd.array(x)",
+}
+# rooms that people look into, by how users call them
+ROOMS: dict[str, dict[str, str]] = {"tl.runtime": _RUNTIME, "tl.target": _TARGETS}

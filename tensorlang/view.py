@@ -19,7 +19,7 @@ from .analysis import Statement, analyse
 from .build import build, lower
 from .codegen import Instruction, Located, located
 from .core.text import bytes_text
-from .display import Raw, box, code, details, escape, folded, table, tree_svg
+from .display import Raw, box, code, details, escape, folded, page, table, tree_svg
 from .display.linked import SCRIPT, Row, chooser, ends, linked
 from .display.plots import roof
 from .entries import public
@@ -39,15 +39,6 @@ SECONDS = 0.2  # of measuring
 _LOOP = re.compile(r"\s*for (\S+) in ")
 _LINE = attrgetter("line")
 _VECTOR = re.compile(r"%[xyz]mm(\d+)|\b[vqz](\d{1,2})\b")
-_PAGE = (
-    '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
-    '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
-    "<style>body{{max-width:90em;margin:1em auto;padding:0 1em}}nav a{{margin-right:1.2em;color:inherit}}"
-    "body .tl-box{{max-width:none}}"
-    ".tl-box td:nth-last-child(2){{white-space:nowrap}}"
-    "h2{{font:600 16px system-ui,sans-serif}}svg{{max-width:100%;height:auto}}"
-    "</style><title>{title}</title></head><body>{body}{script}</body></html>\n"
-)
 
 
 class _Loop(NamedTuple):
@@ -71,7 +62,7 @@ class View:
         body = "".join(f'<h2 id="s{n}">{escape(name)}</h2>{text}' for n, (name, text) in enumerate(sections))
         self.title = title
         self.body = box(title, f"<nav>{links}</nav>", body)
-        self.html = _PAGE.format(title=escape(title), body=self.body, script=SCRIPT)
+        self.html = page(title, self.body, SCRIPT)
 
     def save(self, path: str | Path) -> None:
         """Write the page. Raises TensorLangError when it cannot be written."""

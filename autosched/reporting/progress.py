@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from tensorlang.errors import TensorLangError
 from tensorlang.roofline import peak_flops
 
 from ..records import Record
@@ -248,9 +249,16 @@ class Notebook:
         )
 
 
-def reporter(progress: bool | None) -> Report:
+def reporter(progress: bool | Report | None) -> Report:
     """The report for this process: live in a notebook and on a terminal, lines elsewhere, none when
-    ``progress`` is False."""
+    ``progress`` is False; or the one that is given. Raises TensorLangError for what is none."""
+    if progress is not None and not isinstance(progress, bool):
+        if all(callable(getattr(progress, word, None)) for word in ("begin", "round", "end")):
+            return progress
+        raise TensorLangError(
+            f"progress={progress!r}: neither True, False or None nor a report",
+            legal="an object with begin, round and end, as autosched.reporting.progress.Lines has",
+        )
     if progress is False:
         return Silent()
     from rich.console import Console

@@ -23,6 +23,7 @@ from ..measure import Measurer
 from ..records import RecordLog
 from ..reporting.progress import Report, reporter
 from ..reporting.report import TuneResult
+from ..reporting.units import counted
 from ..search import STRATEGIES, Strategy
 from ..task import SearchTask
 from ..tune import result_of
@@ -57,7 +58,7 @@ class TasksResult:
         )
 
     def __str__(self) -> str:
-        lines = [f"{len(self.tasks)} tasks in {self.seconds:.1f} s"]
+        lines = [f"{counted(len(self.tasks), 'task')} in {self.seconds:.1f} s"]
         for i, (task, result) in enumerate(zip(self.tasks, self.results, strict=True)):
             lines += str(result).splitlines() if result is not None else [f"{task.name}: not searched"]
             if i in self.closed:
@@ -132,7 +133,7 @@ def tune_tasks(
             raise tl.TensorLangError(
                 "tune_tasks: no task can be searched", because="\n".join(run.closed.values())
             )
-        report = reporter(progress) if isinstance(progress, bool | None) else progress
+        report = reporter(progress)
         report.begin(f"{len(tasks)} tasks", trials, run.measured)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         for session, record in measured(meter, run.batches(trials)):

@@ -88,13 +88,20 @@ class Flow:
         return drawing(self._boxes, self._arrows, style)
 
 
+# a notebook is light or dark whatever the system is: its own ink, see-through, and colours of middle tone
+_INSIDE = (
+    "<style>.tl-in .tl{--bg:transparent;--ink:currentColor;--soft:#808890;--line:#808890;"
+    "--box:rgba(128,128,128,.12);--edge:rgba(128,128,128,.45);--accent:#2f7fd1;--hot:#e8590c}</style>"
+)
+
+
 def notebook(picture: str, summary: str, text: str) -> str:
     """What a notebook shows: a picture, which is HTML, and below it a text that unfolds; the text alone where
     there is no picture."""
     shown = f'<div style="max-height:36em;overflow:auto">{picture}</div>' if picture else ""
     begin = "<details>" if picture else "<details open>"
-    body = f"<pre>{html.escape(text)}</pre>"
-    return f"<div>{shown}{begin}<summary>{html.escape(summary)}</summary>{body}</details></div>"
+    body = f"<summary>{html.escape(summary)}</summary><pre>{html.escape(text)}</pre>"
+    return f'{_INSIDE}<div class="tl-in">{shown}{begin}{body}</details></div>'
 
 
 class _Layout:

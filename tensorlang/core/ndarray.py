@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import TensorLangError
+
 
 class Device(NamedTuple):
     """A place where arrays lie and kernels run: this CPU."""
@@ -47,8 +49,14 @@ class NDArray(np.ndarray[Any, Any]):
         return self
 
     def copyto(self, target: Any) -> Any:
-        """Write the elements into another array, or give a copy on a device."""
+        """Write the elements into another array, or give a copy on a device. Raises TensorLangError for an
+        array of another shape."""
         if isinstance(target, Device):
             return self.copy()
-        np.copyto(target, self)
+        try:
+            np.copyto(target, self)
+        except (TypeError, ValueError) as e:
+            raise TensorLangError(
+                f"copyto: the elements do not fit: {e}", try_="x.copyto(tl.nd.empty(x.shape, str(x.dtype)))"
+            ) from None
         return target

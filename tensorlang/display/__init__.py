@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .html import MANY, Raw, bars, box, code, coloured, details, escape, folded, strip, table, text
+from .html import MANY, Raw, bars, box, code, coloured, details, escape, folded, page, strip, table, text
 from .tree import tree_svg
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "details",
     "escape",
     "folded",
+    "page",
     "strip",
     "table",
     "text",

@@ -23,6 +23,7 @@ _STYLE = (
     ".tl-box th,.tl-box td{text-align:left;padding:.1em 1.2em .1em 0;background:none;color:inherit;"
     "border:0;vertical-align:top}"
     ".tl-box th{font-weight:600;opacity:.75}.tl-box td.n{text-align:right;font-variant-numeric:tabular-nums}"
+    ".tl-box nav{display:flex;flex-wrap:wrap;gap:.2em 1.2em}.tl-box nav a{color:inherit}"
     ".tl-box details{margin:.2em 0}.tl-box summary{cursor:pointer}"
     ".tl-box pre details{margin:0}.tl-box summary:focus-visible{outline:2px solid currentColor}"
     # the marks of loops stand in the margin, so that all lines of a body begin in one column
@@ -32,6 +33,15 @@ _STYLE = (
     f".tl-k{{color:{VIOLET};font-weight:600}}.tl-t{{color:{BLUE}}}.tl-n{{color:{ORANGE}}}"
     f".tl-c{{color:{GREY};font-style:italic}}"
     "</style>"
+)
+_PAGE = (
+    '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">'
+    '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+    "<style>body{{max-width:90em;margin:1em auto;padding:0 1em}}"
+    "body .tl-box{{max-width:none}}"
+    ".tl-box td:nth-last-child(2){{white-space:nowrap}}"
+    "h2{{font:600 16px system-ui,sans-serif}}svg{{max-width:100%;height:auto}}"
+    "</style><title>{title}</title></head><body>{body}{script}</body></html>\n"
 )
 
 
@@ -44,6 +54,11 @@ def box(title: str, *parts: str) -> str:
     """The whole of what an object shows: a title and parts, which are HTML."""
     head = f"<div><b>{escape(title)}</b></div>" if title else ""
     return f'{_STYLE}<div class="tl-box">{head}{"".join(parts)}</div>'
+
+
+def page(title: str, body: str, script: str = "") -> str:
+    """What an object shows as a file of its own, light or dark."""
+    return _PAGE.format(title=escape(title), body=body, script=script)
 
 
 def text(x: object) -> str:

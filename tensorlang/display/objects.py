@@ -33,12 +33,16 @@ def tensor(t: Any) -> str:
 def schedule(s: Any) -> str:
     """The tree, and the calls that made it."""
     steps = s.trace.to_python() if s.trace.steps else ""
-    return box("", tree_svg(s.tree()), details(f"{len(s.trace.steps)} steps", code(steps)) if steps else "")
+    return box("", tree_svg(s.tree()), details(_steps(len(s.trace.steps)), code(steps)) if steps else "")
 
 
 def trace(t: Any) -> str:
     """The calls."""
-    return box(f"{len(t.steps)} steps", f"<pre>{coloured(str(t))}</pre>")
+    return box(_steps(len(t.steps)), code(str(t)))
+
+
+def _steps(n: int) -> str:
+    return f"{n} step{'' if n == 1 else 's'}"
 
 
 def func(f: Any) -> str:

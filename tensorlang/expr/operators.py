@@ -177,6 +177,14 @@ class Operators:
         me = make.as_expr(self)
         return make.not_(me) if me.dtype.is_bool else make.call("bitwise_not", me)
 
+    def __format__(self, spec: str) -> str:
+        if spec:
+            raise DeclareError(
+                f"{{…:{spec}}} of {self}: an expression has no digits until a kernel has run",
+                try_=f"f'{{x}}' of the text {str(self)[:40]!r}",
+            )
+        return str(self)
+
     def __bool__(self) -> bool:
         me = make.as_expr(self)
         if type(me) is Const:

@@ -24,6 +24,7 @@ from ..errors import DeclareError
 from ..expr import linear, make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
+from ..protocols import Elements, Listed
 from ..te import Tensor, dim, placeholder
 from ..te.axis import checked_name
 from .narrow import narrowest
@@ -179,13 +180,18 @@ answer(Node, "node", {})
 class Program:
     """Operators over values, in an order in which they can run. ``metadata``: what its file says of it."""
 
+    inputs = Elements("g.inputs")
+    outputs = Elements("g.outputs")
+    nodes = Elements("g.nodes")
+    output_names = Elements("g.output_names")
+
     def __init__(self, name: str = "graph") -> None:
         self.name = name
         self.metadata: dict[str, str] = {}
-        self.inputs: list[Value] = []
-        self.outputs: list[Value] = []
-        self.output_names: list[str] = []
-        self.nodes: list[Node] = []
+        self.inputs = []
+        self.outputs = []
+        self.output_names = []
+        self.nodes = []
         self.rest: Any = None  # what follows once values of this graph are known, see frontends
         self.assumed: list[tuple[Expr, Expr]] = []  # equal, or a variant of ``otherwise`` is run instead
         self.otherwise: Any = None
@@ -233,8 +239,16 @@ class Program:
         return dim(n) if found is None else found
 
     def constant(self, data: Any, name: str = "c") -> Value:
-        """A value that is known: ``data`` is an array or what numpy makes one of."""
-        array = np.asarray(data)
+        """A value that is known: ``data`` is an array or what numpy makes one of.
+        Raises DeclareError for what is none."""
+        try:
+            array = np.asarray(data)
+        except ValueError as e:  # rows of different lengths
+            raise DeclareError(
+                f"Graph.constant({shown(data)}): numpy makes no array of it",
+                because=str(e).split(". The ")[0],
+                try_="g.constant(np.zeros((3, 4), 'float32'), 'w')",
+            ) from None
         return Value(self.fresh(name), array.shape, dtype(array.dtype), data=array)
 
     def call(
@@ -379,14 +393,14 @@ class Program:
         for v in self.inputs:
             for n in v.shape:
                 found.update(dict.fromkeys(variables(n)))
-        return list(found)
+        return Listed("g.dims", found)
 
     @property
     def constants(self) -> list[Value]:
         """The constants that a node or an output reads."""
         read = dict.fromkeys(v for n in self.nodes for v in n.reads)
         read.update(dict.fromkeys(self.outputs))
-        return [v for v in read if v.data is not None]
+        return Listed("g.constants", [v for v in read if v.data is not None])
 
     def readers(self) -> dict[Value, list[Node]]:
         """For each value the nodes that read it."""

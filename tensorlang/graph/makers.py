@@ -20,7 +20,7 @@ GROUP = "tensorlang.makers"
 TUNERS = "tensorlang.tuners"
 Schedules = Callable[[Sequence[Tensor], Target], str | None]
 Task = tuple[Sequence[Tensor], int]  # the tensors of a kernel, and how many calls of it a program makes
-Tuner = Callable[[Sequence[Task], Target, Any, int], None]
+Tuner = Callable[[Sequence[Task], Target, Any, int, Any], None]
 
 
 def installed() -> list[Callable[[Any], Schedules]]:
@@ -55,8 +55,9 @@ def tuners() -> list[Tuner]:
     return [point.load() for point in entry_points(group=TUNERS)]
 
 
-def tuned(tasks: Sequence[Task], target: Target, records: Any, trials: int) -> None:
-    """Have schedules of tasks searched for, with ``trials`` measurements for each, and kept in ``records``.
+def tuned(tasks: Sequence[Task], target: Target, records: Any, trials: int, progress: Any = False) -> None:
+    """Have schedules of tasks searched for, with ``trials`` measurements for each, and kept in ``records``;
+    ``progress`` as the tuner takes it.
     Raises TensorLangError where no tuner is installed, and as tuners do."""
     found = tuners()
     if not found:
@@ -65,4 +66,4 @@ def tuned(tasks: Sequence[Task], target: Target, records: Any, trials: int) -> N
             because=f"no installed package has an entry point {TUNERS}",
             try_="pip install . in a clone of this project, which brings autosched",
         )
-    found[0](tasks, target, records, trials)
+    found[0](tasks, target, records, trials, progress)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import difflib
+import inspect
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .. import signposts
+from ..boundary import shown
 from ..entries import public
 from ..errors import DeclareError
 from ..expr.nodes import Var
@@ -31,7 +34,24 @@ from .profile import Substitution, called_again, substitution
 from .tracing import trace
 
 
-@public(DeclareError, "Graph", eager=True)
+def _check_settings(call: str, level: Any, outputs: Any, without: Any, workers: int | None = None) -> None:
+    """Raises DeclareError for settings that mean nothing."""
+    said = f"Graph.{call}"
+    if level not in (0, 1, 2):
+        raise DeclareError(f"{said}(level={level}): no such level", legal="0, 1, 2")
+    if outputs is not None and not list(outputs):
+        raise DeclareError(
+            f"{said}(outputs=[]): nothing is asked for", try_="outputs=None, the graph's own outputs"
+        )
+    if isinstance(without, str) or not isinstance(without, Iterable):
+        raise DeclareError(f"{said}(without={shown(without)}): no list of names", try_="without=['regions']")
+    if workers is not None and workers < 1:
+        raise DeclareError(
+            f"{said}(workers={workers}): at least one process compiles, this one", try_="workers=1"
+        )
+
+
+@public(DeclareError, "Graph", signposts.GRAPH, eager=True)
 class Graph(Program):
     """A program of operators over values with open sizes.
 
@@ -73,6 +93,16 @@ class Graph(Program):
         >>> [n.op for n in g.nodes]
         ['matmul', 'add', 'relu']
         """
+        try:
+            inspect.signature(fn).bind(*inputs)
+        except TypeError as e:
+            raise DeclareError(
+                f"Graph.trace({shown(fn)}, {len(inputs)} inputs): the function does not take them",
+                because=None if "lambda" in str(e) else str(e),
+                try_="tl.Graph.trace(ops.relu, te.placeholder((te.dim('rows'), 4), name='x'))",
+            ) from None
+        except ValueError:  # of C
+            pass
         graph = cls(name or getattr(fn, "__name__", "graph").strip("<>"))
         values = [_traced(graph, i, x) for i, x in enumerate(inputs)]
         for v in trace(graph, fn, values):
@@ -117,8 +147,12 @@ class Graph(Program):
         called with others; a call that gives some gets an engine in which these are inputs, compiled when the
         first such call comes. ``overridable`` names those for which it is compiled now, ``True`` says all:
         then ``save`` keeps it. Raises TensorLangError for what cannot be compiled."""
-        if level not in (0, 1, 2):
-            raise DeclareError(f"Graph.compile(level={level}): no such level", legal="0, 1, 2")
+        _check_settings("compile", level, outputs, without, workers)
+        if not isinstance(hooks, Iterable) or not all(map(callable, hooks)):
+            raise DeclareError(
+                f"Graph.compile(hooks={shown(hooks)}): no list of functions",
+                try_="hooks=[lambda name, before, after: print(name)]",
+            )
         self.check()
         graph = self._prepared(profile, outputs)
         bounded = [] if profile is None else [d for d in graph.dims if d not in set(self.dims)]
@@ -194,6 +228,7 @@ class Graph(Program):
         target: Any = None,
         level: int = 2,
         without: Collection[str] = (),
+        progress: Any = False,
     ) -> None:
         """Search for schedules of the kernels that ``compile`` with the same arguments makes, by measuring
         ``trials`` candidates for each distinct one, and keep them in the file ``records``, which ``compile``
@@ -202,13 +237,14 @@ class Graph(Program):
             g.tune("model.jsonl", profile={"n": 128})
             engine = g.compile(records="model.jsonl", profile={"n": 128})
 
-        What the file has already counts. Raises TensorLangError where nothing is installed that searches, and
-        when no kernel can be searched.
+        What the file has already counts. ``progress`` is as for ``autosched.tune``: None shows it. Raises
+        TensorLangError where nothing is installed that searches, and when no kernel can be searched.
         """
+        _check_settings("tune", level, outputs, without)
         graph, chosen = self._prepared(profile, outputs), as_target(target)
         tasks = Compiler(chosen, cache=False).tasks(kernels_of(graph, (level, without, ()), chosen))
         if tasks:
-            tuned(tasks, chosen, records, trials)
+            tuned(tasks, chosen, records, trials, progress)
 
     def specialised(self, profile: Mapping[str, Any]) -> Graph:
         """The graph for the sizes that a profile tells of: ``{"batch": (1, 1, 16), "length": 128}`` by open

@@ -143,6 +143,9 @@ class Signature:
             **({"needs": list(self.needs)} if self.needs else {}),
         }
 
+    def __str__(self) -> str:
+        return form(self)
+
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> Signature:
         """The signature that ``to_json`` wrote, each value of it checked: it comes from a file, and code is
@@ -333,6 +336,17 @@ def _linear(size: Size, dims: Mapping[str, int]) -> tuple[str | None, int, int] 
         return None
     sign = 1 if op == "+" else -1
     return a[0] or b[0], a[1] + sign * b[1], a[2] + sign * b[2]
+
+
+def form(signature: Signature) -> str:
+    """How the kernel is called: ``matmul(A: float32[n, 4], alpha: float32, C: float32[n] out)``."""
+
+    def one(p: Param) -> str:
+        shape = f"[{', '.join(show(s) for s in p.shape)}]" if p.kind == "buffer" else ""
+        strides = "" if p.strides is None else f" strides [{', '.join(show(s) for s in p.strides)}]"
+        return f"{p.name}: {p.dtype}{shape}{strides}{' out' if p.output else ' updated' if p.updated else ''}"
+
+    return f"{signature.name}({', '.join(one(p) for p in signature.params)})"
 
 
 answer(Signature, "signature", {})

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import Any, NoReturn
 
+from .. import signposts
 from ..core.dtype import INT64, DType
 from ..core.node import intern
 from ..core.steps import Steps, run
@@ -418,7 +419,7 @@ class Report(Stmt):
         return Report(self.access, self.dim, exprs[0], exprs[1], self.names, tuple(exprs[2:]))
 
 
-@public(LowerError, "Func", text="plain", page="func")
+@public(LowerError, "Func", signposts.FUNC, text="plain", page="func")
 class Func:
     """A kernel: ``params`` are its buffers and scalar values in call order, ``dims`` the symbolic sizes their
     shapes speak of (solved from the arrays at the call), ``outputs`` the names of buffers that are written,

@@ -30,7 +30,7 @@ class Access:
         place = f"{self.buffer}[{', '.join(map(str, self.index))}]"
         at = " ".join(f"{n}={v}" for n, v in self.loops.items())
         what = place if self.kind == "read" else f"{place} = {self.value}"
-        return f"{self.number:>6}  {self.kind:<5}  {what:<28}{at}"
+        return f"{self.number:>6}  {self.kind:<5}  {what:<28}  {at}"
 
 
 class Watch:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..errors import CallError
-from ..interface.signature import Param, Signature, evaluate, show
+from ..interface.signature import Signature, evaluate
 from .arrays import address_of, empty, in_kind_of, meet, span
 from .rules import Number, Slot, shown
 from .sizes import Sizes, where
@@ -111,7 +111,7 @@ class Binder:
             if self.outputs:
                 takes += f" ({len(self.given)} when the outputs are left out)"
             raise CallError(
-                f"{self.signature.name} takes {takes}, {len(args)} given", because=form(self.signature)
+                f"{self.signature.name} takes {takes}, {len(args)} given", because=str(self.signature)
             )
         values = [_MISSING] * self.count
         for index, value in zip(self.given, args, strict=True):
@@ -133,7 +133,7 @@ class Binder:
             if name not in self.names:
                 raise CallError(
                     f"{kernel} has no argument {name}",
-                    because=form(self.signature),
+                    because=str(self.signature),
                     try_=f"one of {', '.join(self.names)}; out= for the outputs, out_like= for the kind of "
                     "array that comes back",
                 )
@@ -148,13 +148,13 @@ class Binder:
             raise CallError(
                 f"{kernel}: {len(args)} arguments by position and {', '.join(named) or 'out_like'} by name "
                 "are too many",
-                because=form(self.signature),
+                because=str(self.signature),
             )
         if len(args) < len(free):
             missing = self.signature.params[free[len(args)]].name
             raise CallError(
                 f"{kernel}: argument {free[len(args)] + 1}, {missing}, is missing",
-                because=form(self.signature),
+                because=str(self.signature),
             )
         for index, value in zip(free, args, strict=True):
             values[index] = value
@@ -166,7 +166,7 @@ class Binder:
         if len(outs) != len(names):
             raise CallError(
                 f"{self.signature.name}: out= gives {len(outs)} of {len(names)} outputs",
-                because=form(self.signature),
+                because=str(self.signature),
                 try_=f"out=({', '.join(names)}{',' if len(names) == 1 else ''})"
                 if names
                 else "the outputs are given already",
@@ -222,14 +222,3 @@ class Binder:
                     because="what a kernel writes may share no memory with another argument",
                     try_=f"pass a separate array for {slot.param.name}",
                 )
-
-
-def form(signature: Signature) -> str:
-    """How the kernel is called: ``matmul(A: float32[n, 4], alpha: float32, C: float32[n] out)``."""
-
-    def one(p: Param) -> str:
-        shape = f"[{', '.join(show(s) for s in p.shape)}]" if p.kind == "buffer" else ""
-        strides = "" if p.strides is None else f" strides [{', '.join(show(s) for s in p.strides)}]"
-        return f"{p.name}: {p.dtype}{shape}{strides}{' out' if p.output else ' updated' if p.updated else ''}"
-
-    return f"{signature.name}({', '.join(one(p) for p in signature.params)})"

@@ -21,6 +21,10 @@ class Bound:
     call will read, by the names of inputs; they are valid until the call after it. Two arrays take turns.
     """
 
+    def __repr__(self) -> str:
+        pairs = ", ".join(f"{o} → {n}" for o, n in self._pairs.items())
+        return f"<engine {self._program.name}, bound: {pairs}>"
+
     def __init__(self, engine: Engine, pairs: Mapping[str, str]) -> None:
         p = self._program = engine.taking(dict.fromkeys(pairs.values()))[0].program
         inputs = {p.values[v].name: v for v in p.inputs}
@@ -37,6 +41,11 @@ class Bound:
                     f"{where}: an output of {value.dtype} of {len(value.shape)} dimensions",
                     because=f"the input is {mine.dtype} of {len(mine.shape)}",
                 )
+        if not pairs:
+            raise CallError(
+                "bind(): no output is bound to an input",
+                try_="engine.bind(state_out='state_in') for an output that the next call reads",
+            )
         if len(set(pairs.values())) != len(pairs):
             raise CallError("bind: an input is given by two outputs")
         self._engine = engine

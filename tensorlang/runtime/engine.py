@@ -21,6 +21,7 @@ from ..core.names import identifier
 from ..entries import public
 from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature
+from ..protocols import Listed
 from . import files, hosts
 from .arguments import Binder
 from .arrays import in_kind_of, meet
@@ -82,7 +83,7 @@ class Engine:
         self.constants = tuple(constants)
         self.source = source
         self.later: dict[Any, Engine] = {}
-        self.output_names = list(program.output_names)
+        self.output_names = Listed("engine.output_names", program.output_names)
         self.target = target  # None: this processor
         self._loaded = loaded or Loaded(self.codes)
         self.arenas = Arenas()
@@ -114,7 +115,7 @@ class Engine:
     @property
     def kernels(self) -> list[Kernel]:
         """The calls of kernels, in order; several may have one code. ``len(engine.kernels)`` counts them."""
-        return self.program.kernels
+        return Listed("engine.kernels", self.program.kernels)
 
     # -- calls
 
@@ -312,7 +313,9 @@ class Engine:
     def bodies(self) -> list[Engine]:
         """The engines of the graphs that functions of arrays run; empty where no step between kernels has
         one."""
-        return [body for s in self.program.steps if isinstance(s, Host) for body in s.stored.bodies]
+        return Listed(
+            "engine.bodies", [b for s in self.program.steps if isinstance(s, Host) for b in s.stored.bodies]
+        )
 
     @staticmethod
     def load(path: str | Path, *, verify: bool = False, mine: bool = False) -> Engine:

@@ -20,12 +20,13 @@ import numpy as np
 
 from .. import options, signposts
 from ..boundary import short
+from ..core.ndarray import Device
 from ..entries import public
 from ..errors import CallError, TargetError, TensorLangError
 from ..interface.externs import symbols
 from ..interface.signature import DIVISION, OUT_OF_BOUNDS, REFUSED, Signature
 from . import export, files, profile, store
-from .arguments import Binder, Bound, form
+from .arguments import Binder, Bound
 from .arrays import address_of
 from .call import native_entry
 from .callbacks import Callbacks
@@ -259,7 +260,7 @@ class Module:
             raise short(e) from e.__cause__
 
     def __repr__(self) -> str:
-        return f"<kernel {form(self.signature)}>"
+        return f"<kernel {self.signature}>"
 
     def __copy__(self) -> Module:
         return self  # nothing of a kernel ever changes
@@ -355,8 +356,8 @@ class Module:
         ``number`` runs, or of as many more as take ``min_repeat_ms``.
 
         ``cooldown_interval_ms`` go by before each sample, ``cache_flush_bytes`` are written. ``func_name`` is
-        this kernel's; the other words are accepted for TVM's sake. Raises TensorLangError for another name,
-        and for counts below one.
+        this kernel's; the other words are accepted for TVM's sake. Raises TensorLangError for another name or
+        device, and for counts below one.
 
         >>> x = te.placeholder((8, 4), name="x")
         >>> f = tl.compile([x, ops.relu(x)], name="relu")
@@ -366,6 +367,12 @@ class Module:
         """
         if func_name not in (None, self.name):
             raise TensorLangError(f"time_evaluator({func_name!r}): this module has one kernel, {self.name!r}")
+        if not (dev is None or isinstance(dev, Device) or str(dev).partition(":")[0] in ("cpu", "llvm")):
+            raise TensorLangError(
+                f"time_evaluator(dev={dev!r}): no such device",
+                because="kernels run on the processor",
+                try_="f.time_evaluator(f.entry_name, tl.cpu(0), number=10)",
+            )
         for word, value, least in (
             ("number", number, 1),
             ("repeat", repeat, 1),

@@ -17,7 +17,7 @@ from ..core.text import type_of
 from ..entries import public
 from ..errors import DeclareError, ScheduleError, user_location
 from ..expr.nodes import Expr, Var, const_int
-from ..protocols import Listed
+from ..protocols import Entries, Listed, Row
 from ..te.axis import IterVar, exact
 from ..te.inside import Span, refuse_reads_outside, span_of
 from ..te.tensor import ComputeOp, Operation, Tensor
@@ -67,7 +67,7 @@ class Schedule(ScheduleMethods):
     @property
     def outputs(self) -> tuple[Operation, ...]:
         """The operations the schedule was created for, in the order in which they were given."""
-        return self._outputs
+        return Row("s.outputs", self._outputs)
 
     @property
     def stages(self) -> Listed[Stage]:
@@ -114,7 +114,7 @@ class Schedule(ScheduleMethods):
         >>> s.decisions
         {'rows': (2,)}
         """
-        return {d.name: d.values for d in self._state.decisions}
+        return Entries("s.decisions", {d.name: d.values for d in self._state.decisions})
 
     def copy(self) -> Schedule:
         """Another schedule in the same state. Free: states are shared.
@@ -362,7 +362,7 @@ class Schedule(ScheduleMethods):
         return Schedule(ScheduleState.initial(self._outputs, symbolic), self._outputs)
 
     def concrete(self, decisions: Decisions | None = None) -> Schedule:
-        """The same schedule with every sampled value a plain number (these values, else its own).
+        """The schedule with every sampled value a number, these or its own. Raises ScheduleError for others.
 
         >>> y = ops.relu(te.placeholder((8, 4), name="x"))
         >>> s = te.create_schedule(y)
@@ -370,7 +370,7 @@ class Schedule(ScheduleMethods):
         >>> s.concrete({"rows": (4,)}).decisions
         {'rows': (4,)}
         """
-        if not self._state.decisions or (decisions is None and not self._state.symbolic):
+        if not (self._state.decisions and self._state.symbolic) and decisions in (None, {}):
             return self
         return self.fresh(symbolic=False).replay(self.trace.with_decisions(decisions or {}))
 
@@ -427,12 +427,12 @@ class Stage(StageMethods):
         >>> [loop.name for loop in s[y].leaf_iter_vars]
         ['i0', 'i1.outer', 'i1.inner']
         """
-        return self.state.leaves
+        return Row("leaf_iter_vars", self.state.leaves)
 
     @property
     def all_iter_vars(self) -> tuple[IterVar, ...]:
         """Axes and every loop ever made, those that were split or fused since among them."""
-        return self.state.all_loops()
+        return Row("all_iter_vars", self.state.all_loops())
 
     def loop(self, name: str) -> IterVar:
         """The loop or axis of that name. Raises ScheduleError when there is none."""
@@ -450,7 +450,7 @@ class Stage(StageMethods):
         )
 
     def __repr__(self) -> str:
-        return f"Stage({self.name}: {', '.join(iv.name for iv in self.state.leaves)})"
+        return f"Stage({self.name}: {', '.join(iv.name for iv in self.state.leaves) or 'no loops'})"
 
     def loop_name(self, call: str, loop: IterVar | str) -> str:
         """The name of a loop that must be one of this stage; ``call`` is for the error."""
@@ -488,7 +488,7 @@ class Stage(StageMethods):
             known = any(v is value for v in sizes_called(self._schedule.state, value.name))
             return Size(value.name, None if known else value)
         try:
-            return exact(value).__index__()
+            return exact(None if isinstance(value, bool) else value).__index__()
         except (AttributeError, TypeError, DeclareError):
             raise ScheduleError(
                 f"s[{self.name}].{call}: "

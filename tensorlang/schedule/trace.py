@@ -13,9 +13,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields
 from typing import TYPE_CHECKING, Any
 
+from ..boundary import shown
 from ..entries import public
 from ..errors import ScheduleError
-from ..protocols import element
+from ..protocols import Row, element
 from .primitives import BY_NAME
 from .primitives.base import Primitive
 from .primitives.fields import Knob, Size, mistyped
@@ -49,7 +50,7 @@ class Trace:
             raise ScheduleError(
                 "Trace(…): the steps are not a tuple of primitives", try_="Trace.from_json(text), s.trace"
             )
-        self.steps = steps
+        self.steps: tuple[Primitive, ...] = Row("trace.steps", steps)
         self.notes = dict(notes or {})
         self.decisions: dict[str, tuple[int, ...]] = dict(decisions or {})
 
@@ -61,7 +62,7 @@ class Trace:
 
     def __getitem__(self, index: int) -> Primitive:
         """A step, from 0; a slice gives a tuple of them."""
-        return element("trace", self.steps, index)  # type: ignore[no-any-return]
+        return element("trace", tuple(self.steps), index)  # type: ignore[no-any-return]
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Trace) and self.steps == other.steps and self.decisions == other.decisions
@@ -71,7 +72,7 @@ class Trace:
 
     def with_decisions(self, decisions: Decisions) -> Trace:
         """The same steps with other sampled values, by the names of decisions; those that are not named
-        stay.
+        stay. Raises ScheduleError for the name of none.
 
         >>> y = ops.relu(te.placeholder((8, 4), name="x"))
         >>> s = te.create_schedule(y)
@@ -79,13 +80,20 @@ class Trace:
         >>> s.trace.with_decisions({"rows": (4,)}).apply(s.fresh()).decisions
         {'rows': (4,)}
         """
-        return Trace(self.steps, {**self.decisions, **decisions})
+        known = self.decisions
+        foreign = [d for d in decisions if d not in known] if isinstance(decisions, Mapping) else [decisions]
+        if foreign:
+            raise ScheduleError(
+                f"with the decisions {shown(decisions)}: {shown(foreign[0])} is no sampled value",
+                legal=", ".join(known) or "none is sampled; s.sample_tile(axis) samples one",
+            )
+        return Trace(self.steps, {**known, **decisions})
 
     def apply(self, schedule: Schedule) -> Schedule:
         """Replay on a schedule of the same computation; returns it. Decisions take this trace's values.
 
-        Raises ScheduleError at the first step that is refused; the schedule is then as it was before the
-        replay.
+        Raises ScheduleError at the first step that is refused, and for what is no schedule; it is then as it
+        was before the replay.
 
         >>> y = ops.relu(te.placeholder((8, 4), name="x"))
         >>> s = te.create_schedule(y)
@@ -93,6 +101,10 @@ class Trace:
         >>> s.trace.apply(te.create_schedule(y)).tree() == s.tree()
         True
         """
+        if not hasattr(type(schedule), "replay"):
+            raise ScheduleError(
+                f"trace.apply({shown(schedule)}): no schedule", try_="trace.apply(te.create_schedule(C.op))"
+            )
         return schedule.replay(self)
 
     # -- JSON ------------------------------------------------------------------------------------------------

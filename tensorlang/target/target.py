@@ -13,10 +13,12 @@ import functools
 import re
 import shlex
 from collections.abc import Callable, Collection
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from ..boundary import guard
+from .. import signposts
+from ..boundary import guard, missing
 from ..core.dtype import DType, dtype
 from ..core.text import type_of
 from ..entries import public
@@ -45,6 +47,10 @@ class Kind(str):
         return str(self)
 
 
+# the targets of ``with`` blocks, in each thread and task of its own
+_within: ContextVar[tuple[Target, ...]] = ContextVar("targets", default=())
+
+
 class _Named(type):
     """``Target("llvm")`` and TVM's ``Target(target="llvm", host="llvm")`` are what :meth:`Target.parse` makes
     of the text."""
@@ -62,11 +68,16 @@ class _Named(type):
         as_target(host)  # who calls a kernel runs on the CPU that it is for
         return as_target(text)
 
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise missing("tl.Target", name, cls, signposts.TARGET)
+
 
 guard(_Named, ("__call__",), "", TargetError)
 
 
-@public(TargetError, "Target", text="plain", page="target")
+@public(TargetError, "Target", signposts.TARGET, text="plain", page="target")
 @dataclass(frozen=True)
 class Target(metaclass=_Named):
     """What machine code is made for. Build with :meth:`parse` or :meth:`host`, or as ``Target("llvm
@@ -104,6 +115,25 @@ class Target(metaclass=_Named):
                 try_='"llvm -mcpu=skylake"',
             )
         return _parse(text)
+
+    @staticmethod
+    def current() -> Target:
+        """The target of the innermost ``with tl.Target(…):``, which builds in its block take when they name
+        none; otherwise this machine.
+
+        >>> with tl.Target("llvm -mcpu=haswell"):
+        ...     tl.Target.current().mcpu
+        'haswell'
+        """
+        within = _within.get()
+        return within[-1] if within else _host()
+
+    def __enter__(self) -> Target:
+        _within.set((*_within.get(), self))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _within.set(_within.get()[:-1])
 
     @staticmethod
     def host() -> Target:
@@ -335,9 +365,9 @@ def _parse(text: str) -> Target:
 
 
 def as_target(target: str | Target | None) -> Target:
-    """``None`` is this machine, a string is parsed."""
+    """``None`` is that of the ``with`` around or this machine, a string is parsed."""
     if target is None:
-        return Target.host()
+        return Target.current()
     if not isinstance(target, Target | str):
         raise TargetError(
             f"a target is not {type_of(target)}",

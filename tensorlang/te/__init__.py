@@ -13,6 +13,7 @@ from ..entries import close
 from ..errors import DeclareError
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
 from ..expr.nodes import Expr, Var
+from ..protocols import fix
 from . import graph, intrinsics, reference, serialize, whole
 from .axis import AXIS_SEPARATOR, IterVar, Range, assume, dim, reduce_axis, size_var, var
 from .compute import compute, decl_buffer, placeholder, tag_scope
@@ -120,6 +121,7 @@ for _op in (
     guard(_op, ("__init__",), f"te.{_op.__name__}", DeclareError)
 answer(Var, "variable", {}, often=True)
 answer(IterVar, "axis", {}, often=True)
+fix(IterVar, "axis", signposts.SET)
 answer(TensorSlice, "A[i]", {}, often=True)
 guard(TensorSlice, ("__getitem__",), "A[i]", DeclareError)
 for _cls, _label in (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from types import FunctionType
 from typing import Any, TypeAlias, TypeVar, overload
@@ -38,14 +38,18 @@ _OfAxes: TypeAlias = (
 _tag: ContextVar[str] = ContextVar("tag", default="")
 
 
-@contextmanager
-def tag_scope(tag: str) -> Iterator[None]:
+def tag_scope(tag: str) -> AbstractContextManager[None]:
     """Gives every compute declared inside that tag: ``with te.tag_scope("conv2d"): …``, or as a decorator.
     Tags do not nest.
 
-    A tag changes no meaning; recipes and users find operations by it (``op.tag``).
+    A tag changes no meaning; recipes and users find operations by it (``op.tag``). Raises DeclareError for a
+    tag that is no text.
     """
-    checked_name("te.tag_scope", tag)
+    return _scope(checked_name("te.tag_scope", tag))
+
+
+@contextmanager
+def _scope(tag: str) -> Iterator[None]:
     if _tag.get():
         raise DeclareError(
             f"tag_scope({tag!r}) inside tag_scope({_tag.get()!r})",

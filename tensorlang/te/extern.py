@@ -6,6 +6,7 @@ Such a step reads its inputs and writes its outputs whole, as compact arrays in 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
@@ -116,14 +117,15 @@ def _arguments(args: tuple[Any, ...]) -> tuple[ExternBuffer | Expr, ...]:
 
 
 def call_packed(name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
-    """Call the Python function that ``tl.register_func`` knows by that name, with arrays and numbers."""
-    return ExternCall("packed", name, _arguments(args))
+    """Call the Python function that ``tl.register_func`` knows by that name, with arrays and numbers. Raises
+    DeclareError for a name that is no text."""
+    return ExternCall("packed", _named("call_packed", name), _arguments(args))
 
 
 def call_extern(result: str | DType, name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
     """Call a C function: buffers are passed as pointers, numbers in their own type (int32, float32, …). What
-    it returns is dropped."""
-    return ExternCall("c", name, _arguments(args), dtype(result))
+    it returns is dropped. Raises DeclareError for a name that is no text."""
+    return ExternCall("c", _named("call_extern", name), _arguments(args), dtype(result))
 
 
 def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
@@ -131,14 +133,26 @@ def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
     "expf", A[i])``.
 
     It must depend on its arguments alone: it may be called in any order, by several threads, and for elements
-    that nobody needs. Arguments are passed in their own types. Raises DeclareError for types that C has not.
+    that nobody needs. Arguments are passed in their own types. Raises DeclareError for types that C has not,
+    and for a name that is no text.
     """
     made = dtype(result)
+    _named("call_pure_extern", name)
     es = [make.as_expr(a) for a in args]
     for t in (made, *(e.dtype for e in es)):
         if t.lanes != 1 or (t.is_float and t.bits not in (32, 64)):
             raise DeclareError(f"call_pure_extern({name!r}): C has no {t}", try_=".astype('float32')")
     return make.c_call(made, name, *es)
+
+
+def _named(call: str, name: Any) -> str:
+    """The name of a function. Raises DeclareError for anything but text."""
+    if not isinstance(name, str) or not name:
+        raise DeclareError(
+            f"{call}(…, {name!r}): the name of a function is text",
+            try_='te.call_packed("name", *arrays), te.call_extern("int32", "name", *arrays)',
+        )
+    return name
 
 
 class ExternOp(WholeOp):
@@ -213,6 +227,17 @@ def extern(
         ExternBuffer(name if len(shapes) == 1 else f"{name}.v{i}", s, t, i, True)
         for i, (s, t) in enumerate(zip(shapes, dtypes, strict=True))
     ]
+    try:
+        if callable(fcompute):
+            inspect.signature(fcompute).bind(ins, outs)
+    except TypeError as e:
+        raise DeclareError(
+            f"extern {name!r}: the function does not take (ins, outs)",
+            because=None if "lambda" in str(e) else str(e),
+            try_="lambda ins, outs: te.call_packed('name', ins[0], outs[0])",
+        ) from None
+    except ValueError:  # of C
+        pass
     call = fcompute(ins, outs)
     if not isinstance(call, ExternCall):
         raise DeclareError(

@@ -20,6 +20,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import READS, Access, Expr, const_int, together
 from ..expr.operators import Operators
 from ..expr.walk import preorder
+from ..protocols import Row, element
 from .axis import Axes, IterVar, tell_apart
 
 
@@ -63,7 +64,7 @@ class Operation:
         >>> ops.relu(x).op.input_tensors
         (Tensor(x: float32[8, 4]),)
         """
-        return ()
+        return Row("op.input_tensors")
 
     def output(self, index: int) -> Tensor:
         """Output number ``index``.
@@ -72,7 +73,7 @@ class Operation:
         >>> x.op.output(0) is x
         True
         """
-        return self.outputs[index]
+        return element(f"{self.name}.output", self.outputs, index)  # type: ignore[no-any-return]
 
     @property
     def num_outputs(self) -> int:
@@ -194,7 +195,7 @@ class ComputeOp(Operation):
         if self._found is None:
             composed = self.composed
             nodes = reads_in(self.body) if composed is None else composed.reads()
-            self._found = nodes, tuple(dict.fromkeys([n.tensor for n in nodes]))
+            self._found = nodes, Row("op.input_tensors", dict.fromkeys([n.tensor for n in nodes]))
         return self._found
 
 

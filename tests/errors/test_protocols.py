@@ -4,6 +4,8 @@ objects can do goes on working."""
 from __future__ import annotations
 
 import copy
+import importlib
+import importlib.util
 import operator
 import pickle
 from collections import abc
@@ -16,7 +18,16 @@ import pytest
 import autosched
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.protocols import NoElementError, UnsupportedError
+from tensorlang.protocols import (
+    Entries,
+    FixedError,
+    Listed,
+    NoElementError,
+    NoEntryError,
+    Row,
+    UnsupportedError,
+    names_of,
+)
 
 from .test_two_hundred import check_shown, refused
 from .two_hundred import scene
@@ -78,14 +89,8 @@ def test_syntax_in_vain(thing, names):
 def test_objects_pass_for_nothing_that_they_are_not(thing, names):
     o = eval(PLAIN[thing], names)
     assert callable(o) == (thing in CALLED)
-    for kind in (
-        abc.Iterable,
-        abc.Iterator,
-        AbstractContextManager,
-        SupportsInt,
-        SupportsIndex,
-        SupportsFloat,
-    ):
+    assert isinstance(o, AbstractContextManager) == (thing == "target")  # ``with tl.Target(…):``
+    for kind in (abc.Iterable, abc.Iterator, SupportsInt, SupportsIndex, SupportsFloat):
         assert not isinstance(o, kind), kind
     assert o == o and o is not None and o != 3 and o != "x"
     assert operator.length_hint(o, 7) == 7  # who tries and falls back goes on
@@ -168,3 +173,110 @@ def test_arrays_that_differ():
     with pytest.raises(AssertionError, match="shapes"):
         tl.testing.assert_allclose(np.zeros(3), np.zeros(4))
     tl.testing.assert_allclose(np.zeros(3), [0, 0, 0])
+
+
+def test_assignments_that_a_user_writes_are_refused_and_tools_go_on(names, monkeypatch):
+    task, engine, g = names["task"], names["engine"], copy.copy(names["g"])
+    for code in (
+        "task.trials = 3",
+        "engine.threads = 4",
+        "del g.nodes",
+        "s[D].op.name += 'x'",
+        "A.shape = ()",
+    ):
+        error = refused(code, names)
+        assert isinstance(error, FixedError) and isinstance(error, AttributeError)
+        check_shown(error)
+    assert not hasattr(task, "trials") and not hasattr(engine, "threads")
+    monkeypatch.setattr(engine, "run", lambda inputs: "patched")
+    assert engine.run({}) == "patched"
+    monkeypatch.undo()
+    assert sorted(engine.run({"x": names["a"]})) == ["y"]
+    setattr(g, "note", "mine")  # noqa: B010
+    assert copy.copy(g).note == "mine"
+
+    class Mine(tl.Graph):
+        def __init__(self):
+            super().__init__("mine")
+            self.note = "of a class of users"
+
+    mine = Mine()
+    mine.note = "changed"
+    assert mine.note == "changed"
+
+
+def test_lists_of_public_objects_are_lists(names):
+    s, g, trace = names["s"], names["g"], names["s"].trace
+    for items in (g.nodes, g.inputs, g.outputs, g.dims, names["task"].tensors):
+        assert isinstance(items, list) and items == [*items] and items[:1] == [*items][:1]
+        assert isinstance(items[0], object) and items[-1] is [*items][-1]
+    for items in (s.outputs, s[names["D"]].leaf_iter_vars, names["D"].op.input_tensors, trace.steps):
+        assert isinstance(items, tuple) and items == tuple(items) and hash(items) == hash(tuple(items))
+    for items in (Listed("g.nodes", [1, 2]), Row("s.outputs", [1, 2]), Entries("s.decisions", {"a": 1})):
+        for same in (pickle.loads(pickle.dumps(items)), copy.copy(items), copy.deepcopy(items)):
+            assert same == items and type(same) is type(items) and same.of == items.of
+    assert Entries("s.decisions", {"a": 1}).get("b") is None
+    with pytest.raises(NoEntryError, match=r"s.decisions\['b'\]"):
+        Entries("s.decisions", {"a": 1})["b"]
+    other = copy.copy(g)
+    other.nodes.append(other.nodes[0])
+    assert len(other.nodes) == len(g.nodes) + 1
+
+
+def test_names_looked_up_in_classes(names):
+    for code in (
+        "tl.Trace.load('x')",
+        "tl.Engine.from_onnx('x')",
+        "tl.Target.list_kinds()",
+        "tl.Graph.load('x')",
+    ):
+        check_shown(refused(code, names))
+    assert not hasattr(tl.Trace, "load") and not hasattr(names["s"].trace, "load")
+    assert "load" not in names_of(tl.Trace) and "steps" in names_of(tl.Trace)
+
+
+def test_modules_that_are_not_there(names):
+    for code in (
+        "import tensorlang.relay",
+        "from tensorlang.contrib import x",
+        "import autosched.auto_scheduler",
+    ):
+        error = refused(code, names)
+        assert isinstance(error, ModuleNotFoundError)
+    assert importlib.util.find_spec("tensorlang.relay") is None
+    with pytest.raises(ModuleNotFoundError, match="No module named"):
+        importlib.import_module("tensorlang.relay")
+
+
+def test_a_target_around_builds(names):
+    A, D = names["A"], names["D"]
+    here = tl.Target.current()
+    with tl.Target("llvm -mcpu=haswell") as outer:
+        assert tl.Target.current() is outer
+        with pytest.raises(ZeroDivisionError), tl.Target("llvm -mcpu=znver3"):
+            assert tl.Target.current().mcpu == "znver3"
+            raise ZeroDivisionError
+        assert tl.Target.current() is outer
+        made = tl.build(te.create_schedule(D.op), [A, names["B"], D], load=False)
+        assert "haswell" in str(made.target)
+        assert autosched.SearchTask.of([A, names["B"], D]).target is outer
+    assert tl.Target.current() == here
+
+
+def test_an_interpretation_by_names_is_kept_as_a_page(names, tmp_path):
+    A, B, D, a = (names[n] for n in ("A", "B", "D", "a"))
+    s = te.create_schedule(D.op)
+    runs = [tl.interpret(s, [A, B, D], arrays) for arrays in ([a, a], {"A": a, "B": a}, {A: a, B: a})]
+    assert all((run.arrays["D"] == 16).all() for run in runs)
+    runs[0].save(tmp_path / "run.html")
+    assert "<svg" in (tmp_path / "run.html").read_text(encoding="utf-8")
+    for code in ("{'A': a, 'Q': a}", "{'B': a}"):
+        check_shown(refused(f"tl.interpret(s, [A, B, D], {code})", names))
+
+
+def test_a_verdict_says_what_to_try(names):
+    text = str(names["s"].can("compute_at", names["D"], names["s"][names["C"]], names["C"].op.axis[0]))
+    assert (
+        text.startswith("not legal\n  because")
+        and str(names["s"].can("fuse", names["D"], "i", "j")) == "legal"
+    )

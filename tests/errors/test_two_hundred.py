@@ -15,6 +15,7 @@ from autosched import task
 from tensorlang.boundary import MOST
 from tensorlang.errors import is_ours
 
+from .drawn import DRAWN
 from .guessed import GUESSED
 from .latest import LATEST
 from .newest import NEWEST, WITHOUT_TORCH
@@ -22,7 +23,7 @@ from .scene import GOLDEN
 from .two_hundred import MISTAKES, scene
 
 FILE = GOLDEN / "two_hundred.md"
-ALL = [*MISTAKES, *NEWEST, *LATEST, *GUESSED]
+ALL = [*MISTAKES, *NEWEST, *LATEST, *GUESSED, *DRAWN]
 UGLY = (" at 0x", "<class", "<function", "<lambda", "object at", "tensorlang/", "Traceback")
 
 
@@ -97,7 +98,7 @@ def check_shown(error: tl.TensorLangError) -> None:
 
 
 def test_there_are_two_hundred(golden):
-    assert len(set(ALL)) == len(ALL) >= 480
+    assert len(set(ALL)) == len(ALL) >= 780
     assert list(golden) == ALL
 
 

@@ -65,7 +65,7 @@ ROOMS: dict[str, set[str]] = {
     "peers": {"errors", "frontends", "options", "runtime"},  # nothing of kernels
     "commands": {"errors", "frontends", "peers", "runtime"},
     "__main__": {"__init__", "errors", "passes", "calibrate", "commands", "migrate"},
-    "interpreter": GROUND | {"build", "display", "errors", "loopir", "schedule"},
+    "interpreter": GROUND | {"build", "display", "errors", "loopir", "runtime", "schedule"},
     "view": TE
     | {
         "analysis",

@@ -162,7 +162,7 @@ def test_why_a_target_cannot_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_targets_are_values() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError, match="takes no assignment"):
         Target.host().num_cores = 3  # type: ignore[misc]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import Text
+from ...protocols import fix
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -31,12 +32,26 @@ class Verdict:
             return "Verdict(legal)"
         return f"Verdict({'pending' if self.pending else 'not legal'}: {self.reason})"
 
+    def __str__(self) -> str:
+        """``legal``, or why not, what would be legal and what to try."""
+        if self.ok:
+            return "legal"
+        facts = (("because", self.reason), ("legal", self.legal), ("try", self.try_))
+        told = [(word, (text() if callable(text) else text) or "") for word, text in facts]
+        return "\n".join(
+            [
+                "pending" if self.pending else "not legal",
+                *(f"  {word:<9} {text}" for word, text in told if text),
+            ]
+        )
+
     @property
     def reason(self) -> str:
         """``because`` as text; empty when legal."""
         return (self.because() if callable(self.because) else self.because) or ""
 
 
+fix(Verdict, "verdict", {})
 YES = Verdict(True)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...core.names import free_name
+from ...errors import ScheduleError
 from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...expr.walk import variables
@@ -130,6 +131,22 @@ def sizes_called(state: ScheduleState, name: str) -> list[Var]:
     ]
     found = dict.fromkeys(v for e in exprs for v in variables(e))
     return [v for v in found if v.name == name and v.kind in ("dim", "value") and v.dtype.is_index]
+
+
+def check_parent(call: str, stage: Any, parent: Any) -> None:
+    """Raises ScheduleError for what is no stage of the same schedule."""
+    name = getattr(parent, "name", type(parent).__name__)
+    if not hasattr(parent, "loop_name"):
+        raise ScheduleError(
+            f"s[{stage.name}].{call}({name}, …): not a stage",
+            try_=f"s[{stage.name}].{call}(s[{getattr(parent, 'name', 'T')}], loop)",
+        )
+    if parent.schedule is not stage.schedule:
+        raise ScheduleError(
+            f"s[{stage.name}].{call}(s[{name}], …): s[{name}] is a stage of another schedule",
+            because="a schedule is made anew by te.create_schedule and s.copy(), with stages of its own",
+            try_=f"s[{stage.name}].{call}(s[{name}], loop), where both are the one s",
+        )
 
 
 def check_stage(state: ScheduleState, name: str) -> Verdict:

@@ -9,12 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ScheduleError
 from ...te.axis import IterVar
 from ..legality.places import legal_text, place_verdict
 from ..legality.verdict import Verdict, refuse
 from ..state import At, ScheduleState, change
-from .base import Primitive, check_stage
+from .base import Primitive, check_parent, check_stage
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -71,12 +70,7 @@ class ComputeAt(Primitive):
            └─ loop C.j          0..8
               └─ compute C      reads B
         """
-        if not hasattr(parent, "loop_name"):
-            raise ScheduleError(
-                f"s[{stage.name}].compute_at({getattr(parent, 'name', type(parent).__name__)}, …): not a "
-                "stage",
-                try_=f"s[{stage.name}].compute_at(s[{getattr(parent, 'name', 'T')}], loop)",
-            )
+        check_parent("compute_at", stage, parent)
         stage.do(ComputeAt(stage.name, parent.name, parent.loop_name("compute_at", loop)))
 
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ScheduleError
 from ...expr.nodes import Expr, Var
 from ...expr.walk import preorder
 from ...te.axis import REDUCE, IterVar
@@ -22,7 +21,7 @@ from ..legality.places import place_verdict
 from ..legality.verdict import YES, Verdict, refuse
 from ..relations import Fuse, Relation, Singleton, Split
 from ..state import At, ScheduleState, StageState, change
-from .base import Primitive, check_loop, check_stage, fresh_loop_name, position
+from .base import Primitive, check_loop, check_parent, check_stage, fresh_loop_name, position
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -153,12 +152,7 @@ class ReverseComputeAt(Primitive):
            └─ loop z.j          0..32
               └─ compute z      reads y
         """
-        if not hasattr(parent, "loop_name"):
-            raise ScheduleError(
-                f"s[{stage.name}].reverse_compute_at({getattr(parent, 'name', type(parent).__name__)}, …): "
-                "not a stage",
-                try_=f"s[{stage.name}].reverse_compute_at(s[{getattr(parent, 'name', 'T')}], loop)",
-            )
+        check_parent("reverse_compute_at", stage, parent)
         stage.do(ReverseComputeAt(stage.name, parent.name, parent.loop_name("reverse_compute_at", loop)))
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...errors import ScheduleError
 from ...te.axis import IterVar
 from ..legality.places import store_verdict
 from ..legality.verdict import Verdict, refuse
 from ..state import At, ScheduleState, change
-from .base import Primitive, check_own_memory
+from .base import Primitive, check_own_memory, check_parent
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -64,9 +63,5 @@ class StoreAt(Primitive):
               │     └─ compute y   reads x
               └─ compute z         reads y
         """
-        if not hasattr(parent, "loop_name"):
-            raise ScheduleError(
-                f"s[{stage.name}].store_at({getattr(parent, 'name', type(parent).__name__)}, …): not a stage",
-                try_=f"s[{stage.name}].store_at(s[{getattr(parent, 'name', 'T')}], loop)",
-            )
+        check_parent("store_at", stage, parent)
         stage.do(StoreAt(stage.name, parent.name, parent.loop_name("store_at", loop)))
