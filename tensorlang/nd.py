@@ -24,7 +24,8 @@ __all__ = ["Device", "NDArray", "array", "cpu", "device", "empty"]
 
 
 def cpu(dev_id: int = 0) -> Device:
-    """The CPU as a device, TVM's word for where arrays lie and kernels run; there is no other.
+    """The CPU as a device, TVM's word for where arrays lie and kernels run; there is no other. Raises
+    TargetError for what is no number of a device.
 
     >>> tl.cpu()
     cpu(0)

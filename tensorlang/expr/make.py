@@ -287,7 +287,7 @@ def floordiv(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def floormod(a: ExprLike, b: ExprLike) -> Expr:
-    """``a % b``, with the sign of the divisor, as in Python; a divisor of zero as in ``floordiv``."""
+    """``a % b``, with the sign of the divisor, as in Python. Raises DeclareError as ``floordiv``."""
     a, b = unify(a, b)
     _divisor("%", a, b)
     t = a.dtype
@@ -322,7 +322,7 @@ def _trunc(x: int, y: int) -> int:
 
 
 def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
-    """C's division of integers: rounds towards zero. A divisor of zero as in ``floordiv``."""
+    """C's division of integers: rounds towards zero. Raises DeclareError as ``floordiv``."""
     a, b = unify(a, b)
     _divisor("truncdiv", a, b)
     found = _fold(a.dtype, _trunc, truncdiv, a, b)
@@ -332,7 +332,7 @@ def truncdiv(a: ExprLike, b: ExprLike) -> Expr:
 
 
 def truncmod(a: ExprLike, b: ExprLike) -> Expr:
-    """C's remainder of integers: the sign of the dividend. A divisor of zero as in ``floordiv``."""
+    """C's remainder of integers: the sign of the dividend. Raises DeclareError as ``floordiv``."""
     a, b = unify(a, b)
     _divisor("truncmod", a, b)
     found = _fold(a.dtype, lambda x, y: x - y * _trunc(x, y), truncmod, a, b)
@@ -489,16 +489,16 @@ def _choice(cls: type[Any], name: str) -> Callable[[ExprLike, ExprLike, ExprLike
 
 select = _choice(Select, "select")
 select.__doc__ = (
-    "``a`` where ``cond`` else ``b``; both are evaluated, and so may be vectors where ``cond`` is one."
+    "``a`` where ``cond``, a condition or DeclareError is raised, else ``b``; both are evaluated."
 )
 if_then_else = _choice(IfThenElse, "if_then_else")
 if_then_else.__doc__ = (
-    "``a`` where ``cond`` else ``b``; only the taken side is evaluated, so it may guard a read."
+    "``a`` where ``cond``, a condition or DeclareError is raised, else ``b``: only that side is evaluated."
 )
 
 
 def cast(dtype_: str | DType, a: ExprLike) -> Expr:
-    """``a`` converted: floats to integers truncate, integers wrap, numbers to bool compare with zero."""
+    """``a`` converted: floats to integers truncate, integers wrap; to bool not zero; other lanes raise."""
     a = as_expr(a)
     t = dtype(dtype_)
     if t.lanes != a.dtype.lanes:

@@ -30,7 +30,8 @@ loops``, ``loops.index(axis)``)."""
 
 
 def power(x: ExprLike, y: ExprLike) -> Expr:
-    """``x ** y``: of floats, or an integer to a literal power. Squares and cubes are products."""
+    """``x ** y``: of floats, or an integer to a literal power. Squares and cubes are products. Raises
+    DeclareError for an integer to another power."""
     if not isinstance(x, Expr) and not hasattr(x, "as_expr"):
         y = make.as_expr(y)
         x = make.as_expr(x, y.dtype)

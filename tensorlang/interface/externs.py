@@ -52,8 +52,8 @@ def register_symbol(name: str, address: Any) -> None:
     """Make a C function callable from ``te.extern`` as ``te.call_extern(dtype, name, …)``: an address, or a
     ctypes function.
 
-    Functions of the C library and of libraries loaded into the process are found without this.
-    """
+    Functions of the C library and of libraries loaded into the process are found without this. Raises
+    DeclareError for what is no address."""
     try:
         if isinstance(address, str | bytes):  # ctypes takes the address of the text
             raise TypeError

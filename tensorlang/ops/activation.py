@@ -82,7 +82,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
 
 def prelu(x: Tensor, weight: Tensor, axis: int = 1) -> Tensor:
     """``x`` where it is positive, else ``weight * x``; ``weight`` has one number, or one for each channel of
-    ``x`` along ``axis``."""
+    ``x`` along ``axis``. Raises DeclareError for other shapes of it."""
     x, weight = inputs.floating("prelu", x), inputs.floating("prelu", weight, "weight")
     if weight.ndim > 1:
         raise DeclareError(

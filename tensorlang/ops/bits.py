@@ -76,10 +76,12 @@ def _shift(op: str, x: Operand, y: Operand, f: Callable[[Expr, Expr], Expr]) -> 
 
 
 def left_shift(x: Operand, y: Operand) -> Tensor:
-    """``x`` times 2 to the power of ``y``, what leaves the type cut off, broadcast."""
+    """``x`` times 2 to the power of ``y``, what leaves the type cut off, broadcast. Raises DeclareError for
+    operands that are no integers."""
     return _shift("left_shift", x, y, te.shift_left)
 
 
 def right_shift(x: Operand, y: Operand) -> Tensor:
-    """``x`` divided by 2 to the power of ``y``, rounded down, broadcast."""
+    """``x`` divided by 2 to the power of ``y``, rounded down, broadcast. Raises DeclareError for operands
+    that are no integers."""
     return _shift("right_shift", x, y, te.shift_right)

@@ -122,8 +122,8 @@ def depthwise_conv2d(
     """A convolution of each channel by itself: [N, C, H, W] and ``weight`` [C * m, 1, KH, KW] give [N, C * m,
     OH, OW].
 
-    The same as ``conv2d(…, groups=C)``, and like it otherwise. C must be a number.
-    """
+    The same as ``conv2d(…, groups=C)``, and like it otherwise. C must be a number. Raises DeclareError as
+    :func:`conv2d`, and for an open C."""
     lay = layout_of("depthwise_conv2d", layout, 2)
     data = image("depthwise_conv2d", data, lay)
     channels = const_int(lay.channels(data.shape))

@@ -41,7 +41,8 @@ def conv_transpose1d(
     dilation: Sizes = 1,
     out_dtype: str | DType | None = None,
 ) -> Tensor:
-    """:func:`conv_transpose2d` over one dimension: [N, C, W] and ``weight`` [C, O / groups, KW]."""
+    """:func:`conv_transpose2d` over one dimension: [N, C, W] and ``weight`` [C, O / groups, KW]. Raises
+    DeclareError as it does."""
     return _transposed(
         "conv_transpose1d",
         1,
@@ -102,7 +103,7 @@ def conv_transpose3d(
     out_dtype: str | DType | None = None,
 ) -> Tensor:
     """:func:`conv_transpose2d` over three dimensions: [N, C, D, H, W] and ``weight`` [C, O / groups, KD, KH,
-    KW]."""
+    KW]. Raises DeclareError as it does."""
     return _transposed(
         "conv_transpose3d",
         3,

@@ -135,7 +135,7 @@ def divide(x: Operand, y: Operand) -> Tensor:
 
 def floor_divide(x: Operand, y: Operand) -> Tensor:
     """``x // y`` rounded down, broadcast; floats too, by numpy's rule. An integer divided by zero is 0, as in
-    numpy.
+    numpy. Raises DeclareError for bools, and shapes that do not broadcast.
 
     >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
     >>> ops.floor_divide(x, y)
@@ -147,7 +147,7 @@ def floor_divide(x: Operand, y: Operand) -> Tensor:
 
 def mod(x: Operand, y: Operand) -> Tensor:
     """``x % y`` with the sign of ``y``, broadcast; of floats too. The remainder of an integer by zero is 0,
-    as in numpy.
+    as in numpy. Raises DeclareError for bools, and shapes that do not broadcast.
 
     >>> x, y = te.placeholder((2, 3), name="x"), te.placeholder((3,), name="y")
     >>> ops.mod(x, y)
@@ -159,7 +159,7 @@ def mod(x: Operand, y: Operand) -> Tensor:
 
 def fmod(x: Operand, y: Operand) -> Tensor:
     """The remainder with the sign of ``x``, as C's ``fmod`` and ``%``, broadcast. That of an integer by zero
-    is 0, as in numpy; of a float NaN."""
+    is 0, as in numpy; of a float NaN. Raises DeclareError for bools, and shapes that do not broadcast."""
     _numbers("fmod", x, y)
 
     def remainder(a: Expr, b: Expr) -> Expr:
@@ -278,6 +278,7 @@ def minimum(x: Operand, y: Operand) -> Tensor:
 
 def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """``minimum(maximum(x, min), max)``, broadcast; a bound may be left out, one is needed. NaN stays NaN.
+    Raises DeclareError for none, and for bools.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.clip(x, 0, 6)

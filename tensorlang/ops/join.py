@@ -33,7 +33,7 @@ def _several(op: str, tensors: Any) -> list[Tensor]:
 
 def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
     """The tensors one after the other along ``axis``; their other sizes are equal. The dtype is their common
-    one.
+    one. Raises DeclareError for tensors that differ elsewhere.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.concatenate([x, x], 1)
@@ -95,7 +95,8 @@ def _part(parts: Sequence[Expr], begins: Sequence[Expr], i: Expr) -> Expr:
 
 
 def stack(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
-    """Tensors of one shape along a new dimension ``axis``. The dtype is their common one.
+    """Tensors of one shape along a new dimension ``axis``. The dtype is their common one. Raises DeclareError
+    for tensors of several shapes.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.stack([x, x])

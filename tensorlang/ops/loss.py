@@ -45,7 +45,8 @@ def cross_entropy(
     reduction: str = "mean",
     ignore_index: int | None = None,
 ) -> Tensor:
-    """:func:`nll_loss` of ``log_softmax(x, 1)``: x are scores [N, C, …], the target classes [N, …]."""
+    """:func:`nll_loss` of ``log_softmax(x, 1)``: x are scores [N, C, …], the target classes [N, …]. Raises
+    DeclareError for shapes that do not fit."""
     x = inputs.floating("cross_entropy", x)
     return _nll(
         "cross_entropy", log_softmax(x, 0 if x.ndim == 1 else 1), target, weight, reduction, ignore_index

@@ -105,7 +105,7 @@ def layer_norm(
 
     They are those of ``normalized_shape``, as in torch, or the dimensions ``axis``; the last one when neither
     is given. ``weight`` and ``bias`` have their shape. Of floats; the dtype of ``x``. attrs["axes"] are the
-    dimensions.
+    dimensions. Raises DeclareError for parameters of other shapes.
 
     >>> x = te.placeholder((2, 8), name="x")
     >>> ops.layer_norm(x)
@@ -180,7 +180,7 @@ def rms_norm(
     """``x / sqrt(mean(x²) + eps) * weight`` over the last dimensions (Zhang and Sennrich 2019).
 
     Dimensions as for :func:`layer_norm`; ``eps`` is the machine epsilon of the dtype when left out, as in
-    torch.
+    torch. Raises DeclareError for parameters of other shapes.
 
     >>> x = te.placeholder((2, 8), name="x")
     >>> ops.rms_norm(x)
@@ -222,7 +222,7 @@ def batch_norm(
     ``axis`` (Ioffe and Szegedy 2015; inference).
 
     Folded, as torch does, into ``x * scale + shift``: stages ``batch_norm.scale`` and ``batch_norm.shift``
-    have one number for each channel.
+    have one number for each channel. Raises DeclareError for parameters of other shapes.
 
     >>> image = te.placeholder((1, 3, 8, 8), name="image")
     >>> m, v = te.placeholder((3,), name="m"), te.placeholder((3,), name="v")
@@ -324,7 +324,7 @@ def instance_norm(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
     """Statistics over the positions of each channel of each sample; x is [N, C, …] (Ulyanov et al. 2016). One
-    weight and bias a channel."""
+    weight and bias a channel. Raises DeclareError for parameters of other shapes."""
     x = inputs.floating("instance_norm", x)
     if x.ndim < 3:
         raise DeclareError(

@@ -137,7 +137,8 @@ def _stored(steps: Expr, zero: Expr | None, out: DType, limits: tuple[int, int])
 def dequantize_linear(
     x: Tensor, scale: Tensor, zero_point: Tensor | None = None, axis: int = 1, block_size: int = 0
 ) -> Tensor:
-    """``(x - zero_point) * scale`` in the type of the scale: the way back from :func:`quantize_linear`."""
+    """``(x - zero_point) * scale`` in the type of the scale: the way back from :func:`quantize_linear`.
+    Raises DeclareError as that does."""
     op = "dequantize_linear"
     x, scale = inputs.tensor(op, x), inputs.floating(op, scale, "scale")
     _limits(op, x.dtype, None)
@@ -302,8 +303,8 @@ def qlinear_matmul(
     """The matrix product of quantised numbers, quantised: in the type of ``y_zero_point``.
 
     Sums are int32, their scale ``a_scale * b_scale / y_scale`` float32. Scales and zero points are one
-    number, or one for each row of a and column of b.
-    """
+    number, or one for each row of a and column of b. Raises DeclareError for parameters of other shapes or
+    types."""
     op = "qlinear_matmul"
     total = matmul_integer(a, b, a_zero_point, b_zero_point)
     scale_a, scale_b = inputs.floating(op, a_scale, "a_scale"), inputs.floating(op, b_scale, "b_scale")
@@ -332,7 +333,7 @@ def qlinear_conv(
 ) -> Tensor:
     """The convolution of quantised numbers, quantised: as :func:`conv_integer`, plus ``bias`` [O] of int32
     (in steps of ``data_scale * weight_scale``), in the type of ``y_zero_point``. The weight's scale is one
-    number, or one for each output channel."""
+    number, or one for each output channel. Raises DeclareError for parameters of other shapes or types."""
     op = "qlinear_conv"
     total = _int_conv(
         op, data, weight, data_zero_point, weight_zero_point, bias, stride, padding, dilation, groups

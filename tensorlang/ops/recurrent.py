@@ -366,8 +366,7 @@ def gru(
     Gates: update z, reset r, hidden h; ``h[t] = (1 - z) h~ + z h[t-1]`` with ``h~ = g(x Whᵀ + (r h[t-1]) Rhᵀ
     + …)``, or with ``linear_before_reset`` ``g(x Whᵀ + r (h[t-1] Rhᵀ + …))``, torch's form. w is [D, 3 H, I],
     r [D, 3 H, H], b [D, 6 H]. ``activations``: two a direction, ``("sigmoid", "tanh")``. Otherwise as
-    :func:`rnn`.
-    """
+    :func:`rnn`. Raises DeclareError for weights of other shapes."""
     layer = _layer(
         "gru", "zrh", ["sigmoid", "tanh"], x, w, r, b, sequence_lens, direction, activations,
         activation_alpha, activation_beta, clip, gates,
@@ -436,10 +435,10 @@ def lstm(
     Gates: input i, output o, forget f, cell c; ``c[t] = f c[t-1] + i g(…)``, ``h[t] = o tanh(c[t])``. w is
     [D, 4 H, I], r [D, 4 H, H], b [D, 8 H]; peepholes p [D, 3 H] of i, o and f (Gers and Schmidhuber 2000) are
     weights of the cell. ``input_forget`` makes f ``1 - i``. ``activations``: three a direction, ``("sigmoid",
-    "tanh", "tanh")`` of gates, cell and state. With torch's weights ``gates="ifco"``. With
-    ``rounds_state`` the product with r reads the state as ``dynamic_quantize_linear`` rounds it. Otherwise as
-    :func:`rnn`. ``y, h, c = ops.lstm(x, w, r, b, initial_h=h0, initial_c=c0)``.
-    """
+    "tanh", "tanh")`` of gates, cell and state. With torch's weights ``gates="ifco"``. With ``rounds_state``
+    the product with r reads the state as ``dynamic_quantize_linear`` rounds it. Otherwise as :func:`rnn`.
+    ``y, h, c = ops.lstm(x, w, r, b, initial_h=h0, initial_c=c0)``. Raises DeclareError for weights of other
+    shapes."""
     layer = _layer(
         "lstm", "iofc", ["sigmoid", "tanh", "tanh"], x, w, r, b, sequence_lens, direction, activations,
         activation_alpha, activation_beta, clip, gates,

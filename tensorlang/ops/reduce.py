@@ -136,7 +136,8 @@ def _total(
 
 
 def sum(x: Tensor, axis: Axis = None, dtype: str | DType | None = None, keepdims: bool = False) -> Tensor:
-    """The sum over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``).
+    """The sum over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``). Raises
+    DeclareError for ``dtype="bool"``.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.sum(x, axis=1)
@@ -146,7 +147,8 @@ def sum(x: Tensor, axis: Axis = None, dtype: str | DType | None = None, keepdims
 
 
 def prod(x: Tensor, axis: Axis = None, dtype: str | DType | None = None, keepdims: bool = False) -> Tensor:
-    """The product over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``).
+    """The product over ``axis``, in ``dtype`` (64 bits of integers and bools, else the type of ``x``). Raises
+    DeclareError for ``dtype="bool"``.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.prod(x, axis=1)
@@ -284,7 +286,7 @@ def argmax(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor
 
 def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The index of the smallest element along ``axis``, or in the flattened tensor: int64. The first of
-    equals; the first NaN, if any.
+    equals; the first NaN, if any. Raises DeclareError for a dimension without elements.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.argmin(x, axis=1)

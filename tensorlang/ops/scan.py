@@ -42,7 +42,7 @@ def cumsum(
 
     ``exclusive`` leaves out the element itself, so that the first sum is 0; ``reverse`` adds from the end.
     The terms are added one after the other; 16-bit floats in float32, rounded once. Over nothing there is
-    nothing: an empty result.
+    nothing: an empty result. Raises DeclareError for ``dtype="bool"``.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.cumsum(x, 1)
@@ -59,8 +59,8 @@ def cumprod(
     exclusive: bool = False,
     reverse: bool = False,
 ) -> Tensor:
-    """The running product along ``axis`` (of the flattened tensor for None), arguments as for
-    :func:`cumsum`."""
+    """The running product along ``axis`` (of the flattened tensor for None), arguments as for :func:`cumsum`.
+    Raises DeclareError for ``dtype="bool"``."""
     return _running("cumprod", x, axis, dtype, make.mul, 1, exclusive, reverse)
 
 

@@ -46,7 +46,8 @@ def moved(
 
 
 def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
-    """Dimension ``d`` of the result is dimension ``axes[d]`` of ``x``; reversed when left out.
+    """Dimension ``d`` of the result is dimension ``axes[d]`` of ``x``; reversed when left out. Raises
+    DeclareError for ``axes`` that do not name each dimension once.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.transpose(x)
@@ -228,7 +229,7 @@ def _groups(before: Sequence[Expr], after: Sequence[Expr]) -> list[tuple[list[in
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """Dimensions ``start_dim`` to ``end_dim`` as one.
+    """Dimensions ``start_dim`` to ``end_dim`` as one. Raises DeclareError for dimensions in another order.
 
     >>> image = te.placeholder((1, 3, 8, 8), name="image")
     >>> ops.flatten(image)
@@ -338,7 +339,7 @@ def flip(x: Tensor, axis: Axis = None) -> Tensor:
 
 def tile(x: Tensor, reps: ExprLike | Sequence[ExprLike]) -> Tensor:
     """The whole tensor ``reps`` times along each dimension, aligned at the last, as numpy's tile. Numbers of
-    times may be expressions of sizes.
+    times may be expressions of sizes. Raises DeclareError for a negative number of times.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.tile(x, (1, 2))
@@ -363,7 +364,7 @@ def tile(x: Tensor, reps: ExprLike | Sequence[ExprLike]) -> Tensor:
 
 def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
     """Each element ``repeats`` times along ``axis`` (of the flattened tensor for None), as numpy's repeat
-    with one number.
+    with one number. Raises DeclareError for a negative number of times.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.repeat(x, 2, 1)

@@ -99,8 +99,7 @@ def gather(x: Tensor, dim: int, index: Tensor, mode: str = "clip") -> Tensor:
     (numpy's take_along_axis).
 
     ``index`` has the dimensions of ``x``, none longer but ``dim``; the result has its shape. ``mode`` as for
-    :func:`take`.
-    """
+    :func:`take`. Raises DeclareError for other dimensions."""
     x, index, at = inputs.tensor("gather", x), indices_of("gather", index), index_rule("gather", mode)
     d = inputs.axis_of("gather", dim, x.ndim, "dim")
     if index.ndim != x.ndim:

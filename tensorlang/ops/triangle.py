@@ -61,8 +61,8 @@ def tril(x: Tensor, k: Diagonal = 0) -> Tensor:
 
 
 def triu(x: Tensor, k: Diagonal = 0) -> Tensor:
-    """Matrices [..., M, N] with zeros below diagonal ``k``, where ``j - i < k``; otherwise as
-    :func:`tril`.
+    """Matrices [..., M, N] with zeros below diagonal ``k``, where ``j - i < k``; otherwise as :func:`tril`.
+    Raises DeclareError for fewer than two dimensions.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.triu(x)
@@ -73,7 +73,8 @@ def triu(x: Tensor, k: Diagonal = 0) -> Tensor:
 
 def eye(n: ExprLike, m: ExprLike | None = None, k: int = 0, dtype: str | DType = "float32") -> Tensor:
     """A matrix [n, m] (square when ``m`` is left out) of ones on diagonal ``k`` and zeros elsewhere; sizes
-    may be symbolic. ``ops.eye(3, k=1)`` has two ones."""
+    may be symbolic. ``ops.eye(3, k=1)`` has two ones. Raises DeclareError for a ``k`` that is no whole
+    number."""
     t, diagonal = as_dtype(dtype), _diagonal("eye", k)
     one, zero = make.const(1, t), make.const(0, t)
     return inputs.stage(

@@ -143,7 +143,8 @@ def conv2d_winograd(
 
 def winograd_weight(weight: Tensor, tile: int = 4) -> Tensor:
     """G g Gᵀ: a weight [O, C, 3, 3] of floats as :func:`conv2d_winograd` multiplies by it, [tile + 2, tile +
-    2, C, O]; in float32 for 16-bit floats. It depends on the weight alone, so it can be computed once."""
+    2, C, O]; in float32 for 16-bit floats. It depends on the weight alone, so it can be computed once. Raises
+    DeclareError for other shapes and tiles."""
     op = "winograd_weight"
     points = _points(op, tile)
     weight = inputs.floating(op, weight, "weight")

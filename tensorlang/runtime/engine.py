@@ -330,7 +330,7 @@ class Engine:
     # -- step by step
 
     def portable(self, *args: Any, out: Any = None, out_like: Any = None, **named: Any) -> Any:
-        """A call with all its checks in Python: what a native call falls back on."""
+        """A call with all its checks in Python: what a native call falls back on. Raises CallError."""
         count, every = len(self.program.inputs), len(self.program.inputs) + len(self.output_names)
         listed = len(args) == every > count and not named and out is None
         if listed:
@@ -467,7 +467,8 @@ class Engine:
     def work(
         self, arrays: Arrays, dims: dict[str, int], outs: dict[int, Any], watch: Watch | None = None
     ) -> list[Any]:
-        """The outputs, from the inputs by their numbers. ``watch`` runs each step in place of the engine."""
+        """The outputs, from the inputs by their numbers. ``watch`` runs each step in place of the engine.
+        Raises CallError for sizes that it is not for."""
         p = self.program
         apart = self.apart(dims)
         if apart:

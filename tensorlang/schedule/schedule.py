@@ -146,7 +146,7 @@ class Schedule(ScheduleMethods):
         return self.tree()
 
     def stage_name(self, key: StageKey) -> str:
-        """The name of the stage that computes a tensor or operation, or the tensors of one operation."""
+        """The name of the stage of a tensor, operation or its tensors. Raises ScheduleError for others."""
         if isinstance(key, tuple) and key and all(isinstance(t, Tensor) and t.op is key[0].op for t in key):
             key = key[0]
         if isinstance(key, Tensor | Operation):
@@ -479,7 +479,7 @@ class Stage(StageMethods):
         return "it belongs to no stage of this schedule"
 
     def number(self, call: str, value: Any) -> Any:
-        """An int (also as an exact quotient), a size or a knob, as primitives store it."""
+        """An int or exact quotient, size or knob, as primitives store it. Raises ScheduleError for others."""
         if value is None or isinstance(value, Knob | Size):
             return value
         if type(value) is Var and value.kind == "knob":
@@ -559,7 +559,7 @@ def _parts(state: ScheduleState) -> dict[Operation, Span]:
 
 def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) -> Schedule:
     """A schedule for the computation of these outputs (a tensor, its ``.op``, or a list of either): every
-    stage at root, plain loops.
+    stage at root, plain loops. Raises ScheduleError for what computes nothing.
 
     >>> A = te.placeholder((8, 8), name="A")
     >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")

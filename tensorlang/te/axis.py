@@ -99,6 +99,7 @@ class IterVar(Operators):
 
 def var(name: str = "tindex", dtype: str | DType = "int32") -> Var:
     """A symbolic value of which nothing is known. As a size it is solved from the shapes of the arguments.
+    Raises DeclareError for a name that is no text.
 
     >>> n = te.var("n")
     >>> te.placeholder((n, 8), name="A")
@@ -108,7 +109,8 @@ def var(name: str = "tindex", dtype: str | DType = "int32") -> Var:
 
 
 def size_var(name: str = "size", dtype: str | DType = "int32") -> Var:
-    """A symbolic size: an integer, never negative, known at the call. ``te.dim`` says more of one.
+    """A symbolic size: an integer, never negative, known at the call. ``te.dim`` says more of one. Raises
+    DeclareError for a type that is no size's.
 
     >>> te.size_var("n")
     n

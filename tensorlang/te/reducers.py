@@ -321,7 +321,7 @@ def min(
     init: ExprLike | None = None,
 ) -> Expr:
     """The minimum over reduction axes, ``te.min(A[i, k], axis=k)``; or the smallest of the arguments,
-    ``te.min(a, b)``.
+    ``te.min(a, b)``. Raises DeclareError for one argument without axis.
 
     >>> A = te.placeholder((2, 4), name="A")
     >>> k = te.reduce_axis((0, 4), name="k")
@@ -339,7 +339,7 @@ def max(
     init: ExprLike | None = None,
 ) -> Expr:
     """The maximum over reduction axes, ``te.max(A[i, k], axis=k)``; or the largest of the arguments,
-    ``te.max(a, b)``.
+    ``te.max(a, b)``. Raises DeclareError for one argument without axis.
 
     >>> A = te.placeholder((2, 4), name="A")
     >>> k = te.reduce_axis((0, 4), name="k")
@@ -355,7 +355,8 @@ def all(
     """Whether all conditions hold, ``te.all(0 <= i, i < n)``; or one condition over reduction axes,
     ``te.all(A[k] > 0, axis=k)``.
 
-    Every condition is evaluated: one does not guard the reads of another (``te.if_then_else`` does).
+    Every condition is evaluated: one does not guard the reads of another (``te.if_then_else`` does). Raises
+    DeclareError for what is no condition.
 
     >>> i = te.var("i")
     >>> te.all(i >= 1, i < 9)
@@ -370,7 +371,7 @@ def any(
     """Whether one of the conditions holds, ``te.any(i < 0, n <= i)``; or of one condition over reduction
     axes.
 
-    Every condition is evaluated, as for :func:`all`.
+    Every condition is evaluated, as for :func:`all`. Raises DeclareError for what is no condition.
 
     >>> i = te.var("i")
     >>> te.any(i < 1, i >= 9)
@@ -424,7 +425,7 @@ def comm_reducer(
     ``total(a, b, c)``.
 
     ``fcombine`` must be associative and commutative, and ``fidentity`` neutral for it: schedules reorder and
-    split reductions.
+    split reductions. Raises DeclareError for functions of other arguments or results.
 
     >>> both = te.comm_reducer(lambda a, b: a * b, lambda dtype: te.const(1, dtype), name="product")
     >>> A, k = te.placeholder((2, 4), name="A"), te.reduce_axis((0, 4), name="k")

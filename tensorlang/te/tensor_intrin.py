@@ -53,7 +53,7 @@ class TensorIntrin:
     ) -> tuple[ExternCall, ExternCall | None, ExternCall | None]:
         """(body, reset, update) for operands lying with these strides. ``body`` computes the whole operation;
         ``reset`` writes the initial values and ``update`` adds to them, None when the function gives no such
-        calls."""
+        calls. Raises DeclareError for other results of the function."""
         ins = [
             IntrinBuffer(t.name, t.shape, t.dtype, i, False, s)
             for i, (t, s) in enumerate(zip(self.inputs, strides, strict=True))

@@ -19,7 +19,7 @@ def _binary(name: str, f: Callable[[Any, Any], Any], what: str) -> Callable[[Any
         return whole.broadcast(f"topi.{name}", f"T_{name}", (lhs, rhs), f)
 
     operation.__name__ = operation.__qualname__ = name
-    operation.__doc__ = f"{what}, broadcast."
+    operation.__doc__ = f"{what}, broadcast. Raises DeclareError for shapes and types that do not fit."
     return operation
 
 
@@ -59,20 +59,20 @@ right_shift = _binary("right_shift", operator.rshift, "``lhs >> rhs``")
 
 
 def logical_not(data: Tensor) -> Tensor:
-    """Whether it does not hold, element by element."""
+    """Whether it does not hold, element by element. Raises DeclareError as ``ops.logical_not`` does."""
     return ops.logical_not(data)
 
 
 def bitwise_not(data: Tensor) -> Tensor:
-    """``~data``."""
+    """``~data``. Raises DeclareError for operands that do not fit."""
     return ~data  # type: ignore[no-any-return]
 
 
 def broadcast_to(data: Tensor, shape: Sequence[Any]) -> Tensor:
-    """``data`` repeated along dimensions of 1 and in front."""
+    """``data`` repeated along dimensions of 1 and in front. Raises DeclareError as ``ops.broadcast_to``."""
     return ops.broadcast_to(data, shape)
 
 
 def elemwise_sum(xs: Sequence[Tensor]) -> Tensor:
-    """The sum of tensors of one shape."""
+    """The sum of tensors of one shape. Raises DeclareError for operands that do not fit."""
     return functools.reduce(add, xs)  # type: ignore[no-any-return]

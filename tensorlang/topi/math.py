@@ -78,7 +78,7 @@ def _unary(name: str, f: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
         return whole.broadcast(f"topi.{name}", f"T_{name}", (x,), f)
 
     operation.__name__ = operation.__qualname__ = name
-    operation.__doc__ = f"``te.{name}`` of every element."
+    operation.__doc__ = f"``te.{name}`` of every element. Raises DeclareError as it does."
     return operation
 
 
@@ -100,10 +100,10 @@ fast_exp, fast_tanh, fast_erf = exp, tanh, erf  # ours are polynomials already
 
 
 def cast(x: Any, dtype: str | DType) -> Any:
-    """``x``, a tensor or an expression, converted to ``dtype``."""
+    """``x``, a tensor or an expression, converted to ``dtype``. Raises DeclareError as ``ops.cast`` does."""
     return ops.cast(x, dtype) if isinstance(x, Tensor) else te.cast(dtype, x)
 
 
 def clip(x: Tensor, a_min: Any, a_max: Any) -> Tensor:
-    """``x`` within ``a_min`` and ``a_max``."""
+    """``x`` within ``a_min`` and ``a_max``. Raises DeclareError as ``ops.clip`` does."""
     return ops.clip(x, a_min, a_max)

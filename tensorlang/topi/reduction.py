@@ -21,19 +21,20 @@ def _own(data: Any) -> Any:
 
 
 def sum(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The sum over ``axis``, in the dtype of ``data``."""
+    """The sum over ``axis``, in the dtype of ``data``. Raises DeclareError as ``ops.sum`` does."""
     return ops.sum(data, axis, _own(data), keepdims)
 
 
 def prod(data: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The product over ``axis``, in the dtype of ``data``."""
+    """The product over ``axis``, in the dtype of ``data``. Raises DeclareError as ``ops.prod`` does."""
     return ops.prod(data, axis, _own(data), keepdims)
 
 
 def argmax(
     data: Tensor, axis: int | None = None, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
-    """The index of the largest element, the first of equals: int32."""
+    """The index of the largest element, the first of equals: int32. Raises DeclareError for
+    ``select_last_index``."""
     _first("argmax", select_last_index)
     return ops.cast(ops.argmax(data, axis, keepdims), "int32")
 
@@ -41,7 +42,8 @@ def argmax(
 def argmin(
     data: Tensor, axis: int | None = None, keepdims: bool = False, select_last_index: bool = False
 ) -> Tensor:
-    """The index of the smallest element, the first of equals: int32."""
+    """The index of the smallest element, the first of equals: int32. Raises DeclareError for
+    ``select_last_index``."""
     _first("argmin", select_last_index)
     return ops.cast(ops.argmin(data, axis, keepdims), "int32")
 
@@ -56,7 +58,8 @@ def _first(op: str, last: bool) -> None:
 
 
 def cumsum(data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: bool | None = None) -> Tensor:
-    """The running sum along ``axis``, or of the flattened tensor, in the dtype of ``data``."""
+    """The running sum along ``axis``, or of the flattened tensor, in the dtype of ``data``. Raises
+    DeclareError for ``exclusive``."""
     _inclusive("cumsum", exclusive)
     return ops.cumsum(data, axis, _own(data) if dtype is None else dtype)
 
@@ -64,7 +67,8 @@ def cumsum(data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: 
 def cumprod(
     data: Tensor, axis: int | None = None, dtype: Any = None, exclusive: bool | None = None
 ) -> Tensor:
-    """The running product along ``axis``, or of the flattened tensor, in the dtype of ``data``."""
+    """The running product along ``axis``, or of the flattened tensor, in the dtype of ``data``. Raises
+    DeclareError for ``exclusive``."""
     _inclusive("cumprod", exclusive)
     return ops.cumprod(data, axis, _own(data) if dtype is None else dtype)
 

@@ -49,26 +49,28 @@ __all__ = [
 
 
 def expand_dims(a: Tensor, axis: int, num_newaxis: int = 1) -> Tensor:
-    """``num_newaxis`` dimensions of 1 before dimension ``axis``."""
+    """``num_newaxis`` dimensions of 1 before dimension ``axis``. Raises DeclareError as ``ops.expand_dims``
+    does."""
     for _ in range(num_newaxis):
         a = ops.expand_dims(a, axis)
     return a
 
 
 def flip(a: Tensor, axis: int = 0) -> Tensor:
-    """The elements in reverse order along ``axis``."""
+    """The elements in reverse order along ``axis``. Raises DeclareError as ``ops.flip`` does."""
     return ops.flip(a, axis)
 
 
 def reshape(a: Tensor, newshape: Sequence[Any]) -> Tensor:
-    """The same elements in another shape; one size may be -1."""
+    """The same elements in another shape; one size may be -1. Raises DeclareError as ``ops.reshape`` does."""
     return ops.reshape(a, newshape)
 
 
 def take(
     a: Tensor, indices: Tensor, axis: int | None = None, batch_dims: int = 0, mode: str = "clip"
 ) -> Tensor:
-    """The elements of ``a`` along ``axis`` at ``indices``; ``mode`` is ``clip`` or ``wrap``."""
+    """The elements of ``a`` along ``axis`` at ``indices``; ``mode`` is ``clip`` or ``wrap``. Raises
+    DeclareError for ``batch_dims``."""
     if batch_dims:
         raise DeclareError(
             f"topi.take: batch_dims={batch_dims}",
@@ -91,15 +93,15 @@ def one_hot(
 
 
 def full(shape: Sequence[Any], dtype: str | DType, fill_value: Any) -> Tensor:
-    """A tensor of one value."""
+    """A tensor of one value. Raises DeclareError as ``ops.full`` does."""
     return ops.full(shape, fill_value, dtype)
 
 
 def full_like(x: Tensor, fill_value: Any) -> Tensor:
-    """A tensor of one value, in the shape and dtype of ``x``."""
+    """A tensor of one value, in the shape and dtype of ``x``. Raises DeclareError as ``ops.full`` does."""
     return ops.full(x.shape, fill_value, x.dtype)
 
 
 def arange(start: Any, stop: Any = None, step: Any = 1, dtype: str | DType = "float32") -> Tensor:
-    """Numbers from ``start`` to ``stop`` (exclusive) by ``step``."""
+    """Numbers from ``start`` to ``stop`` (exclusive) by ``step``. Raises DeclareError as ``ops.arange``."""
     return ops.arange(start, stop, step, dtype)

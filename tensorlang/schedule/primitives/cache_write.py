@@ -133,7 +133,7 @@ class CacheWrite(Primitive):
     @staticmethod
     def call(schedule: Schedule, tensor: StageKey | Sequence[StageKey], scope: str = "local") -> Any:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
-        tensor.
+        tensor. Raises ScheduleError for outputs of several computes.
 
         >>> A = te.placeholder((8, 8), name="A")
         >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")

@@ -62,7 +62,7 @@ class Tensorize(Primitive):
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from
-        ``te.decl_tensor_intrin``).
+        ``te.decl_tensor_intrin``). Raises ScheduleError where they compute something else.
 
         >>> def add(n):
         ...     a = te.placeholder((n,), name="a")

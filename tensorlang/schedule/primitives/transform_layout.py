@@ -289,7 +289,8 @@ class TransformLayout(Primitive):
         The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the
         rest is filled with ``pad_value`` (0 when left out; a reduction's with its initial values), and never
         read of an input. ``pad_value="any"`` computes there what the formula gives, without a test, where
-        that reads nothing beyond a tensor; no reader asks for it.
+        that reads nothing beyond a tensor; no reader asks for it. Raises ScheduleError for a map that does
+        more than cut and reorder axes.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
