@@ -183,6 +183,12 @@ def _module(place: str) -> ModuleType:
 
 
 def _tune(given: argparse.Namespace) -> int:
+    if given.html and (Path(given.html).is_dir() or not Path(given.html).absolute().parent.is_dir()):
+        raise tl.TensorLangError(
+            f"cannot write the report to {given.html}",
+            because="it is a directory" if Path(given.html).is_dir() else "its directory is not there",
+            try_="--html report.html; nothing was searched",
+        )
     template = None if given.template is None else _named(given.template)
     func = _named(given.workload)
     task = SearchTask(func, given.sizes, given.target, template=template)
@@ -212,7 +218,7 @@ def _groups(
     if not groups:
         held = sum(len(log) for log in logs)
         bad = [b for log in logs for b in log.bad]
-        what = f"{held} records, none of a task {name!r}" if held else "no records"
+        what = f"{counted(held, 'record')}, none of a task {name!r}" if held else "no records"
         raise tl.TensorLangError(
             f"{', '.join(paths)}: {what}",
             because=f"{len(bad)} lines skipped, the first {bad[0]}" if bad else None,

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "tensorlang doctor; tensorlang migrate old.py",
     )
     parser.add_argument("--version", action="version", version=f"tensorlang {VERSION}")
-    commands = parser.add_subparsers(dest="table", required=True)
+    commands = parser.add_subparsers(dest="table", metavar="command", required=True)
     for name, table in TABLES.items():
         commands.add_parser(name, help=(table.__doc__ or "").partition(".")[0].lower())
     command = commands.add_parser(

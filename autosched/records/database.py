@@ -260,8 +260,15 @@ def merge(
     were skipped.
 
     The output is written beside its place and renamed, so it may be one of the inputs. Raises TensorLangError
-    when a file cannot be read or written.
+    when a file cannot be read or written, for an output that is there and holds something else than records,
+    and for a ``keep`` below one.
     """
+    if keep is not None and keep < 1:
+        raise tl.TensorLangError(
+            f"merge(keep={keep}): of each task at least one candidate is kept", try_="keep=10"
+        )
+    if Path(output).exists():
+        RecordLog(output)  # what is no file of records is not written over
     found: dict[str, Record] = {}
     bad: list[BadLine] = []
     for path in inputs:

@@ -80,6 +80,27 @@ def test_merge_says_of_what_it_keeps(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "(of the 1 fastest of each task and target) in" in capsys.readouterr().out
 
 
+def test_a_merge_writes_over_records_only(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    records, notes = tmp_path / "r.jsonl", tmp_path / "notes.txt"
+    autosched.tune(task(), trials=1, records=records, model="random", measurer=Pretend(), progress=False)
+    notes.write_text("milk, bread\n")
+    held = records.read_text()
+    assert main(["merge", str(records), "-o", str(notes)]) == 1
+    assert "is not a file of records" in "".join(capsys.readouterr()) and notes.read_text() == "milk, bread\n"
+    assert main(["merge", str(records), "-o", str(records), "--keep", "0"]) == 1
+    assert "at least one" in "".join(capsys.readouterr()) and records.read_text() == held
+    assert main(["merge", str(records), "-o", str(tmp_path / "all.jsonl")]) == 0
+
+
+def test_a_report_that_cannot_be_written_is_told_before_the_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["tune", "nothere.py:f", "8", "--records", str(tmp_path / "r.jsonl"), "--html"]
+    for place in (tmp_path, tmp_path / "nowhere" / "r.html"):
+        assert main([*asked, str(place)]) == 1
+        assert "cannot write the report" in "".join(capsys.readouterr())
+
+
 def test_doctor_shows_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORLANG_NUM_THREADS", "1")
     lines = [str(finding) for finding in itertools.islice(examine(), 12)]
