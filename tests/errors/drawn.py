@@ -67,7 +67,6 @@ tl.target.x86()
 tl.target.generic()
 tl.create_target("llvm")
 tl.support.libinfo()
-tl.tir.schedule
 tl.extern((8,))
 tl.contrib.graph_executor
 te.var(None)
