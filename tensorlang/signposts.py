@@ -221,7 +221,9 @@ _METHODS = (
     *("exp", "log", "sqrt", "tanh", "sigmoid", "softmax"),
 )
 _NO_ELEMENTS = "a tensor is a declaration; kernels make arrays: tl.compile([A, B])(a)"
-_NO_DEVICE = "a tensor is a declaration, with no device and no gradient; tl.compile([A, B])(a)"
+_NO_DEVICE = (
+    "a tensor is a declaration, with no device or gradient; kernels make arrays: tl.compile([A, B])(a)"
+)
 TENSOR = {
     **dict.fromkeys(("tolist", "item", "fill", "nbytes", "at", "data", "block_until_ready"), _NO_ELEMENTS),
     **dict.fromkeys(("to", "cuda", "cpu", "detach", "requires_grad", "backward", "grad"), _NO_DEVICE),
