@@ -308,8 +308,19 @@ ROOMS = {
         "simplify": "expressions are simplified as they are made; the expression itself",
     },
     "tl.target": {
-        **dict.fromkeys(("cuda", "rocm", "vulkan", "metal", "opencl"), _GPU),
-        **dict.fromkeys(("create", "arm_cpu", "riscv_cpu", "x86"), "tl.Target('llvm -mcpu=…')"),
+        **dict.fromkeys(("cuda", "rocm", "vulkan", "metal", "opencl", "intel_graphics", "mali"), _GPU),
+        **dict.fromkeys(("create", "x86"), "tl.Target('llvm -mcpu=…')"),
+        "generic": "tl.Target('llvm')",
+        "arm_cpu": "tl.Target('llvm -mtriple=aarch64-linux-gnu')",
+        "riscv_cpu": "tl.Target('llvm -mtriple=riscv64-linux-gnu')",
+    },
+    "tl.runtime": {
+        "load_module": "tl.load('kernel.tl')",
+        "enabled": _GPU,
+        "vm": _RELAY,
+        "cpu": "tl.cpu()",
+        "device": "tl.device('cpu')",
+        "ndarray": "tl.nd.array(x)",
     },
 }
 
@@ -432,13 +443,6 @@ TARGET = {
     "max_num_threads": "target.num_cores",
     "cuda": _GPU,
 }
-_TARGETS = {
-    "create": "tl.Target('llvm -mcpu=…')",
-    "generic": "tl.Target('llvm')",
-    **dict.fromkeys(("cuda", "rocm", "opencl", "metal", "vulkan", "intel_graphics", "mali"), _GPU),
-    "arm_cpu": "tl.Target('llvm -mtriple=aarch64-linux-gnu')",
-    "riscv_cpu": "tl.Target('llvm -mtriple=riscv64-linux-gnu')",
-}
 GRAPH = {
     **dict.fromkeys(("run", "forward", "eval", "predict"), "engine = g.compile(), then engine(a)"),
     "save": "g.compile().save('model.engine')",
@@ -451,13 +455,3 @@ GRAPH = {
 }
 _TEXT = "print(tl.lower(s, args)), str of it"
 FUNC = {"astext": _TEXT, "script": _TEXT, "show": _TEXT, "save": _TEXT}
-_RUNTIME = {
-    "load_module": "tl.load('kernel.tl')",
-    "enabled": _GPU,
-    "vm": _RELAY,
-    "cpu": "tl.cpu()",
-    "device": "tl.device('cpu')",
-    "ndarray": "tl.nd.array(x)",
-}
-# rooms that people look into, by how users call them
-ROOMS: dict[str, dict[str, str]] = {"tl.runtime": _RUNTIME, "tl.target": _TARGETS}
