@@ -289,8 +289,8 @@ def _by_reciprocal(
     wide, n = lanes_of("double", lanes), e.b.value
     least = interval(em, n)[0]
     n = n if least is not None and least >= 1 else make.max_(n, make.const(1, n.dtype))
-    inverse = make.div(make.const(1.0, "float64"), make.cast("float64", n))
-    inverse = em.value(make.broadcast(inverse, lanes))  # where the divisor is known: ahead of loops
+    one = make.div(make.const(1.0, "float64"), make.cast("float64", n))
+    inverse = em.value(make.broadcast(one, lanes))  # where the divisor is known: ahead of loops
     x = em.ins(f"sitofp {t} {a} to {wide}")
     half = em.ins(f"fadd {wide} {x}, {splat_literal('0.5', 'double', lanes)}")
     return em.ins(f"fptosi {wide} {em.ins(f'fmul {wide} {half}, {inverse}')} to {t}")

@@ -60,7 +60,7 @@ def named_last(gm: fx.GraphModule, first: int | None) -> dict[str, str]:
         return {}
     copies: dict[fx.Node, fx.Node] = {}
     with gm.graph.inserting_before(output):
-        anew = {n: _copied(gm.graph, n, copies) for n in named}
+        anew: dict[Any, fx.Node] = {n: _copied(gm.graph, n, copies) for n in named}
     output.args = (tuple(anew.get(n, n) if i < len(seen[:first]) else n for i, n in enumerate(seen)),)
     for n in reversed(list(gm.graph.nodes)):
         if _is_name(n) and not n.users:

@@ -172,7 +172,8 @@ class Importer:
 
     def _made(self, node: fx.Node) -> Any:
         if node.target is operator.getitem:
-            return self.env[node.args[0]][node.args[1]]
+            several: Any = node.args[0]
+            return self.env[several][node.args[1]]
         reason = unsupported(node)
         if reason:
             raise Refused(node, reason)
@@ -196,7 +197,7 @@ class Importer:
         if entry.strided:
             given.append(("lies", self._strides(node)))
         kept = _read(node)
-        names = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
+        names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
         if entry.whole:
             makers = entry.fn(self._caller(names), *(self._plain(node, x) for _, x in given))
             return {i: makers[i]() for i in kept or ()}

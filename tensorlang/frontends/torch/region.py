@@ -108,7 +108,9 @@ class _Interpreted(fx.Interpreter):
     def __call__(self, *args: Any) -> Any:
         known = {}
         for val, x in zip(self.vals, args, strict=True):
-            pairs = zip(val.shape, x.shape, strict=True) if isinstance(val, torch.Tensor) else [(val, x)]
+            pairs: Any = [(val, x)]
+            if isinstance(val, torch.Tensor):
+                pairs = zip(val.shape, x.shape, strict=True)
             known.update({n.node.expr: int(have) for n, have in pairs if _is_size(n)})
         return _Known(self, known).run(*args)
 

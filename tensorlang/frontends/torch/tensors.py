@@ -12,8 +12,8 @@ from ...core.dtype import dtype
 from .types import KINDS
 
 
-def dtype_name(t: torch.dtype) -> str:
-    """Torch's name of a dtype, which is ours."""
+def dtype_name(t: torch.dtype | torch.layout) -> str:
+    """Torch's name of a dtype, which is ours, or of a layout."""
     return str(t).removeprefix("torch.")
 
 
