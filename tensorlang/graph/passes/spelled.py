@@ -170,11 +170,10 @@ def te_of(v: Value, inside: Sequence[Node]) -> Tensor:
 
 def calls(n: Node, *names: str) -> bool:
     """Whether a node calls an intrinsic of one of these names."""
-    key = "calls", names
-    if key not in n.memo:
-        n.memo[key] = any(isinstance(e, Call) and e.name in names for e in bodies(n))
-    found: bool = n.memo[key]
-    return found
+    if "calls" not in n.memo:
+        n.memo["calls"] = frozenset(e.name for e in bodies(n) if isinstance(e, Call))
+    found: frozenset[str] = n.memo["calls"]
+    return not found.isdisjoint(names)
 
 
 def bodies(n: Node) -> Iterator[Expr]:
