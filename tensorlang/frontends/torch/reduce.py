@@ -150,13 +150,13 @@ def logsumexp(x: Tensor, dims: Any, keepdim: bool = False) -> Tensor:
 @aten("cumsum")
 def cumsum(x: Tensor, dim: int, kind: str | None = None) -> Tensor:
     x = _whole(x, kind)
-    return x if _no_axes(x) else ops.cumsum(x, dim)
+    return x if _no_axes(x) else ops.cumsum(x, dim, x.dtype)
 
 
 @aten("cumprod")
 def cumprod(x: Tensor, dim: int, kind: str | None = None) -> Tensor:
     x = _whole(x, kind)
-    return x if _no_axes(x) else ops.cumprod(x, dim)
+    return x if _no_axes(x) else ops.cumprod(x, dim, x.dtype)
 
 
 @aten("sort", "sort.stable")

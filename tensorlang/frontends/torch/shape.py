@@ -399,13 +399,17 @@ def arange(*args: Any) -> Tensor:
 def linspace(start: float, end: float, count: Any, kind: str | None = None) -> Tensor:
     needs(isinstance(count, int), "an open number of points")
     t = dtype(kind or "float32")
-    step = (end - start) / (count - 1) if count > 1 else 0.0
+    if t.is_int:  # torch takes whole ends
+        start, end = int(start), int(end)
+    # 16-bit floats are rounded at each step, as torch does; whole numbers are counted in float64
+    inner = t if t.is_float and t.bits == 16 else dtype("float64")
+    first, last = te.const(start, inner), te.const(end, inner)
+    step = (last - first) / te.const(max(count - 1, 1), inner)
     half = count // 2
 
     def element(i: Any) -> Any:
-        low = te.const(start, "float64") + te.cast("float64", i) * te.const(step, "float64")
-        back = te.cast("float64", count - 1 - i)
-        high = te.const(end, "float64") - back * te.const(step, "float64")
+        low = first + te.cast(inner, i) * step
+        high = last - te.cast(inner, count - 1 - i) * step
         return te.cast(t, te.select(i < half, low, high) if count > 1 else low)
 
     return te.compute((count,), element, name="linspace")

@@ -78,3 +78,29 @@ def test_gradients_of_attention():
     given = (grad, q, k, v, out, sums)
     for a, b in zip(torch.compile(f, backend="tensorlang")(*given), f(*given), strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16, torch.int64, torch.int32])
+@pytest.mark.parametrize(
+    ("start", "end", "count"), [(4.3, -2.7, 13), (0, 50, 7), (-3, 4.3, 50), (1.0, 2.9, 1)]
+)
+def test_points_of_a_range(kind, start, end, count):
+    def f(x):
+        return torch.linspace(start, end, count, dtype=kind) + x
+
+    x = torch.zeros(count, dtype=kind)
+    assert torch.equal(torch.compile(f, backend="tensorlang")(x), f(x))
+
+
+@pytest.mark.parametrize("kind", [torch.int32, torch.float32, None])
+@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+def test_running_sums_of_a_dtype(name, kind):
+    import tensorlang.torch
+
+    def f(x):
+        return getattr(torch, name)(x, 0, dtype=kind)
+
+    x = torch.randint(1, 4, (7, 3))
+    found = torch.compile(f, backend="tensorlang")(x)
+    assert found.dtype == f(x).dtype and torch.equal(found, f(x))
+    assert tensorlang.torch.graphs()[-1].taken == 1
