@@ -190,7 +190,7 @@ def written_by_user(frame: FrameType) -> bool:
 
 def fix(cls: type, label: str, instead: Mapping[str, str]) -> None:
     """Refuse assignments to attributes that a user writes down; ``instead`` says what to try, by attribute.
-    Classes that users derive are theirs."""
+    Classes that users derive are theirs, and so is a method of one object: it will be called."""
     put: Any = cls.__setattr__
     drop: Any = cls.__delattr__
     home = cls.__module__.partition(".")[0]
@@ -203,7 +203,8 @@ def fix(cls: type, label: str, instead: Mapping[str, str]) -> None:
         )
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
-        if refused(self, name):
+        method = callable(value) and callable(inspect.getattr_static(cls, name, None))
+        if not method and refused(self, name):
             raise fixed(f"{_written(label)}.{name} = …", _a(cls.__name__), name, instead)
         put(self, name, value)
 

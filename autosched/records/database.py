@@ -267,6 +267,8 @@ def merge(
         raise tl.TensorLangError(
             f"merge(keep={keep}): of each task at least one candidate is kept", try_="keep=10"
         )
+    if Path(output).is_dir():
+        raise tl.TensorLangError(f"cannot write records to {output}", because="it is a directory")
     if Path(output).exists():
         RecordLog(output)  # what is no file of records is not written over
     found: dict[str, Record] = {}

@@ -251,7 +251,8 @@ class StageMethods:
         The array a caller passes for an input or an output has the new shape. Where sizes do not divide, the
         rest is filled with ``pad_value`` (0 when left out; a reduction's with its initial values), and never
         read of an input. ``pad_value="any"`` computes there what the formula gives, without a test, where
-        that reads nothing beyond a tensor; no reader asks for it.
+        that reads nothing beyond a tensor; no reader asks for it. Raises ScheduleError for a map that does
+        more than cut and reorder axes.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
@@ -263,7 +264,7 @@ class StageMethods:
         """
     def tensorize(self, loop: IterVar | str, intrin: TensorIntrin) -> None:
         """Replace ``loop`` and everything inside it by the calls of ``intrin`` (from
-        ``te.decl_tensor_intrin``).
+        ``te.decl_tensor_intrin``). Raises ScheduleError where they compute something else.
 
         >>> def add(n):
         ...     a = te.placeholder((n,), name="a")
@@ -382,7 +383,7 @@ class ScheduleMethods:
     @overload
     def cache_write(self, tensor: Tensor | Operation | str, scope: str='local') -> Tensor:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
-        tensor.
+        tensor. Raises ScheduleError for outputs of several computes.
 
         >>> A = te.placeholder((8, 8), name="A")
         >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
@@ -401,7 +402,7 @@ class ScheduleMethods:
     @overload
     def cache_write(self, tensor: Sequence[Tensor], scope: str='local') -> tuple[Tensor, ...]:
         """Compute ``tensor`` in a buffer of its own (``tensor.local``) and copy it from there; returns that
-        tensor.
+        tensor. Raises ScheduleError for outputs of several computes.
 
         >>> A = te.placeholder((8, 8), name="A")
         >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")

@@ -126,7 +126,7 @@ class Target(metaclass=_Named):
         'haswell'
         """
         within = _within.get()
-        return within[-1] if within else _host()
+        return within[-1] if within else Target.host()
 
     def __enter__(self) -> Target:
         _within.set((*_within.get(), self))

@@ -104,13 +104,12 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
         RecordLog(tmp_path / "r.jsonl").append(_record())
 
 
-def test_a_directory_is_no_file(tmp_path: Path) -> None:
+def test_a_directory_is_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TensorLangError, match="cannot read"):
         load(tmp_path)
+    log = RecordLog(None)
+    monkeypatch.setattr(log, "path", tmp_path)
     with pytest.raises(TensorLangError, match="cannot write"):
-        RecordLog(None).records.append(_record())
-        log = RecordLog(None)
-        log.path = tmp_path
         log.append(_record())
 
 

@@ -280,3 +280,12 @@ def test_a_verdict_says_what_to_try(names):
         text.startswith("not legal\n  because")
         and str(names["s"].can("fuse", names["D"], "i", "j")) == "legal"
     )
+
+
+def test_a_method_of_one_object_may_be_replaced():
+    log, seen = autosched.RecordLog(None), []
+    log.append = seen.append  # type: ignore[method-assign, assignment]
+    log.append("a record")
+    assert seen == ["a record"]
+    with pytest.raises(tl.TensorLangError, match="takes no assignment"):
+        log.append = 3  # type: ignore[method-assign, assignment]

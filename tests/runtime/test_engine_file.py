@@ -50,8 +50,9 @@ def cut():
     pivot, double = g.call(ops.add, n, n), g.call(ops.add, x, x)
     g.output(pivot)
     g.output(double)
-    g.rest = After(pivot, double)
-    return g.compile()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(g, "rest", After(pivot, double))
+        return g.compile()
 
 
 @pytest.fixture(scope="module")
