@@ -17,9 +17,12 @@ from ..expr.linear import poly
 from ..expr.nodes import Expr, FloorDiv, Mul, const_int
 from ..expr.walk import preorder, variables
 from .axis import IterVar
-from .patterns import constant, narrow_product, reads_of, reducer_kind, step
+from .patterns import constant, narrow_product, reads_of, reducer_kind, step, typical
 from .reducers import Reduce
 from .tensor import ComputeOp, Tensor, TensorRead
+
+FEW_ROWS = 64  # what packing of the left operand and blocks of the right one are spread over
+OPEN_ROWS = 16  # what an open number of rows without a hint counts as
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class Product:
     right: Tensor
     left_axes: dict[IterVar, int]
     right_axes: dict[IterVar, int]
-    row: IterVar | None  # the innermost axis that the right operand does not have
+    row: IterVar | None  # of the axes that the right operand does not have: see _row
     column: IterVar
     narrow: bool  # of 8- or 16-bit integers, summed in 32 bits
 
@@ -62,7 +65,18 @@ def product_of(op: ComputeOp) -> Product | None:
     rows = [a for a in op.axis if a not in right_axes]
     if not all(a in left_axes and a in right_axes for a in op.reduce_axis):
         return None
-    return Product(left, right, left_axes, right_axes, rows[-1] if rows else None, column, narrow_product(op))
+    return Product(left, right, left_axes, right_axes, _row(rows), column, narrow_product(op))
+
+
+def _row(rows: Sequence[IterVar]) -> IterVar | None:
+    """The axis of which a register tile has several: the innermost, but for short ones, as the batch is of
+    (time, batch, features), one that is longer by far. The right operand is read for each index of the
+    others: 50 × 1 rows took ten times as long as 1 × 50, 50 × 8 rows 1.6 times."""
+    if not rows:
+        return None
+    lengths = [typical(a.extent, OPEN_ROWS) for a in rows]
+    longest = max(lengths)
+    return rows[lengths.index(longest)] if lengths[-1] < FEW_ROWS and longest >= 2 * lengths[-1] else rows[-1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from tensorlang import ops, te
-from tensorlang.te.products import conv_of, factors_of, windows_of
+from tensorlang.te.products import conv_of, factors_of, product_of, windows_of
 
 
 def conv(layout, weights, groups=1, **how):
@@ -46,3 +46,22 @@ def test_what_is_no_window():
     largest = te.compute((7, 9), lambda y, z: te.max(x[y + i, z] * w[i], axis=i))
     square = te.compute((9,), lambda y: te.sum(x[y, i] * x[y, i], axis=i))
     assert [windows_of(t.op) for t in (two_taps, largest, square)] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("rows", "row"),
+    [((50, 1), 0), ((1, 50), 1), ((50, 8), 0), ((8, 50), 1), ((60, 50), 1), ((128, 64), 1), ((2, 3, 1), 1)],
+)
+def test_the_rows_of_a_tile_are_along_the_axis_that_has_many(rows, row):
+    """(time, batch, features) with a batch of one ran one row at a time, ten times as long."""
+    x, w = te.placeholder((*rows, 24), name="x"), te.placeholder((24, 40), name="w")
+    op = ops.matmul(x, w).op
+    assert product_of(op).row is op.axis[row]
+
+
+def test_an_open_batch_stands_behind_a_known_length():
+    n = te.dim("n")
+    w = te.placeholder((24, 40), name="w")
+    for shape, row in (((n, 50, 24), 1), ((n, 1, 24), 0), ((50, n, 24), 0)):
+        op = ops.matmul(te.placeholder(shape, name="x"), w).op
+        assert product_of(op).row is op.axis[row]
