@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import ROOFLINE, Cost, Product, cost_of, product_of
+from ..analysis import ROOFLINE, Cost, Product, constant, cost_of, product_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -173,10 +173,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     rows = [] if product.row is None else [product.row]
     keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
     blocks = bool(keep) or block is not None
+    others = "joo b" if _again_and_again(product, keep, block, width, target) else "b joo"
     loops = nest(
         out,
         {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
-        "(b joo) io joi | ii ji" if blocks else "(io) joi | ii ji",
+        f"({others}) io joi | ii ji" if blocks else "(io) joi | ii ji",
         {"i": high, "j": (width, "shift") if overlaps else width, "jo": block},
         parallel=shared,
     )
@@ -199,6 +200,25 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             copy.compute_at(out, loops.around[0])
         elif not fixed:
             share_out(copy, [copy.leaf_iter_vars[0]], iterations // 16, target)
+
+
+def _again_and_again(
+    product: Product, keep: Sequence[IterVar], block: int | None, width: int, target: Target
+) -> bool:
+    """Whether the right operand is better read a block at a time, by all the rows around: where those are
+    along several axes, as of an image's pixels, it would come from the third cache for each index of the
+    outer ones, and the left operand is less to read again for each block."""
+    left, right = (_bytes(t) for t in (product.left, product.right))
+    times = math.prod(size(a) or 0 for a in keep)
+    if left is None or right is None or block is None or any(a in product.right_axes for a in keep):
+        return False
+    blocks = -(-(size(product.column) or 0) // (block * width))
+    return right > 2 * target.l2_bytes and right * (times - 1) > left * (blocks - 1)
+
+
+def _bytes(t: Tensor) -> int | None:
+    sizes = [constant(n) for n in t.shape]
+    return None if None in sizes else math.prod(n or 0 for n in sizes) * t.dtype.bytes
 
 
 def _ask_ahead(inside: Stage, copy: Stage, place: IterVar, cycles: float, width: int, target: Target) -> None:

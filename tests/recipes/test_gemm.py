@@ -358,3 +358,16 @@ def test_a_wide_panel_is_packed_in_strips():
         np.arange(512000, dtype="float32").reshape(1000, 512) % 7,
     )
     assert np.array_equal(tl.compile([A, C], constants={B: b})(a), a @ b.T)
+
+
+@pytest.mark.parametrize(
+    ("rows", "depth", "first"), [((7, 7), 768, "j"), ((7, 7), 32, "b0"), ((28, 28), 96, "b0")]
+)
+def test_a_large_right_operand_is_read_a_block_at_a_time(
+    rows: tuple[int, int], depth: int, first: str
+) -> None:
+    """Of pixels along two axes, the right operand came from the third cache for each line of the image."""
+    A, B = te.placeholder((*rows, depth), name="A"), te.placeholder((depth, 3072), name="B")
+    s = default_schedule(ops.matmul(A, B), as_target("llvm -mcpu=znver5 -num-cores=1"), constants=[B])
+    loops = [loop.split(".", 1)[1] for loop in re.findall(r"loop (matmul\.\S+)", s.tree())]
+    assert loops[0].startswith(first), s.tree()
