@@ -18,6 +18,7 @@ from typing import Any, TypeVar, overload
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import Limits, analyse, constant
+from tensorlang.boundary import misfit
 from tensorlang.entries import public
 from tensorlang.protocols import Listed
 
@@ -250,17 +251,14 @@ def _check_sizes(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> 
 
 def _check_template(name: str, template: Any) -> None:
     """Raises TensorLangError for what is not called with a schedule and tensors."""
-    try:
-        inspect.signature(template).bind(None, None)
-    except TypeError as e:
+    wrong = misfit(template, None, None)
+    if wrong:
         lacks = "function of (s, tensors)" if callable(template) else "function"
         raise tl.TensorLangError(
             f"SearchTask {name}: the template is no {lacks}",
-            because=str(e) if callable(template) else None,
+            because=str(wrong) if callable(template) else None,
             try_="template=g of def g(s, tensors), which samples sizes by s.sample_tile(loop)",
-        ) from None
-    except ValueError:  # of C
-        return
+        )
 
 
 def _computed(t: te.Tensor) -> bool:

@@ -452,6 +452,18 @@ def described(kind: Any) -> str:
     return words.get(kind) or _a(getattr(kind, "__name__", str(kind)))
 
 
+def misfit(fn: Any, *args: Any) -> TypeError | None:
+    """Why a function cannot be called with these arguments; None where it can, and of functions of C, which
+    do not tell."""
+    try:
+        inspect.signature(fn).bind(*args)
+    except TypeError as e:
+        return e
+    except ValueError:
+        return None
+    return None
+
+
 def shown(value: Any) -> str:
     """A value as it may stand in a message: short, and without an address."""
     if value is None or isinstance(value, str | int | float | bytes):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import difflib
-import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import signposts
-from ..boundary import shown
+from ..boundary import misfit, shown
 from ..entries import public
 from ..errors import DeclareError
 from ..expr.nodes import Var
@@ -93,16 +92,13 @@ class Graph(Program):
         >>> [n.op for n in g.nodes]
         ['matmul', 'add', 'relu']
         """
-        try:
-            inspect.signature(fn).bind(*inputs)
-        except TypeError as e:
+        wrong = misfit(fn, *inputs)
+        if wrong:
             raise DeclareError(
                 f"Graph.trace({shown(fn)}, {len(inputs)} inputs): the function does not take them",
-                because=None if "lambda" in str(e) else str(e),
+                because=None if "lambda" in str(wrong) else str(wrong),
                 try_="tl.Graph.trace(ops.relu, te.placeholder((te.dim('rows'), 4), name='x'))",
-            ) from None
-        except ValueError:  # of C
-            pass
+            )
         graph = cls(name or getattr(fn, "__name__", "graph").strip("<>"))
         values = [_traced(graph, i, x) for i, x in enumerate(inputs)]
         for v in trace(graph, fn, values):

@@ -6,11 +6,11 @@ Such a step reads its inputs and writes its outputs whole, as compact arrays in 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+from ..boundary import misfit
 from ..core.dtype import DType, dtype
 from ..core.node import intern
 from ..errors import DeclareError
@@ -227,17 +227,13 @@ def extern(
         ExternBuffer(name if len(shapes) == 1 else f"{name}.v{i}", s, t, i, True)
         for i, (s, t) in enumerate(zip(shapes, dtypes, strict=True))
     ]
-    try:
-        if callable(fcompute):
-            inspect.signature(fcompute).bind(ins, outs)
-    except TypeError as e:
+    wrong = misfit(fcompute, ins, outs) if callable(fcompute) else None
+    if wrong:
         raise DeclareError(
             f"extern {name!r}: the function does not take (ins, outs)",
-            because=None if "lambda" in str(e) else str(e),
+            because=None if "lambda" in str(wrong) else str(wrong),
             try_="lambda ins, outs: te.call_packed('name', ins[0], outs[0])",
-        ) from None
-    except ValueError:  # of C
-        pass
+        )
     call = fcompute(ins, outs)
     if not isinstance(call, ExternCall):
         raise DeclareError(
