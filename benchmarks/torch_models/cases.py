@@ -7,6 +7,7 @@ Sizes are those of small servers: one image or one text, layers as wide as the p
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -68,6 +69,12 @@ def _image(kind: str, size: int = 224, **config: Any) -> Callable[[], Case]:
     return lambda: (_transformer(kind, config), (torch.randn(1, 3, size, size),))
 
 
+def _mlp() -> Case:
+    sizes = (256, 1024, 1024, 256, 10)
+    layers = [m for a, b in pairwise(sizes) for m in (torch.nn.Linear(a, b), torch.nn.ReLU())]
+    return torch.nn.Sequential(*layers[:-1]), (torch.randn(32, sizes[0]),)
+
+
 def _whisper() -> Case:
     import transformers
 
@@ -93,6 +100,7 @@ CASES |= {name: _vision(name) for name in ("efficientnet_b0", "convnext_tiny", "
 CASES |= {"densenet121": _vision("densenet121"), "lraspp": _segmentation("lraspp_mobilenet_v3_large")}
 CASES |= {
     "resnet18_fpn": _detection,
+    "mlp": _mlp,
     "bert": _text("BertModel", **TEXT),
     "distilbert": _text("DistilBertModel", vocab_size=WORDS, dim=256, n_layers=4, n_heads=4, hidden_dim=1024),
     "gpt2": _text("GPT2Model", vocab_size=WORDS, n_embd=256, n_layer=4, n_head=4, use_cache=False),
