@@ -4,11 +4,11 @@ reports; at most 500 kB whatever they hold, since long texts are cut and dots ar
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from tensorlang.display import box, escape, page, text
 from tensorlang.display.plots import (
     BLUE,
     BOTTOM,
@@ -52,45 +52,24 @@ CODE = 100_000  # characters of a schedule
 CORNERS, DOTS = 400, 2000  # of the curve
 RED = "#c62828"
 
-_DARK = "--ink:#e6eaf0;--bg:#14181f;--soft:#9aa7b8;--code:#1f2630"
-_STYLE = "".join(
-    f".autosched {rule}".replace(".autosched {", ".autosched{")
-    for rule in (
-        "{font:14px/1.5 system-ui,sans-serif;max-width:56em;margin:auto;padding:1em "
-        "1.5em;--ink:#1c2330;--bg:#fff;--soft:#5b6675;--code:#f4f5f8;color:var(--ink);background:var(--bg)}",
-        "h1{font-size:1.4em}",
-        "h2{font-size:1.1em;margin:1.6em 0 .5em}",
-        "table{border-collapse:collapse}",
-        "p{margin:.3em 0;color:var(--soft)}",
-        "td,.autosched th{text-align:left;vertical-align:top;padding:.15em 1em .15em 0;background:var(--bg)}",
-        "th{white-space:nowrap;font-weight:600;color:var(--soft)}",
-        "pre{margin:0;white-space:pre-wrap;color:var(--ink);background:var(--bg)}",
-        "pre.code{background:var(--code);padding:.8em;overflow-x:auto}",
-        "svg{font:12px system-ui,sans-serif;max-width:100%;height:auto}",
-        "svg text{fill:var(--soft);paint-order:stroke;stroke:var(--bg);stroke-width:3px}",
-    )
-)
-_STYLE += (
-    f"@media(prefers-color-scheme:dark){{body:has(>.autosched){{background:#14181f}}.autosched{{{_DARK}}}}}"
+# What reports have beside boxes of other objects; colours and grounds are those of the page they stand in.
+_STYLE = (
+    "<style>.tl-box h2{font:600 15px system-ui,sans-serif;color:inherit;margin:1.4em 0 .4em}"
+    ".tl-box th[scope]{white-space:nowrap}"
+    ".tl-box td pre{margin:0;padding:0;background:none;white-space:pre-wrap}"
+    ".tl-box svg{font:12px system-ui,sans-serif;max-width:100%;height:auto}</style>"
 )
 
 
 def document(report: Shown) -> str:
-    """The section as a whole page."""
-    return (
-        '<!DOCTYPE html><html lang="en"><head><meta '
-        f'charset="utf-8"><title>{html.escape(report.result.task.name)[:LONG]}</title></head>'
-        f"<body>{section(report)}</body></html>\n"
-    )
+    """The section as a whole page, light or dark."""
+    return page(report.result.task.name[:LONG], section(report))
 
 
 def section(report: Shown) -> str:
     """Facts, curve, roofline, what the model weighs, the best schedule, what failed."""
-    e, r = html.escape, report.result
-    parts = [
-        f"<h1>{e(r.task.name[:LONG])}</h1>",
-        _table([(title, e(text[:LONG])) for title, text in report.facts]),
-    ]
+    r = report.result
+    parts = [_STYLE, _table([(title, escape(said[:LONG])) for title, said in report.facts])]
     if report.curve:
         parts.append(f"<h2>Candidates and the best so far</h2>{_curve(r.costs, r.begun, r.flops)}")
     if report.roofline is not None:
@@ -100,23 +79,24 @@ def section(report: Shown) -> str:
     if report.weights:
         parts.append(f"<h2>What the cost model goes by</h2>{_bars(report.weights)}")
     if report.python:
-        code = (
+        python = (
             report.python
             if len(report.python) <= CODE
             else report.python[:CODE] + "\n# … cut: the records have it all\n"
         )
-        parts.append(
-            "<h2>Best schedule</h2><p>For a fresh schedule of the task: s = task.schedule(); "
-            f"apply(s)</p><pre class=code>{e(code)}</pre>"
-        )
-    failed = _table([(f"{n} × {e(status)}", f"<pre>{e(why)}</pre>") for status, n, why in report.failures])
-    parts.append(f"<h2>What failed</h2>{failed if report.failures else '<p>Nothing.</p>'}")
-    return f"<section class=autosched><style>{_STYLE}</style>{''.join(parts)}</section>"
+        called = text("For a fresh schedule of the task: s = task.schedule(); apply(s)")
+        parts.append(f"<h2>Best schedule</h2>{called}<pre>{escape(python)}</pre>")
+    rows = [(f"{n} × {escape(status)}", f"<pre>{escape(why)}</pre>") for status, n, why in report.failures]
+    failed = _table(rows)
+    parts.append(f"<h2>What failed</h2>{failed if report.failures else text('Nothing.')}")
+    return box(r.task.name[:LONG], *parts)
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
     return (
-        "<table>" + "".join(f"<tr><th>{title}</th><td>{text}</td></tr>" for title, text in rows) + "</table>"
+        "<table>"
+        + "".join(f"<tr><th scope=row>{title}</th><td>{cell}</td></tr>" for title, cell in rows)
+        + "</table>"
     )
 
 
@@ -200,7 +180,7 @@ def _bars(weights: Sequence[tuple[str, float]]) -> str:
     body = ""
     for k, (name, share) in enumerate(weights):
         y = 4 + 20 * k
-        body += label(150, y + 12, html.escape(name[:40]), "end")
+        body += label(150, y + 12, escape(name[:40]), "end")
         body += (
             f'<rect x="158" y="{y}" width="{400 * share / widest:.1f}" height="15" fill="{BLUE}" '
             'opacity=".75"/>'

@@ -73,7 +73,7 @@ def objects(tmp_path_factory):
         autosched.RecordLog(path),
         record,
     ]
-    listed += [autosched.ShapeProfile({"m": (1, 8, 64)})]
+    listed += [result.report(), autosched.ShapeProfile({"m": (1, 8, 64)})]
     listed += [autosched.TasksResult((task,), (result,), (1.0,), {0: BAD}, (0,), 0.5)]
     g = tl.Graph("mlp")
     x = g.input(("rows", 8), "float32", "x")
@@ -117,6 +117,18 @@ def test_pages_are_small_balanced_and_escaped(objects):
         assert not {"img", "script", "link", "iframe"} & Balanced(page).seen, name
         assert "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", ""), name
     assert all("&lt;img/src=x" in shown[n] for n in ("Tensor", "Func", "SearchTask", "RecordLog"))
+
+
+def test_every_ground_is_see_through(objects):
+    """A page may be light or dark whatever the system's colours are, so what is shown brings no ground of its
+    own. Drawings are files too, which have one; inside a page a rule takes it away again."""
+    grounds = {"none", display.html.BLUE, "rgba(128,128,128,.10)", "rgba(128,128,128,.18)"}
+    for name in sorted({n for n in objects if hasattr(objects[n], "_repr_html_")} - {"Graph", "Engine"}):
+        page = objects[name]._repr_html_()
+        assert set(re.findall(r"background(?:-color)?:([^;}\"]+)", page)) <= grounds, name
+        assert "prefers-color-scheme" not in page, name
+    for name in ("Graph", "Engine"):
+        assert ".tl-in .tl{--bg:transparent;" in objects[name]._repr_html_(), name
 
 
 def test_every_public_class_shows_itself(objects):
