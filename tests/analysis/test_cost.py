@@ -71,6 +71,7 @@ def test_processors_of_known_names_have_tables_of_their_own(monkeypatch) -> None
     assert {cpu: cost_of(target) for cpu, target in targets.items()} == KNOWN
     assert costs_text(haswell) == f"costs {KNOWN['haswell'].digest}, those of haswell"
     assert cost_of(haswell).chains == 10 and cost_of(other) == ROOFLINE
+    assert cost_of(targets["emeraldrapids"]) == cost_of(targets["sapphirerapids"]) != ROOFLINE
 
 
 def test_numbers_have_the_two_digits_that_are_known() -> None:
