@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import warnings
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from ..analysis import cost_of
 from ..errors import TensorLangError
 from ..runtime import files
 from ..runtime.codes import KernelCode, from_bytes, to_bytes
+from ..runtime.helper_file import remembered
 from ..target import Target
 
 MOST = 20_000  # kernels kept; then the half that was not used for longest goes
@@ -89,14 +91,25 @@ class Cache:
 
     def put(self, key: str, code: KernelCode) -> None:
         """Keep a kernel. A directory that cannot be written keeps none."""
-        if self.directory is None:
-            return
-        path = self._path(key)
+        if self.directory is not None:
+            self._write(self._path(key), to_bytes(code), "keep a kernel")
+
+    def _write(self, path: Path, data: bytes, what: str) -> None:
+        assert self.directory is not None
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            files.write({path: to_bytes(code)}, "keep a kernel", lasting=False)
+            files.write({path: data}, what, lasting=False)
         except (OSError, TensorLangError) as e:
             _warn_once(self.directory, getattr(e, "strerror", None) or "it cannot be written")
+
+    def helpers(self) -> AbstractContextManager[None]:
+        """A context in which engines are made: helpers that they load come from here where another process
+        has left them, and are left here where none has."""
+        if self.directory is None:
+            return contextlib.nullcontext()
+        return remembered(
+            self.directory / "helpers", lambda path, data: self._write(path, data, "keep helpers")
+        )
 
     def seen(self, key: str) -> bool:
         """Whether the kernels of a program of that name were compiled once: most will be here."""

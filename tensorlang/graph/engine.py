@@ -42,7 +42,7 @@ def compiled(
     see each pass; ``names`` are those of dims that are called otherwise; memory is planned once for values
     whose sizes follow from those of ``bounded``, at the largest. Raises TensorLangError for what cannot be
     compiled."""
-    with uncollected(), compiler.expecting(graph):
+    with uncollected(), compiler.cache.helpers(), compiler.expecting(graph):
         return Source(graph, compiler, (level, without, hooks), names or {}, bounded).made()
 
 

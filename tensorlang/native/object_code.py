@@ -3,16 +3,18 @@ runtime only.
 
 ``opt`` 0 compiles in a quarter of the time of 2, and code between atomics and system calls runs as fast.
 
-The helpers that every engine needs are compiled once a process, in a quarter of a second and 25 MB of LLVM
-that nothing else would touch. A file of an engine has them with it (``kept``), and who loads it hands them on
-(``adopt``).
+The helpers that every engine needs are translated and compiled once a process, in a quarter of a second and
+25 MB of LLVM that nothing else would touch. A file of an engine has them with it (``kept``), as has a cache
+of kernels, and who reads it hands them on (``adopt``).
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import llvmlite
@@ -52,7 +54,7 @@ _kept: dict[str, bytes] = {}
 
 def kept() -> dict[str, bytes]:
     """The object code of the helpers of this process, by a name for all that decides it."""
-    return dict(_kept)
+    return {name: code for name, code in _kept.items() if name.startswith(_compiler())}
 
 
 def adopt(codes: Mapping[str, bytes]) -> None:
@@ -62,16 +64,24 @@ def adopt(codes: Mapping[str, bytes]) -> None:
 
 
 @functools.cache
-def _processor() -> str:
+def _compiler() -> str:
+    """A name for what translates and compiles here, and for what: the files of this package and its settings,
+    the interpreter, LLVM, the processor."""
+    digest, room = hashlib.sha256(), Path(__file__).parent
+    for file in (*sorted(room.glob("*.py")), room.parent / "options.py"):
+        digest.update(hashlib.sha256(file.read_bytes()).digest())
     features = llvm.get_host_cpu_features().flatten()
-    return f"{llvmlite.__version__} {llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
+    processor = f"{llvm.get_process_triple()} {llvm.get_host_cpu_name()} {features}"
+    digest.update(f"{sys.version} {llvmlite.__version__} {processor}".encode())
+    return digest.hexdigest()[:20]
 
 
-def compiled_once(text: str, opt: int = 0) -> bytes:
-    """As ``compiled``, unless it was compiled or adopted before."""
-    name = hashlib.sha256(f"{_processor()} {opt} {text}".encode()).hexdigest()
+def compiled_once(functions: str, text: Callable[[], str], opt: int = 0) -> bytes:
+    """As ``compiled``, unless it was compiled or adopted before. ``functions`` names what is exported, under
+    which symbols: with this package's files that decides the text, which is asked for only when needed."""
+    name = _compiler() + hashlib.sha256(f"{opt} {functions}".encode()).hexdigest()[:20]
     if name not in _kept:
-        _kept[name] = compiled(text, opt)
+        _kept[name] = compiled(text(), opt)
     return _kept[name]
 
 

@@ -55,6 +55,11 @@ def module_text(exports: Mapping[str, FunctionType | Global]) -> str:
     return Module(exports).text()
 
 
+def named(x: FunctionType | Global) -> str:
+    """Where the source of a native function is, or how large a global is."""
+    return f"{x.name}:{x.size}" if isinstance(x, Global) else f"{x.__module__}.{x.__qualname__}"
+
+
 class Module:
     """What is being translated: each function and global once."""
 

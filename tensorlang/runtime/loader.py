@@ -21,7 +21,7 @@ from llvmlite.binding import ffi
 
 from ..errors import TensorLangError
 from ..native.object_code import compiled, compiled_once
-from ..native.translate import module_text
+from ..native.translate import module_text, named
 from . import perf_map
 from .elf import undefined_symbols
 
@@ -142,6 +142,10 @@ def load_functions(
     exports: Mapping[str, Any], imports: Mapping[str, int] | None = None, *, opt: int = 0, once: bool = False
 ) -> Code:
     """Native functions and their globals, by the symbols they are to have, as code of this process. ``once``:
-    of those that each process has one of."""
-    code = (compiled_once if once else compiled)(module_text(exports), opt)
+    of those that each process has one of, which hold nothing but what their files say."""
+    if once:
+        names = " ".join(f"{symbol}={named(x)}" for symbol, x in exports.items())
+        code = compiled_once(names, lambda: module_text(exports), opt)
+    else:
+        code = compiled(module_text(exports), opt)
     return load_object(code, list(exports), imports or {})

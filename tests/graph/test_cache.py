@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import ops
+from tensorlang import ops, options
 from tensorlang.graph import kernels
+from tensorlang.native import object_code
 
 
 @pytest.fixture
@@ -52,6 +56,56 @@ def test_what_is_torn_or_of_others_is_a_miss(model, monkeypatch, tmp_path):
         change()
         assert compiles(model, monkeypatch, cache=tmp_path) == 1
         assert compiles(model, monkeypatch, cache=tmp_path) == 0
+
+
+HELPERS = """
+import sys
+import numpy as np
+from tensorlang.native import object_code
+from tensorlang.runtime import loader
+seen = []
+text = loader.module_text
+loader.module_text = lambda exports: (seen.append(list(exports)), text(exports))[1]
+import tensorlang as tl
+g = tl.Graph()
+g.output(g.call(tl.ops.relu, g.input(("n", 6), "float32", "x")))
+engine = g.compile(cache=sys.argv[1], workers=1)
+print(len(seen), engine(np.ones((2, 6), "float32")).sum())
+"""
+
+
+def test_the_second_process_translates_no_helpers(tmp_path):
+    """Those that the first has compiled are in the cache; a torn file is a miss, and written anew."""
+
+    def made() -> int:
+        env = options.of_children(str(Path(tl.__file__).parents[1]))
+        args = [sys.executable, "-c", HELPERS, tmp_path]
+        done = subprocess.run(args, capture_output=True, text=True, env=env)
+        count, total = done.stdout.split()
+        assert total == "12.0", done.stderr
+        return int(count)
+
+    assert made() > 0
+    assert made() == 0
+    file = tmp_path / "kernels" / "helpers"
+    file.write_bytes(file.read_bytes()[:-1])
+    assert made() > 0
+    assert made() == 0
+
+
+def test_helpers_of_another_version_are_not_asked_for(monkeypatch):
+    calls = []
+
+    def text():
+        calls.append(1)
+        return "define i64 @one() {\n  ret i64 1\n}\n"
+
+    first = object_code.compiled_once("one=here.one", text)
+    assert object_code.compiled_once("one=here.one", text) == first and len(calls) == 1
+    monkeypatch.setattr(object_code, "_compiler", lambda: "another")
+    assert object_code.kept() == {}
+    object_code.compiled_once("one=here.one", text)
+    assert len(calls) == 2
 
 
 def test_a_place_that_cannot_be_written_keeps_nothing(model, monkeypatch, tmp_path):

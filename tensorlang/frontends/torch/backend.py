@@ -108,7 +108,9 @@ def noted() -> Iterator[list[Compiled]]:
 @functools.lru_cache(maxsize=1)
 def _decompositions() -> dict[Any, Any]:
     """Torch's, of operators that are not in the table."""
-    return {op: f for op, f in core_aten_decompositions().items() if str(op) not in OPERATORS}
+    # what is composite by nature torch takes apart by itself, and its table of that takes long to make
+    table = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", core_aten_decompositions)()
+    return {op: f for op, f in table.items() if str(op) not in OPERATORS}
 
 
 def _compiler(kind: str, settings: Settings, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
