@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import random
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,11 @@ def old_objects_are_left_alone() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def limits_of_threads_end_with_their_file() -> Iterator[None]:
-    """Benchmarks that tests call set one for the whole process."""
+    """Benchmarks that tests call set one for the whole process, and torch's way back off."""
     yield
     set_num_threads(None)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_grad_enabled(True)
 
 
 @pytest.fixture(scope="module")
