@@ -83,7 +83,7 @@ def pack(contents: Contents) -> bytes:
         at = places[-1] + a.nbytes
     weights = bytearray(at)
     for a, place in zip(contents.constants, places, strict=True):
-        weights[place : place + a.nbytes] = np.ascontiguousarray(a).tobytes()
+        weights[place : place + a.nbytes] = np.ascontiguousarray(a).reshape(-1).view(np.uint8).data
     features = sorted({f for c in contents.codes for f in c.features})
     header = {
         "machine": store.machine(contents.target, features),
@@ -103,10 +103,10 @@ def pack(contents: Contents) -> bytes:
     }
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=True).encode()
     code = b"".join([*(c.object_code for c in contents.codes), *contents.helpers.values()])
-    return assembled(text, code, bytes(weights))
+    return assembled(text, code, weights)
 
 
-def assembled(header: bytes, code: bytes, weights: bytes) -> bytes:
+def assembled(header: bytes, code: bytes, weights: bytes | bytearray) -> bytes:
     """The file of these three."""
     first = MAGIC + str(VERSION).encode() + b"\n"
     begin = len(first) + _TABLE + 1 + len(header) + len(code)

@@ -17,6 +17,16 @@ _PARENT = "torch._dynamo.backends.tensorlang"  # a name for which torch has set 
 _LOGS = {n: torch._logging.getArtifactLogger(_PARENT, n) for n in ("fusion", "output_code", "perf_hints")}
 
 
+def wanted() -> bool:
+    """Whether somebody asks for the graphs and kernels of regions, which only compiling them shows."""
+    traced = logging.getLogger(
+        "torch.__trace"
+    ).handlers  # torch's own writes a file, or goes when it need not
+    return any(type(h).__module__.startswith("torch.") for h in traced) or any(
+        _LOGS[what].isEnabledFor(logging.DEBUG) for what in ("fusion", "output_code")
+    )
+
+
 def tell(g: Graph, engine: Engine) -> None:
     """Show a region that was compiled, to those who asked for it."""
     _shown("output_code", lambda: f"{g}\n\n{engine}")

@@ -25,7 +25,7 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 
 from ...core.collector import uncollected
-from . import aliases, artefacts, composite
+from . import aliases, artefacts, composite, stored
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
 from .region import Counts, Region
@@ -186,13 +186,23 @@ class Graph:
     def _cut(self) -> Callable[..., Any]:
         """The graph with regions that the importer takes."""
         refused = aliases.named_last(self.gm, self.visible)
+        engines = stored.engines(self.settings)
+        name = None if engines.directory is None else stored.name(self.gm.graph, self.settings, "cut")
+        known = None if name is None else engines.noted(name)
+        refused.update(known or {})
         while True:
             whole = cut(self.gm, refused)
+            regions = {f"region{i}": self._region(part) for i, part in enumerate(whole.parts)}
+            if known is not None:
+                break
             try:
-                regions = {f"region{i}": self._region(part) for i, part in enumerate(whole.parts)}
+                for region in regions.values():
+                    region.read()
                 break
             except Refused as error:
                 refused[error.node.name] = error.reason
+        if name is not None and known is None:
+            engines.note(name, refused)
         self.compiled.counts = [r.counts for r in regions.values()]
         self.compiled.held = [weakref.ref(r) for r in regions.values()]
         self.compiled.left = {n.name: (name_of(n), why) for n, why in whole.left.items()}
@@ -208,11 +218,10 @@ class Graph:
         return fx.GraphModule(root, whole.graph).forward
 
     def _region(self, part: Part) -> Region:
-        """The region of a part. Raises Refused where the importer does not take it."""
+        """The region of a part."""
         frozen = [k for k, n in enumerate(part.reads) if n in self.frozen]
         region = Region(self.gm, part.graph, frozen, self.settings)
         region.counts.nodes = part.nodes
-        region.read()
         return region
 
 

@@ -13,8 +13,9 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,11 @@ import torch
 from torch import fx, get_num_threads
 from torch.utils._pytree import tree_leaves, tree_map
 
+from ...core.dtype import dtype
 from ...errors import CallError, TensorLangError
 from ...graph import Engine, Graph
 from ...runtime import set_num_threads
-from . import artefacts
+from . import artefacts, stored
 from .importer import Importer
 from .outputs import Outputs, worthwhile
 from .settings import Settings, log
@@ -37,6 +39,7 @@ _WATCHED: list[dict[Region, tuple[Any, ...]]] = []  # calls that somebody wants 
 _REGIONS: weakref.WeakSet[Region] = weakref.WeakSet()
 _threads = 0  # that kernels have been told
 _telling = threading.Lock()
+Stamp = tuple[int, int, int]  # of a parameter: its place among the inputs, its address, its version
 MOST_CHANGES = 3  # of parameters before they are no longer constants
 
 
@@ -54,6 +57,33 @@ class Counts:
     kernels: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class How:
+    """How an engine is called: the places of its ``inputs`` among those of the region, of which ``sized``
+    only tell a size and ``orders`` have their dimensions in another order in memory; the ``bounds`` of sizes
+    and the ``forms`` of results, where known."""
+
+    inputs: Sequence[int]
+    sized: Collection[int]
+    orders: dict[int, list[int]]
+    bounds: dict[str, Any]
+    forms: Sequence[tuple[tuple[int, ...], str]] | None
+
+    def outputs(self) -> Outputs | None:
+        """Memory for results, where some are large."""
+        forms = [(tuple(shape), dtype(kind).to_numpy()) for shape, kind in self.forms or ()]
+        return Outputs(forms) if worthwhile(forms) else None
+
+    def notes(self) -> list[Any]:
+        """This as JSON."""
+        return [list(self.inputs), sorted(self.sized), list(self.orders.items()), self.bounds, self.forms]
+
+    @classmethod
+    def of(cls, notes: Any) -> How:
+        inputs, sized, orders, bounds, forms = notes
+        return cls(inputs, frozenset(sized), dict(orders), bounds, forms)
+
+
 @dataclass(frozen=True, slots=True)
 class _Made:
     """An engine and how it is called: as one value, so that threads that call while another makes an engine
@@ -62,7 +92,7 @@ class _Made:
 
     engine: Engine
     held: tuple[torch.Tensor, ...]
-    stamp: tuple[tuple[int, int, int], ...]
+    stamp: tuple[Stamp, ...]
     takes: tuple[tuple[int, Callable[[Any], Any]], ...]
     orders: dict[int, list[int]]  # of the dimensions in memory, for inputs that have their own
     outputs: Outputs | None  # of known sizes, if some are large
@@ -139,7 +169,7 @@ class Region:
         self, owner: fx.GraphModule, graph: fx.Graph, frozen: Collection[int], settings: Settings
     ) -> None:
         self.graph = graph
-        self.plain: Callable[..., Any] = plain_of(owner, graph)
+        self._owner = owner
         self.frozen = tuple(frozen) if settings.freeze else ()
         self.settings = settings
         self.counts = Counts()
@@ -153,6 +183,11 @@ class Region:
         (made,) = graph.output_node().args
         self._gives = [_given(n.meta["val"]) for n in made]  # type: ignore[union-attr]
         self._one = self._gives[0] if len(self._gives) == 1 else None
+
+    @cached_property
+    def plain(self) -> Callable[..., Any]:
+        """The region as torch runs it."""
+        return plain_of(self._owner, self.graph)
 
     def read(self) -> Importer:
         """The graph in our terms, with parameters whose tensors are still to come. Raises Refused."""
@@ -245,18 +280,31 @@ class Region:
         # a parameter may be replaced or written to while it is packed: the next call will see it
         held = [args[i].detach() for i in self.frozen]
         stamp = [(i, x.data_ptr(), version_of(x)) for i, x in zip(self.frozen, held, strict=True)]
+        engine, how = self._engine(held, stamp)
+        self.bounds = how.bounds
+        takes = [(i, _bytes if i in how.sized else taker(args[i], how.orders.get(i))) for i in how.inputs]
+        return _Made(engine, tuple(held), tuple(stamp), tuple(takes), how.orders, how.outputs())
+
+    def _engine(self, held: Sequence[torch.Tensor], stamp: Sequence[Stamp]) -> tuple[Engine, How]:
+        """The engine for these parameters, as an earlier process left it or compiled now."""
+        engines, name = stored.engines(self.settings), None
+        if engines.directory is not None and not artefacts.wanted():
+            name = stored.name(self.graph, self.settings, (self.frozen, stored.elements(held)))
+            found = None if name is None else engines.find(name)
+            if found is not None:
+                return found[0], How.of(found[1])
         importer, self._importer = self.read(), None  # which from now on holds their elements
         importer.bring({self._names[i]: x for i, x in zip(self.frozen, held, strict=True)})
-        g, s, orders = importer.g, self.settings, importer.orders
-        self.bounds = s.within({d.name: (d.lo or 0, d.hi) for d in g.dims})
-        profile = self.bounds or None
+        g, s = importer.g, self.settings
+        bounds = s.within({d.name: (d.lo or 0, d.hi) for d in g.dims})
+        profile = bounds or None
         records = s.records if not s.trials else self._tuned(g, profile)
         engine = g.compile(level=s.level, workers=s.workers, cache=s.cache, profile=profile, records=records)
         artefacts.tell(g, engine)
-        takes = [
-            (i, _bytes if i in importer.sized else taker(args[i], orders.get(i))) for i in importer.inputs
-        ]
-        return _Made(engine, tuple(held), tuple(stamp), tuple(takes), orders, _outputs(g))
+        how = How(importer.inputs, importer.sized, importer.orders, bounds, _forms(g))
+        if name is not None and all(version_of(x) == v for x, (_, _, v) in zip(held, stamp, strict=True)):
+            engines.keep(name, engine, how.notes())
+        return engine, how
 
     def _tuned(self, g: Graph, profile: Any) -> Any:
         """The file of records, after a search for the kernels of this region."""
@@ -299,17 +347,15 @@ def version_of(x: torch.Tensor) -> int:
     return -1 if x.is_inference() else x._version
 
 
-def _outputs(g: Graph) -> Outputs | None:
-    """Memory for what a graph gives, where sizes are known and some are large."""
+def _forms(g: Graph) -> list[tuple[tuple[int, ...], str]] | None:
+    """Shapes and types of what a graph gives, where they are known."""
     forms = []
     for v in dict.fromkeys(g.outputs):
         sizes = [n for n in v.sizes if n is not None]
         if len(sizes) < v.ndim:
             return None
-        forms.append((tuple(sizes), v.dtype.to_numpy()))
-    if len(forms) < len(g.outputs):
-        return None
-    return Outputs(forms) if worthwhile(forms) else None
+        forms.append((tuple(sizes), str(v.dtype)))
+    return forms if len(forms) == len(g.outputs) else None
 
 
 def _bytes(n: Any) -> np.ndarray:
