@@ -136,7 +136,10 @@ class _Phases:
             make.add(make.mul(make.sub(extent, 1), self.stride), span + extra - self.cut), w.after[d]
         )
         self.before = max(0, (self.taps - 1) * self.apart - self.cut // self.stride)
-        last = make.floordiv(make.add(self.output, self.cut - 1), self.stride)
+        # a margin there is reaches as far as whole phases read, so that as many outputs of each are computed
+        whole = make.mul(make.ceildiv(self.output, self.stride), self.stride)
+        end = whole if self.before > 0 and const_int(self.output) is not None else self.output
+        last = make.floordiv(make.add(end, self.cut - 1), self.stride)
         self.after = make.max_(make.sub(last, make.sub(extent, 1)), 0)
 
     @property

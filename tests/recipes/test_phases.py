@@ -137,6 +137,14 @@ def test_phases_with_fewer_taps_are_right(options):
         ((1, 6, 5, 9), (6, 2, 4, 4), {"stride": 2, "padding": 1, "groups": 3}),
         ((1, 3, 2, 2), (3, 4, 4, 4), {"stride": 2, "padding": 1}),
         ((1, 3, 11, 20), (3, 4, 4, 4), {"stride": (2, 4), "padding": 1}),
+        ((1, 5, 7, 7), (5, 6, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1}),
+        ((2, 3, 6, 14), (3, 5, 3, 3), {"stride": 2, "padding": 1}),  # the last phase has fewer pixels
+        ((1, 3, 5, 15), (3, 4, 3, 3), {"stride": 2}),
+        ((1, 3, 5, 9), (3, 4, 5, 5), {"stride": 3, "padding": 2, "output_padding": (0, 1)}),
+        ((1, 2, 5, 24), (2, 4, 3, 5), {"stride": 2, "padding": 1}),
+        ((1, 4, 4, 20), (4, 3, 3, 3), {"stride": 2, "padding": 1, "output_padding": 1, "groups": 2}),
+        ((1, 2, 3, 4, 7), (2, 3, 3, 3, 3), {"stride": 2, "padding": 1}),
+        ((1, 3, 6, 7), (3, 2, 2, 3), {"stride": 3, "dilation": (1, 2), "padding": 1}),
     ],
 )
 def test_short_rows_are_right(image, kernel, options):
@@ -156,3 +164,34 @@ def test_short_rows_are_summed_in_whole_vectors_of_several():
     assert len(fused) >= 8 and all("zmm" in line and "{%k" not in line for line in fused)
     assert not any("(%rsp)" in line for line in loop)
     assert "prefetch" in f.get_source("ir")
+
+
+@pytest.mark.parametrize("side", [7, 14, 24])
+@pytest.mark.parametrize("longer", [0, 1])
+def test_short_rows_whose_phases_lack_taps_are_summed_in_whole_vectors(side, longer):
+    """3 × 3 with stride 2: rows were parts of vectors behind masks, a third of torch's speed. Of an odd size
+    the last phase has fewer pixels, and as many are computed."""
+    x, w = te.placeholder((1, 32, side, side), name="x"), te.placeholder((32, 16, 3, 3), name="w")
+    f = tl.compile(
+        [x, w, ops.conv_transpose2d(x, w, None, 2, 1, longer)], "llvm -mcpu=skylake-avx512 -num-cores=1"
+    )
+    loop = inner_loop(f.get_source("asm"), "vfmadd")
+    fused = [line for line in loop if "vfmadd" in line]
+    assert len(fused) % 9 == 0 and all("zmm" in line and "{%k" not in line for line in fused)
+    assert sum("(%rsp)" in line for line in loop) <= len(fused) // 8  # three of the weights', with 24
+
+
+def test_an_image_with_a_margin_of_its_own_need_not_hold_whole_phases():
+    """The last phase would read behind it: rows stay apart."""
+    x, w = te.placeholder((1, 3, 5, 5), name="x"), te.placeholder((3, 2, 2, 2), name="w")
+    y = ops.conv_transpose2d(ops.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), w, None, 3, (0, 1))
+    exact(y, [x, w], [(small(1, 3, 5, 5), small(3, 2, 2, 2))])
+
+
+def test_taps_of_a_phase_are_written_out():
+    """Loops of two iterations took as long as the multiply-adds in them."""
+    x, w = te.placeholder((1, 32, 16, 16), name="x"), te.placeholder((32, 64, 4, 4), name="w")
+    f = tl.compile([x, w, ops.conv_transpose2d(x, w, None, 2, 1)], "llvm -mcpu=skylake-avx512 -num-cores=1")
+    loop = inner_loop(f.get_source("asm"), "vfmadd")
+    assert sum("vfmadd" in line for line in loop) == 16 * 7
+    assert sum(line.startswith("vmovup") for line in loop) <= 9 + 2  # nine places of the image, each once

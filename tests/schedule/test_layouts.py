@@ -195,6 +195,30 @@ def test_padding_is_of_the_type_of_its_tensor(dtype, pad):
     assert s[C].transform_layout(lambda i: [i // 4, i % 4], pad_value=1.0)
 
 
+@pytest.mark.parametrize(("taps", "legal"), [(3, True), (4, False)])
+def test_what_a_reduction_leaves_out_is_not_read(taps, legal):
+    """Five sums in pairs: a sixth is computed, and of a weight of three taps its condition leaves out what
+    would be read beyond."""
+    W, X = te.placeholder((3,), name="W"), te.placeholder((9,), name="X")
+    k = te.reduce_axis((0, 2), "k")
+
+    def element(i):
+        tap = i % 2 + 2 * k
+        return te.sum(W[tap] * X[i + k], axis=k, where=tap < taps)
+
+    A = te.compute((5,), element, name="A")
+    B = te.compute((5,), lambda i: A[i] + 1.0, name="B")
+    s = te.create_schedule(B.op)
+    if not legal:
+        with pytest.raises(ScheduleError, match="beyond `W`"):
+            s[A].transform_layout(lambda i: [i % 2, i // 2], pad_value="any")
+        return
+    s[A].transform_layout(lambda i: [i % 2, i // 2], pad_value="any")
+    x, w = np.arange(9, dtype="float32"), np.array([1, 2, 4], "float32")
+    (want,) = te.reference.evaluate(B, {W: w, X: x})
+    np.testing.assert_array_equal(tl.build(s, [W, X, B])(w, x), want)
+
+
 def test_rows_of_more_places_than_values_need_no_test_where_the_formula_reads_nothing_beyond():
     """Rows of 4 sums behind each other, 6 places apart, as the rows of what they read are: one loop, and the
     last row ends with its last value."""

@@ -32,7 +32,7 @@ from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import rewrite, substitute
 from ...te.axis import AXIS_SEPARATOR, IterVar, fresh_axis
 from ...te.reducers import Reduce
-from ...te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
+from ...te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, reads_in
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, StageState, change
 from .base import Primitive, check_own_memory
@@ -332,6 +332,9 @@ def _beyond(op: Operation) -> Tensor | None:
         return None
     ranges = [(a.var, a.dom) for a in (*op.axis, *op.reduce_axis)]
     facts = Facts().bind_all((v, d.min, make.add(d.min, make.sub(d.extent, 1))) for v, d in ranges if d)
+    held = next((e.condition for e in op.body if isinstance(e, Reduce) and e.init is None), None)
+    if held is not None and not reads_in((held,)):  # nothing else is read of what a reduction leaves out
+        facts = facts.assume(held)
     for e in op.reads:
         for index, n in zip(e.indices, e.tensor.shape, strict=True):
             if not (facts.prove(make.le(0, index)) and facts.prove(make.lt(index, n))):
