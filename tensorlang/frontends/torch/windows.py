@@ -49,6 +49,11 @@ def convolution(
     stride, padding, dilation = each(stride, n), each(padding, n), each(dilation, n)
     if transposed:
         extra = each(output_padding, n)
+        narrow = x.dtype.is_float and x.dtype.bits == 16
+        large = any(e >= s for e, s in zip(extra, stride, strict=True))
+        needs(
+            not (narrow and large), "16-bit floats with output_padding from the stride on, rounded by columns"
+        )
 
         def back(t: Tensor) -> Tensor:
             return _TRANSPOSE[n](t, weight, bias, stride, padding, extra, groups, dilation)

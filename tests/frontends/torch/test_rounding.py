@@ -104,3 +104,19 @@ def test_running_sums_of_a_dtype(name, kind):
     found = torch.compile(f, backend="tensorlang")(x)
     assert found.dtype == f(x).dtype and torch.equal(found, f(x))
     assert tensorlang.torch.graphs()[-1].taken == 1
+
+
+@pytest.mark.parametrize("padding", [(2, 1), (2, 3)])
+def test_a_transposed_convolution_of_large_output_padding(padding):
+    """Torch leaves oneDNN for it, and rounds what each column of the product adds."""
+    import tensorlang.torch
+
+    def f(x, w):
+        return torch.nn.functional.conv_transpose2d(x, w, None, (3, 2), (1, 2), padding, 1, (4, 4))
+
+    x, w = torch.randn(2, 3, 4, 4, dtype=torch.bfloat16), torch.randn(3, 2, 4, 5, dtype=torch.bfloat16)
+    torch.testing.assert_close(torch.compile(f, backend="tensorlang")(x, w), f(x, w))
+    assert tensorlang.torch.graphs()[-1].taken == (padding == (2, 1))
+    found = torch.compile(f, backend="tensorlang")(x.float(), w.float())
+    torch.testing.assert_close(found, f(x.float(), w.float()), rtol=1e-4, atol=1e-4)
+    assert tensorlang.torch.graphs()[-1].taken == 1
