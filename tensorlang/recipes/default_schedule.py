@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 
 from ..analysis import (
+    Reads,
     cost_of,
     few_operations,
     has_calls,
@@ -362,28 +363,48 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     wide = reads.along(own[-1]) and rows is not None and (n is None or n >= 2 * lanes)
     wide = wide and phases_of(inside.op).get(own[-1], 0) % (2 * lanes) == 0  # of one group of channels
     vectors = 2 if wide else 1
-    height = max(
+    most = max(
         1, min(6 if target.vector_registers <= 16 else 12, (target.vector_registers - vectors - 1) // vectors)
     )
+    height = most
     if rows is not None and (m := size(own[rows])) is not None:
         blocks = -(-m // height)
         height = -(-m // blocks)  # blocks of nearly equal height beat full ones and a remainder
     width = lanes * vectors
     jo, ji = out.split(axes[-1], width if n is None else min(width, n))
-    order = [*axes[:-1], jo]
-    if rows is not None:
-        io, ii = out.split(axes[rows], height)
-        order = [*[a for d, a in enumerate(axes[:-1]) if d != rows], io, jo]
-        out.reorder(*order, ii, ji)
+    unrolled = [] if rows is None else [(rows, height)]
+    if rows is not None and (beside := _beside(inside, reads, rows, most // height)) is not None:
+        unrolled.insert(0, beside)
+    outer, tile = dict(enumerate(axes[:-1])), []
+    for d, factor in unrolled:
+        outer[d], ii = out.split(axes[d], factor)
+        tile.append(ii)
+    order = [*[a for d, a in outer.items() if d != rows], *[outer[d] for d in outer if d == rows], jo]
+    if tile:
+        out.reorder(*order, *tile, ji)
+    for ii in tile:
         out.unroll(ii)
     out.vectorize(ji)
     inside.compute_at(out, jo)
     in_registers(s, inside)
     inside.reorder(*inside.op.reduce_axis, *own)
     inside.vectorize(own[-1])
-    if rows is not None:
-        inside.unroll(own[rows])
+    for d, _ in unrolled:
+        inside.unroll(own[d])
     share_out(out, order[:-1] or order, iterations, target)
     return (
         f"register tiles of {1 if rows is None else height} × {width if n is None else min(width, n)} outputs"
     )
+
+
+def _beside(inside: Stage, reads: Reads, rows: int, room: int) -> tuple[int, int] | None:
+    """A second axis of a tile that ``rows`` alone leaves small, and how much of it, at most ``room``: few
+    sums wait for one another, each for as long as an addition takes. None where the tile has sums enough."""
+    if room < 2:
+        return None
+    own = inside.op.axis
+    for d in range(len(own) - 2, -1, -1):
+        n = size(own[d])
+        if d != rows and n is not None and n > 1 and reads.reused_over(own[d], own[-1]):
+            return d, -(-n // -(-n // room))  # in blocks of nearly equal height
+    return None
