@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .analysis import Cost, Innermost, cost_of, costs_text, innermost, iterations_of
+from .analysis import Innermost, cost_of, costs_text, innermost, iterations_of, least_for_a_thread
 from .entries import public
 from .errors import TensorLangError
 from .loopir.stmt import Func
@@ -75,7 +75,12 @@ def explained(
     cost = cost_of(target)
     loops = innermost(func, target, cost)
     return KernelExplanation(
-        name, target.mcpu, _stages(schedule, why), loops, _threads(loops, schedule, cost), costs_text(target)
+        name,
+        target.mcpu,
+        _stages(schedule, why),
+        loops,
+        _threads(loops, schedule, target),
+        costs_text(target),
     )
 
 
@@ -94,7 +99,7 @@ def _stages(schedule: Schedule | None, why: Mapping[str, str]) -> dict[str, str]
     return {**inlined, **why}
 
 
-def _threads(loops: Sequence[Innermost], schedule: Schedule | None, cost: Cost) -> str:
+def _threads(loops: Sequence[Innermost], schedule: Schedule | None, target: Target) -> str:
     """What is shared out, or why nothing is."""
     parallel = dict.fromkeys(x.parallel for x in loops if x.parallel)
     if parallel:
@@ -103,7 +108,7 @@ def _threads(loops: Sequence[Innermost], schedule: Schedule | None, cost: Cost) 
         return "nothing is parallel"
     computed = [st.compute for st in schedule.state.stages if isinstance(st.op, ComputeOp)]
     work, op = max(((iterations_of(op), op) for op in computed), key=lambda pair: pair[0])
-    least = int(cost.thread * (cost.product if op.reduce_axis else 1))
-    if work < cost.thread or (op.reduce_axis and not cost.shared_products(work)):
+    least = least_for_a_thread(op, target)
+    if work < least:
         return f"serial: `{op.name}` has {work:,} iterations, and from {least:,} on a second thread pays"
     return f"serial: `{op.name}` has {work:,} iterations, but no step of the schedule shares them out"

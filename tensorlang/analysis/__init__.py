@@ -36,6 +36,7 @@ from .cost_tables import cost_of, costs_text, generic, saved_at
 from .innermost import Innermost, innermost
 from .input_values import positions
 from .nest import Loop
+from .product_cost import least_for_a_thread, worth_a_thread
 from .quantity import (
     absolute,
     amount,
@@ -91,6 +92,7 @@ __all__ = [
     "innermost",
     "iterations_of",
     "least",
+    "least_for_a_thread",
     "minus",
     "most",
     "narrow_product",
@@ -115,6 +117,7 @@ __all__ = [
     "times",
     "transposed",
     "typical",
+    "worth_a_thread",
 ]
 
 for _cls in (

@@ -84,10 +84,6 @@ class Cost:
         """Whether they may be, so that a search tries both."""
         return iterations >= self.thread // 4
 
-    def shared_products(self, iterations: int) -> bool:
-        """Whether this many multiply-adds of register tiles are worth a second thread."""
-        return iterations >= self.thread * self.product
-
     def fold(self, lanes: int) -> float:
         """Cycles to add up the lanes of one sum: halves to halves, each after a move."""
         return 2 * (lanes.bit_length() - 1) / self.per_cycle + 1

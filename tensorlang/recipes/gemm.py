@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import ROOFLINE, Cost, Product, constant, cost_of, product_of
+from ..analysis import ROOFLINE, Cost, Product, constant, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -165,7 +165,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             _left(s, inside, product, high, pairs, held or _widens(inside, product.left), target)
 
     iterations, table = work(inside), cost_of(target)
-    shared = table.shared_products(iterations)
+    shared = worth_a_thread(inside.op, iterations, target)
     wide = packs and (m is None or m >= 4 * PACKED_ROWS)
     most = table.block_columns // (1 if wide else 2)
     block = None if overlaps else _block(n, width, most, target.num_cores if shared else 1)
@@ -286,7 +286,7 @@ def _stream(
     depth, shares = size(k), target.num_cores
     partial, place = inside, list[IterVar]()
     if (
-        cost_of(target).shared_products(work(inside))
+        worth_a_thread(inside.op, work(inside), target)
         and shares > 1
         and depth is not None
         and depth % (shares * STREAMED_DEPTH) == 0
@@ -351,7 +351,7 @@ def _sum_in_lanes(
     high, wide = lane_tile(m, n, target.vector_registers, cost_of(target))
     rows = [] if product.row is None else [product.row]
     keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
-    shared = cost_of(target).shared_products(work(inside))
+    shared = worth_a_thread(inside.op, work(inside), target)
     overlaps = not shared and n is not None and n > wide
     loops = nest(
         out,

@@ -9,7 +9,16 @@ import tensorlang as tl
 from autosched.tiers.keys import Environment
 from tensorlang import calibrate, te
 from tensorlang.__main__ import main
-from tensorlang.analysis import ROOFLINE, Cost, cost_of, cost_tables, costs_text
+from tensorlang.analysis import (
+    ROOFLINE,
+    Cost,
+    cost_of,
+    cost_tables,
+    costs_text,
+    generic,
+    least_for_a_thread,
+    worth_a_thread,
+)
 from tensorlang.analysis.cost_known import KNOWN
 from tensorlang.recipes import default_schedule
 
@@ -20,18 +29,25 @@ def doubled(n: int) -> te.Tensor:
 
 
 def test_worth_a_thread() -> None:
-    assert [
-        ROOFLINE.perhaps_shared(1 << 14),
-        ROOFLINE.shared(1 << 16),
-        ROOFLINE.shared_products(1 << 19),
-    ] == [True] * 3
-    assert not any(
-        [
-            ROOFLINE.perhaps_shared((1 << 14) - 1),
-            ROOFLINE.shared((1 << 16) - 1),
-            ROOFLINE.shared_products((1 << 19) - 1),
-        ]
-    )
+    assert [ROOFLINE.perhaps_shared(1 << 14), ROOFLINE.shared(1 << 16)] == [True] * 2
+    assert not any([ROOFLINE.perhaps_shared((1 << 14) - 1), ROOFLINE.shared((1 << 16) - 1)])
+
+
+def product(m: int, n: int, k: int) -> te.ComputeOp:
+    a, b, r = te.placeholder((m, k)), te.placeholder((k, n)), te.reduce_axis((0, k))
+    return te.compute((m, n), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r)).op
+
+
+def test_few_rows_are_worth_a_thread_sooner_than_tiles() -> None:
+    target = tl.Target("llvm -mcpu=skylake-avx512 -num-cores=2")
+    full = int(ROOFLINE.thread * ROOFLINE.product)
+    with generic():
+        assert least_for_a_thread(product(96, 96, 96), target) == full
+        assert least_for_a_thread(doubled(8).op, target) == ROOFLINE.thread
+        rows = [least_for_a_thread(product(m, 768, 768), target) for m in (1, 2, 4, 8, 16)]
+        assert rows == sorted(rows) and rows[0] < full // 4 and rows[-1] == full
+        assert worth_a_thread(product(1, 768, 768), 768 * 768, target)
+        assert not worth_a_thread(product(8, 64, 64), 8 * 64 * 64, target)
 
 
 def test_a_table_makes_the_round_trip_and_names_itself() -> None:
