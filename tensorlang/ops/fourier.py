@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import te
-from ..core.dtype import FLOAT64, INT64, DType
+from ..core.dtype import FLOAT64, INT32, DType
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -234,17 +234,20 @@ def _table(
     turn = make.const(2 * math.pi, FLOAT64)
     one = inputs.stage(
         f"{name}.period",
-        tags.INJECTIVE,
+        tags.TABLE,
         [length],
         lambda j: te.cast(inside, f(te.cast(FLOAT64, j) * turn / te.cast(FLOAT64, length))),
     )
-    wide = te.cast(INT64, length)
-    return inputs.stage(
-        name,
-        tags.INJECTIVE,
-        [rows, columns],
-        lambda t, k: one(make.floormod(te.cast(INT64, t) * te.cast(INT64, k), wide)),
-    )
+    n = const_int(length)
+
+    def rest(t: Any, k: Any) -> Expr:
+        if n is not None and n * n < 1 << 31:
+            return make.floormod(make.mul(te.cast(INT32, t), te.cast(INT32, k)), make.const(n, INT32))
+        # a quotient of integers is rounded to the next one only from 2**53 on, and floats divide in vectors
+        whole, by = te.cast(FLOAT64, t) * te.cast(FLOAT64, k), te.cast(FLOAT64, length)
+        return te.cast(INT32, whole - te.floor(whole / by) * by)
+
+    return inputs.stage(name, tags.TABLE, [rows, columns], lambda t, k: one(rest(t, k)))
 
 
 def stft(

@@ -35,6 +35,7 @@ DEPTHWISE_CONV = "depthwise_conv"
 # conv1d_transpose_ncw, conv2d_transpose_nchw, conv3d_transpose_ncdhw: reduces over the taps of one phase
 CONV_TRANSPOSE = "conv_transpose"
 LINES = "lines"  # what a product reads, copied so that its rows are one dimension
+TABLE = "table"  # of what is read more often than there are elements: computed ahead
 PAD = "pad"  # a copy with a margin of one value, where a window reads beyond the edge
 # stages conv2d_winograd.weight.rows and .weight, which depend on the weight only
 WINOGRAD_WEIGHT = "winograd_weight"
@@ -83,6 +84,7 @@ TAGS = (
     BATCH_MATMUL,
     DENSE,
     LINES,
+    TABLE,
     PAD,
     WINOGRAD_WEIGHT,
     WINOGRAD_DATA,

@@ -108,3 +108,14 @@ def test_frames(weighted, onesided):
 def test_refusals(call, text):
     with pytest.raises(tl.DeclareError, match=text):
         call(te.placeholder((2, 16), name="x"))
+
+
+@pytest.mark.parametrize("length", [101, te.dim("n", 1, 5000)])
+def test_cosines_are_computed_for_one_period_and_looked_up(length):
+    """For each pair of time and frequency one was computed, in float64, and integers of 64 bits divided: ten
+    times as long as the sums."""
+    x = te.placeholder((4, length, 2), name="x")
+    lines = tl.compile([x, ops.dft(x, axis=1)], "llvm -num-cores=1").get_source("ir").splitlines()
+    computed = [line for line in lines if " = " in line and ("cos(" in line or "sin(" in line)]
+    assert computed and all(".period[" in line.split(" = ")[0] for line in computed)
+    assert not any("int64" in line for line in lines)
