@@ -40,7 +40,7 @@ def test_answers_stay_within_2e_5_of_the_largest(padding, bias):
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_a_weight_that_comes_with_the_call(bias):
-    x = (8, 64, 28, 28)  # of fewer pixels its transform takes longer than it saves
+    x = (16, 64, 28, 28)  # of fewer pixels its transform takes longer than it saves, on some processors
     _, w, b = graph(x, 64, padding=1, bias=bias)
     given = Graph()
     v, weight = given.input(x, name="x"), given.input(w.shape, name="w")
