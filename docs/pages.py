@@ -174,9 +174,10 @@ def references() -> dict[str, str]:
         lines = [f".. currentmodule:: {name}", ""]
         for item in sorted(module.__all__, key=str.lower):
             thing = getattr(module, item)
-            if id(thing) in told or not str(getattr(thing, "__module__", "")).startswith(PACKAGES):
+            made = inspect.unwrap(thing) if callable(thing) else thing  # each package guards it anew
+            if id(made) in told or not str(getattr(thing, "__module__", "")).startswith(PACKAGES):
                 continue
-            told.add(id(thing))
+            told.add(id(made))
             if inspect.isclass(thing):
                 lines += [f".. autoclass:: {item}", "   :members:"]
                 # of errors, what Python's own have is known
