@@ -18,7 +18,7 @@ import tensorlang as tl
 
 from .doctor import examine
 from .records import Record, RecordLog, best_of, merge
-from .reporting.units import counted, seconds_text
+from .reporting.units import counted, measurements_text, seconds_text
 from .search import STRATEGIES
 from .task import SearchTask
 from .tune import tune
@@ -237,7 +237,7 @@ def _show(given: argparse.Namespace) -> int:
     for (task, target), mine in groups.items():
         best = best_of(mine, task, target)
         found = "nothing worked" if best is None else f"best {seconds_text(best.cost)}"
-        print(f"{mine[0].name}  {task}  {target}: {counted(len(mine), 'measurement')}, {found}")
+        print(f"{mine[0].name}  {task}  {target}: {measurements_text(mine)}, {found}")
         for status, n in sorted(Counter(r.status for r in mine if not r.ok).items()):
             why = next(r.error for r in mine if r.status == status)
             print(f"  {n} × {status}: {why.splitlines()[0] if why else 'no reason given'}")

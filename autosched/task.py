@@ -20,7 +20,7 @@ from tensorlang import te
 from tensorlang.analysis import Limits, analyse, constant
 from tensorlang.boundary import misfit
 from tensorlang.entries import public
-from tensorlang.protocols import Listed
+from tensorlang.protocols import Listed, Row
 
 from .records import Record, apply_best, load
 from .signposts import GONE_OF_TASK
@@ -119,7 +119,7 @@ class SearchTask:
                 f"SearchTask: {type(func).__name__} is not a function that declares a computation",
                 try_="autosched.SearchTask.of([A, B, C]) for tensors already declared",
             )
-        self.args = tuple(args) if isinstance(args, list | tuple) else (args,)
+        self.args: tuple[Any, ...] = Row("task.args", args if isinstance(args, list | tuple) else (args,))
         self.name = name if name is not None else f"{_word(call)}({', '.join(map(str, self.args))})"
         self.target = tl.target.as_target(target or None)
         _check_sizes(self.name, call, self.args)
@@ -177,7 +177,7 @@ class SearchTask:
         >>> task.outputs
         [Tensor(multiply: float32[1024])]
         """
-        return [t for t in self.tensors if _computed(t)]
+        return Listed("task.outputs", [t for t in self.tensors if _computed(t)])
 
     @cached_property
     def flops(self) -> float:
@@ -242,10 +242,11 @@ def _check_sizes(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> 
     try:
         signature.bind(*args)
     except TypeError as e:
+        word = getattr(call, "__name__", "")
         raise tl.TensorLangError(
             f"task {name}: the function takes other sizes",
             because=f"{e}; {len(args)} given",
-            legal=f"{getattr(call, '__name__', 'the function')}({', '.join(signature.parameters)})",
+            legal=f"{word if word.isidentifier() else 'function'}({', '.join(signature.parameters)})",
         ) from None
 
 
@@ -273,6 +274,22 @@ def _tensors(name: str, result: Any) -> list[te.Tensor]:
                 f"task {name}: the function returned {type(t).__name__}, not a tensor",
                 try_="return [A, B, C]: the tensors of the kernel, outputs last",
             )
+    twice = next((t for t in listed if listed.count(t) > 1), None)
+    if twice is not None:
+        raise tl.TensorLangError(
+            f"task {name}: {twice.name} is among the tensors more than once",
+            try_=f"[{', '.join(t.name for t in dict.fromkeys(listed))}]",
+        )
+    made = te.graph.operations([t.op for t in listed])
+    states = [t for op in made for t in getattr(op, "state", ())]  # of scans, which give them
+    absent = [t for t in te.graph.inputs(listed) if t not in listed and t not in states]
+    if absent:
+        names = ", ".join(t.name for t in absent)
+        raise tl.TensorLangError(
+            f"task {name}: {names} {'is' if len(absent) == 1 else 'are'} read and not among the tensors",
+            because=f"a kernel gets its arguments by this list, which is {', '.join(t.name for t in listed)}",
+            try_=f"[{', '.join(t.name for t in (*absent, *listed))}]",
+        )
     if not listed or not _computed(listed[-1]):
         raise tl.TensorLangError(
             f"task {name}: the last tensor is not computed", try_="return inputs first, outputs last"

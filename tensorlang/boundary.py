@@ -33,7 +33,7 @@ import numpy as np
 
 from . import options, signposts
 from .errors import TensorLangError, is_ours, readable_place
-from .protocols import Gone, fix, names_of, refuse
+from .protocols import Gone, fix, is_function, names_of, refuse
 
 # Asked before each call of a public function: what they answer is its result, unless it is NotImplemented.
 WATCHERS: list[Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = []
@@ -380,7 +380,7 @@ def fits(value: Any, kind: Any) -> bool:
     if kind is Path:
         return isinstance(value, os.PathLike)
     if origin is collections.abc.Callable:
-        return callable(value)
+        return is_function(value)
     if origin in (collections.abc.Sequence, list, tuple):
         if isinstance(value, list | tuple):
             return origin is tuple or all(fits(v, inner[0]) for v in value[:1000])
@@ -452,16 +452,24 @@ def described(kind: Any) -> str:
     return words.get(kind) or _a(getattr(kind, "__name__", str(kind)))
 
 
-def misfit(fn: Any, *args: Any) -> TypeError | None:
+def misfit(fn: Any, *args: Any, **named: Any) -> TypeError | None:
     """Why a function cannot be called with these arguments; None where it can, and of functions of C, which
     do not tell."""
     try:
-        inspect.signature(fn).bind(*args)
+        inspect.signature(fn).bind(*args, **named)
     except TypeError as e:
         return e
     except ValueError:
         return None
     return None
+
+
+def unusable(path: str | os.PathLike[str]) -> str:
+    """Why no file has such a name; empty where one may."""
+    if "\0" in os.fspath(path):
+        return "no file has a null byte in its name"
+    long = any(len(os.fsencode(part)) > LONGEST for part in Path(path).parts)
+    return f"a name in it has more than {LONGEST} bytes, which no file system takes" if long else ""
 
 
 def shown(value: Any) -> str:
@@ -528,6 +536,7 @@ def innermost(tb: TracebackType | None) -> TracebackType | None:
     return found
 
 
+LONGEST = 255  # bytes of a name in a path
 MOST = 12  # lines of an error in a notebook
 
 

@@ -10,6 +10,7 @@ import importlib
 import inspect
 import sys
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import is_dataclass
 from functools import partial
 from types import FrameType, ModuleType
 from typing import Any, TypeVar
@@ -27,6 +28,7 @@ from .boundary import (
 )
 from .errors import CallError, LowerError, ScheduleError, TargetError, TensorLangError, is_ours
 from .lazy import rooms_in
+from .protocols import name_fields
 
 T = TypeVar("T")
 
@@ -80,6 +82,8 @@ def public(
         answer(cls, label, gone or {})
         if made:
             cls.__made__ = made  # type: ignore[attr-defined]
+        if is_dataclass(cls):
+            name_fields(cls, label)
         show(cls, text=text, page=page)
         return cls
 

@@ -18,6 +18,7 @@ from .display import box, details, escape, page
 from .entries import public
 from .errors import CallError
 from .loopir.stmt import Buffer, Func
+from .protocols import Entries, Listed
 from .runtime import files
 from .schedule.schedule import Schedule
 
@@ -48,7 +49,7 @@ class Run:
     @property
     def writes(self) -> list[Access]:
         """The accesses that write."""
-        return [a for a in self.accesses if a.kind == "write"]
+        return Listed("run.writes", [a for a in self.accesses if a.kind == "write"])
 
     def order(self, buffer: str) -> np.ndarray:
         """For each element of an argument the number of its first access, -1 where there is none. Raises
@@ -169,7 +170,8 @@ def interpret(
 
     try:
         given = _arguments(func, arrays)
-        run.arrays = {p.name: x for p, x in zip(func.params, given) if isinstance(p, Buffer)}
+        buffers = {p.name: x for p, x in zip(func.params, given) if isinstance(p, Buffer)}
+        run.arrays = Entries("run.arrays", buffers)
         engine.Program(
             func, translator=lambda f, races: watch.WatchedTranslator(f, races, watch.Watch(see))
         ).run(*given)

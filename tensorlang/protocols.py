@@ -4,26 +4,32 @@ are some.
 
 ``refuse`` gives a class those methods of a table that it lacks; each raises an error of ours that is a
 TypeError too, so that whoever tries and falls back (``operator.length_hint``, numpy) goes on as before. What
-would make an object pass for a function, an iterator, a context manager or a number is left to Python's own
-TypeError. ``fix`` refuses assignments to attributes that a user writes down; what copies, pickles or patches
-objects goes by ``setattr`` and is let through. Knows errors only.
+would make an object pass for an iterator or a number is left to Python's own TypeError; ``with f:`` and, of
+what people take for a function, ``s(a, b)`` are refused. ``fix`` refuses assignments to attributes that a
+user writes down; what copies, pickles or patches objects goes by ``setattr`` and is let through. Knows errors
+only.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
 import opcode
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields
 from types import FrameType
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
 from .errors import TensorLangError, is_ours
 
 E = TypeVar("E")
+K = TypeVar("K")
 
+NO_WITH = "has nothing to close: it is used without a with"
 ELEMENTS, NUMBER, ORDER = "has no elements", "is not a number", "has no order"
+UNCALLED = "is not a function"
 # method → how it is written, and why it is refused; {o} is the object, {x} what stands beside it
 SYNTAX: dict[str, tuple[str, str]] = {
     "__getitem__": ("{o}[{x}]", f"{ELEMENTS}, to be indexed or for a loop"),
@@ -53,6 +59,10 @@ class NoEntryError(TensorLangError, KeyError):
     """A name that a mapping does not have."""
 
 
+class NoNameError(TensorLangError, AttributeError):
+    """A name that a list, a tuple or a mapping of ours does not have."""
+
+
 class FixedError(TensorLangError, AttributeError):
     """An assignment to an attribute of an object, which is what it was made."""
 
@@ -68,6 +78,11 @@ def refuse(cls: type, label: str, instead: Mapping[str, str]) -> None:
     for name, (written, why) in SYNTAX.items():
         if not _own(cls, name) and not (name == "__len__" and counted):
             setattr(cls, name, _refusal(name, written.replace("{o}", word), why, instead.get(name)))
+    if not _own(cls, "__enter__"):  # alone it makes no context manager, and ``with`` asks for it first
+        entered = _refusal("__enter__", f"with {word}", NO_WITH, instead.get("__enter__"))
+        cls.__enter__ = Asked(entered)  # type: ignore[attr-defined]
+    if "__call__" in instead and not _own(cls, "__call__"):
+        cls.__call__ = _refusal("__call__", f"{word}({{x}})", UNCALLED, instead["__call__"])  # type: ignore[method-assign, operator]
     if "pickle" in instead:
         if not _own(cls, "__deepcopy__"):  # which never changes
             cls.__copy__ = cls.__deepcopy__ = lambda self, memo=None: self  # type: ignore[attr-defined]
@@ -81,9 +96,9 @@ def element(of: str, items: Sequence[E], index: Any) -> Any:
         return items[index]
     except IndexError:
         last = len(items) - 1
+        there = f"the first is {of}[0], the last {of}[{last}]" if last > 0 else f"there is only {of}[0]"
         raise NoElementError(
-            f"{of}[{index}] of {len(items)}",
-            because="it has none yet" if last < 0 else f"the first is {of}[0], the last {of}[{last}]",
+            f"{of}[{index}] of {len(items)}", because=there if items else "it has none"
         ) from None
     except TypeError:
         raise UnsupportedError(
@@ -92,11 +107,51 @@ def element(of: str, items: Sequence[E], index: Any) -> Any:
 
 
 class Listed(list[E]):
-    """A list, called ``of`` by users, that says how many there are when it is asked for another."""
+    """A list, called ``of`` by users, that says how many there are when it is asked for another, and takes
+    elements of a ``kind`` only, where there is one; ``instead`` is how they are made."""
 
-    def __init__(self, of: str, items: Iterable[E] = ()) -> None:
+    of = ""
+    kind: type = object
+    instead: str | None = None
+
+    def __init__(
+        self, of: Any = "list", items: Iterable[E] = (), kind: type = object, instead: str | None = None
+    ) -> None:
+        if not isinstance(of, str):  # type(x)(items), as of any list
+            of, items = "list", of
         super().__init__(items)
         self.of = of
+        if kind is not object:
+            self.kind, self.instead = kind, instead
+
+    def _checked(self, how: str, item: Any) -> Any:
+        if not isinstance(item, self.kind):
+            raise UnsupportedError(
+                f"{self.of}.{how}({_shown(item)}): it lists {self.kind.__name__}s",
+                because=f"{_a(type(item).__name__)} came",
+                try_=self.instead,
+            )
+        return item
+
+    def append(self, item: E) -> None:
+        list.append(self, self._checked("append", item))
+
+    def insert(self, index: SupportsIndex, item: E) -> None:
+        list.insert(self, index, self._checked("insert", item))
+
+    def extend(self, items: Iterable[E]) -> None:
+        added = [*items]
+        for item in added:
+            self._checked("extend", item)
+        list.extend(self, added)
+
+    def __setitem__(self, index: Any, item: Any) -> None:
+        for one in item if isinstance(index, slice) else [item]:
+            self._checked("__setitem__", one)
+        list.__setitem__(self, index, item)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_name(self.of, name, "a list")
 
     def __getitem__(self, index: Any) -> Any:
         try:
@@ -105,15 +160,17 @@ class Listed(list[E]):
             return element(self.of, [*self], index)
 
     def copy(self) -> Listed[E]:
-        return Listed(self.of, self)
+        return Listed(self.of, self, self.kind, self.instead)
 
 
 class Row(tuple[E, ...]):
     """A tuple, called ``of`` by users, that says how many there are when it is asked for another."""
 
-    of: str
+    of = ""
 
-    def __new__(cls, of: str, items: Iterable[E] = ()) -> Row[E]:
+    def __new__(cls, of: Any, items: Iterable[E] = ()) -> Row[E]:
+        if not isinstance(of, str):  # type(x)(items), as of any tuple
+            of, items = "tuple", of
         new = super().__new__(cls, items)
         new.of = of
         return new
@@ -127,11 +184,24 @@ class Row(tuple[E, ...]):
         except (IndexError, TypeError):
             return element(self.of, tuple(self), index)
 
+    def __setitem__(self, index: Any, item: Any) -> NoReturn:
+        raise UnsupportedError(
+            f"{self.of}[{_shown(index)}] = …: it is a tuple, which stays as it was made",
+            try_=f"list({self.of}), a list of one's own",
+        )
 
-class Entries(dict[str, E]):
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_name(self.of, name, "a tuple, which stays as it was made")
+
+
+class Entries(dict[K, E]):
     """A mapping by names, called ``of`` by users, that says which there are when it is asked for another."""
 
-    def __init__(self, of: str, items: Mapping[str, E] | None = None) -> None:
+    of = ""
+
+    def __init__(self, of: Any = "mapping", items: Mapping[K, E] | None = None) -> None:
+        if not isinstance(of, str):  # type(x)(items), as of any mapping
+            of, items = "mapping", of
         super().__init__(items or {})
         self.of = of
 
@@ -141,12 +211,52 @@ class Entries(dict[str, E]):
             legal=", ".join([*map(repr, self)][:MOST_SHOWN]) or f"{self.of} is empty",
         )
 
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_name(self.of, name, "a mapping", f"{self.of}[{name!r}]" if name in self else None)
+
+
+class Results(Entries[str, E]):
+    """The outputs of a call by name: made in each, so it takes no more than a dict does."""
+
+    of = "engine.run(…)"
+    __slots__ = ()
+    __init__ = dict.__init__  # type: ignore[assignment]
+
+
+def name_answers(o: Any, of: str, *names: str) -> None:
+    """Let attributes of an object, tuples or mappings, say what there is when they are asked for more; ``of``
+    is what users call the object, which may be frozen."""
+    for name in names:
+        value = getattr(o, name)
+        kind: Any = _KINDS.get(type(value))
+        if kind is not None:
+            object.__setattr__(o, name, kind(f"{of}.{name}", value))
+
+
+_KINDS: dict[type, Any] = {tuple: Row, list: Listed, dict: Entries}
+
+
+def name_fields(cls: Any, label: str) -> None:
+    """Let the fields of a dataclass that are tuples, lists or mappings say what there is, see above."""
+    of, made = _written(label), cls.__init__
+    kinds = ("tuple[", "list[", "dict[", "Mapping[", "Sequence[")
+    names = [f.name for f in fields(cls) if str(f.type).startswith(kinds)]
+
+    @functools.wraps(made)
+    def __init__(self: Any, *args: Any, **named: Any) -> None:
+        made(self, *args, **named)
+        name_answers(self, of, *names)
+
+    cls.__init__ = __init__
+
 
 class Elements:
-    """An attribute that is a list of public elements, whatever list is put there."""
+    """An attribute that is a list of public elements, whatever list is put there. See ``Listed``."""
 
-    def __init__(self, of: str) -> None:
+    def __init__(self, of: str, kind: type = object, instead: str | None = None) -> None:
         self.of = of
+        self.kind = kind
+        self.instead = instead
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -160,7 +270,38 @@ class Elements:
             raise AttributeError(self.name) from None
 
     def __set__(self, o: Any, items: Iterable[Any]) -> None:
-        o.__dict__[self.name] = items if type(items) is Listed else Listed(self.of, items)
+        o.__dict__[self.name] = (
+            items if type(items) is Listed else Listed(self.of, items, self.kind, self.instead)
+        )
+
+
+class Asked:
+    """A method that is refused when it is looked up, which ``with`` does before it calls any."""
+
+    def __init__(self, refused: Callable[..., NoReturn]) -> None:
+        self.refused = refused
+
+    def __get__(self, o: Any, cls: type | None = None) -> NoReturn:
+        if o is None:
+            raise AttributeError("__enter__")
+        self.refused(o)
+        raise AssertionError
+
+
+def no_name(of: str, name: str, kind: str, instead: str | None = None) -> AttributeError:
+    """The error of an attribute that elements called ``of`` do not have. Python's own for what it asks."""
+    if name.startswith("_") or name == "of":
+        return AttributeError(name)
+    has = "names in brackets" if kind == "a mapping" else "indices, slices, len, for loops"
+    return NoNameError(
+        f"{of} has no {name!r}", because=f"it is {kind}", legal=None if instead else has, try_=instead
+    )
+
+
+def is_function(value: Any) -> bool:
+    """Whether it can be called: an object whose calls are refused cannot."""
+    call = inspect.getattr_static(type(value), "__call__", None)
+    return callable(value) and not hasattr(call, "refuses")
 
 
 class Gone:
@@ -250,6 +391,7 @@ def _refusal(name: str, written: str, why: str, instead: str | None) -> Callable
         )
 
     refused.__name__ = name
+    refused.refuses = True  # type: ignore[attr-defined]
     return refused
 
 

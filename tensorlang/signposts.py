@@ -371,9 +371,13 @@ MADE = {"a SearchTask": "autosched.SearchTask.of([A, B, C]), or autosched.Search
 INSTEAD: dict[str, dict[str, str]] = {
     "Schedule": {
         "__len__": "len(s.stages)",
+        "__call__": "f = tl.build(s, [A, B, C]), then f(a, b)",
         "pickle": "its trace, as JSON: tl.Trace.from_json(text).apply(s) replays it",
     },
     "Stage": {"__getitem__": "s[C].op.axis[0]"},
+    "SearchTask": {"__call__": "autosched.tune(task, trials=64)"},
+    "TuneResult": {"__call__": "f = tl.build(result.schedule, result.tensors), then f(a, b)"},
+    "Trace": {"__call__": "trace.apply(s) of trace = s.trace"},
     "Module": {"__getitem__": "f(a, b)[0], of its result", "__len__": "len(f(a, b)), of its result"},
     "Engine": {"__getitem__": "engine(x)[0], of its result", "pickle": "engine.save(path) and its load"},
     "Var": {"pickle": "te.serialize.to_json(tensors)"},

@@ -11,6 +11,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.entries import public
+from tensorlang.protocols import Entries
 
 OUT_OF_RANGE = ("error", "generic")
 EXHAUSTIVE = 1 << 14  # shapes up to which all of a profile are looked at
@@ -65,7 +66,8 @@ class ShapeProfile:
             raise tl.TensorLangError(
                 f"ShapeProfile(out_of_range={out_of_range!r})", legal=", ".join(map(repr, OUT_OF_RANGE))
             )
-        self.dims = {(name := _name(key)): _span(name, given) for key, given in dims.items()}
+        spans = {(name := _name(key)): _span(name, given) for key, given in dims.items()}
+        self.dims = Entries("profile.dims", spans)
         self.weights = weights
         self.out_of_range = out_of_range
 

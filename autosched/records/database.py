@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensorlang as tl
+from tensorlang.boundary import shown, unusable
 from tensorlang.entries import public
 from tensorlang.protocols import element
 
@@ -55,6 +56,8 @@ class RecordLog:
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
+        if self.path is not None and (why := unusable(self.path)):
+            raise tl.TensorLangError(f"RecordLog({shown(str(path))})", because=why)
         self.records: list[Record] = []
         self.bad: list[BadLine] = []
         self.unwritten: list[bytes] = []  # lines that the file did not take yet

@@ -67,6 +67,12 @@ class Record:
         return self.status == OK and bool(self.times)
 
     @property
+    def final(self) -> bool:
+        """Whether it was timed again at the end of a search, beside the schedule that the search began with:
+        then it is no trial of its own."""
+        return bool(self.turn)
+
+    @property
     def cost(self) -> float:
         """The median time of one run in seconds; infinite when the candidate failed."""
         return statistics.median(self.times) if self.ok else float("inf")

@@ -10,7 +10,7 @@ from tensorlang.display import bars, box, code, details, strip, table
 from tensorlang.errors import TensorLangError
 
 from ..records import best_of
-from .units import counted, seconds_text
+from .units import counted, measurements_text, seconds_text
 
 
 def record(r: Any) -> str:
@@ -43,7 +43,13 @@ def log_page(records: Any) -> str:
         failed = Counter(r.status for r in mine if not r.ok)
         found = "nothing worked" if best is None else seconds_text(best.cost)
         rows.append(
-            (mine[0].name, len(mine), found, ", ".join(f"{n} {s}" for s, n in failed.items()), target)
+            (
+                mine[0].name,
+                measurements_text(mine),
+                found,
+                ", ".join(f"{n} {s}" for s, n in failed.items()),
+                target,
+            )
         )
     bad = (
         details(f"{len(records.bad)} lines skipped", code("\n".join(map(str, records.bad[:20]))))

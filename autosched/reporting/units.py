@@ -20,6 +20,13 @@ def counted(n: int, what: str) -> str:
     return f"{n} {what}{'' if n == 1 else 's'}"
 
 
+def measurements_text(records: Sequence[Record]) -> str:
+    """``6 trials``, ``6 trials and 4 final timings``: those of the end of a search are no trials of it."""
+    final = sum(r.final for r in records)
+    trials = counted(len(records) - final, "trial")
+    return f"{trials} and {counted(final, 'final timing')}" if final else trials
+
+
 def speed_text(flops: float) -> str:
     """``1.5e9`` operations a second as ``1.5 GFLOP/s``."""
     return f"{flops / 1e9:.1f} GFLOP/s" if flops >= 1e9 else f"{flops / 1e9:.2g} GFLOP/s"

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensorlang.core.renamed import renamed
+
 from .allocation import allocate
 from .annealing import Annealing
 from .evolutionary import Evolutionary
@@ -25,3 +27,5 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 }
 
 __all__ = ["STRATEGIES", "Annealing", "Evolutionary", "Exhaustive", "Random", "Seen", "Strategy", "allocate"]
+
+__getattr__ = renamed(__name__, allot="allocate")

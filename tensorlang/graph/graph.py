@@ -16,7 +16,7 @@ import numpy as np
 
 from ..arith.facts import Facts
 from ..arith.simplify import simplify_expr
-from ..boundary import answer, shown
+from ..boundary import answer, misfit, shown
 from ..core.dtype import DType, dtype
 from ..core.names import free_name
 from ..entries import public
@@ -24,7 +24,7 @@ from ..errors import DeclareError
 from ..expr import linear, make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
-from ..protocols import Elements, Listed
+from ..protocols import Elements, Entries, Listed, Row
 from ..te import Tensor, dim, placeholder
 from ..te.axis import checked_name
 from .narrow import narrowest
@@ -54,7 +54,7 @@ class Value(NoOperators):
         stored: np.ndarray | None = None,
     ) -> None:
         self.name = name
-        self.shape: tuple[Expr, ...] = tuple(make.as_expr(n) for n in shape)
+        self.shape: tuple[Expr, ...] = Row(f"{name}.shape", [make.as_expr(n) for n in shape])
         self.dtype = dtype(kind)
         self.node = node
         self.data = data
@@ -77,13 +77,14 @@ class Value(NoOperators):
     def stored(self) -> np.ndarray:
         """The elements of a constant as kernels hold them: in a narrower type that has each of them."""
         if self._stored is None:
-            assert self.data is not None
+            if self.data is None:
+                raise DeclareError(f"{self.name}.stored: it is no constant, and has elements in a call only")
             self._stored = narrowest(np.asarray(self.data))
         return self._stored
 
     def resize(self, shape: Sequence[Expr]) -> None:
         """Other expressions of the same sizes."""
-        self.shape = tuple(shape)
+        self.shape = Row(f"{self.name}.shape", shape)
         self._tensor = None
 
     @property
@@ -142,12 +143,12 @@ class Node:
     ) -> None:
         self.op = op
         self.fn = fn
-        self.inputs = tuple(inputs)
-        self.attrs = attrs
+        self.inputs: tuple[Value | None, ...] = Row("node.inputs", inputs)
+        self.attrs: dict[str, Any] = Entries("node.attrs", attrs)
         self.name = name or op
         self.kind = kind
         self.graphs = tuple(graphs)
-        self.outputs: list[Value] = []
+        self.outputs: list[Value] = Listed("node.outputs")
         self.was: tuple[str, ...] = ()
         self.memo: dict[Any, Any] = {}  # what was found out about it; a node does not change
 
@@ -180,14 +181,14 @@ answer(Node, "node", {})
 class Program:
     """Operators over values, in an order in which they can run. ``metadata``: what its file says of it."""
 
-    inputs = Elements("g.inputs")
-    outputs = Elements("g.outputs")
-    nodes = Elements("g.nodes")
-    output_names = Elements("g.output_names")
+    inputs = Elements("g.inputs", Value, "g.input(('rows', 8), 'float32', 'z')")
+    outputs = Elements("g.outputs", Value, "g.output(g.call(ops.relu, x), 'z')")
+    nodes = Elements("g.nodes", Node, "g.call(ops.relu, x)")
+    output_names = Elements("g.output_names", str)
 
     def __init__(self, name: str = "graph") -> None:
         self.name = name
-        self.metadata: dict[str, str] = {}
+        self.metadata: dict[str, str] = Entries("g.metadata")
         self.inputs = []
         self.outputs = []
         self.output_names = []
@@ -195,7 +196,7 @@ class Program:
         self.rest: Any = None  # what follows once values of this graph are known, see frontends
         self.assumed: list[tuple[Expr, Expr]] = []  # equal, or a variant of ``otherwise`` is run instead
         self.otherwise: Any = None
-        self.defaults: dict[str, np.ndarray] = {}  # constants that calls may give
+        self.defaults: dict[str, np.ndarray] = Entries("g.defaults")  # constants that calls may give
         self.declared: dict[Value, tuple[Expr, ...]] = {}  # of inputs whose shape has assumed sizes by now
         self._names: dict[str, int] = {}
 
@@ -271,7 +272,7 @@ class Program:
             self._check_value(f"Graph.call({op or getattr(fn, '__name__', 'call')}): input {n}", v)
         node = Node(op or getattr(fn, "__name__", "call"), fn, inputs, attrs, name)
         with linear.sizes():
-            made = fn(*(None if v is None else v.tensor for v in inputs), **attrs)
+            made = self._called(fn, [None if v is None else v.tensor for v in inputs], attrs)
         results = node.memo["results"] = listed(made)
         own = {id(v.tensor): v for v in inputs if v is not None}
         values = []
@@ -287,13 +288,28 @@ class Program:
             label = outputs[i] if i < len(outputs) and outputs[i] else f"{node.op.lower()}"
             value = Value(self.fresh(label), [simplify_expr(n, Facts()) for n in t.shape], t.dtype, node)
             values.append(value)
-        node.outputs = [v for v in values if v.node is node]
+        node.outputs = Listed("node.outputs", [v for v in values if v.node is node])
         if node.outputs:
             if len(node.outputs) != len(values):
                 del node.memo["results"]
                 values = self._without_aliases(node, fn, own, values)
             self.nodes.append(node)
         return tuple(values) if isinstance(made, tuple | list) else values[0]
+
+    @staticmethod
+    def _called(fn: Function, tensors: list[Tensor | None], attrs: dict[str, Any]) -> Any:
+        try:
+            return fn(*tensors, **attrs)
+        except TypeError:
+            wrong = misfit(fn, *tensors, **attrs)
+            if wrong is None:
+                raise
+            raise DeclareError(
+                f"Graph.call({shown(fn)}, …): the function takes other arguments",
+                because=f"{wrong}; it is called with {len(tensors)} tensors"
+                + (f" and {', '.join(attrs)}" if attrs else ""),
+                try_="g.call(lambda a, b: ops.add(a, b), x, y)",
+            ) from None
 
     def __call__(self, *args: Any, **named: Any) -> NoReturn:
         raise DeclareError(

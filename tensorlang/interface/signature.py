@@ -20,6 +20,7 @@ from ..boundary import answer
 from ..core.dtype import dtype
 from ..core.names import identifier
 from ..errors import DeclareError
+from ..protocols import name_answers
 
 Size = Any  # int | str | tuple
 USUAL = 128  # a size of which nothing is known
@@ -120,6 +121,9 @@ class Signature:
     constants: tuple[Constant, ...] = ()
     work: tuple[tuple[float, tuple[int, ...]], ...] = ()
     needs: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        name_answers(self, "f.signature", "params", "dims", "externs", "constants")
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -21,7 +21,7 @@ from ..core.names import identifier
 from ..entries import public
 from ..errors import CallError, TensorLangError
 from ..interface.signature import Param, Signature
-from ..protocols import Listed
+from ..protocols import Listed, Results, Row
 from . import files, hosts
 from .arguments import Binder
 from .arrays import in_kind_of, meet
@@ -80,7 +80,7 @@ class Engine:
     ) -> None:
         self.program = program
         self.codes = tuple(codes)
-        self.constants = tuple(constants)
+        self.constants = Row("engine.constants", constants)
         self.source = source
         self.later: dict[Any, Engine] = {}
         self.output_names = Listed("engine.output_names", program.output_names)
@@ -163,7 +163,7 @@ class Engine:
 
     def called(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> dict[str, Any]:
         """Outputs by name from inputs by name; those among ``outs`` are written there."""
-        return dict(zip(self.output_names, self._called(inputs, outs), strict=True))
+        return Results(zip(self.output_names, self._called(inputs, outs), strict=True))
 
     def _called(self, inputs: Mapping[str, Any], outs: Mapping[str, Any]) -> Sequence[Any]:
         taker, inputs = self.taking(inputs)

@@ -25,6 +25,7 @@ from ..entries import public
 from ..errors import CallError, TargetError, TensorLangError
 from ..interface.externs import symbols
 from ..interface.signature import DIVISION, OUT_OF_BOUNDS, REFUSED, Signature
+from ..protocols import Entries
 from . import export, files, profile, store
 from .arguments import Binder, Bound
 from .arrays import address_of
@@ -196,7 +197,7 @@ class Module:
         features: Sequence[str] | None = None,
         tools: Tools | None = None,
     ) -> None:
-        self.constants = dict(constants or {})
+        self.constants = Entries("f.constants", constants)
         self.signature = signature
         self.object_code = object_code
         self.target = target

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..boundary import shown
 from ..entries import public
 from ..errors import ScheduleError
-from ..protocols import Row, element
+from ..protocols import Entries, Row, element
 from .primitives import BY_NAME
 from .primitives.base import Primitive
 from .primitives.fields import Knob, Size, mistyped
@@ -51,8 +51,8 @@ class Trace:
                 "Trace(…): the steps are not a tuple of primitives", try_="Trace.from_json(text), s.trace"
             )
         self.steps: tuple[Primitive, ...] = Row("trace.steps", steps)
-        self.notes = dict(notes or {})
-        self.decisions: dict[str, tuple[int, ...]] = dict(decisions or {})
+        self.notes = Entries("trace.notes", notes)
+        self.decisions: dict[str, tuple[int, ...]] = Entries("trace.decisions", decisions)
 
     def __len__(self) -> int:
         return len(self.steps)

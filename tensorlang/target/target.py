@@ -24,6 +24,7 @@ from ..core.text import type_of
 from ..entries import public
 from ..errors import TargetError
 from ..interface import isa
+from ..protocols import Row
 from . import aarch64, features, host, riscv, x86
 from .machine import Core
 
@@ -168,7 +169,8 @@ class Target(metaclass=_Named):
         """What code for the target may use of a processor, by LLVM's names (those of ``interface.isa``),
         sorted. Of CPUs of other machines than x86-64 only what ``mattr`` names and every such CPU has is
         known."""
-        return _instruction_sets(self.arch, self.mcpu, self.mattr, self.is_host)
+        sets = _instruction_sets(self.arch, self.mcpu, self.mattr, self.is_host)
+        return Row("target.instruction_sets", sets)
 
     @property
     def llvm_features(self) -> str:

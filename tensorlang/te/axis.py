@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import EQ, LE, LT, Access, Const, Expr, Var, const_int
 from ..expr.operators import Operators
 from ..expr.walk import preorder, variables
+from ..protocols import no_name
 
 DATA, REDUCE = "data", "reduce"
 
@@ -420,8 +421,7 @@ class Axes(tuple[IterVar, ...]):
     """The axes of an operation, or those that it reduces over: a tuple that says what there is when it is
     asked for another one."""
 
-    of: str
-    word: str
+    of = word = ""
 
     @staticmethod
     def listed(axes: Iterable[IterVar], of: str, word: str = "axis") -> Axes:
@@ -444,6 +444,9 @@ class Axes(tuple[IterVar, ...]):
             raise DeclareError(
                 f"{self.of}: {self.word}[{index!r}]", legal=f"numbers from 0 to {len(self) - 1}, and slices"
             ) from None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        raise no_name(f"{self.of}: {self.word}", name, "a tuple, which stays as it was made")
 
 
 NONE = {

@@ -17,6 +17,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr
+from ..protocols import Row
 from .axis import IterVar, fresh_axis, size
 from .tensor import ComputeOp, Tensor, TensorRead
 
@@ -61,9 +62,8 @@ class WholeOp(OpaqueOp):
         body = tuple(self.whole(spatial, t) for t in inputs)
         self.spatial = tuple(spatial)
         super().__init__(name, (), (), body, tag, attrs, ())
-        self.outputs = tuple(
-            Tensor(self, i, shape, t) for i, (shape, t) in enumerate(zip(shapes, dtypes, strict=True))
-        )
+        given = enumerate(zip(shapes, dtypes, strict=True))
+        self.outputs = Row("op.outputs", [Tensor(self, i, shape, t) for i, (shape, t) in given])
 
 
 class ExternBuffer:

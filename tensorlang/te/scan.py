@@ -14,6 +14,7 @@ from ..core.dtype import INT32
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Var, const_int
+from ..protocols import Row
 from .axis import IterVar
 from .compute import compute
 from .extern import OpaqueOp
@@ -48,7 +49,7 @@ class ScanOp(OpaqueOp):
         body = (*[self.whole(spatial, u, axis.var) for u in update], *[self.whole(spatial, i) for i in init])
         self.spatial = tuple(spatial)
         super().__init__(name, (axis,), (), body, tag, attrs, ())
-        self.outputs = tuple(Tensor(self, i, s.shape, s.dtype) for i, s in enumerate(state))
+        self.outputs = Row("op.outputs", [Tensor(self, i, s.shape, s.dtype) for i, s in enumerate(state)])
 
     def dependent(self) -> tuple[Operation, ...]:
         """The operations that run once per iteration: those between the state and the update, producers

@@ -18,6 +18,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Const, Expr
+from ..protocols import Row
 from .axis import IterVar, known_dtype, plain_name
 from .compute import axis_names, compute
 from .extern import OpaqueOp
@@ -61,7 +62,7 @@ class ScatterOp(OpaqueOp):
         body = (value, *where, self.whole(spatial, start))
         self.spatial = tuple(spatial)
         super().__init__(name, (), (), body, tag, attrs, ())
-        self.outputs = (Tensor(self, 0, start.shape, start.dtype),)
+        self.outputs = Row("op.outputs", [Tensor(self, 0, start.shape, start.dtype)])
 
     @property
     def inplace(self) -> bool:

@@ -20,7 +20,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import READS, Access, Expr, const_int, together
 from ..expr.operators import Operators
 from ..expr.walk import preorder
-from ..protocols import Row, element
+from ..protocols import Entries, Row, element
 from .axis import Axes, IterVar, tell_apart
 
 
@@ -54,7 +54,7 @@ class Operation:
     def __init__(self, name: str, tag: str = "", attrs: Mapping[str, Any] | None = None) -> None:
         self.name = name
         self.tag = tag
-        self.attrs = dict(attrs or {})
+        self.attrs: dict[str, Any] = Entries("op.attrs", attrs)
 
     @property
     def input_tensors(self) -> tuple[Tensor, ...]:
@@ -94,10 +94,10 @@ class PlaceholderOp(Operation):
         self, name: str, shape: tuple[Expr, ...], dtype: DType, strides: tuple[Expr, ...] | None = None
     ) -> None:
         super().__init__(name)
-        self.shape = shape
         self.dtype = dtype
         self.strides = strides
-        self.outputs = (Tensor(self, 0, shape, dtype),)
+        self.outputs = Row("op.outputs", [Tensor(self, 0, shape, dtype)])
+        self.shape = self.outputs[0].shape
 
 
 class Composed:
@@ -144,13 +144,13 @@ class ComputeOp(Operation):
         self.reduce_axis = Axes.listed(reduce_axis, name, "reduce_axis")
         self.composed = body if isinstance(body, Composed) else None
         if not isinstance(body, Composed):
-            self.body = body
+            self.body = Row("op.body", body)
         self._found: tuple[tuple[TensorRead, ...], tuple[Tensor, ...]] | None = None
         if outputs is None:
             tell_apart((*axis, *reduce_axis))
             shape = tuple(a.extent for a in axis)
             outputs = tuple(Tensor(self, i, shape, e.dtype) for i, e in enumerate(self.body))
-        self.outputs = outputs
+        self.outputs = Row("op.outputs", outputs)
 
     def __getattr__(self, name: str) -> Any:
         """The body, when it is first asked for."""
@@ -159,7 +159,7 @@ class ComputeOp(Operation):
             if name.startswith("_") or name == "body":
                 raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
             raise missing(type(self).__name__, name, type(self), {})
-        self.body = composed.body()
+        self.body = Row("op.body", composed.body())
         self.composed = None
         return self.body
 
@@ -233,7 +233,7 @@ class Tensor(Operators):
     def __init__(self, op: Operation, value_index: int, shape: tuple[Expr, ...], dtype: DType) -> None:
         self.op = op
         self.value_index = value_index
-        self.shape = shape
+        self.shape: tuple[Expr, ...] = Row(f"{op.name}.shape", shape)
         self.dtype = dtype
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -54,7 +55,10 @@ def test_tune_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     said = capsys.readouterr().out
     assert "tune scale(50): 3 trials" in said and "3/3  best" in said and "GFLOP/s" in said
     assert page.read_text().startswith("<!DOCTYPE html>")
-    assert main(["show", str(path)]) == 0 and "scale(50)" in capsys.readouterr().out
+    assert main(["show", str(path)]) == 0
+    shown = re.search(r"scale\(50\).*: 3 trials and (\d+) final timings?, best", capsys.readouterr().out)
+    assert shown is not None and 3 + int(shown[1]) == len(RecordLog(path))
+    assert "3 trials and" in RecordLog(path)._repr_html_()
     assert main(["best", str(path)]) == 0
     text = capsys.readouterr().out
     assert "def apply(s):" in text and "vectorize" in text

@@ -19,6 +19,11 @@ def _twice(m: Any) -> list[te.Tensor]:
     return [a, te.compute((m, 4), lambda i, j: a[i, j] * 2.0, name="B")]
 
 
+def _added(m: Any) -> list[te.Tensor]:
+    a, b = (te.placeholder((m, 4), name=n) for n in "AB")
+    return [a, b, te.compute((m, 4), lambda i, j: a[i, j] + b[i, j], name="C")]
+
+
 def profile_bounds_out_of_order(t: Scene) -> Any:
     return ShapeProfile({"m": (8, 4, 16)})
 
@@ -100,7 +105,7 @@ def load_what_is_not_there(t: Scene) -> Any:
 
 
 def specialise_by_another_task(t: Scene) -> Any:
-    return specialise(_made(), SearchTask(lambda m: _twice(m)[1:], (te.dim("m", 0, 64),), name="other"))
+    return specialise(_made(), SearchTask(_added, (te.dim("m", 0, 64),), name="other"))
 
 
 def specialise_what_is_no_dynamic_kernel(t: Scene) -> Any:

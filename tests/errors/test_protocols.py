@@ -26,6 +26,7 @@ from tensorlang.protocols import (
     NoEntryError,
     Row,
     UnsupportedError,
+    is_function,
     names_of,
 )
 
@@ -68,7 +69,8 @@ SYNTAX = (
     "sorted([o, o])",
     "o.nothere",
 )
-CALLED = ("kernel", "engine", "tuned function", "graph", "loop IR")  # a graph says what is called
+# a graph and a task say what is called
+CALLED = ("kernel", "engine", "tuned function", "graph", "loop IR", "task")
 
 
 @pytest.fixture(scope="module")
@@ -215,6 +217,7 @@ def test_lists_of_public_objects_are_lists(names):
     for items in (Listed("g.nodes", [1, 2]), Row("s.outputs", [1, 2]), Entries("s.decisions", {"a": 1})):
         for same in (pickle.loads(pickle.dumps(items)), copy.copy(items), copy.deepcopy(items)):
             assert same == items and type(same) is type(items) and same.of == items.of
+        assert type(items)(items) == items  # as code over any list, tuple or mapping makes them
     assert Entries("s.decisions", {"a": 1}).get("b") is None
     with pytest.raises(NoEntryError, match=r"s.decisions\['b'\]"):
         Entries("s.decisions", {"a": 1})["b"]
@@ -289,3 +292,83 @@ def test_a_method_of_one_object_may_be_replaced():
     assert seen == ["a record"]
     with pytest.raises(tl.TensorLangError, match="takes no assignment"):
         log.append = 3  # type: ignore[method-assign, assignment]
+
+
+# attributes that only code of ours reads
+INNER = {
+    "ComputeOp": {"needs", "reads", "spatial"},
+    "PlaceholderOp": {"needs", "spatial", "body"},
+    "Graph": {"assumed", "declared", "renames", "taken"},
+    "Node": {"graphs", "memo", "reads", "results", "was"},
+    "Value": {"sizes"},
+    "Engine": {"codes", "later", "steps"},
+    "Module": {"features"},
+    "Signature": {"checks", "needs", "work"},
+    "Schedule": {"pending"},
+    "SearchTask": {"names", "rules", "without"},
+    "RecordLog": {"bad", "records", "unwritten"},
+}
+
+
+WITH_ANSWERS = [
+    "",
+    "A",
+    "D",
+    "A.op",
+    "D.op",
+    "f",
+    "f.signature",
+    "s",
+    "s[D]",
+    "s.trace",
+    "g",
+    "x",
+    "g.nodes[0]",
+    "engine",
+    "task",
+    "log",
+    "tl.Target('llvm')",
+    "f.benchmark(a, a, seconds=0)",
+    "f.profile(a, a, seconds=0)",
+    "autosched.ShapeProfile({'m': (1, 8, 16)})",
+    "f.explain()",
+    "tl.interpret(s, [A, B, D], [a, a])",
+    "",
+][1:-1]
+
+
+@pytest.mark.parametrize("code", WITH_ANSWERS)
+def test_answers_that_have_elements_say_what_there_is(code, names):
+    """An index or a name beyond them is an error of ours at the user's line."""
+    o = eval(code, names)
+    for name in (n for n in dir(o) if not n.startswith("_")):
+        try:
+            answer = getattr(o, name)
+        except tl.TensorLangError:
+            continue  # a name that is gone says so
+        if name not in INNER.get(type(o).__name__, ()):
+            assert type(answer) not in (tuple, list, dict), f"{code}.{name}"
+            if isinstance(answer, (tuple, list, dict)):
+                check_shown(refused("o[10 ** 9]", {**names, "o": answer}))
+
+
+def test_lists_take_what_they_list(names):
+    g = copy.copy(names["g"])
+    g.nodes[0] = g.nodes[0]
+    g.nodes.extend(names["g"].nodes)
+    g.inputs.insert(0, names["x"])
+    assert len(g.nodes) == 2 and len(g.inputs) == 2
+    for name in ("append", "insert", "extend"):
+        with pytest.raises(UnsupportedError, match="lists Nodes"):
+            getattr(g.nodes, name)(*((0, 3) if name == "insert" else ([3],)))
+    assert len(g.nodes) == 2
+
+
+def test_an_object_whose_calls_are_refused_is_no_function(names):
+    assert not is_function(names["s"]) and is_function(len) and is_function(names["f"])
+    check_shown(refused("te.compute((8, 8), s)", names))
+
+
+def test_a_name_of_before_warns():
+    with pytest.warns(DeprecationWarning, match="allocate"):
+        assert autosched.search.allot is autosched.search.allocate

@@ -17,13 +17,14 @@ from tensorlang.errors import is_ours
 
 from .drawn import DRAWN
 from .guessed import GUESSED
+from .indexed import INDEXED
 from .latest import LATEST
 from .newest import NEWEST, WITHOUT_TORCH
 from .scene import GOLDEN
 from .two_hundred import MISTAKES, scene
 
 FILE = GOLDEN / "two_hundred.md"
-ALL = [*MISTAKES, *NEWEST, *LATEST, *GUESSED, *DRAWN]
+ALL = [*MISTAKES, *NEWEST, *LATEST, *GUESSED, *DRAWN, *INDEXED]
 UGLY = (" at 0x", "<class", "<function", "<lambda", "object at", "tensorlang/", "Traceback")
 
 

@@ -33,7 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "protocols": {"errors"},
     "signposts": set(),
     "display": TE | {"loopir", "passes", "runtime", "schedule", "target"},  # what objects show
-    "entries": {"boundary", "errors", "lazy", "signposts"},  # what it is to be public
+    "entries": {"boundary", "errors", "lazy", "protocols", "signposts"},  # what it is to be public
     "lazy": set(),
     "options": {"errors"},
     "core": {"errors"},
@@ -112,6 +112,7 @@ PUBLIC_ONLY = {
         "tensorlang.boundary",
         "tensorlang.entries",
         "tensorlang.protocols",
+        "tensorlang.core.renamed",
         "tensorlang.lazy",
         "tensorlang.options",
         "tensorlang.display",
