@@ -51,6 +51,10 @@ class UnsupportedError(TensorLangError, TypeError):
     """What Python's syntax asks of an object that has no answer to it."""
 
 
+class NoWithError(UnsupportedError, AttributeError):
+    """What ``with`` asks of an object that has nothing to close; for ``hasattr`` it has no such method."""
+
+
 class NoElementError(TensorLangError, IndexError):
     """An element beyond the last."""
 
@@ -79,7 +83,7 @@ def refuse(cls: type, label: str, instead: Mapping[str, str]) -> None:
         if not _own(cls, name) and not (name == "__len__" and counted):
             setattr(cls, name, _refusal(name, written.replace("{o}", word), why, instead.get(name)))
     if not _own(cls, "__enter__"):  # alone it makes no context manager, and ``with`` asks for it first
-        entered = _refusal("__enter__", f"with {word}", NO_WITH, instead.get("__enter__"))
+        entered = _refusal("__enter__", f"with {word}", NO_WITH, instead.get("__enter__"), NoWithError)
         cls.__enter__ = Asked(entered)  # type: ignore[attr-defined]
     if "__call__" in instead and not _own(cls, "__call__"):
         cls.__call__ = _refusal("__call__", f"{word}({{x}})", UNCALLED, instead["__call__"])  # type: ignore[method-assign, operator]
@@ -381,10 +385,12 @@ def _own(cls: type, name: str) -> bool:
     return any(name in vars(c) for c in cls.__mro__ if c is not object)
 
 
-def _refusal(name: str, written: str, why: str, instead: str | None) -> Callable[..., Any]:
+def _refusal(
+    name: str, written: str, why: str, instead: str | None, kind: type[TensorLangError] = UnsupportedError
+) -> Callable[..., Any]:
     def refused(self: Any, *args: Any) -> NoReturn:
         cls = type(self)
-        raise UnsupportedError(
+        raise kind(
             f"{written.format(x=_shown(args[0]) if args else '')}: {_a(cls.__name__)} {why}",
             legal=None if instead else lambda: _offered(cls),
             try_=instead,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import importlib
 import importlib.util
+import inspect
 import operator
 import pickle
 from collections import abc
@@ -372,3 +373,13 @@ def test_an_object_whose_calls_are_refused_is_no_function(names):
 def test_a_name_of_before_warns():
     with pytest.warns(DeprecationWarning, match="allocate"):
         assert autosched.search.allot is autosched.search.allocate
+
+
+def test_what_lists_members_meets_no_error_of_ours() -> None:
+    a = te.placeholder((8,), name="a")
+    s = tl.create_schedule(te.compute((8,), lambda i: a[i] + 1.0, name="b").op)
+    for o in (a, s, s.trace, tl.lower(s, [a])):
+        assert not hasattr(o, "__enter__")
+        assert inspect.getmembers(o)
+        with pytest.raises(tl.TensorLangError, match="used without a with"), o:
+            pass
