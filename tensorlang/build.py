@@ -41,6 +41,25 @@ from .te.tensor import ComputeOp, Tensor
 Args = Sequence[Tensor | Var]
 
 
+@dataclass(frozen=True)
+class _Settings:
+    """What a caller asks of a kernel beside its computation; see ``build``, which says what each is."""
+
+    name: str
+    target: Target
+    bounds_check: bool = False
+    times: TimeTable | None = None
+    constants: Mapping[Tensor, Any] | None = None
+    binds: Mapping[Tensor, BufferDecl] | None = None
+    math: str = "default"
+    load: bool = True
+
+    @property
+    def hooks(self) -> tuple[Hook, ...]:
+        """Who is told of each pass."""
+        return () if self.times is None else (self.times,)
+
+
 def lower(
     schedule: Schedule,
     args: Args,
@@ -245,45 +264,34 @@ def build(
         _check_listed("build", schedule, args)
     where = as_target(target)
     as_target(target_host)
+    asked = _Settings(
+        "main" if name is None else name, where, bounds_check, times, constants, binds, math, load
+    )
     if isinstance(schedule, Func):
         _alone(schedule, args, name, bounds_check, constants, binds)
         given = (lambda hooks: schedule) if schedule.ready else partial(_passed, schedule, bounds_check)
-        hooks = (times,) if times is not None else ()
-        return _module(given(hooks), where, math, times, [], load, given, (None, (), {}))
+        return _module(given(asked.hooks), asked, [], given, (None, (), {}))
     if args is None:
         raise LowerError("build: the arguments are missing", try_="tl.build(s, [A, B, C])")
-    return _scheduled(schedule, args, where, name, {}, bounds_check, times, constants, binds, math, load)
+    return _scheduled(schedule, args, {}, asked)
 
 
-def _scheduled(
-    schedule: Schedule,
-    args: Args,
-    where: Target,
-    name: str | None,
-    why: Mapping[str, str],
-    bounds_check: bool,
-    times: TimeTable | None = None,
-    constants: Mapping[Tensor, Any] | None = None,
-    binds: Mapping[Tensor, BufferDecl] | None = None,
-    math: str = "default",
-    load: bool = True,
-) -> Module:
+def _scheduled(schedule: Schedule, args: Args, why: Mapping[str, str], asked: _Settings) -> Module:
     """As ``build``, of a schedule; ``why`` is what a recipe says of its stages."""
-    hooks = (times,) if times is not None else ()
-    values = values_of(mapping_of(constants))
+    values = values_of(mapping_of(asked.constants))
     lowered = partial(
         _lowered,
         schedule,
         args,
-        "main" if name is None else name,
-        bounds_check=bounds_check,
+        asked.name,
+        bounds_check=asked.bounds_check,
         constants=list(values),
-        binds=binds,
+        binds=asked.binds,
     )
-    func, packings = lowered(hooks=hooks)
+    func, packings = lowered(hooks=asked.hooks)
     held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
     again = lambda hooks: lowered(hooks=hooks)[0]
-    return _module(func, where, math, times, held, load, again, (schedule, args, why))
+    return _module(func, asked, held, again, (schedule, args, why))
 
 
 def _alone(
@@ -308,19 +316,16 @@ def _alone(
 
 def _module(
     func: Func,
-    where: Target,
-    math: str,
-    times: TimeTable | None,
+    asked: _Settings,
     data: Sequence[Any],
-    load: bool,
     again: Callable[[tuple[Hook, ...]], Func],
     source: tuple[Schedule | None, Args, Mapping[str, str]],
 ) -> Module:
     """The kernel as machine code; ``data`` are the arrays of its constants; ``again`` makes ``func`` once
     more, of the ``source``: schedule, arguments, and what a recipe says of its stages."""
-    start = time.perf_counter()
+    start, where, times = time.perf_counter(), asked.target, asked.times
     with uncollected():
-        text = emit(func, where, math)
+        text = emit(func, where, asked.math)
         code = compile_ll(text, where, program=lambda: str(func))
     if times is not None:
         times.add("emit LLVM text", time.perf_counter() - start - sum(code.seconds.values()))
@@ -335,10 +340,10 @@ def _module(
         signature,
         sources,
         str(where),
-        refused=where.why_not_here() if load else NOT_LOADED,
+        refused=where.why_not_here() if asked.load else NOT_LOADED,
         constants=held,
         features=where.instruction_sets,
-        tools=_Tools(func, where, held, math, again, source),
+        tools=_Tools(func, where, held, asked.math, again, source),
     )
     if times is not None:
         times.add("load", time.perf_counter() - start)
@@ -506,9 +511,8 @@ def compile(
     with uncollected():
         with _depth("compile"):
             schedule, why = _default(wanted, where, list(given))
-        return _scheduled(
-            schedule, args, where, name, why, bounds_check, None, constants=constants, math=math
-        )
+        asked = _Settings(name, where, bounds_check, constants=constants, math=math)
+        return _scheduled(schedule, args, why, asked)
 
 
 def _default(
