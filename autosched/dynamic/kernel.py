@@ -150,7 +150,7 @@ class DynamicKernel:
         )
 
     def benchmark(self, *args: Any, seconds: float = 0.5) -> tl.Timing:
-        """Time it on these arrays, dispatch included, call from Python not."""
+        """Time it on these arrays for some ``seconds``, dispatch included, call from Python not."""
         return self.dispatcher.benchmark(*args, seconds=seconds)
 
     def explain(self, shape: Any = None, **sizes: int) -> Explanation:

@@ -35,7 +35,8 @@ def tune_dynamic(
     seconds: float = SECONDS,
     cache: str | Path | bool | None = None,
 ) -> DynamicKernel:
-    """A kernel of every shape in the profile.
+    """A kernel of every shape in the profile, put together of micro-kernels: Zheng et al., "DietCode:
+    Automatic Optimization for Dynamic Tensor Programs", MLSys 2022, section 4.
 
     ``task`` declares the computation with ``te.dim`` sizes among its arguments; ``profile`` is ``{"m": (min,
     opt, max), …}``, a ShapeProfile, or a list of them. ``constants`` are inputs with their arrays, by name:

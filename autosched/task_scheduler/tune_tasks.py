@@ -97,7 +97,8 @@ def tune_tasks(
     their best times, each times its weight (how often a program runs it; 1 unless given), becomes small.
 
     ``scheduler`` shares the trials out: "gradient" (Ansor's equation 7), "round_robin", or an object with
-    ``choose``. Measurements in ``records`` count and are not repeated. Raises TensorLangError when there are
+    ``choose``. Measurements in ``records`` count and are not repeated; ``timeout`` is in seconds, of one
+    candidate. Raises TensorLangError when there are
     no tasks, weights do not fit, or no task can be searched.
     """
     given = tuple(float(w) for w in weights) if weights is not None else (1.0,) * len(tasks)

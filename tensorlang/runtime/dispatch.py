@@ -159,7 +159,7 @@ class Dispatcher:
         return struct.unpack_from(f"={len(self.dims)}q", self.bind(*args).scalars)
 
     def benchmark(self, *args: Any, seconds: float = 0.5) -> Timing:
-        """As ``Module.benchmark``: the machine code alone, dispatch included."""
+        """As ``Module.benchmark``, for some ``seconds``: the machine code alone, dispatch included."""
         bound = self.bind(*args)
         loop, plan = repeater(), self._plan
 

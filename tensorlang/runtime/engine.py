@@ -212,8 +212,9 @@ class Engine:
 
     def report(self, path: str | Path, *args: Any, seconds: float = 0.3, **named: Any) -> None:
         """Write a page of HTML: the kernels with what flows between them, bytes, the arena over time. With
-        inputs, as for a call, also where its time goes, as ``profile`` measures it, and the arena at their
-        sizes. Raises TensorLangError when it cannot be written, CallError for inputs that do not fit."""
+        inputs, as for a call, also where its time goes, as ``profile`` measures it in some ``seconds``, and
+        the arena at their sizes. Raises TensorLangError when it cannot be written, CallError for inputs that
+        do not fit."""
         taker, named = self.taking(named)
         if taker is not self:
             return taker.report(path, *args, seconds=seconds, **named)

@@ -422,7 +422,8 @@ class ScheduleMethods:
     def rfactor(self, tensor: Tensor | Operation | str, axis: IterVar | str, factor_axis: int=0) -> Tensor:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
         tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
-        ``tensor`` with the new one at ``factor_axis``.
+        ``tensor`` with the new one at ``factor_axis``. After Suriana, Adams and Kamil, "Parallel
+        Associative Reductions in Halide", CGO 2017, section 4.
 
         >>> A, k = te.placeholder((64,), name="A"), te.reduce_axis((0, 64), name="k")
         >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
@@ -444,7 +445,8 @@ class ScheduleMethods:
     def rfactor(self, tensor: tuple[Tensor, ...], axis: IterVar | str, factor_axis: int=0) -> tuple[Tensor, ...]:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
         tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
-        ``tensor`` with the new one at ``factor_axis``.
+        ``tensor`` with the new one at ``factor_axis``. After Suriana, Adams and Kamil, "Parallel
+        Associative Reductions in Halide", CGO 2017, section 4.
 
         >>> A, k = te.placeholder((64,), name="A"), te.reduce_axis((0, 64), name="k")
         >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
@@ -466,7 +468,8 @@ class ScheduleMethods:
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
         its channels, height and width known, its image and weight in any order of dimensions), by Winograd's
         minimal filtering F(tile×tile, 3×3), tile 2 or 4; returns the tensor of the products,
-        ``tensor.products``, [tile + 2, tile + 2, tiles, outputs].
+        ``tensor.products``, [tile + 2, tile + 2, tiles, outputs]. After Lavin and Gray, "Fast algorithms for
+        convolutional neural networks", CVPR 2016, section 4.
 
         4 (2) saves 3/4 (5/9) of the multiplications, and the transforms cost a pass over image, weight and
         result each: it pays from some 32 channels on. Rounding differs from that of the direct sum: with

@@ -74,3 +74,46 @@ def test_the_test_sees_what_raises():
         assert refuses(by_name[n]), n
     assert not refuses(by_name["te.Tensor.ndim"])
     assert len(FUNCTIONS) > 500 and len(EXAMPLES) > 190
+
+
+UNITS = {
+    "seconds": r"\bseconds?\b",
+    "timeout": r"\bseconds?\b",
+    "interval": r"\bseconds?\b",
+    "period": r"\bseconds?\b",
+    "budget": r"\b(seconds?|bytes|calls|trials|measurements)\b",
+    "nbytes": r"\bbytes\b",
+    "workspace": r"\b(bytes|[KMG]i?B)\b",
+    "memory": r"\b(bytes|[KMG]i?B)\b",
+    "angle": r"\b(radians?|degrees?)\b",
+    "flops": r"\b(operations?|FLOPs?)\b",
+}
+
+
+def test_numbers_have_units():
+    """A parameter that is so many of something: of what, in the words of its function or of the class."""
+    bare = [
+        f"{n}({parameter}=)"
+        for n, (f, doc) in FUNCTIONS.items()
+        for parameter in inspect.signature(f).parameters
+        if parameter in UNITS and not re.search(UNITS[parameter], doc)
+    ]
+    assert not bare, "a number of what? " + ", ".join(bare)
+
+
+SOURCES = {  # names that stand for an algorithm of a publication, and who wrote that
+    "tl.Schedule.rfactor": "Suriana",
+    "tl.Schedule.winograd": "Lavin",
+    "autosched.tune": "Ansor",
+    "autosched.best_guess": "Ansor",
+    "autosched.tune_tasks": "Ansor",
+    "autosched.tune_dynamic": "DietCode",
+    "ops.group_norm": "Wu and He",
+    "ops.layer_norm": "Kiros and Hinton",
+    "ops.rotary_embedding": "Su et al",
+}
+
+
+def test_algorithms_name_their_source():
+    silent = [n for n, who in SOURCES.items() if who not in FUNCTIONS[n][1]]
+    assert not silent, "whose is it? " + ", ".join(silent)

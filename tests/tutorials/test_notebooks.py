@@ -86,7 +86,7 @@ SHOWS = {
         "paste": "compute conv",
         "compare": "numpy",
         "autotune": "median",
-        "shell": "measurements, best",
+        "shell": "final timings, best",
     },
     "06_inside_the_search": {
         "sketches-code": "default schedule",

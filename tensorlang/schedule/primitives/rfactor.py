@@ -175,7 +175,8 @@ class Rfactor(Primitive):
     def call(schedule: Schedule, tensor: StageKey, axis: IterVar | str, factor_axis: int = 0) -> Any:
         """Turn the reduction loop ``axis`` of ``tensor`` into an axis of partial results; returns their
         tensor (``tensor.rf``), or a tuple of tensors. The data axes of the partial results are those of
-        ``tensor`` with the new one at ``factor_axis``.
+        ``tensor`` with the new one at ``factor_axis``. After Suriana, Adams and Kamil, "Parallel
+        Associative Reductions in Halide", CGO 2017, section 4.
 
         >>> A, k = te.placeholder((64,), name="A"), te.reduce_axis((0, 64), name="k")
         >>> B = te.compute((1,), lambda i: te.sum(A[k], axis=k), name="B")
