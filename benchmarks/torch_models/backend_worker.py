@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from .cases import Case, case
-from .worker import compiled, tensors
+from .worker import compiled, farthest, tensors
 
 
 class Watch:
@@ -83,11 +83,7 @@ def main(name: str, way: str, threads: int) -> None:
         start = time.perf_counter()
         found = tensors(fn(*inputs))
         whole = time.perf_counter() - start
-    apart = max(
-        float((a - b).abs().max() / b.abs().max().clamp(min=1e-6))
-        for a, b in zip(found, wanted, strict=True)
-        if b.is_floating_point() and b.numel()
-    )
+    apart = farthest(found, wanted)
     counters = torch._dynamo.utils.counters
     hits = {
         "autograd": counters["aot_autograd"]["autograd_cache_hit"],
