@@ -32,8 +32,8 @@ from .loader import Code, load_functions
 from .processors import processors, whole_processors
 
 # Nanoseconds a thread spins at most before it sleeps: longer than torch takes from one call of a compiled
-# module to the next (80 µs), for waking takes a virtual machine 100 µs. A transformer block of 0.30 ms took 0.53
-# ms with 50 µs and 0.38 with 150; who waits in vain is half as patient the next time.
+# module to the next (80 µs), for waking takes a virtual machine 100 µs. A transformer block of 0.30 ms took
+# 0.53 ms with 50 µs and 0.38 with 150; who waits in vain is half as patient the next time.
 SPIN = 150_000
 _WIPE_ON_FORK = 18  # MADV_WIPEONFORK of Linux
 
