@@ -36,7 +36,7 @@ from .cost_tables import cost_of, costs_text, generic, saved_at
 from .innermost import Innermost, innermost
 from .input_values import positions
 from .nest import Loop
-from .product_cost import least_for_a_thread, worth_a_thread
+from .product_cost import bytes_of, least_for_a_thread, worth_a_thread
 from .quantity import (
     absolute,
     amount,
@@ -78,6 +78,7 @@ __all__ = [
     "absolute",
     "amount",
     "analyse",
+    "bytes_of",
     "ceil_quotient",
     "choose",
     "compile_columns",

@@ -5,10 +5,16 @@ from __future__ import annotations
 import math
 
 from ..target import Target
-from ..te import ComputeOp
+from ..te import ComputeOp, Tensor
 from ..te.patterns import constant
 from ..te.products import Product, product_of
 from .cost_tables import cost_of
+
+
+def bytes_of(t: Tensor) -> int | None:
+    """How many bytes the elements of a tensor take together; None where one of its sizes is open."""
+    sizes = [constant(n) for n in t.shape]
+    return None if None in sizes else math.prod(n or 0 for n in sizes) * t.dtype.bytes
 
 
 def worth_a_thread(op: ComputeOp, iterations: int, target: Target) -> bool:
@@ -30,10 +36,9 @@ def _slower(op: ComputeOp, product: Product, target: Target) -> float:
     second cache holds, took three times as long on one thread as on two, which hold half of them each."""
     table = cost_of(target)
     rows = [constant(a.extent) for a in op.axis if a not in product.right_axes]
-    right = [constant(n) for n in product.right.shape]
-    if None in rows or None in right:
+    held = bytes_of(product.right)
+    if None in rows or held is None:
         return 1.0
-    held = math.prod(n or 0 for n in right) * product.right.dtype.bytes
     behind = [(target.l2_bytes, table.l3_rate), (target.l1_bytes, table.l2_rate), (0, table.l1_rate)]
     rate = next(rate for size, rate in behind if held > size or not size)
     cycles = target.vector_bits / 8 / rate / max(1, math.prod(n or 0 for n in rows))

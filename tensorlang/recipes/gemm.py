@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import ROOFLINE, Cost, Product, constant, cost_of, product_of, worth_a_thread
+from ..analysis import ROOFLINE, Cost, Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -208,17 +208,12 @@ def _again_and_again(
     """Whether the right operand is better read a block at a time, by all the rows around: where those are
     along several axes, as of an image's pixels, it would come from the third cache for each index of the
     outer ones, and the left operand is less to read again for each block."""
-    left, right = (_bytes(t) for t in (product.left, product.right))
+    left, right = (bytes_of(t) for t in (product.left, product.right))
     times = math.prod(size(a) or 0 for a in keep)
     if left is None or right is None or block is None or any(a in product.right_axes for a in keep):
         return False
     blocks = -(-(size(product.column) or 0) // (block * width))
     return right > 2 * target.l2_bytes and right * (times - 1) > left * (blocks - 1)
-
-
-def _bytes(t: Tensor) -> int | None:
-    sizes = [constant(n) for n in t.shape]
-    return None if None in sizes else math.prod(n or 0 for n in sizes) * t.dtype.bytes
 
 
 def _ask_ahead(inside: Stage, copy: Stage, place: IterVar, cycles: float, width: int, target: Target) -> None:
