@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+TEXT = "make text of what the compiled function returns; of a shape or a dtype it may be made inside"
 OUTSIDE = "take the call out of the compiled function, or make it an operator: torch.library.custom_op"
 # (what torch says or the line reads, what to write there); the first that fits
 ADVICE: tuple[tuple[str, str], ...] = (
@@ -42,12 +43,28 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (r"(?<![.\w])random\.|\bsecrets\.", "torch.rand(()) or torch.randint(n, (), …), which are traced"),
     (
-        r"(?<!\.)\b(str|repr|format)\(",
-        "make text of what the compiled function returns; of a shape or a dtype it may be made inside",
+        r"builtin operator `range` with argument types \['Tensor",
+        "a range of as many steps as it takes at most, with torch.arange(most) < n as a mask",
     ),
     (
+        r"register_\w*hook\(",
+        "register hooks before the function is compiled: those of a module are traced with it",
+    ),
+    (
+        r"(?<![.\w])id\(|\.data_ptr\(",
+        "compare tensors with `is`, or ask before or after the compiled function",
+    ),
+    (r"\.(untyped_)?storage\(|\.nbytes\(", "x.numel() * x.element_size(), which is known while tracing"),
+    (
+        r"to_sparse|sparse_\w+_tensor|[Ss]parse [Tt]ensor",
+        "a dense tensor, or make the sparse one before the call",
+    ),
+    (r"\bmath\.\w+\(", "torch's function of that name, which leaves the number a tensor"),
+    (r"(?<![.\w])(str|repr|format)\(|\bf['\"]|object of type 'str'|example_value type: str", TEXT),
+    (
         r"\bnp\.(save|load|savetxt|loadtxt)|\b(datetime|csv|gc|traceback|zlib|tempfile|concurrent|queue|weakref)\b"
-        r"|\bopen\(|\btime\.|\bos\.|subprocess|socket|pickle|json|hashlib|uuid|inspect\.|torch\.save|manual_seed",
+        r"|\bopen\(|\btime\.|\bos\.|subprocess|socket|pickle|json|hashlib|uuid|inspect\.|torch\.save|manual_seed"
+        r"|\b(asyncio|decimal|fractions|threading\.Thread)\b",
         "do it before or after the compiled function",
     ),
     (r"copy\(", "x.clone()"),
@@ -76,7 +93,8 @@ ADVICE: tuple[tuple[str, str], ...] = (
 def advice_for(reason: str, line: str) -> str:
     """What to write in the place of a line that breaks a graph, from what torch says of it."""
     first, _, rest = reason.partition("\n")
-    for text in (line, first, rest.partition("Hint:")[0]):
+    context = rest.partition("Developer debug context:")[2].strip().partition("\n")[0]
+    for text in (line, first, rest.partition("Hint:")[0], context):
         for pattern, words in ADVICE:
             if text and re.search(pattern, text):
                 return words

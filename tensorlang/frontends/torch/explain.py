@@ -7,6 +7,7 @@ from __future__ import annotations
 import linecache
 import re
 import sysconfig
+import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +22,10 @@ from . import backend, region, report
 from .advice import OUTSIDE, advice_for
 from .monitor import Monitor
 
-_LIBRARIES = tuple({Path(p) for n, p in sysconfig.get_paths().items() if n.endswith(("lib", "stdlib"))})
+_LIBRARIES = (
+    Path(__file__).parents[2],  # ours
+    *{Path(p) for n, p in sysconfig.get_paths().items() if n.endswith(("lib", "stdlib"))},
+)
 
 
 @dataclass(frozen=True)
@@ -138,7 +142,8 @@ def breaks_of(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
         explanation = torch._dynamo.explain(fn)(*args, **kwargs)
     except Exception as error:
         fn(*args, **kwargs)  # which may raise by itself
-        return [*first, _failure(error)], None
+        failed = _failure(error)
+        return first if failed.line in [b.line for b in first] else [*first, failed], None
     breaks = [_break(r.reason, r.user_stack) for r in explanation.break_reasons] + first
     named = {(b.file, b.line): b for b in reversed(breaks)}  # in the words of the explanation
     return [named.pop(place) for b in first + breaks if (place := (b.file, b.line)) in named], explanation
@@ -147,8 +152,9 @@ def breaks_of(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
 def _failure(error: Exception) -> Break:
     """Where dynamo itself fails, with what it says of it."""
     words = str(error)
-    places = re.findall(r'File "(.+?)", line (\d+)', words)
-    file, line = next(((f, int(n)) for f, n in reversed(places) if _own(f)), ("?", 0))
+    places = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(error.__traceback__)]
+    places += [(f, int(n)) for f, n in re.findall(r'File "(.+?)", line (\d+)', words)]
+    file, line = next((place for place in reversed(places) if _own(place[0])), ("?", 0))
     reason = f"dynamo fails: {type(error).__name__}: {words.strip().partition(chr(10))[0]}"
     return Break(file, line, linecache.getline(file, line).strip(), reason, OUTSIDE)
 
