@@ -17,7 +17,7 @@ import sys
 from collections.abc import Callable
 
 from .types import Array, CFunctions, Struct, at, f64, i1, i32, i64, ptr
-from .words import address, cast, cttz, inline, local, null, select
+from .words import address, cast, cttz, inline, local, null
 
 INPUT, OUTPUT, FLOAT, INT = range(4)
 NUMBER, SLOT, ADD, SUB, MUL, MIN, MAX, DIV, MOD = range(9)  # of a computed size
@@ -151,9 +151,10 @@ class Frame(Struct):
 def bound(slot: Array[i64], n: i64) -> i64:
     """The value of a slot, which is n from now on if it had none."""
     known = slot[0]
-    value = select(known == UNBOUND, n, known)
-    slot[0] = value
-    return value
+    if known == UNBOUND:
+        slot[0] = n
+        known = n
+    return known
 
 
 def computed(frame: Frame, t: Computed) -> i64:
@@ -249,24 +250,28 @@ def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
     return total
 
 
+@inline
 def lies(frame: Frame, r: Record, a: NumpyArray, span: Span) -> i1:
     """Whether the strides of an array, in elements, are the declared ones, and, of one that is written,
     whether each steps over all that later ones reach. Sets the bytes it lies in."""
     if span.start == span.end:
         return False
-    reach, low, high, nested = r.itemsize, 0, r.itemsize, True
-    y = r.ndim
+    itemsize, rank = r.itemsize, r.ndim
+    bits, part = cttz(itemsize), itemsize - 1
+    reach, low, high, nested = itemsize, 0, itemsize, True
+    y = rank
     while y > 0:  # from the last axis to the first
         y -= 1
         n, stride = a.shape[y] - 1, a.strides[y]
-        if stride & (r.itemsize - 1) != 0:
+        if stride & part != 0:
             return False
-        elements = stride >> cttz(r.itemsize)
-        if bound(address(frame.slots[r.sizes[r.ndim + y]]), elements) != elements:
+        elements = stride >> bits
+        if bound(address(frame.slots[r.sizes[rank + y]]), elements) != elements:
             return False
-        low, high = low + min(n * stride, 0), high + max(n * stride, 0)
+        far = n * stride
+        low, high = low + min(far, 0), high + max(far, 0)
         nested = nested & ((abs(stride) >= reach) | (n == 0))
-        reach += abs(n * stride)
+        reach += abs(far)
     span.start, span.end = a.data + low, a.data + high
     return nested or r.kind != OUTPUT
 

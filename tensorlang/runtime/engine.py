@@ -433,7 +433,7 @@ class Engine:
             given = args or [named[s.param.name] for s in slots]
         except KeyError:
             return None
-        return given if all([s.plain(a) for s, a in zip(slots, given, strict=True)]) else None
+        return given if self._binder.glance(given)[1] else None
 
     def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
         """As ``arguments``, by the rules one after the other."""

@@ -8,13 +8,15 @@ parameters.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..errors import CallError, TensorLangError
-from ..interface.signature import Dim, Signature, Size, evaluate, names_in, show, solved
-from .rules import DIMS, DimRule, Number, Slot, shape_of
+from ..interface.signature import Signature, Size, evaluate, names_in, show, solved
+from .rules import DIMS, Number, Slot, shape_of
 
+_LEAST, _MOST = -(1 << 64), 1 << 64  # beyond every size, stride and number
+Steps = list[tuple[int, int, Size, int]]  # slot, axis, declared stride, the array's in elements
 Arrays = Sequence[Any]  # by slot; None for an output that is to be allocated
 
 
@@ -45,8 +47,11 @@ class Sizes:
             for name in (name for size in (*s.shape, *(s.strides or ())) for name in names_in(size)):
                 if name not in known:
                     raise TensorLangError(f"kernel {self.kernel}: {s.param.name} has the unknown dim {name}")
-        self.declared = tuple(
-            (d.name, rule.holds, d, rule) for d in self.dims for rule in DIMS if rule.concerns(d)
+        # what a glance compares, as the native entry does; the rules then say what is wrong
+        self.bounds = tuple(
+            (d.name, _LEAST if d.lo is None else d.lo, _MOST if d.hi is None else d.hi, d.multiple_of)
+            for d in self.dims
+            if (d.lo, d.hi, d.multiple_of) != (None, None, 1)
         )
         # sizes that a number of their name gives
         self.named = {
@@ -65,6 +70,9 @@ class Sizes:
         self.plain = tuple(
             (k, axis, size) for k, s in enumerate(slots) for axis, size in s.axes if isinstance(size, str)
         )
+
+        # whether shapes tell all dims, and nothing else is to agree with them
+        self.simple = not (self.derived or self.computed or self.strided)
 
     def _derive(self, outputs: bool, named: set[str]) -> list[tuple[int, int, Size, str]]:
         """(slot, axis, size, dim) for each dim that only a computed size determines, in an order in which it
@@ -96,7 +104,20 @@ class Sizes:
         if self.named:
             named = ((n.param.name, value) for n, value in zip(self.numbers, numbers, strict=True))
             dims.update((name, int(value)) for name, value in named if name in self.named)
-        self._plain(arrays, dims)
+        for k, axis, size in self.plain:
+            a = arrays[k]
+            if a is not None and dims.setdefault(size, n := a.shape[axis]) != n:
+                raise self._unequal(k, axis, size, arrays, dims)
+        steps = [] if self.simple and len(dims) == len(self.dims) else self._rest(arrays, dims)
+        for name, lo, hi, multiple in self.bounds:
+            if not lo <= dims[name] <= hi or dims[name] % multiple:
+                raise self._outside(name, arrays, dims)
+        if steps or self.computed:
+            self._agree(steps, arrays, dims)
+        return dims
+
+    def _rest(self, arrays: Arrays, dims: dict[str, int]) -> Steps:
+        """The dims that no axis has for its size, and the strides to be checked."""
         if self.derived:
             self._derived(arrays, dims)
         if len(dims) < len(self.dims):
@@ -106,9 +127,10 @@ class Sizes:
             self._strides(steps, arrays, dims)
         if len(dims) < len(self.dims):
             self._free(arrays, dims)
-        for name, holds, dim, rule in self.declared:
-            if not holds(dim, dims[name]):
-                raise self._outside(rule, dim, arrays, dims)
+        return steps
+
+    def _agree(self, steps: Steps, arrays: Arrays, dims: dict[str, int]) -> None:
+        """Computed sizes and strides are those of the arrays."""
         for k, axis, size in self.computed:
             if arrays[k] is not None and evaluate(size, dims) != arrays[k].shape[axis]:
                 because = (
@@ -127,18 +149,15 @@ class Sizes:
                     f"{self.slots[k].title} has stride {step} along axis {axis}, declared {show(size)}{now}",
                     because="strides count elements: neighbours along an axis lie that far apart",
                 )
-        return dims
 
-    def _plain(self, arrays: Arrays, dims: dict[str, int]) -> None:
-        for k, axis, size in self.plain:
-            a = arrays[k]
-            if a is not None and dims.setdefault(size, n := a.shape[axis]) != n:
-                slot = self.slots[k]
-                because = (
-                    f"{size} is {dims[size]} by {self._source(size, arrays, dims)}, and "
-                    f"{n} by axis {axis} of {slot.param.name}"
-                )
-                raise CallError(f"{slot.title} {shape_of(slot, a)}", because=because)
+    def _unequal(self, k: int, axis: int, size: str, arrays: Arrays, dims: Mapping[str, int]) -> CallError:
+        """Two axes of one size differ."""
+        slot, a = self.slots[k], arrays[k]
+        because = (
+            f"{size} is {dims[size]} by {self._source(size, arrays, dims)}, and "
+            f"{a.shape[axis]} by axis {axis} of {slot.param.name}"
+        )
+        return CallError(f"{slot.title} {shape_of(slot, a)}", because=because)
 
     def _derived(self, arrays: Arrays, dims: dict[str, int]) -> None:
         for k, axis, size, name in self.derived:
@@ -167,7 +186,7 @@ class Sizes:
                     try_=f"pass {holder}",
                 )
 
-    def _steps(self, arrays: Arrays) -> list[tuple[int, int, Size, int]]:
+    def _steps(self, arrays: Arrays) -> Steps:
         """The strides that matter, in elements."""
         return [
             (k, axis, size, arrays[k].strides[axis] // arrays[k].itemsize)
@@ -175,9 +194,7 @@ class Sizes:
             if arrays[k] is not None and arrays[k].size and arrays[k].shape[axis] > 1
         ]
 
-    def _strides(
-        self, steps: Iterable[tuple[int, int, Size, int]], arrays: Arrays, dims: dict[str, int]
-    ) -> None:
+    def _strides(self, steps: Steps, arrays: Arrays, dims: dict[str, int]) -> None:
         first: dict[str, str] = {}
         for k, axis, size, step in steps:
             if isinstance(size, str):
@@ -200,7 +217,10 @@ class Sizes:
         for dim in self.dims:
             dims.setdefault(dim.name, -(-max(0, dim.lo or 0) // dim.multiple_of) * dim.multiple_of)
 
-    def _outside(self, rule: DimRule, dim: Dim, arrays: Arrays, dims: dict[str, int]) -> CallError:
+    def _outside(self, name: str, arrays: Arrays, dims: dict[str, int]) -> CallError:
+        """A dim is not what it is declared to be."""
+        dim = next(d for d in self.dims if d.name == name)
+        rule = next(rule for rule in DIMS if rule.concerns(dim) and not rule.holds(dim, dims[name]))
         what, because, try_ = rule.says(dim)
         source = self._source(dim.name, arrays, dims)
         return CallError(
