@@ -7,8 +7,10 @@ native entry checks everything again and words what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..interface.signature import evaluate, names_in
 from .arguments import Binder
@@ -23,6 +25,17 @@ _WRONG = (
     ZeroDivisionError,
     MemoryError,
 )  # the portable path says what
+
+
+def placed(names: Sequence[str], args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
+    """The inputs of these names in their order, some by position and the others by name; None for a call that
+    gives more, less or others."""
+    if len(args) + len(named) != len(names):
+        return None
+    try:
+        return *args, *[named[n] for n in names[len(args) :]]
+    except KeyError:
+        return None
 
 
 def returning(
@@ -52,12 +65,28 @@ def returning(
         for s in outputs
     ]
 
+    names = [binder.signature.params[i].name for i in binder.given]
+    filled = len(outputs) == 1 and last and "out" not in names
+
+    def by_name(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """A call with inputs by name, and perhaps ``out=``."""
+        if len(args) == count:  # ``out=``, which the native entry has seen and not taken
+            return portable(*args, **named)
+        out = named.get("out") if filled else None
+        inputs = {n: a for n, a in named.items() if n != "out"} if type(out) is np.ndarray else named
+        given = placed(names, args, inputs)
+        if given is None:
+            return portable(*args, **named)
+        return native()(*given) if inputs is named else native()(*given, out=out)
+
     if last and len(outputs) == 1 and outputs[0].constant is not None:  # of fixed sizes
         again = maker(outputs[0].constant, outputs[0].dtype)
 
         def call_fixed(*args: Any, **named: Any) -> Any:
-            if len(args) != count or named:
-                return portable(*args, **named)
+            if named:
+                return by_name(args, named)
+            if len(args) != count:
+                return portable(*args)
             try:
                 new = again()
             except _WRONG:
@@ -71,20 +100,24 @@ def returning(
         make = makers[0]
 
         def call_one(*args: Any, **named: Any) -> Any:
-            if len(args) == count and not named:
-                try:
-                    new = make(args)
-                except _WRONG:
-                    return portable(*args)
-                native()(*args, new)
-                return new
-            return portable(*args, **named)
+            if named:
+                return by_name(args, named)
+            if len(args) != count:
+                return portable(*args)
+            try:
+                new = make(args)
+            except _WRONG:
+                return portable(*args)
+            native()(*args, new)
+            return new
 
         return call_one
 
     def call(*args: Any, **named: Any) -> Any:
-        if len(args) != count or named:
-            return portable(*args, **named)
+        if named:
+            return by_name(args, named)
+        if len(args) != count:
+            return portable(*args)
         try:
             new = [make(args) for make in makers]
         except _WRONG:

@@ -28,6 +28,7 @@ from .arguments import Binder
 from .arrays import address_of, empty
 from .call import native_entry
 from .program import Host
+from .returned import placed
 from .run import MAX_PLANS, Copy, Form, Jump, Miss, Place, Planned, Plans, Shape, functions
 from .steps import Loaded, Run
 
@@ -66,7 +67,7 @@ class Whole:
         labels: Sequence[str] | None = None,
     ) -> None:
         self._engine = weakref.ref(engine)  # it holds this
-        self._inputs = signature.params
+        self._names = [p.name for p in signature.params]
         self._forms = [(a.ndim, a.dtype) for a in results]
         labels = engine.output_names if labels is None else labels
         dims = [Dim(f"{n} {d}") for n, a in zip(labels, results, strict=True) for d in range(a.ndim)]
@@ -111,8 +112,9 @@ class Whole:
     def _without_outputs(self, *args: Any, **named: Any) -> Any:
         """What the native entry does not take: calls that leave the outputs out, and all others step by
         step."""
-        if not named and len(args) == len(self._inputs):
-            made = self.filled(args, {})
+        given = placed(self._names, args, named)
+        if given is not None:
+            made = self.filled(given, {})
             if made is not None:
                 return made[0] if len(made) == 1 else tuple(made)
         engine = self._engine()
@@ -184,7 +186,7 @@ class Whole:
         if apart:
             key = e.key_otherwise(apart, dims)
             return self._next(e.later.get(key), p.otherwise, dims, outs, where, base)
-        first = GIVEN + len(self._inputs)
+        first = GIVEN + len(self._names)
         steps, end, work = list[Any](), base, 0.0
         if e.steps:
             (run,) = e.steps
