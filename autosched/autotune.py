@@ -17,7 +17,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.boundary import close, guard
+from tensorlang.boundary import close, guard, shown, unusable
 from tensorlang.entries import public
 from tensorlang.options import user_directory
 
@@ -125,6 +125,8 @@ def autotune(
         raise tl.TensorLangError(
             f"autotune({func!r}): not a function", try_="@autosched.autotune(trials=200) over a def"
         )
+    if cache is not None and (why := unusable(cache)):
+        raise tl.TensorLangError(f"autotune(cache={shown(str(cache))})", because=why)
     where = tl.target.as_target(target or None)
     settings = {"trials": trials, "seed": seed, "progress": progress, **options}
     return Tuned(func, where, template, Path(cache) if cache is not None else cache_directory(), settings)

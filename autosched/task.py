@@ -128,8 +128,12 @@ class SearchTask:
         self.template = template
         self.rules = tuple(rules)
         self.limits = limits
-        self.without = (without,) if isinstance(without, str) else tuple(without)
-        self.tensors = Listed("task.tensors", _tensors(self.name, call(*self.args)))
+        self.without = tuple(without)
+        if self.rules or self.without:
+            from .space.rules import RULES, chosen
+
+            chosen(self.name, self.rules, RULES, self.without)
+        self.tensors = Listed("task.tensors", _tensors(self.name, call(*map(_as_argument, self.args))))
         _check_extents(self.name, self.tensors)
         self.graph = te.serialize.to_json(self.tensors)
         self.exact_key = te.serialize.key_of(self.tensors)
@@ -260,6 +264,11 @@ def _check_template(name: str, template: Any) -> None:
             because=str(wrong) if callable(template) else None,
             try_="template=g of def g(s, tensors), which samples sizes by s.sample_tile(loop)",
         )
+
+
+def _as_argument(x: Any) -> Any:
+    """A float says so when it is taken for a size."""
+    return te.axis.FloatArgument(x) if type(x) is float else x
 
 
 def _computed(t: te.Tensor) -> bool:

@@ -99,6 +99,8 @@ def tune(
     result = result_of(
         session, new, time.perf_counter() - start, budget.notes(session), others.share() if own else None
     )
+    if new:
+        report.round([], result.best, result.flops)
     report.end(result)
     return result
 
@@ -152,7 +154,7 @@ def result_of(
         tuple(notes),
         session.weights(),
         dict(session.parts()),
-        tuple(session.sketches()),
+        tuple(session.sketches(final)),
         tuple(tuple(pairs) for pairs in session.ranks()),
         session.noise(),
         session.drift(),

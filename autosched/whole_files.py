@@ -9,11 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
+from tensorlang.entries import share
+
 
 def write_whole(path: str | Path, data: str | bytes | Callable[[BinaryIO], object]) -> None:
     """Write a file, so that a reader sees all of it or what was there before; a disk that is full leaves
     nothing new. What is not an ordinary file (a device, a pipe) is written straight. ``data`` may be a
-    function that writes to a file. Raises OSError."""
+    function that writes to a file. Raises TensorLangError."""
     goal = Path(os.path.realpath(path))  # a link stays a link
     if goal.exists() and not goal.is_file():
         with open(goal, "wb") as file:
@@ -38,3 +40,6 @@ def _fill(file: BinaryIO, data: str | bytes | Callable[[BinaryIO], object]) -> N
         data(file)
     else:
         file.write(data.encode() if isinstance(data, str) else data)
+
+
+share(__name__)

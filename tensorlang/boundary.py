@@ -49,6 +49,7 @@ PLAIN = (
     RecursionError,
 )
 NEVER = (BrokenPipeError, InterruptedError)
+FUNCTIONS = (types.FunctionType, type(functools.cache(len)))  # the second: what remembers its answers
 _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 _LIBRARIES = tuple(os.path.dirname(os.path.abspath(m.__file__ or "")) + os.sep for m in (os, np))
 
@@ -181,22 +182,27 @@ def guard(
     error: type[TensorLangError],
     *,
     eager: bool | Collection[str] = False,
+    direct: bool = False,
 ) -> None:
     """Guard functions of a module or methods of a class. ``label`` is how users call the owner; plain
     exceptions become an ``error``. ``eager``: numbers, words and objects of ours are held against the
-    annotations before the call, where a wrong one would do harm first; or these parameters only."""
+    annotations before the call, where a wrong one would do harm first; or these parameters only.
+    ``direct``: code of ours calls them too, and is told as before; functions stay where they were made, and
+    what users give to them and to constructors is held against the annotations."""
     for name in names:
         inside = inspect.getattr_static(owner, name, None)
         f = inside.__func__ if isinstance(inside, staticmethod | classmethod) else inside
-        if not isinstance(f, types.FunctionType) or hasattr(f, "__guarded__"):
+        if not isinstance(f, FUNCTIONS) or hasattr(f, "__guarded__"):
             continue
-        word = label if name == "__init__" else f"{label}.{name}" if label else name
-        wrapped: Any = _entry(f, word, error, eager, inside is f and not inspect.ismodule(owner))
+        makes = name in ("__init__", "__new__")
+        word = label if makes else f"{label}.{name}" if label else name
+        method = makes or (inside is f and not inspect.ismodule(owner))
+        wrapped: Any = _entry(f, word, error, eager, method, direct)
         if isinstance(inside, staticmethod | classmethod):
             wrapped = type(inside)(wrapped)
         setattr(owner, name, wrapped)
         home = sys.modules.get(f.__module__)
-        if inspect.ismodule(owner) and home is not None and vars(home).get(name) is f:
+        if inspect.ismodule(owner) and not direct and home is not None and vars(home).get(name) is f:
             setattr(home, name, wrapped)  # where pickle looks for it
 
 
@@ -207,10 +213,11 @@ def guard_class(
     *,
     eager: bool | Collection[str] = False,
     without: Collection[str] = (),
+    direct: bool = False,
 ) -> None:
     """Guard the public methods of a class and its constructor."""
     names = [n for n in vars(cls) if (not n.startswith("_") and n not in without) or n == "__init__"]
-    guard(cls, names, label or cls.__name__, error, eager=eager)
+    guard(cls, names, label or cls.__name__, error, eager=eager, direct=direct)
 
 
 def _entry(
@@ -219,8 +226,10 @@ def _entry(
     error: type[TensorLangError],
     eager: bool | Collection[str],
     method: bool,
+    direct: bool,
 ) -> Callable[..., Any]:
     check = _Arguments(f, word, error, method)
+    made = direct and (not method or f.__name__ in ("__init__", "__new__"))
 
     @functools.wraps(f)
     def entry(*args: Any, **named: Any) -> Any:
@@ -229,13 +238,14 @@ def _entry(
             for watch in WATCHERS:
                 if (found := watch(f, args, named)) is not NotImplemented:
                     return found
-            if eager:
-                check.types(args, named, eager)
+            if eager or (made and not is_ours(sys._getframe(1))):
+                check.types(args, named, eager or made)
             return f(*args, **named)
         except TensorLangError as e:
             raise short(e) from e.__cause__
         except PLAIN as e:
-            if isinstance(e, NEVER) or options.debug() or not _is_our_mistake(e):
+            within = direct and is_ours(sys._getframe(1))
+            if within or isinstance(e, NEVER) or options.debug() or not _is_our_mistake(e):
                 raise
             raised = check.reworded(e, args, named)
         raise raised.with_traceback(None)
@@ -389,7 +399,7 @@ def fits(value: Any, kind: Any) -> bool:
         return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__getitem__")
     if origin in (collections.abc.Mapping, dict):
         return isinstance(value, Mapping)
-    if origin is None and isinstance(kind, type):
+    if origin is None and isinstance(kind, type) and kind.__module__ != "typing":  # of TextIO there are none
         protocol = getattr(kind, "_is_protocol", False)
         return all(hasattr(value, n) for n in _asked(kind)) if protocol else isinstance(value, kind)
     return True
@@ -446,7 +456,14 @@ def described(kind: Any) -> str:
         return f"an object with {', '.join(_asked(kind))}"
     if origin in (collections.abc.Sequence, list, tuple):
         known = inner and isinstance(inner[0], type) and inner[0] is not Any
-        return f"a list of {inner[0].__name__}s" if known else "a list"
+        either = inner and typing.get_origin(inner[0]) in (typing.Union, types.UnionType)
+        return (
+            f"a list of {inner[0].__name__}s"
+            if known
+            else f"a list, each {described(inner[0])}"
+            if either
+            else "a list"
+        )
     if origin in (collections.abc.Mapping, dict):
         return "a mapping"
     return words.get(kind) or _a(getattr(kind, "__name__", str(kind)))
@@ -466,6 +483,8 @@ def misfit(fn: Any, *args: Any, **named: Any) -> TypeError | None:
 
 def unusable(path: str | os.PathLike[str]) -> str:
     """Why no file has such a name; empty where one may."""
+    if not os.fspath(path):
+        return "a file has a name"
     if "\0" in os.fspath(path):
         return "no file has a null byte in its name"
     long = any(len(os.fsencode(part)) > LONGEST for part in Path(path).parts)
@@ -556,3 +575,4 @@ def _render_traceback_(self: TensorLangError) -> list[str]:
 
 
 TensorLangError._render_traceback_ = _render_traceback_  # type: ignore[attr-defined]  # errors know no settings
+guard(TensorLangError, ("__init__",), "TensorLangError", TensorLangError, direct=True)

@@ -144,6 +144,56 @@ def close(
         here.__getattr__ = __getattr__  # type: ignore[method-assign]
 
 
+def share(module: str, label: str = "") -> None:
+    """Guard what a module lists, or else has, where code of ours calls it too: functions, and classes of its
+    own with what is theirs. Called at its end; users' calls end in errors of ours, and our own calls go on as
+    before."""
+    here = sys.modules[module]
+    label, error = label or label_of(here), TensorLangError
+    made = [n for n, v in vars(here).items() if getattr(v, "__module__", "") == module and n[0] != "_"]
+    names = getattr(here, "__all__", made)
+    guard(here, names, label, error, direct=True)
+    for name in names:
+        cls = vars(here)[name]
+        if isinstance(cls, type) and f"{cls.__module__}.".startswith(f"{module}."):
+            share_class(cls, error)
+
+
+def share_class(cls: type, error: type[TensorLangError]) -> None:
+    """Guard a class of which code of ours makes objects too."""
+    if getattr(cls, "_is_protocol", False):
+        cls.__init__ = _protocol(cls)  # type: ignore[misc]
+    elif cls.__init__ is object.__init__ and cls.__new__ is object.__new__:  # type: ignore[misc]
+        cls.__init__ = _empty(cls)  # type: ignore[misc]
+    if issubclass(cls, tuple):
+        guard(cls, ("__new__",), cls.__name__, error, direct=True)
+    guard_class(cls, error, direct=True)
+
+
+def _protocol(cls: type) -> Callable[..., None]:
+    """The constructor of a protocol, which makes no objects but of classes derived from it."""
+    asked = [n for n in vars(cls) if not n.startswith("_")]
+
+    def __init__(self: Any, *args: Any, **named: Any) -> None:
+        if type(self) is cls:
+            raise TensorLangError(
+                f"{cls.__name__}(…): it is a protocol, of which no objects are made",
+                try_=f"an object of a class of yours with {', '.join(asked)}",
+            )
+        super(cls, self).__init__(*args, **named)  # type: ignore[arg-type]  # a class that comes as a value
+
+    return __init__
+
+
+def _empty(cls: type) -> Callable[[Any], None]:
+    """A constructor that takes nothing: Python's own takes it with an error of its own."""
+
+    def __init__(self: Any) -> None:
+        super(cls, self).__init__()  # type: ignore[arg-type]  # as above
+
+    return __init__
+
+
 def _annotations(module: ModuleType, name: str) -> Mapping[str, Any]:
     return getattr(vars(module).get(name), "__annotations__", {})
 

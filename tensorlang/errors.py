@@ -14,6 +14,8 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+# characters that a terminal obeys or hides, and how Python writes them
+_CONTROL = {n: repr(chr(n))[1:-1] for n in (*range(32), *range(127, 160)) if n != ord("\n")}
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _CELL = re.compile(r"<ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]")
 
@@ -136,7 +138,8 @@ class TensorLangError(Exception):
 
 
 def _text(t: Text) -> str | None:
-    return t() if callable(t) else t
+    text = t() if callable(t) else t
+    return text if text is None or text.isprintable() else text.translate(_CONTROL)
 
 
 def _fact(label: str, text: str) -> list[str]:

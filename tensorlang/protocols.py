@@ -45,6 +45,16 @@ for _name, _sign in {**_SIGNS, "matmul": "@"}.items():
     SYNTAX[f"__{_name}__"] = (f"{{o}} {_sign} {{x}}", NUMBER)
     SYNTAX[f"__r{_name}__"] = (f"{{x}} {_sign} {{o}}", NUMBER)
 MOST_SHOWN = 8
+# what the guides call objects of a class, where that is not the class's own name in lower case
+CALLED = {
+    "DynamicKernel": "kernel",
+    "RecordLog": "log",
+    "SearchTask": "task",
+    "ShapeProfile": "profile",
+    "TasksResult": "result",
+    "TuneReport": "report",
+    "TuneResult": "result",
+}
 
 
 class UnsupportedError(TensorLangError, TypeError):
@@ -373,6 +383,8 @@ def fixed(what: str, whose: str, name: str, instead: Mapping[str, str]) -> Tenso
 
 def _written(label: str) -> str:
     """How an object may be called in code."""
+    if label in CALLED:
+        return CALLED[label]
     return (
         label
         if label == label.lower() or not label.isidentifier()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import signposts
-from .boundary import answer
+from .boundary import answer, guard
 from .entries import close
 from .errors import DeclareError
 from .te import (
@@ -101,6 +101,7 @@ __all__ = [
 ]
 __all__ += intrinsics.__all__
 
+guard(ir_builder, ("create",), "tir.ir_builder", DeclareError)
 answer(_Builder, "ib", signposts.BUILDER)
 answer(ir_builder, "ir_builder", {})
 close(__name__, "tir", DeclareError, signposts.TIR)

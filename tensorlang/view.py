@@ -28,7 +28,7 @@ from .expr.nodes import Expr, const_int
 from .loopir.stmt import Func
 from .passes.base import Hook, Pass
 from .roofline import position
-from .runtime import Module
+from .runtime import Module, files
 from .schedule.schedule import Schedule
 from .target import Target, as_target
 from .te.tensor import Tensor
@@ -66,10 +66,7 @@ class View:
 
     def save(self, path: str | Path) -> None:
         """Write the page. Raises TensorLangError when it cannot be written."""
-        try:
-            Path(path).write_text(self.html, encoding="utf-8")
-        except OSError as e:
-            raise TensorLangError(f"view: cannot write {path}", because=e.strerror or str(e)) from None
+        files.write({files.named(path, "View.save"): self.html.encode()}, "save the page")
 
     def __repr__(self) -> str:
         return f"<view of {self.title}: {len(self.html) // 1000} kB; v.save('view.html') writes it>"

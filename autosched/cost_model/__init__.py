@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tensorlang.entries import share
+
 from .metrics import pairwise_accuracy, top_share
 from .model import CostModel, Explains, Informed
 from .random import RandomModel
@@ -26,3 +28,5 @@ __all__ = [
     "pairwise_accuracy",
     "top_share",
 ]
+
+share(__name__)

@@ -10,6 +10,8 @@ a ``DynamicKernel`` (``kernel``); ``tune_dynamic`` is the way through all of it,
 
 from __future__ import annotations
 
+from tensorlang.entries import share
+
 from ..tiers import Tiers, TierStats
 from .kernel import DynamicKernel, Explanation
 from .size_profile import ShapeProfile
@@ -27,3 +29,5 @@ __all__ = [
     "specialise",
     "tune_dynamic",
 ]
+
+share(__name__)

@@ -12,6 +12,8 @@ many.
 
 from __future__ import annotations
 
+from tensorlang.entries import share
+
 from .fingerprint import fingerprint
 from .fleet import Fleet
 from .measurer import Measurer
@@ -19,3 +21,5 @@ from .others import Others
 from .protocol import Job, Outcome, Stages
 
 __all__ = ["Fleet", "Job", "Measurer", "Others", "Outcome", "Stages", "fingerprint"]
+
+share(__name__)

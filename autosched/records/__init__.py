@@ -6,9 +6,13 @@ Knows traces (to hand them back) and nothing of search or measurement. Loading n
 
 from __future__ import annotations
 
+from tensorlang.entries import share
+
 from ..statuses import OK
 from .database import BadLine, RecordLog, apply_best, best_of, load, merge
 from .record import Record
 from .replay import replay
 
 __all__ = ["OK", "BadLine", "Record", "RecordLog", "apply_best", "best_of", "load", "merge", "replay"]
+
+share(__name__)

@@ -176,6 +176,8 @@ def _read(
     has the digest are left out; a line beyond ``MAX_LINE`` is never held in memory."""
     records: list[Record] = []
     bad: list[BadLine] = []
+    if why := unusable(path):
+        raise tl.TensorLangError(f"cannot read records from {shown(str(path))}", because=why)
     try:
         with open(path, "rb") as f:
             f.seek(offset)
@@ -199,7 +201,7 @@ def _read(
                         bad.append(BadLine(str(path), number, shortened(str(e)) or type(e).__name__))
             return records, bad, f.tell(), number, torn
     except OSError as e:
-        raise tl.TensorLangError(f"cannot read records from {path}", because=str(e)) from None
+        raise tl.TensorLangError(f"cannot read records from {path}", because=e.strerror or str(e)) from None
 
 
 def _digest(line: bytes) -> bytes:
@@ -270,6 +272,8 @@ def merge(
         raise tl.TensorLangError(
             f"merge(keep={keep}): of each task at least one candidate is kept", try_="keep=10"
         )
+    if why := unusable(output):
+        raise tl.TensorLangError(f"cannot write records to {shown(str(output))}", because=why)
     if Path(output).is_dir():
         raise tl.TensorLangError(f"cannot write records to {output}", because="it is a directory")
     if Path(output).exists():
@@ -288,5 +292,5 @@ def merge(
         Path(output).parent.mkdir(parents=True, exist_ok=True)
         write_whole(output, "".join(line + "\n" for line in found))
     except OSError as e:
-        raise tl.TensorLangError(f"cannot write records to {output}", because=str(e)) from None
+        raise tl.TensorLangError(f"cannot write records to {output}", because=e.strerror or str(e)) from None
     return len(found), bad

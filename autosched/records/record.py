@@ -100,7 +100,7 @@ class Record:
 
     @staticmethod
     def from_json(line: str) -> Record:
-        """The record of one line. Raises ValueError with the reason when it is none."""
+        """The record of one line. Raises TensorLangError with the reason when it is none."""
         data = json.loads(line)
         if not isinstance(data, dict):
             raise ValueError("not a JSON object")

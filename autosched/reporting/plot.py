@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.entries import share
 
 
 def tuning_curve(
@@ -83,3 +84,6 @@ def _library() -> Any:
             "a picture needs matplotlib", because=str(e), try_="pip install 'tensorlang[viz]'"
         ) from None
     return matplotlib.pyplot
+
+
+share(__name__)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from tensorlang.entries import share
 from tensorlang.errors import TensorLangError
 from tensorlang.roofline import peak_flops
 
@@ -29,7 +30,8 @@ class Report(Protocol):
         if not before."""
 
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
-        """Candidates were measured; ``best`` is the fastest so far, ``flops`` the operations of its task."""
+        """Candidates were measured; ``best`` is the fastest so far, ``flops`` the operations of its task. At
+        the end once more with none: ``best`` is then the result, by the times that decided."""
 
     def end(self, result: object | None) -> None:
         """The tune is over; None when it was broken off."""
@@ -132,8 +134,12 @@ class Lines:
     def round(self, records: Sequence[Record], best: Record | None, flops: float) -> None:
         now = self.now
         assert now is not None
+        before = now.best
         now.add(records, best, flops)
-        if (
+        if not records:
+            if now.best != before:
+                print(f"  timed again  {now.best}", file=self.out, flush=True)
+        elif (
             now.share - self.said >= 0.0999
             or now.done >= now.trials
             or now.elapsed - self.last >= self.SILENCE
@@ -265,3 +271,6 @@ def reporter(progress: bool | Report | None) -> Report:
 
     console = Console()
     return Notebook() if console.is_jupyter else Live(console) if console.is_terminal else Lines()
+
+
+share(__name__)

@@ -13,6 +13,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.boundary import shown, unusable
 from tensorlang.entries import public
 from tensorlang.roofline import Position, position
 
@@ -291,10 +292,13 @@ class TuneReport:
 
     def save(self, path: str | Path) -> None:
         """Write a page. Raises TensorLangError when it cannot be written."""
+        if why := unusable(path):
+            raise tl.TensorLangError(f"TuneReport.save({shown(str(path))})", because=why)
         try:
             write_whole(path, document(self))
         except OSError as e:
-            raise tl.TensorLangError(f"cannot write the report to {path}", because=str(e)) from None
+            why = e.strerror or str(e)
+            raise tl.TensorLangError(f"cannot write the report to {path}", because=why) from None
 
     def _repr_html_(self) -> str:
         return self.to_html()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from tensorlang.entries import share
+
 from ..records import Record
 
 
@@ -56,3 +58,6 @@ def shares_text(spent: Mapping[str, float], seconds: float) -> str:
         return ", ".join(f"{n} {spent[n] / max(seconds, 1e-9):.0%}" for n in names if n in spent)
 
     return "; side by side: ".join(filter(None, [shares(HERE), shares(ELSEWHERE)]))
+
+
+share(__name__)

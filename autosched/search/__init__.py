@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tensorlang.core.renamed import renamed
+from tensorlang.entries import share
 
 from .allocation import allocate
 from .annealing import Annealing
@@ -28,4 +29,5 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
 
 __all__ = ["STRATEGIES", "Annealing", "Evolutionary", "Exhaustive", "Random", "Seen", "Strategy", "allocate"]
 
+share(__name__)
 __getattr__ = renamed(__name__, allot="allocate")

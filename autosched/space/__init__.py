@@ -8,7 +8,11 @@ variants for one task.
 
 from __future__ import annotations
 
+from tensorlang.entries import share
+
 from .template import Variants, variants_of
 from .variant import Domain, Variant
 
 __all__ = ["Domain", "Variant", "Variants", "variants_of"]
+
+share(__name__)

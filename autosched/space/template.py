@@ -15,7 +15,7 @@ import tensorlang as tl
 from tensorlang import recipes
 
 from ..task import SearchTask
-from .rules import RULES, Rule, Where
+from .rules import RULES, Where, chosen
 from .sketch import MAX_SKETCHES, Sketches, derive, opened
 from .variant import Variant
 
@@ -57,34 +57,15 @@ def _made(task: SearchTask, most: int) -> Variants:
     derived = (
         Sketches()
         if task.template is not None
-        else derive(task.schedule(), Where(task.target), _rules(task), most)
+        else derive(
+            task.schedule(), Where(task.target), chosen(task.name, task.rules, RULES, task.without), most
+        )
     )
     found = _sketches(task, derived) if task.template is None else [_template(task)]
     placed = [(why, p) for why, s in found for p in placements(s)]
     variants = Variants(Variant(s, task.target, task.limits, why) for why, s in placed[:MAX_VARIANTS])
     variants.left_out = (*_said(derived.left_out), *_more(len(placed) - MAX_VARIANTS))
     return variants
-
-
-def _rules(task: SearchTask) -> list[Rule]:
-    """The rules of a task, its own first. Raises TensorLangError for one that is no rule, and for one left
-    out that there is not."""
-    for r in task.rules:
-        if not all(hasattr(r, word) for word in ("name", "applies", "apply")):
-            raise tl.TensorLangError(
-                f"{task.name}: rules=[…, {r!r}]",
-                because="a rule has a name, applies and apply",
-                try_="@autosched.space.rules.rule(applies) over a function that schedules a stage",
-            )
-    listed = [*task.rules, *RULES]
-    for name in task.without:
-        if all(r.name != name for r in listed):
-            raise tl.TensorLangError(
-                f"{task.name}: without={name!r}",
-                because="there is no rule of that name",
-                legal=", ".join(dict.fromkeys(r.name for r in listed)),
-            )
-    return [r for r in listed if r.name not in task.without]
 
 
 def _said(steps: tuple[str, ...]) -> list[str]:

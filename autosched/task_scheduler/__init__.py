@@ -6,6 +6,8 @@ A policy chooses the task of the next batch. Adding one: a file, a line in ``POL
 
 from __future__ import annotations
 
+from tensorlang.entries import share
+
 from .gradient import Gradient
 from .policies import POLICIES
 from .progress import Policy, Progress
@@ -13,3 +15,5 @@ from .round_robin import RoundRobin
 from .tune_tasks import TasksResult, tune_tasks
 
 __all__ = ["POLICIES", "Gradient", "Policy", "Progress", "RoundRobin", "TasksResult", "tune_tasks"]
+
+share(__name__)

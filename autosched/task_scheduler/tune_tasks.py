@@ -151,8 +151,10 @@ def tune_tasks(
         result_of(run.members[i].session, run.members[i].new, seconds) if i in run.members else None
         for i in range(len(tasks))
     )
-    for r in results:
+    for i, r in enumerate(results):
         if r is not None:
+            if run.members[i].new:
+                report.round([], r.best, r.flops)
             report.end(r)
     return TasksResult(tuple(tasks), results, given, run.closed, tuple(run.order), seconds)
 

@@ -7,6 +7,8 @@ plans or decision trees.
 
 from __future__ import annotations
 
+from tensorlang.entries import share
+
 from .background import Tiers
 from .benefit import Thresholds
 from .cache import CodeCache, Entry, Range
@@ -58,3 +60,5 @@ __all__ = [
     "Workshop",
     "cycle_of",
 ]
+
+share(__name__)

@@ -12,7 +12,7 @@ schedule: what is fast by itself need not be so beside the others, and the defau
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -231,11 +231,11 @@ class ProgramSession(Session):
         """Those of the whole and of each piece."""
         return [*super().ranks(), *[pairs for m in self.members.values() for pairs in m.ranks()]]
 
-    def sketches(self) -> list[tuple[str, int, float]]:
+    def sketches(self, final: Mapping[str, float]) -> list[tuple[str, int, float]]:
         """Those of the whole, and the schedules put together of what the pieces gained."""
-        costs = [self.known[t] for t in self._joined if t in self.known]
+        costs = [final.get(t, float("inf")) for t in self._joined if t in self.known]
         joined = [("the best of its pieces, put together", len(costs), min(costs))] if costs else []
-        return sorted([*super().sketches(), *joined], key=lambda f: f[2])
+        return sorted([*super().sketches(final), *joined], key=lambda f: f[2])
 
     def weights(self) -> dict[str, float]:
         """Nothing: each piece has a model of its own."""

@@ -76,6 +76,7 @@ class Session:
         self.waiting: dict[str, tuple[int, np.ndarray]] = {}
         self.flops = task.flops
         self.learnt = isinstance(model, Informed) and model.informed
+        self.variant_of: dict[str, int] = {}  # candidate → number of the variant that it is of
         self.fastest: Record | None = None  # by one measurement; the last word is the log's
         self.unsaved: tl.TensorLangError | None = None
         self.exhausted = False  # there was nothing left to propose
@@ -283,14 +284,14 @@ class Session:
         pairs = [(score, costs[t]) for t, score in self.believed.items() if t in costs]
         return [pairs] if pairs else []
 
-    def sketches(self) -> list[tuple[str, int, float]]:
+    def sketches(self, final: Mapping[str, float]) -> list[tuple[str, int, float]]:
         """The sketches of which something was measured: their rules, how many candidates, and the seconds of
-        the fastest; fastest first."""
-        found = [
-            (f"{n}: {', '.join(v.why) or 'template'}", len(s.costs), float(s.costs.min()))
-            for n, (v, s) in enumerate(zip(self.variants, self.seen, strict=True))
-            if len(s.costs)
-        ]
+        the fastest by what was ``final`` of each candidate; fastest first."""
+        found = []
+        for n, v in enumerate(self.variants):
+            costs = [final.get(t, float("inf")) for t, i in self.variant_of.items() if i == n]
+            if costs:
+                found.append((f"{n}: {', '.join(v.why) or 'template'}", len(costs), min(costs)))
         return sorted(found, key=lambda f: f[2])
 
     def noise(self) -> float | None:
@@ -326,6 +327,7 @@ class Session:
         place = self._place(r) if place is None else place
         if place is not None and self.seen:  # of a program that is searched in pieces only there are none
             i, row = place
+            self.variant_of[r.steps] = i
             self.seen[i].add(row[None, :], [r.cost])
             self._news = True
 

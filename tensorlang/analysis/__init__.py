@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from ..boundary import answer
 from ..core.renamed import renamed
+from ..entries import share
 from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
 from ..schedule.legality.filtering import filter_of
@@ -138,4 +139,5 @@ for _cls in (
     Work,
 ):
     answer(_cls, _cls.__name__, {}, often=True)
+share(__name__)
 __getattr__ = renamed(__name__, Turn="Transposition", turned="transposed")

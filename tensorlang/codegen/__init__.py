@@ -1,6 +1,7 @@
 """Machine code from the loop IR. Knows expressions, the loop IR and targets; never sees schedules or tensors
 of the language."""
 
+from ..entries import share
 from .llvm.compile import CompiledCode, compile_ll
 from .llvm.export import emit_export
 from .llvm.function import emit, kernel_signature
@@ -20,3 +21,5 @@ __all__ = [
     "kernel_signature",
     "located",
 ]
+
+share(__name__)

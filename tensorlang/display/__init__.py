@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..entries import share
 from .html import MANY, Raw, bars, box, code, coloured, details, escape, folded, page, strip, table, text
 from .tree import tree_svg
 
@@ -21,3 +22,5 @@ __all__ = [
     "text",
     "tree_svg",
 ]
+
+share(__name__)

@@ -267,8 +267,9 @@ def hard_swish(x: Tensor) -> Tensor:
 
 def hard_tanh(x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
     """``min(max(x, min_val), max_val)``. The shape is that of ``x``, and so is the type. Raises
-    DeclareError for integers and bool."""
+    DeclareError for integers and bool, and for bounds of which the lower is the greater one."""
     lo, hi = inputs.number("hard_tanh", "min_val", min_val), inputs.number("hard_tanh", "max_val", max_val)
+    inputs.in_order("hard_tanh", x, lo, hi)
     return _of_floats("hard_tanh", x, lambda e: _clamped(e, lo, hi))
 
 

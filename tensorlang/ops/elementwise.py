@@ -278,7 +278,7 @@ def minimum(x: Operand, y: Operand) -> Tensor:
 
 def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> Tensor:
     """``minimum(maximum(x, min), max)``, broadcast; a bound may be left out, one is needed. NaN stays NaN.
-    Raises DeclareError for none, and for bools.
+    Raises DeclareError for none, for numbers of which the lower is the greater one, and for bools.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.clip(x, 0, 6)
@@ -288,6 +288,7 @@ def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> T
     bounds = tuple(b for b in (min, max) if b is not None)
     if not bounds:
         raise DeclareError("ops.clip: neither min nor max is given", try_="ops.clip(x, 0, 6)")
+    inputs.in_order("clip", x, min, max)
     _numbers("clip", x, *bounds)
 
     def clipped(e: Expr, *ends: Expr) -> Expr:

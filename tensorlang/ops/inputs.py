@@ -102,6 +102,16 @@ def named(x: Tensor) -> str:
     return f"{x.name} {text(x.shape)}"
 
 
+def in_order(op: str, x: Tensor, lo: Any, hi: Any) -> None:
+    """Raises DeclareError for bounds that are numbers, the lower one the greater."""
+    if isinstance(lo, int | float) and isinstance(hi, int | float) and lo > hi:
+        raise DeclareError(
+            f"ops.{op}: from {lo} to {hi} there is no number",
+            because=f"every element would be {hi}",
+            try_=f"ops.{op}({x.name}, {hi}, {lo})",
+        )
+
+
 def at_most(a: ExprLike, b: ExprLike) -> bool | None:
     """Whether ``a <= b``: True or False when that is sure whatever the symbols stand for, else None."""
     e = make.le(a, b)

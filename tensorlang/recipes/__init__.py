@@ -3,6 +3,7 @@ shapes."""
 
 from __future__ import annotations
 
+from ..entries import share
 from .default_schedule import default_schedule, scheduled
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
 from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
@@ -25,3 +26,5 @@ __all__ = [
     "sums",
     "transpose_pixels",
 ]
+
+share(__name__)

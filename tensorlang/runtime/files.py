@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from ..boundary import shown, unusable
 from ..errors import TensorLangError
 
 
@@ -20,6 +21,8 @@ def named(path: str | os.PathLike[str], what: str) -> Path:
         raise TensorLangError(
             f"{what}({path!r})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}"
         )
+    if why := unusable(path):
+        raise TensorLangError(f"{what}({shown(os.fspath(path))})", because=why)
     return Path(path)
 
 

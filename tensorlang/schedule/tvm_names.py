@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..entries import share
 from ..expr import make
 from ..expr.nodes import Const
 from ..expr.walk import preorder
@@ -90,3 +91,6 @@ def _in_order(op: ComputeOp, read: TensorRead) -> bool:
     places = {a.var: n for n, a in enumerate(op.axis)}
     taken = [places.get(i, -1) for i in read.indices if type(i) is not Const]  # type: ignore[call-overload]
     return -1 not in taken and taken == sorted(set(taken))
+
+
+share(__name__, "te.schedule")

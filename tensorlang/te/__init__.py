@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from .. import signposts
 from ..boundary import answer, guard
 from ..core.dtype import DType
-from ..entries import close
+from ..entries import close, share_class
 from ..errors import DeclareError
 from ..expr.make import cast, ceildiv, const, floordiv, floormod, if_then_else, select, truncdiv, truncmod
 from ..expr.nodes import Expr, Var
@@ -119,6 +119,8 @@ for _op in (
     TensorIntrin,
 ):
     guard(_op, ("__init__",), f"te.{_op.__name__}", DeclareError)
+for _part in (LoopBuilder, Range, TensorRead, TensorSlice):
+    share_class(_part, DeclareError)
 answer(Var, "variable", {}, often=True)
 answer(IterVar, "axis", {}, often=True)
 fix(IterVar, "axis", signposts.SET)

@@ -6,8 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
-
 from ..arith.conditions import conjuncts
 from ..core.dtype import INT32, DType, dtype
 from ..core.names import NameSupply
@@ -267,15 +265,26 @@ def checked_name(where: str, name: Any) -> str:
     return name
 
 
+class FloatArgument(float):
+    """A float that a function which declares a computation was given: no quotient of sizes."""
+
+
 def exact(value: Any) -> Any:
-    """The int that a quotient of Python ints such as ``1024 / 32`` stands for when it is exact; anything else
-    as it is."""
-    return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value
+    """The int that a quotient of ints such as ``1024 / 32`` stands for when it is exact; anything else as it
+    is."""
+    quotient = isinstance(value, float) and not isinstance(value, FloatArgument)
+    return int(value) if quotient and value.is_integer() else value
 
 
 def size(value: ExprLike, where: str) -> Expr:
     """A checked size: an int (also as an exact quotient, ``N / 8``) or an integer expression of dims. Zero is
     a size like any other."""
+    if isinstance(value, FloatArgument):
+        raise DeclareError(
+            f"{where}: {float(value)} is not a size",
+            because="it was given as a float; a size is a whole number",
+            try_=_whole_numbers(value) if math.isfinite(value) else None,
+        )
     value = exact(value)
     try:
         e = make.as_expr(value, INT32)
@@ -293,7 +302,7 @@ def size(value: ExprLike, where: str) -> Expr:
         raise DeclareError(
             f"{where}: {e} is not a size",
             because=f"it is {e.dtype}; a size is an int32 or int64",
-            try_=f"{math.floor(e.value)} or {math.ceil(e.value)}; `//` rounds down"
+            try_=_whole_numbers(e.value)
             if isinstance(e, Const) and math.isfinite(e.value)
             else "te.var('n'), or .astype('int32')",
         )
@@ -304,6 +313,12 @@ def size(value: ExprLike, where: str) -> Expr:
         )
     fixed(f"{where}: the size", e)
     return e
+
+
+def _whole_numbers(value: float) -> str:
+    """The ints that may have been meant by a number."""
+    low, high = math.floor(value), math.ceil(value)
+    return str(low) if low == high else f"{low} or {high}; `//` rounds down"
 
 
 def fixed(what: str, e: Expr, axes: bool = False) -> None:

@@ -104,6 +104,8 @@ def placeholder(
 
     >>> te.placeholder((8, 8), "float32", name="A")
     Tensor(A: float32[8, 8])
+    >>> te.placeholder((8, 8), name="A", strides=(-8, 1))  # of a compact array, a[::-1]
+    Tensor(A: float32[8, 8])
     """
     where = f"placeholder {plain_name('te.placeholder', name)!r}"
     sizes = _shape(where, shape)

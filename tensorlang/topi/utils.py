@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from ..entries import share
 from ..errors import DeclareError
 from ..expr.nodes import Expr, const_int
 
@@ -38,3 +39,6 @@ def get_const_tuple(shape: Iterable[Expr | int]) -> tuple[Any, ...]:
     if not isinstance(shape, Iterable):
         raise DeclareError(f"get_const_tuple: {shape!r} is not a shape", try_="get_const_tuple(C.shape)")
     return tuple(n if (known := const_int(n)) is None else known for n in shape)
+
+
+share(__name__)

@@ -5,7 +5,10 @@ born again for candidates that crash or hang, and leave kernels in a directory w
 nothing is timed and every kernel is wanted, so a worker is a plain process that reads jobs and writes code.
 """
 
+from ..entries import share
 from .job import Job, compiled
 from .pool import Ahead, compile_all
 
 __all__ = ["Ahead", "Job", "compile_all", "compiled"]
+
+share(__name__)

@@ -532,5 +532,5 @@ def test_records_that_are_none(values: tuple[Any, ...], text: str) -> None:
 
 
 def test_an_outcome_that_this_release_does_not_know_is_a_bad_line() -> None:
-    with pytest.raises(ValueError, match="the status 'melted' is none"):
+    with pytest.raises(TensorLangError, match="the status 'melted' is none"):
         Record.from_json(_record().to_json().replace('"status":"ok"', '"status":"melted"'))

@@ -70,8 +70,8 @@ SYNTAX = (
     "sorted([o, o])",
     "o.nothere",
 )
-# a graph and a task say what is called
-CALLED = ("kernel", "engine", "tuned function", "graph", "loop IR", "task")
+# a graph, a task and what is given back say what is called
+CALLED = ("kernel", "engine", "tuned function", "graph", "loop IR", "task", "sizes", "timing")
 
 
 @pytest.fixture(scope="module")

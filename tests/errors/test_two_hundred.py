@@ -20,11 +20,12 @@ from .guessed import GUESSED
 from .indexed import INDEXED
 from .latest import LATEST
 from .newest import NEWEST, WITHOUT_TORCH
+from .rooms import ROOMS
 from .scene import GOLDEN
 from .two_hundred import MISTAKES, scene
 
 FILE = GOLDEN / "two_hundred.md"
-ALL = [*MISTAKES, *NEWEST, *LATEST, *GUESSED, *DRAWN, *INDEXED]
+ALL = [*MISTAKES, *NEWEST, *LATEST, *GUESSED, *DRAWN, *INDEXED, *ROOMS]
 UGLY = (" at 0x", "<class", "<function", "<lambda", "object at", "tensorlang/", "Traceback")
 
 
@@ -99,7 +100,7 @@ def check_shown(error: tl.TensorLangError) -> None:
 
 
 def test_there_are_two_hundred(golden):
-    assert len(set(ALL)) == len(ALL) >= 780
+    assert len(set(ALL)) == len(ALL) >= 840
     assert list(golden) == ALL
 
 

@@ -51,7 +51,7 @@ ROOMS: dict[str, set[str]] = {
     "native": {"options"},  # no kernels, no signatures: functions in machine code and what makes it of them
     "runtime": GROUND | {"interface", "options", "native"},  # a saved module loads without the compiler
     "analysis": TE | {"schedule", "lowering", "loopir", "target", "options"},
-    "recipes": {"te", "ops", "analysis", "target", "errors", "schedule"},
+    "recipes": {"te", "ops", "analysis", "target", "entries", "errors", "schedule"},
     "workers": TE | {"build", "runtime", "options"},  # nothing of graphs or searches
     "graph": TE | {"ops", "build", "runtime", "workers", "target", "analysis", "options"},  # never a frontend
     "frontends": TE | {"ops", "graph", "runtime", "options", "display"},  # nothing of kernels
@@ -98,6 +98,7 @@ PUBLIC_ONLY = {
         "tensorlang.ops.tags",
         "tensorlang.analysis",
         "tensorlang.target",
+        "tensorlang.entries",
         "tensorlang.errors",
         "tensorlang.schedule",
     },
@@ -174,6 +175,10 @@ LAZY = {
     ): "brings the package email, and only who compiles a graph needs it",
     ("tensorlang/graph/makers.py", "importlib"): "as above",
     ("autosched/tiers/keys.py", "importlib"): "as above, and only who keeps code in files needs it",
+    (
+        "autosched/task.py",
+        "autosched.space",
+    ): "spaces know tasks, and only who leaves a rule out asks for names",
     ("autosched/autotune.py", "filelock"): "brings logging, and only who tunes a function needs it",
     ("autosched/reporting/progress.py", "rich"): "takes 20 ms, and only who watches a tune needs it",
     ("autosched/tiers/stats.py", "rich"): "as above, or prints the numbers of a kernel",

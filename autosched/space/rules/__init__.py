@@ -6,6 +6,9 @@ Know schedules and targets; nothing of tasks, search, models or measurement.
 
 from __future__ import annotations
 
+from tensorlang.entries import share
+
+from .chosen import chosen
 from .inline import Inline
 from .maps import Map
 from .rows import Rows
@@ -15,4 +18,6 @@ from .winograd import Winograd
 
 RULES: tuple[Rule, ...] = (Inline(), CacheWrite(), Winograd(), Tiling(), Rows(), Map())
 
-__all__ = ["RULES", "Answer", "FunctionRule", "Rule", "Where", "rule"]
+__all__ = ["RULES", "Answer", "FunctionRule", "Rule", "Where", "chosen", "rule"]
+
+share(__name__)

@@ -18,6 +18,7 @@ import torch
 
 from ...entries import public
 from ...errors import TensorLangError
+from ...runtime import files
 from . import backend, region, report
 from .advice import OUTSIDE, advice_for
 from .monitor import Monitor
@@ -109,8 +110,8 @@ class Explanation:
         return report.shown(self)
 
     def save(self, path: str | Path) -> None:
-        """Write the report as one page of HTML."""
-        Path(path).write_text(report.page(self), encoding="utf-8")
+        """Write the report as one page of HTML. Raises TensorLangError when it cannot be written."""
+        files.write({files.named(path, "save"): report.page(self).encode()}, "save the report")
 
 
 def explained(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Explanation:
