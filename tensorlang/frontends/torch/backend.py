@@ -23,13 +23,16 @@ from torch import fx
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensorMode
 
 from ...core.collector import uncollected
-from . import aliases, artefacts, composite, stored
+from . import aliases, artefacts, composite, recalled, stored
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
 from .region import Counts, Region
 from .settings import SWITCH, Settings, log, settings_of, told
+from .source import Traced
 from .table import OPERATORS
 
 
@@ -44,10 +47,10 @@ class Compiled:
     left: dict[str, tuple[str, str]] = field(default_factory=dict)  # node → operator, reason
     counts: list[Counts] = field(default_factory=list)
     reason: str = ""  # why all of it stays in torch
-    held: list[weakref.ref[Region]] = field(default_factory=list, repr=False)
+    held: list[weakref.ref[Region[Any]]] = field(default_factory=list, repr=False)
 
     @property
-    def regions(self) -> list[Region]:
+    def regions(self) -> list[Region[Any]]:
         """Those that are still there."""
         return [r for r in (ref() for ref in self.held) if r is not None]
 
@@ -81,17 +84,51 @@ def tensorlang(
     needs_gradients = torch.is_grad_enabled() and any(
         isinstance(x, torch.Tensor) and x.requires_grad for x in inputs
     )
-    compiler = aot_autograd(
+    if needs_gradients:
+        return _aot(settings)(gm, inputs)
+    name = recalled.name(gm, inputs, settings)
+    known = None if name is None else recalled.find(name, inputs, settings)
+    if known is not None:
+        forms = [(x.shape, x.stride(), x.dtype) for x in inputs]
+        known.trace = functools.partial(_traced_again, gm, forms, known.note, settings)
+        return Graph("inference", gm, set(), settings, known=known)
+    with composite.whole():
+        return _aot(settings, name)(gm, inputs)
+
+
+def _aot(settings: Settings, name: str | None = None) -> Callable[..., Any]:
+    """What makes dynamo's graphs functional, and hands them over."""
+    return aot_autograd(
         fw_compiler=functools.partial(_compiler, "forward", settings),
         bw_compiler=functools.partial(_compiler, "backward", settings),
-        inference_compiler=functools.partial(_compiler, "inference", settings),
+        inference_compiler=functools.partial(_compiler, "inference", settings, name=name),
         decompositions=_decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )
-    if needs_gradients:
-        return compiler(gm, inputs)
-    with composite.whole():
-        return compiler(gm, inputs)
+
+
+def _traced_again(
+    gm: fx.GraphModule, forms: Sequence[Any], note: recalled.Note, settings: Settings
+) -> Traced:
+    """The one region of a graph whose inputs have these shapes, strides and types."""
+    found: list[Traced] = []
+
+    def compiler(inner: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+        aliases.named_last(inner, None)
+        whole = cut(inner, {})
+        source = Traced(inner, whole.parts[0].graph, whole.parts[0].nodes, settings)
+        again = recalled.note_of(whole, source, note.frozen)
+        if again != note:
+            raise AssertionError(f"a graph is traced as {again}, and was {note}")
+        found.append(source)
+        return inner.forward
+
+    fakes = FakeTensorMode()
+    with torch.inference_mode(False), torch.no_grad(), tracing(TracingContext(fakes)), composite.whole():
+        with fakes:
+            inputs = [torch.empty_strided(shape, stride, dtype=kind) for shape, stride, kind in forms]
+        aot_autograd(fw_compiler=compiler, decompositions=_decompositions())(gm, inputs)
+    return found[0]
 
 
 @contextlib.contextmanager
@@ -113,9 +150,14 @@ def _decompositions() -> dict[Any, Any]:
     return {op: f for op, f in table.items() if str(op) not in OPERATORS}
 
 
-def _compiler(kind: str, settings: Settings, gm: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
+def _compiler(
+    kind: str, settings: Settings, gm: fx.GraphModule, inputs: Sequence[Any], name: str | None = None
+) -> Callable[..., Any]:
     frozen = _parameters(gm, inputs) if kind == "inference" else set()
-    graph = Graph(kind, gm, frozen, settings, _seen(kind))
+    context = torch._guards.TracingContext.try_get()
+    if not recalled.simple(context and context.fw_metadata):
+        name = None
+    graph = Graph(kind, gm, frozen, settings, _seen(kind), name)
 
     def boxed(args: list[Any]) -> Any:
         return graph(*args)
@@ -146,16 +188,24 @@ def _parameters(gm: fx.GraphModule, inputs: Sequence[Any]) -> set[int]:
 
 class Graph:
     """A graph of ATen operators that is called with tensors and sizes; it is cut and compiled by the first
-    call."""
+    call. What becomes of it is noted under the ``name`` of dynamo's graph; that graph itself is run where it
+    is ``known`` what became of it."""
 
     def __init__(
-        self, kind: str, gm: fx.GraphModule, frozen: set[int], settings: Settings, visible: int | None = None
+        self,
+        kind: str,
+        gm: fx.GraphModule,
+        frozen: set[int],
+        settings: Settings,
+        visible: int | None = None,
+        name: str | None = None,
+        known: recalled.Recalled | None = None,
     ) -> None:
-        self.gm, self.visible = gm, visible
+        self.gm, self.visible, self.name, self.known = gm, visible, name, known
         inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.frozen = {inputs[i] for i in frozen}
         self.settings = settings
-        self.compiled = Compiled(kind, sum(_computes(n) for n in gm.graph.nodes))
+        self.compiled = Compiled(kind, known.nodes if known else sum(map(_computes, gm.graph.nodes)))
         GRAPHS.append(self.compiled)
         del GRAPHS[:-MOST]
         for seen in _NOTED.get():
@@ -174,7 +224,7 @@ class Graph:
                 start = time.perf_counter()
                 try:
                     with uncollected():
-                        self._run = self._cut()
+                        self._run = self._cut() if self.known is None else self._again(self.known)
                 except Exception as error:  # whatever it is, the program goes on
                     self.compiled.reason = f"{type(error).__name__}: {error}"
                     log.warning("a graph of %d operators stays in torch: %s", self.compiled.nodes, error)
@@ -187,7 +237,7 @@ class Graph:
         """The graph with regions that the importer takes."""
         refused = aliases.named_last(self.gm, self.visible)
         engines = stored.engines(self.settings)
-        name = None if engines.directory is None else stored.name(self.gm.graph, self.settings, "cut")
+        name = None if engines.directory is None else stored.name(self.gm.graph, self.settings)
         known = None if name is None else engines.noted(name)
         refused.update(known or {})
         while True:
@@ -197,14 +247,16 @@ class Graph:
                 break
             try:
                 for region in regions.values():
-                    region.read()
+                    region.source.read(region.frozen)
                 break
             except Refused as error:
                 refused[error.node.name] = error.reason
         if name is not None and known is None:
             engines.note(name, refused)
-        self.compiled.counts = [r.counts for r in regions.values()]
-        self.compiled.held = [weakref.ref(r) for r in regions.values()]
+        if self.name is not None and len(regions) == 1:
+            (region,) = regions.values()
+            recalled.keep(self.name, whole, region.source, region.frozen, self.settings)
+        self._tell(*regions.values())
         self.compiled.left = {n.name: (name_of(n), why) for n, why in whole.left.items()}
         for n, why in whole.left.items():
             if why:
@@ -217,12 +269,26 @@ class Graph:
                 setattr(root, n.target, getattr(self.gm, n.target))
         return fx.GraphModule(root, whole.graph).forward
 
-    def _region(self, part: Part) -> Region:
+    def _region(self, part: Part) -> Region[Traced]:
         """The region of a part."""
         frozen = [k for k, n in enumerate(part.reads) if n in self.frozen]
-        region = Region(self.gm, part.graph, frozen, self.settings)
-        region.counts.nodes = part.nodes
-        return region
+        source = Traced(self.gm, part.graph, part.nodes, self.settings)
+        return Region(source, frozen, self.settings)
+
+    def _again(self, known: recalled.Recalled) -> Callable[..., Any]:
+        """The graph as an earlier process left it."""
+        region, note = Region(known, known.note.frozen, self.settings), known.note
+        self._tell(region)
+
+        def run(*args: Any) -> Any:
+            made = region(*[args[i] for i in note.reads])
+            return [made[i] for i in note.makes]
+
+        return run
+
+    def _tell(self, *regions: Region[Any]) -> None:
+        self.compiled.counts = [r.counts for r in regions]
+        self.compiled.held = [weakref.ref(r) for r in regions]
 
 
 def _computes(node: fx.Node) -> bool:

@@ -196,6 +196,6 @@ def _guard(guard: Any) -> str:
     return str(getattr(make, "__name__", make)).lower().replace("_", " ")
 
 
-def _timed(i: int, r: region.Region, args: tuple[Any, ...]) -> tuple[str, int, float, float]:
+def _timed(i: int, r: region.Region[Any], args: tuple[Any, ...]) -> tuple[str, int, float, float]:
     eager, here = r.timed(args)
     return f"region {i}", r.counts.nodes, eager, here

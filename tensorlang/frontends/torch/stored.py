@@ -9,7 +9,7 @@ whose code no text shows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -17,10 +17,10 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from ...graph.cache import Cache
+from ...graph.cache import Cache, digest
 from ...graph.engine_cache import Engines, name_of
 from .settings import Settings
-from .table import OPERATORS
+from .table import OPERATORS, Operator
 from .tensors import dtype_name, held
 
 _OURS = __name__.rpartition(".")[0]
@@ -36,30 +36,49 @@ def engines(settings: Settings) -> Engines:
     return Engines(Cache(settings.cache))
 
 
-def name(graph: fx.Graph, settings: Settings, more: Any = ()) -> str | None:
-    """The name of what is made of a graph and ``more``; None where nobody can tell."""
-    if settings.records is not None or settings.trials:  # what a search finds changes
-        return None
+def name(graph: fx.Graph, settings: Settings) -> str | None:
+    """The name of what is made of a graph; None where nobody can tell."""
     try:
-        lines = [_line(n) for n in graph.nodes]
+        return named([*_ranges(graph), *(_line(n) for n in graph.nodes)], settings)
     except Unnamed:
         return None
+
+
+def named(lines: Iterable[str], settings: Settings) -> str:
+    """The name of what is made of a graph that these lines decide. Raises Unnamed where more decides."""
+    if settings.records is not None or settings.trials:  # what a search finds changes
+        raise Unnamed
     asked = torch.get_num_threads(), settings.level, settings.freeze, sorted(settings.sizes.items())
-    text = "\n".join([torch.__version__, repr(asked), *_ranges(graph), *lines])
-    return name_of(f"{text}\n{more!r}")
+    return name_of("\n".join([torch.__version__, repr(asked), *lines]))
+
+
+def name_with(name: str, frozen: Sequence[int], held: Sequence[torch.Tensor]) -> str:
+    """The name of the engine of a graph of this name, with these tensors as constants at these places."""
+    return digest(f"{name} {tuple(frozen)} {_elements(held)}")
 
 
 def _line(node: fx.Node) -> str:
     entry = OPERATORS.get(str(node.target))
-    if entry is not None and not entry.fn.__module__.startswith((_OURS, "tensorlang.ops")):
+    if entry is not None and not ours(entry):
         raise Unnamed
-    said = f"{node.op} {node.name} {node.target} {node.args} {node.kwargs}"
-    if " at 0x" in said:  # an object without a text of its own
-        raise Unnamed
-    return f"{said} {[_said(x) for x in tree_leaves(node.meta.get('val'))]}"
+    return f"{said(node, str(node.target))} {[shown(x) for x in tree_leaves(node.meta.get('val'))]}"
 
 
-def _said(x: Any) -> str:
+def ours(entry: Operator) -> bool:
+    """Whether a line of the table was not put there by somebody else."""
+    return entry.fn.__module__.startswith((_OURS, "tensorlang.ops"))
+
+
+def said(node: fx.Node, target: str) -> str:
+    """What a node says. Raises Unnamed for objects without a text of their own."""
+    text = f"{node.op} {node.name} {target} {node.args} {node.kwargs}"
+    if " at 0x" in text:
+        raise Unnamed
+    return text
+
+
+def shown(x: Any) -> str:
+    """What decides how a tensor lies, or a number."""
     if isinstance(x, torch.Tensor):
         if x.layout is not torch.strided:
             return f"{x.layout} {x.dtype}"
@@ -86,18 +105,18 @@ def _ranges(graph: fx.Graph) -> list[str]:
     return sorted(f"{s} {r}" for s, r in found.items())
 
 
-def elements(tensors: Sequence[torch.Tensor]) -> list[str]:
+def _elements(tensors: Sequence[torch.Tensor]) -> list[str]:
     """For each tensor its form and a hash of its elements."""
     arrays = [held(x) for x in tensors]
 
-    def digest(a: Any) -> str:
+    def hashed(a: Any) -> str:
         return hashlib.sha256(a.reshape(-1).view("u1")).hexdigest()
 
     large = sum(a.nbytes for a in arrays) > _LARGE
     threads = min(torch.get_num_threads(), len(arrays)) if large else 1
     if threads > 1:
         with ThreadPoolExecutor(threads) as pool:
-            digests = list(pool.map(digest, arrays))
+            digests = list(pool.map(hashed, arrays))
     else:
-        digests = [digest(a) for a in arrays]
+        digests = [hashed(a) for a in arrays]
     return [f"{dtype_name(x.dtype)} {tuple(x.shape)} {d}" for x, d in zip(tensors, digests, strict=True)]

@@ -13,7 +13,7 @@ from tests.house.source import ROOT
 torch = pytest.importorskip("torch")
 F = torch.nn.functional
 import tensorlang.torch as tlt  # noqa: E402
-from tensorlang.frontends.torch import region  # noqa: E402
+from tensorlang.frontends.torch import region, source  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -57,9 +57,9 @@ def test_a_model_in_eval_is_one_engine_with_packed_parameters():
 
 def test_a_graph_is_read_once_for_an_engine(monkeypatch):
     """Also where two parameters are one memory; and again for an engine of other parameters."""
-    reads, load = [], region.Importer.load
+    reads, load = [], source.Importer.load
     monkeypatch.setattr(
-        region.Importer, "load", lambda self, *args: (reads.append(self), load(self, *args))[1]
+        source.Importer, "load", lambda self, *args: (reads.append(self), load(self, *args))[1]
     )
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).eval()
     model[1].weight = model[0].weight

@@ -11,7 +11,7 @@ from tensorlang.graph import engine_cache, model
 
 torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
-from tensorlang.frontends.torch import region, table  # noqa: E402
+from tensorlang.frontends.torch import region, source, table  # noqa: E402
 from tensorlang.frontends.torch.importer import Importer  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -135,16 +135,16 @@ def test_parameters_are_watched_as_if_the_engine_were_new(compiles, net, tmp_pat
 
 def test_parameters_that_change_while_they_are_packed_are_not_kept(compiles, net, monkeypatch):
     x = torch.randn(3, 6)
-    forms = region._forms
+    forms = source._forms
 
     def meanwhile(g):
         with torch.no_grad():
             net.inner.weight.mul_(1)
         return forms(g)
 
-    monkeypatch.setattr(region, "_forms", meanwhile)
+    monkeypatch.setattr(source, "_forms", meanwhile)
     compiles(net, x)
-    monkeypatch.setattr(region, "_forms", forms)
+    monkeypatch.setattr(source, "_forms", forms)
     assert compiles(net, x) == (1, 1)
     assert compiles(net, x) == (0, 0)
 

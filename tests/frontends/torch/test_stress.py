@@ -15,7 +15,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
-from tensorlang.frontends.torch import region  # noqa: E402
+from tensorlang.frontends.torch import region, source  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -98,13 +98,13 @@ def test_parameters_that_change_while_threads_call():
 
 def test_a_parameter_that_is_replaced_while_it_is_packed_is_seen_at_the_next_call(monkeypatch):
     m = torch.nn.Linear(4, 4, bias=False).eval()
-    f, x, plain = torch.compile(m, backend="tensorlang"), torch.eye(4), region.Importer.bring
+    f, x, plain = torch.compile(m, backend="tensorlang"), torch.eye(4), source.Importer.bring
 
     def bring(self, tensors):
         plain(self, tensors)
         m.weight.data = m.weight.data + 1.0
 
-    monkeypatch.setattr(region.Importer, "bring", bring)
+    monkeypatch.setattr(source.Importer, "bring", bring)
     with torch.no_grad():
         f(x)
         monkeypatch.undo()
