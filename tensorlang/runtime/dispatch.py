@@ -13,8 +13,9 @@ import struct
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,7 +31,7 @@ from .call import native_entry
 from .callbacks import Callbacks
 from .constants import aligned
 from .loader import Code, load_functions
-from .module import Module, Plan
+from .module import Called, Module, Plan
 from .routes import (
     Box,
     Route,
@@ -135,10 +136,15 @@ class Dispatcher:
         sizes = f" over {', '.join(self.dims)}" if self.dims else ""
         return f"<dispatcher {self.signature.name}{sizes}>"
 
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run the kernel for these sizes, as ``Module`` does. Raises CallError for arguments it cannot take,
-        before anything is written."""
-        return self._call(*args, **named)
+    if TYPE_CHECKING:
+
+        def __call__(self, *args: Any, **named: Any) -> Any: ...
+    else:
+        __call__ = Called(
+            attrgetter("_call"),
+            doc="""Run the kernel for these sizes, as ``Module`` does. Raises CallError for arguments it
+            cannot take, before anything is written.""",
+        )
 
     @property
     def entry(self) -> Callable[..., Any]:

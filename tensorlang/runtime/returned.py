@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from ..boundary import short
+from ..errors import TensorLangError
 from ..interface.signature import evaluate, names_in
 from .arguments import Binder
 from .arrays import empty, maker
@@ -43,20 +45,11 @@ def returning(
 ) -> Callable[..., Any]:
     """What serves the calls that the native entry, which ``native()`` returns, hands on: those without
     outputs quickly, all others by ``portable``."""
-    where: dict[
-        str, tuple[int, int]
-    ] = {}  # a size → the parameter, among those given, and the axis that tell it
-    position = {index: k for k, index in enumerate(binder.given)}
-    for s in binder.slots:
-        if not s.output:
-            for axis, size in s.axes:
-                if isinstance(size, str):
-                    where.setdefault(size, (position[s.index], axis))
+    where = _where(binder)
     outputs = [s for s in binder.slots if s.output]
     used = {name for s in outputs for size in s.shape for name in names_in(size)}
     if not outputs or not used <= set(where) or any(s.strides is not None for s in outputs):
         return portable
-    count, last = len(binder.given), tuple(binder.given) == tuple(range(len(binder.given)))
     makers = [
         _maker(
             s,
@@ -64,73 +57,139 @@ def returning(
         )
         for s in outputs
     ]
+    last = binder.given == tuple(range(len(binder.given)))
+    by_name = _by_name(native, binder, portable, filled=last and len(outputs) == 1)
+    if not last or len(outputs) > 1:
+        return _several(native, binder, portable, makers, by_name)
+    if outputs[0].constant is None:
+        return _one(native, len(binder.given), portable, makers[0], by_name)
+    again = maker(outputs[0].constant, outputs[0].dtype)
+    return _fixed(native, len(binder.given), portable, again, by_name)
 
-    names = [binder.signature.params[i].name for i in binder.given]
-    filled = len(outputs) == 1 and last and "out" not in names
 
-    def by_name(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        """A call with inputs by name, and perhaps ``out=``."""
-        if len(args) == count:  # ``out=``, which the native entry has seen and not taken
-            return portable(*args, **named)
-        out = named.get("out") if filled else None
-        inputs = {n: a for n, a in named.items() if n != "out"} if type(out) is np.ndarray else named
-        given = placed(names, args, inputs)
-        if given is None:
-            return portable(*args, **named)
-        return native()(*given) if inputs is named else native()(*given, out=out)
+def _where(binder: Binder) -> dict[str, tuple[int, int]]:
+    """The parameter, among those given, and the axis that tell each size."""
+    where: dict[str, tuple[int, int]] = {}
+    position = {index: k for k, index in enumerate(binder.given)}
+    for s in binder.slots:
+        if not s.output:
+            for axis, size in s.axes:
+                if isinstance(size, str):
+                    where.setdefault(size, (position[s.index], axis))
+    return where
 
-    if last and len(outputs) == 1 and outputs[0].constant is not None:  # of fixed sizes
-        again = maker(outputs[0].constant, outputs[0].dtype)
 
-        def call_fixed(*args: Any, **named: Any) -> Any:
-            if named:
-                return by_name(args, named)
-            if len(args) != count:
-                return portable(*args)
-            try:
-                new = again()
-            except _WRONG:
-                return portable(*args)
+# The three kinds of calls, each without a step more than it needs. Frames of ours are taken from a traceback in
+# each, as the call is the user's.
+
+
+def _fixed(
+    native: Callable[[], Callable[..., Any]],
+    count: int,
+    portable: Callable[..., Any],
+    again: Callable[[], Any],
+    by_name: Callable[..., Any],
+) -> Callable[..., Any]:
+    """One output, of fixed sizes, which is the last parameter."""
+
+    def call_fixed(*args: Any, **named: Any) -> Any:
+        if named:
+            return by_name(args, named)
+        if len(args) != count:
+            return portable(*args)
+        try:
+            new = again()
+        except _WRONG:
+            return portable(*args)
+        try:
             native()(*args, new)
-            return new
+        except TensorLangError as e:
+            raise short(e) from e.__cause__
+        return new
 
-        return call_fixed
+    return call_fixed
 
-    if last and len(makers) == 1:  # the common case, without a step more than it needs
-        make = makers[0]
 
-        def call_one(*args: Any, **named: Any) -> Any:
-            if named:
-                return by_name(args, named)
-            if len(args) != count:
-                return portable(*args)
-            try:
-                new = make(args)
-            except _WRONG:
-                return portable(*args)
+def _one(
+    native: Callable[[], Callable[..., Any]],
+    count: int,
+    portable: Callable[..., Any],
+    make: Callable[[tuple[Any, ...]], Any],
+    by_name: Callable[..., Any],
+) -> Callable[..., Any]:
+    """One output, which is the last parameter."""
+
+    def call_one(*args: Any, **named: Any) -> Any:
+        if named:
+            return by_name(args, named)
+        if len(args) != count:
+            return portable(*args)
+        try:
+            new = make(args)
+        except _WRONG:
+            return portable(*args)
+        try:
             native()(*args, new)
-            return new
+        except TensorLangError as e:
+            raise short(e) from e.__cause__
+        return new
 
-        return call_one
+    return call_one
+
+
+def _several(
+    native: Callable[[], Callable[..., Any]],
+    binder: Binder,
+    portable: Callable[..., Any],
+    makers: Sequence[Callable[[tuple[Any, ...]], Any]],
+    by_name: Callable[..., Any],
+) -> Callable[..., Any]:
+    """Outputs anywhere among the parameters."""
+    outputs = [s.index for s in binder.slots if s.output]
 
     def call(*args: Any, **named: Any) -> Any:
         if named:
             return by_name(args, named)
-        if len(args) != count:
+        if len(args) != len(binder.given):
             return portable(*args)
         try:
             new = [make(args) for make in makers]
         except _WRONG:
             return portable(*args)
         every: list[Any] = [None] * binder.count
-        for index, value in zip(binder.given, args, strict=True):
+        for index, value in zip((*binder.given, *outputs), (*args, *new), strict=True):
             every[index] = value
-        for s, value in zip(outputs, new, strict=True):
-            every[s.index] = value
-        native()(*every)
+        try:
+            native()(*every)
+        except TensorLangError as e:
+            raise short(e) from e.__cause__
         return new[0] if len(new) == 1 else tuple(new)
 
     return call
+
+
+def _by_name(
+    native: Callable[[], Callable[..., Any]], binder: Binder, portable: Callable[..., Any], filled: bool
+) -> Callable[..., Any]:
+    """Calls with inputs by name, and perhaps ``out=`` where the one output is the last parameter
+    (``filled``)."""
+    names = [binder.signature.params[i].name for i in binder.given]
+    filled = filled and "out" not in names
+
+    def by_name(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if len(args) == len(names):  # ``out=``, which the native entry has seen and not taken
+            return portable(*args, **named)
+        out = named.get("out") if filled else None
+        inputs = {n: a for n, a in named.items() if n != "out"} if type(out) is np.ndarray else named
+        given = placed(names, args, inputs)
+        if given is None:
+            return portable(*args, **named)
+        try:
+            return native()(*given) if inputs is named else native()(*given, out=out)
+        except TensorLangError as e:
+            raise short(e) from e.__cause__
+
+    return by_name
 
 
 def _maker(slot: Slot, sources: tuple[tuple[str, int, int], ...]) -> Callable[[tuple[Any, ...]], Any]:
