@@ -79,8 +79,8 @@ def _where(binder: Binder) -> dict[str, tuple[int, int]]:
     return where
 
 
-# The three kinds of calls, each without a step more than it needs. Frames of ours are taken from a traceback in
-# each, as the call is the user's.
+# The three kinds of calls, each without a step more than it needs. Each takes the frames of ours from a
+# traceback, as the call is the user's.
 
 
 def _fixed(
@@ -177,14 +177,14 @@ def _by_name(
     filled = filled and "out" not in names
 
     def by_name(args: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if len(args) == len(names):  # ``out=``, which the native entry has seen and not taken
-            return portable(*args, **named)
-        out = named.get("out") if filled else None
-        inputs = {n: a for n, a in named.items() if n != "out"} if type(out) is np.ndarray else named
-        given = placed(names, args, inputs)
-        if given is None:
-            return portable(*args, **named)
         try:
+            if len(args) == len(names):  # ``out=``, which the native entry has seen and not taken
+                return portable(*args, **named)
+            out = named.get("out") if filled else None
+            inputs = {n: a for n, a in named.items() if n != "out"} if type(out) is np.ndarray else named
+            given = placed(names, args, inputs)
+            if given is None:
+                return portable(*args, **named)
             return native()(*given) if inputs is named else native()(*given, out=out)
         except TensorLangError as e:
             raise short(e) from e.__cause__
