@@ -28,9 +28,9 @@ PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in 
 # of columns, from which a panel of a narrower left operand is made wide for them, in the call. Measured: 2
 # tiles lose 11 % of the time (Zen 5), 12 of them 2 %
 MANY_TILES = 6
-# rows up to which panels of a constant are asked for ahead. Measured (Emerald Rapids, 768 × 768 float32, weights
-# far and near, two hardware threads of a core): 8 rows 0.74 and 0.86 of the time, 96 0.84 and 1.00, 128 1.00 and
-# 1.14, 512 1.08 and 1.14; the requests take places of the loads that a tile lives on
+# rows up to which panels of a constant are asked for ahead. Measured (Emerald Rapids, 768 × 768 float32,
+# weights far and near, two hardware threads of a core): 8 rows 0.74 and 0.86 of the time, 96 0.84 and 1.00,
+# 128 1.00 and 1.14, 512 1.08 and 1.14; the requests take places of the loads that a tile lives on
 AHEAD_ROWS = 96
 
 
