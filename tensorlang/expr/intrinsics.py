@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import BOOL, DType
+from ..core.dtype import dtype as as_dtype
 
 _erf = np.vectorize(_erf_scalar, otypes=[np.float64])
 
@@ -38,6 +39,10 @@ def _same(t: DType) -> DType:
 
 def _bool(t: DType) -> DType:
     return BOOL.with_lanes(t.lanes)
+
+
+def _int_as_wide(t: DType) -> DType:
+    return as_dtype(f"int{t.bits}").with_lanes(t.lanes)
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,11 @@ def _clz(x: Any) -> Any:
     for b in range(bits):
         count = np.where(unsigned >> np.uint64(b).astype(unsigned.dtype) != 0, bits - 1 - b, count)
     return count.astype(x.dtype)
+
+
+def _float_bits(x: Any) -> Any:
+    x = np.asarray(x)
+    return x.view(f"i{x.dtype.itemsize}")
 
 
 def _round_away(x: Any) -> Any:
@@ -130,6 +140,7 @@ _ROWS = (
     Intrinsic("isnan", 1, np.isnan, _is_float, _bool),
     Intrinsic("isinf", 1, np.isinf, _is_float, _bool),
     Intrinsic("isfinite", 1, np.isfinite, _is_float, _bool),
+    Intrinsic("float_bits", 1, _float_bits, _is_ieee, _int_as_wide, own_type=True),
     Intrinsic("popcount", 1, _popcount, _is_int),
     Intrinsic("clz", 1, _clz, _is_int),
     Intrinsic("bitwise_and", 2, np.bitwise_and, _is_int),

@@ -19,17 +19,13 @@ from ..te import Tensor
 from . import inputs, tags
 from .elementwise import cast
 from .join import strided_slice
-from .programs import best_rows, kept_boxes, order_rows, sort_rows, unique_rows
+from .programs import kept_boxes, order_rows, unique_rows
 from .programs import nonzero as nonzero_places
 from .shape import flatten, reshape, swapaxes
+from .sorting import best_rows, sort_rows
 from .take import take
 
 __all__ = ["argsort", "compress", "non_max_suppression", "nonzero", "sort", "top_k", "unique"]
-
-
-# elements that are found in one pass over a row, more of a row that is longer than their square; others are
-# the first of a sorted row
-FEW, FEW_OF_MANY = 32, 128
 
 
 def _ordered(
@@ -101,8 +97,8 @@ def top_k(
         raise DeclareError(
             f"ops.top_k: k={k} of dimension {d} of {inputs.named(x)}", legal=f"0 to {x.shape[d]}"
         )
-    few, n = const_int(count), const_int(x.shape[d])
-    if few is not None and 1 <= few <= (FEW_OF_MANY if n is not None and few * few <= n else FEW):
+    few = const_int(count)
+    if few is not None and few >= 1 and count is not x.shape[d]:
         return _ordered("top_k", x, d, largest, few)
     values, places = _ordered("top_k", x, d, largest)
     return tuple(strided_slice(t, (0,), (count,), axes=(d,)) for t in (values, places))  # type: ignore[return-value]

@@ -1,5 +1,5 @@
-"""The programs of loops behind ``ops.sort`` and what goes where data lead it: each with its meaning in numpy.
-Knows the words of ``te.LoopBuilder``; no tensors.
+"""The programs of loops behind what goes where data lead it, each with its meaning in numpy; those that sort
+are in ``sorting``. Knows the words of ``te.LoopBuilder``; no tensors.
 
 Orders are total: NaN is greater than every number, as in numpy and torch.
 """
@@ -14,14 +14,13 @@ import numpy as np
 from .. import te
 from ..core.dtype import INT32, INT64, DType
 from ..expr import make
-from ..expr.nodes import Expr, const_int
+from ..expr.nodes import Expr
 from ..te.loops import LoopBuilder, Memory
 from . import inputs
 from .places import kept_within
 
 Array = np.ndarray[Any, Any]
 LANES = 16  # boxes that are compared at once
-RUN = 8  # elements that are put in order by comparing each two of them
 
 
 def _before(a: Expr, b: Expr, descending: bool) -> Expr:
@@ -41,123 +40,6 @@ def _same(a: Expr, b: Expr) -> Expr:
 
 
 # --- sorting ------------------------------------------------------------------------------------------------
-
-
-def _sorted_rows(x: Array, descending: bool) -> list[Array]:
-    at = np.argsort(x, -1, kind="stable")
-    if descending:  # of the reversed rows, so that of equals the first stays first
-        at = x.shape[-1] - 1 - np.flip(np.argsort(np.flip(x, -1), -1, kind="stable"), -1)
-    return [np.take_along_axis(x, at, -1), at]
-
-
-@te.loop_program("sort_rows", _sorted_rows)
-def sort_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
-    """Rows [r, n] in order, and where each element came from: a stable merge sort of runs of eight,
-    between two copies of a row; each merge picks by selection, without a branch to mispredict."""
-    (x,), (values, places) = given, made
-    rows, n = x.shape
-    runs = b.let("runs", make.ceildiv(n, RUN))
-    with b.loop("row", rows, parallel=True) as row:
-        shape = (2, make.ceildiv(n, RUN) * RUN)
-        keys, at = b.memory("keys", shape, x.dtype), b.memory("at", shape, n.dtype)
-        with b.loop("run", runs) as run:
-            _order_run(b, x, row, b.let("low", run * RUN), keys, at, descending)
-        side = b.cell("side", INT32, 0)
-        known = const_int(n)
-        passes = 31 if known is None else max(-(-known // RUN) - 1, 0).bit_length()
-        with b.loop("pass", passes) as p:
-            width = b.let("width", te.shift_left(make.const(RUN, n.dtype), te.cast(n.dtype, p)))
-            with b.when(te.all(width > 0, width < n)):
-                _merge_all(b, keys, at, n, width, side.value, descending)
-                side.set(1 - side.value)
-        with b.loop("i", n) as i:
-            values[row, i] = keys[side.value, i]
-            places[row, i] = at[side.value, i]
-
-
-def _order_run(
-    b: LoopBuilder, x: Memory, row: Expr, low: Expr, keys: Memory, at: Memory, descending: bool
-) -> None:
-    """Elements ``low`` and the next ones of a row in order, without a branch: each goes where the number of
-    those that stand before it says. Behind the end of the row there are copies of its last element, which
-    stand behind all others."""
-    n = x.shape[1]
-    here = [b.let(f"e{i}", x[row, te.min(low + i, n - 1)]) for i in range(RUN)]
-    rank: list[Expr] = [make.const(0, n.dtype)] * RUN
-    for i in range(RUN):
-        for j in range(i):
-            first = te.all(low + i < n, _before(here[i], here[j], descending))
-            later = b.let("later", te.cast(n.dtype, first))
-            rank[j], rank[i] = rank[j] + later, rank[i] + 1 - later
-    for i in range(RUN):
-        place = b.let("place", low + rank[i])
-        keys[0, place] = here[i]
-        at[0, place] = low + i
-
-
-def _best_rows(x: Array, k: int, descending: bool) -> list[Array]:
-    return [a[:, :k] for a in _sorted_rows(x, descending)]
-
-
-@te.loop_program("best_rows", _best_rows)
-def best_rows(
-    b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], k: int, descending: bool
-) -> None:
-    """The first ``k`` elements of each row [r, n] in order, and where they stand: each element is compared
-    with the last of those that were first so far, and takes its place among them if it goes before."""
-    (x,), (values, places) = given, made
-    rows, n = x.shape
-    few = make.min_(n, make.const(k, n.dtype))
-    with b.loop("row", rows, parallel=True) as row:
-        keys, at = b.memory("keys", (k,), x.dtype), b.memory("at", (k,), n.dtype)
-        with b.loop("i", few) as i:
-            _insert(b, keys, at, i, b.let("e", x[row, i]), i, descending)
-        least = b.cell("least", x.dtype, keys[k - 1])
-        with b.loop("i", n - few, few) as i:
-            e = b.let("e", x[row, i])
-            with b.when(_before(e, least.value, descending)):
-                _insert(b, keys, at, make.const(k - 1, n.dtype), e, i, descending)
-                least.set(keys[k - 1])
-        with b.loop("q", values.shape[1]) as q:  # k, or all of a row of fewer
-            values[row, q] = keys[q]
-            places[row, q] = at[q]
-
-
-def _insert(b: LoopBuilder, keys: Memory, at: Memory, last: Expr, e: Expr, i: Expr, descending: bool) -> None:
-    """``e``, the element ``i`` of its row, in its place among those in front of ``last``, which is free."""
-    place = b.cell("place", i.dtype, last)
-    with b.loop("step", last):
-        above = b.let("above", te.max(place.value - 1, 0))
-        with b.when(te.all(place.value > 0, _before(e, keys[above], descending))):
-            keys[place.value] = keys[above]
-            at[place.value] = at[above]
-            place.set(above)
-    keys[place.value] = e
-    at[place.value] = i
-
-
-def _merge_all(
-    b: LoopBuilder, keys: Memory, at: Memory, n: Expr, width: Expr, side: Expr, descending: bool
-) -> None:
-    """Neighbouring runs of ``width`` elements on one side merged into runs of twice the width on the
-    other."""
-    here = b.let("here", side)
-    there = b.let("there", 1 - here)
-    with b.loop("pair", make.ceildiv(n, width * 2)) as pair:
-        low = b.let("low", pair * width * 2)
-        middle = b.let("middle", te.min(low + width, n))
-        high = b.let("high", te.min(middle + width, n))
-        left, right = b.cell("left", n.dtype, low), b.cell("right", n.dtype, middle)
-        with b.loop("k", high - low, low) as k:
-            i, j = b.let("i", left.value), b.let("j", right.value)
-            ii, jj = b.let("ii", te.min(i, n - 1)), b.let("jj", te.min(j, n - 1))
-            one, other = b.let("one", keys[here, ii]), b.let("other", keys[here, jj])
-            from_right = te.all(j < high, te.any(i >= middle, _before(other, one, descending)))
-            taken = b.let("taken", from_right)
-            keys[there, k] = te.select(taken, other, one)
-            at[there, k] = te.select(taken, at[here, jj], at[here, ii])
-            left.set(te.select(taken, i, i + 1))
-            right.set(te.select(taken, j + 1, j))
 
 
 def _order_of_rows(x: Array) -> list[Array]:

@@ -42,6 +42,7 @@ __all__ = [
     "exp2",
     "exp10",
     "expm1",
+    "float_bits",
     "floor",
     "fmod",
     "hypot",
@@ -349,6 +350,16 @@ def _classified(name: str, x: ExprLike, integer: bool) -> Expr:
 
 
 # --- integers and bits --------------------------------------------------------------------------------------
+
+
+def float_bits(x: ExprLike) -> Expr:
+    """The bits of a float as a signed integer of as many, which order numbers that are not negative as the
+    numbers do. Raises DeclareError for integers, bool and bfloat16.
+
+    >>> te.float_bits(te.var("x", "float32")).dtype
+    dtype('int32')
+    """
+    return call("float_bits", x)
 
 
 def popcount(x: ExprLike) -> Expr:

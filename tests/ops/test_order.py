@@ -86,7 +86,7 @@ def test_many_of_a_much_longer_row_are_found_without_sorting_it(order):
     a = a if order == "mixed" else np.sort(a)[:, :: 1 if order == "rising" else -1].copy()
     x = te.placeholder(a.shape, name="x")
     kernel = tl.compile([x, *ops.top_k(x, 40)])
-    assert "keys: float32[40]" in kernel.get_source("ir")
+    assert "keys: int32[1, 160]" in kernel.get_source("ir")
     want = np.argsort(-np.where(np.isnan(a), np.inf, a), -1, kind="stable")[:, :40]
     values, at = kernel(a)
     exact(at, want, "int64")
@@ -115,6 +115,30 @@ def test_few_and_many_of_long_rows(t, k):
     want = np.argsort(-key, -1, kind="stable")[:, :k]
     exact(at, want, "int64")
     exact(values, np.take_along_axis(r, want, -1), t)
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("t", ["float64", "int32", "int64", "uint32", "uint64", "bfloat16"])
+def test_the_first_of_rows_with_the_ends_of_a_type(t, largest):
+    """Rows of which more is dropped than there is room for, again and again, sorted either way or not."""
+    a = stored(np.arange(-250, 250) if t not in ("uint32", "uint64") else np.arange(500), t)
+    if t in ("float64", "bfloat16"):
+        a[240:256] = np.tile(stored(np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40]), t), 2)
+    else:
+        a[[7, 50, 300]], a[[8, 90, 301]] = np.iinfo(t).max, np.iinfo(t).min
+    rows = np.stack([a, a[::-1], RNG.permutation(a), RNG.permutation(a)])
+    x = te.placeholder(rows.shape, t, name="x")
+    r = real(rows, t)
+    key = np.where(np.isnan(r), np.inf, r) if r.dtype.kind == "f" else r
+    nan_first = np.isnan(r) if r.dtype.kind == "f" else np.zeros(r.shape, bool)
+    order = np.stack([np.lexsort((k, n)) for k, n in zip(key, nan_first, strict=True)])
+    if largest:  # of the reversed rows, so that of equals the first stays first
+        turned = zip(key[:, ::-1], nan_first[:, ::-1], strict=True)
+        order = 499 - np.stack([np.lexsort((k, n)) for k, n in turned])[:, ::-1]
+    for k in (1, 6, 64, 65, 499):
+        values, at = compiled(list(ops.top_k(x, k, largest=largest)), {x: rows})
+        exact(at, order[:, :k], "int64")
+        exact(values, np.take_along_axis(r, order[:, :k], -1), t)
 
 
 @pytest.mark.parametrize("t", ["float32", "bool", "int8"])

@@ -161,9 +161,10 @@ def cumprod(x: Tensor, dim: int, kind: str | None = None) -> Tensor:
 
 @aten("sort", "sort.stable")
 def sort(x: Tensor, *args: Any) -> Any:
+    if _no_axes(x):
+        return x, ops.full((), 0, INT64)
     *_, dim, descending = args
-    order = ops.argsort(x, dim, descending)
-    return ops.sort(x, dim, descending), as_type(order, INT64)
+    return ops.top_k(x, x.shape[dim], dim, descending)
 
 
 @aten("argsort", "argsort.stable")

@@ -65,6 +65,12 @@ def whole(em: Emitter, t: DType, name: str, x: str) -> str:
     return m.copysign(near, value).operand
 
 
+def float_bits(em: Emitter, t: DType, x: Operands) -> str:
+    if types.is_soft(t, em.target):
+        return convert.narrow(em, x[0], t)
+    return em.ins(f"bitcast {em.type(t)} {x[0]} to {types.lanes_of(f'i{t.bits}', t.lanes)}")
+
+
 def popcount(em: Emitter, t: DType, x: Operands) -> str:
     vector = em.type(t)
     return em.call(vector, f"llvm.ctpop.{types.mangle(em.element(t), t.lanes)}", (vector, x[0]))
@@ -116,17 +122,12 @@ def nextafter16(em: Emitter, t: DType, x: Operands) -> str:
     def k(value: int) -> str:
         return types.splat_literal(str(value), "i16", n)
 
-    soft = types.is_soft(t, em.target)
-
-    def bits_of(v: str) -> str:
-        return convert.narrow(em, v, t) if soft else em.ins(f"bitcast {em.type(t)} {v} to {word16}")
-
     a, b = x
     wide = FLOAT32.with_lanes(n)
     single = em.type(wide)
     fa, fb = (convert.cast(em, v, t, wide) for v in x)
     zero = types.splat_literal(types.float_literal(0.0, "float"), "float", n)
-    bits, target_bits = bits_of(a), bits_of(b)
+    bits, target_bits = float_bits(em, t, (a,)), float_bits(em, t, (b,))
     up = em.ins(f"fcmp olt {single} {fa}, {fb}")
     negative = em.ins(f"fcmp olt {single} {fa}, {zero}")
     grow = em.ins(f"xor {flags} {up}, {negative}")
@@ -137,7 +138,11 @@ def nextafter16(em: Emitter, t: DType, x: Operands) -> str:
     out = em.ins(f"select {flags} {at_zero}, {word16} {least}, {word16} {moved}")
     same = em.ins(f"fcmp oeq {single} {fa}, {fb}")
     out = em.ins(f"select {flags} {same}, {word16} {target_bits}, {word16} {out}")
-    value = convert.widen(em, out, t) if soft else em.ins(f"bitcast {word16} {out} to {em.type(t)}")
+    value = (
+        convert.widen(em, out, t)
+        if types.is_soft(t, em.target)
+        else em.ins(f"bitcast {word16} {out} to {em.type(t)}")
+    )
     nan = em.ins(f"fcmp uno {single} {fa}, {fb}")
     total = em.ins(f"fadd {em.type(t)} {a}, {b}")
     return em.ins(f"select {flags} {nan}, {em.type(t)} {total}, {em.type(t)} {value}")

@@ -1,0 +1,270 @@
+"""The programs of loops that put rows in order and find the first of them, each with its meaning in numpy.
+Knows the words of ``te.LoopBuilder``; no tensors.
+
+Elements are compared as integers, their keys, of which the larger one stands first: NaN is greater than every
+number, as in numpy and torch, and the zeros are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import te
+from ..core.dtype import INT32, INT64, DType
+from ..expr import make
+from ..expr.nodes import Expr, const_int
+from ..te.loops import Cell, LoopBuilder, Memory
+from . import inputs
+from .places import kept_within
+
+Array = np.ndarray[Any, Any]
+LANES = 16  # keys that are compared at once
+# elements that are put in order by counting, for each, those that stand before it: in a run, and from which
+# on it is faster to drop first what is not wanted
+RUN, FEW = 64, 24
+# how many elements are collected before some are dropped: as many times those wanted, or so many
+ROOM, LEAST_ROOM = 4, 64
+
+
+def key_type(t: DType) -> DType:
+    """Of the keys of elements of a type."""
+    return INT64 if t.bits == 64 else INT32
+
+
+def key_of(e: Expr, descending: bool) -> Expr:
+    """An integer that is the larger the earlier an element stands in the order."""
+    t = e.dtype
+    kind = key_type(t)
+    if t.is_float:
+        e = te.cast(inputs.wide(t), e)
+        bits = te.float_bits(e)
+        rising = te.select(bits < 0, te.bitwise_xor(bits, te.max_value(kind)), bits)
+        rising = te.select(make.eq(e, make.const(0, e.dtype)), make.const(0, kind), rising)
+        rising = te.select(te.isnan(e), te.max_value(kind), rising)
+    elif t.code == "uint" and t.bits == kind.bits:
+        rising = te.bitwise_xor(te.cast(kind, e), te.min_value(kind))
+    else:
+        rising = te.cast(kind, te.cast("uint8", e) if t.is_bool else e)
+    return rising if descending else te.bitwise_not(rising)
+
+
+def _sorted_rows(x: Array, descending: bool) -> list[Array]:
+    at = np.argsort(x, -1, kind="stable")
+    if descending:  # of the reversed rows, so that of equals the first stays first
+        at = x.shape[-1] - 1 - np.flip(np.argsort(np.flip(x, -1), -1, kind="stable"), -1)
+    return [np.take_along_axis(x, at, -1), at]
+
+
+@te.loop_program("sort_rows", _sorted_rows)
+def sort_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
+    """Rows [r, n] in order, and where each element came from: a stable merge sort between two copies of the
+    keys."""
+    (x,), (values, places) = given, made
+    rows, n = x.shape
+    room = _whole(n)
+    with b.loop("row", rows, parallel=True) as row:
+        keys = b.memory("keys", (2, room), key_type(x.dtype))
+        at = b.memory("at", (2, room), n.dtype)
+        _read(b, x, row, n, keys, at, descending)
+        side = _in_order(b, keys, at, n)
+        with b.loop("i", n) as i:
+            place = b.let("place", kept_within(at[side, i], n))
+            values[row, i] = x[row, place]
+            places[row, i] = place
+
+
+def _whole(n: Expr) -> Expr:
+    """So many elements, and what is missing to a whole vector of keys."""
+    return make.ceildiv(n, LANES) * LANES
+
+
+def _read(b: LoopBuilder, x: Memory, row: Expr, n: Expr, keys: Memory, at: Memory, descending: bool) -> None:
+    """The keys of the first ``n`` elements of a row, and their places."""
+    whole = b.let("whole", n // LANES * LANES)
+    with b.loop("block", n // LANES) as block, b.loop("k", LANES, block * LANES, vector=True) as k:
+        keys[0, k] = key_of(x[row, k], descending)
+        at[0, k] = k
+    with b.loop("k", n - whole, whole) as k:
+        keys[0, k] = key_of(x[row, k], descending)
+        at[0, k] = k
+
+
+def _pad(b: LoopBuilder, keys: Memory, count: Expr) -> None:
+    """What lies behind all others, from ``count`` to the end of a vector."""
+    with b.loop("k", _whole(count) - count, count) as k:
+        keys[0, k] = te.min_value(keys.dtype)
+
+
+def _before(b: LoopBuilder, keys: Memory, i: Expr, low: Expr, count: Expr) -> Expr:
+    """How many of the ``count`` keys from ``low`` on stand before key ``i``, of equals those in front of
+    it."""
+    key, found = b.let("key", keys[0, i]), b.cell("found", INT32, 0)
+    with (
+        b.loop("block", make.ceildiv(count, LANES)) as block,
+        b.loop("k", LANES, low + block * LANES, vector=True) as k,
+    ):
+        first = te.any(keys[0, k] > key, te.all(make.eq(keys[0, k], key), k < i))
+        found.set(found.value + te.cast(INT32, first))
+    return b.let("rank", te.cast(i.dtype, found.value))
+
+
+def _in_order(b: LoopBuilder, keys: Memory, at: Memory, n: Expr) -> Expr:
+    """The first ``n`` keys and their places in order, and on which side of the memory."""
+    _pad(b, keys, n)
+    with b.loop("run", make.ceildiv(n, RUN)) as run:
+        low = b.let("low", run * RUN)
+        count = b.let("count", te.min(n - low, RUN))
+        with b.loop("i", count, low) as i:
+            place = b.let("place", low + _before(b, keys, i, low, count))
+            keys[1, place] = keys[0, i]
+            at[1, place] = at[0, i]
+    side = b.cell("side", INT32, 1)
+    known = const_int(n)
+    passes = 31 if known is None else max(-(-known // RUN) - 1, 0).bit_length()
+    with b.loop("pass", passes) as p:
+        width = b.let("width", te.shift_left(make.const(RUN, n.dtype), te.cast(n.dtype, p)))
+        with b.when(te.all(width > 0, width < n)):
+            _merge_all(b, keys, at, n, width, side.value)
+            side.set(1 - side.value)
+    return b.let("sorted", side.value)
+
+
+def _merge_all(b: LoopBuilder, keys: Memory, at: Memory, n: Expr, width: Expr, side: Expr) -> None:
+    """Neighbouring runs of ``width`` elements on one side merged into runs of twice the width on the other;
+    each element is picked by selection, without a branch to mispredict."""
+    here = b.let("here", side)
+    there = b.let("there", 1 - here)
+    with b.loop("pair", make.ceildiv(n, width * 2)) as pair:
+        low = b.let("low", pair * width * 2)
+        middle = b.let("middle", te.min(low + width, n))
+        high = b.let("high", te.min(middle + width, n))
+        left, right = b.cell("left", n.dtype, low), b.cell("right", n.dtype, middle)
+        with b.loop("k", high - low, low) as k:
+            i, j = b.let("i", left.value), b.let("j", right.value)
+            ii, jj = b.let("ii", te.min(i, n - 1)), b.let("jj", te.min(j, n - 1))
+            one, other = b.let("one", keys[here, ii]), b.let("other", keys[here, jj])
+            from_right = te.all(j < high, te.any(i >= middle, other > one))
+            taken = b.let("taken", from_right)
+            keys[there, k] = te.select(taken, other, one)
+            at[there, k] = te.select(taken, at[here, jj], at[here, ii])
+            left.set(te.select(taken, i, i + 1))
+            right.set(te.select(taken, j + 1, j))
+
+
+# --- the first ones -----------------------------------------------------------------------------------------
+
+
+def _best_rows(x: Array, k: int, descending: bool) -> list[Array]:
+    return [a[:, :k] for a in _sorted_rows(x, descending)]
+
+
+@te.loop_program("best_rows", _best_rows)
+def best_rows(
+    b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], k: int, descending: bool
+) -> None:
+    """The first ``k`` elements of each row [r, n] in order, and where they stand. Elements that go before the
+    last of the first ones so far are collected, several at a time; when there is no room for more, all but
+    the first ``k`` of them are dropped."""
+    (x,), (values, places) = given, made
+    rows, n = x.shape
+    kind, known = key_type(x.dtype), const_int(n)
+    room = -(-max(ROOM * k, LEAST_ROOM) // LANES) * LANES
+    room = room if known is None else min(room, -(-known // LANES) * LANES)
+    sides = 2 if k > RUN else 1
+    with b.loop("row", rows, parallel=True) as row:
+        keys, at = b.memory("keys", (sides, room), kind), b.memory("at", (sides, room), n.dtype)
+        fill = b.let("fill", make.min_(n, make.const(room, n.dtype)))
+        _read(b, x, row, fill, keys, at, descending)
+        held, least = b.cell("held", n.dtype, fill), b.cell("least", kind, te.min_value(kind))
+        if known is None or known > room:
+            line = b.memory("line", (LANES,), kind)
+            with b.loop("block", (n - fill) // LANES) as block:
+                first = b.let("first", fill + block * LANES)
+                better = b.cell("better", INT32, 0)
+                with b.loop("j", LANES, vector=True) as j:
+                    key = b.let("key", key_of(x[row, first + j], descending))
+                    line[j] = key
+                    better.set(te.max(better.value, te.cast(INT32, key > least.value)))
+                with b.when(better.value > 0):
+                    with b.when(held.value > room - LANES):
+                        _drop(b, keys, at, k, held, least)
+                    with b.loop("j", LANES) as j:
+                        _collect(b, keys, at, held, least, line[j], first + j)
+            rest = b.let("rest", (n - fill) // LANES * LANES + fill)
+            with b.loop("i", n - rest, rest) as i:
+                with b.when(held.value >= room):
+                    _drop(b, keys, at, k, held, least)
+                _collect(b, keys, at, held, least, key_of(x[row, i], descending), i)
+        if known is None or known > max(2 * k, FEW):
+            with b.when(held.value > max(2 * k, FEW)):
+                _drop(b, keys, at, k, held, least)
+        count = b.let("count", te.max(te.min(held.value, room), 0))
+        if k > RUN:
+            side = _in_order(b, keys, at, count)
+            with b.loop("i", values.shape[1]) as i:
+                place = b.let("place", kept_within(at[side, i], n))
+                values[row, i] = x[row, place]
+                places[row, i] = place
+            return
+        _pad(b, keys, count)
+        with b.loop("i", count) as i:
+            rank = _before(b, keys, i, make.const(0, n.dtype), count)
+            with b.when(rank < values.shape[1]):
+                place = b.let("place", kept_within(at[0, i], n))
+                values[row, rank] = x[row, place]
+                places[row, rank] = place
+
+
+def _collect(b: LoopBuilder, keys: Memory, at: Memory, held: Cell, least: Cell, key: Expr, i: Expr) -> None:
+    """Element ``i`` behind those held, if it goes before the least of the first ones."""
+    key, end = b.let("key", key), b.let("end", held.value)
+    keys[0, end] = key
+    at[0, end] = i
+    held.set(end + te.cast(i.dtype, key > least.value))
+
+
+def _drop(b: LoopBuilder, keys: Memory, at: Memory, k: int, held: Cell, least: Cell) -> None:
+    """Keep the first ``k`` of the keys held. What divides them from the others is found by halving the range
+    of keys until so many are above: it is not below the least of the largest keys of so many vectors."""
+    kind, count = keys.dtype, b.let("count", held.value)
+    _pad(b, keys, count)
+    blocks = b.let("blocks", make.ceildiv(count, LANES))
+    low, high = b.cell("low", kind, least.value), b.cell("high", kind, te.min_value(kind))
+    lowest = b.cell("lowest", kind, te.max_value(kind))  # of the largest keys of each vector
+    with b.loop("block", blocks) as block:
+        largest = b.cell("largest", kind, te.min_value(kind))
+        with b.loop("j", LANES, block * LANES, vector=True) as j:
+            largest.set(te.max(largest.value, keys[0, j]))
+        high.set(te.max(high.value, largest.value))
+        lowest.set(te.min(lowest.value, largest.value))
+    with b.when(blocks >= k):
+        low.set(te.max(low.value, lowest.value))
+    above = b.cell("above", INT32, 0)  # keys greater than the high one
+    with b.loop("step", kind.bits), b.when(low.value < high.value):
+        less, more = b.let("less", low.value), b.let("more", high.value)
+        one = make.const(1, kind)
+        odd = te.bitwise_and(te.bitwise_and(less, more), one)
+        middle = b.let("middle", te.shift_right(less, one) + te.shift_right(more, one) + odd)
+        found = b.cell("found", INT32, 0)
+        with b.loop("block", blocks) as block, b.loop("j", LANES, block * LANES, vector=True) as j:
+            found.set(found.value + te.cast(INT32, keys[0, j] > middle))
+        with b.when(found.value <= k):
+            high.set(middle)
+            above.set(found.value)
+        with b.when(found.value >= k):
+            low.set(te.select(make.eq(found.value, k), middle, middle + 1))
+    limit = b.let("limit", high.value)
+    missing = b.cell("missing", INT32, k - above.value)
+    kept = b.cell("kept", count.dtype, 0)
+    with b.loop("i", count) as i:
+        key, end = b.let("key", keys[0, i]), b.let("end", kept.value)
+        equal = b.let("equal", te.all(make.eq(key, limit), missing.value > 0))
+        keys[0, end] = key
+        at[0, end] = at[0, i]
+        kept.set(end + te.cast(end.dtype, te.any(key > limit, equal)))
+        missing.set(missing.value - te.cast(INT32, equal))
+    held.set(kept.value)
+    least.set(limit)
