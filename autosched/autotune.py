@@ -22,7 +22,7 @@ from tensorlang.entries import public
 from tensorlang.options import user_directory
 
 from .records import RecordLog
-from .task import SearchTask
+from .task import SearchTask, check_template
 from .tune import tune
 from .tuning.budget import check_limits, check_seed
 from .whole_files import write_whole
@@ -125,6 +125,8 @@ def autotune(
         raise tl.TensorLangError(
             f"autotune({func!r}): not a function", try_="@autosched.autotune(trials=200) over a def"
         )
+    if template is not None:
+        check_template("autotune", template)
     if cache is not None and (why := unusable(cache)):
         raise tl.TensorLangError(f"autotune(cache={shown(str(cache))})", because=why)
     where = tl.target.as_target(target or None)

@@ -124,7 +124,7 @@ class SearchTask:
         self.target = tl.target.as_target(target or None)
         _check_sizes(self.name, call, self.args)
         if template is not None:
-            _check_template(self.name, template)
+            check_template(f"SearchTask {self.name}", template)
         self.template = template
         self.rules = tuple(rules)
         self.limits = limits
@@ -254,13 +254,13 @@ def _check_sizes(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> 
         ) from None
 
 
-def _check_template(name: str, template: Any) -> None:
+def check_template(name: str, template: Any) -> None:
     """Raises TensorLangError for what is not called with a schedule and tensors."""
     wrong = misfit(template, None, None)
     if wrong:
         lacks = "function of (s, tensors)" if callable(template) else "function"
         raise tl.TensorLangError(
-            f"SearchTask {name}: the template is no {lacks}",
+            f"{name}: the template is no {lacks}",
             because=str(wrong) if callable(template) else None,
             try_="template=g of def g(s, tensors), which samples sizes by s.sample_tile(loop)",
         )

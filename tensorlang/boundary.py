@@ -220,6 +220,11 @@ def guard_class(
     guard(cls, names, label or cls.__name__, error, eager=eager, direct=direct)
 
 
+def guarded(f: Callable[..., Any], word: str, error: type[TensorLangError]) -> Callable[..., Any]:
+    """A function that users get from a call, such as a reducer; see ``guard``."""
+    return _entry(f, word, error, False, False, False)
+
+
 def _entry(
     f: Callable[..., Any],
     word: str,

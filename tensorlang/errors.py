@@ -111,10 +111,12 @@ class TensorLangError(Exception):
         return "\n".join([*self._lines(), *_fact("at", self.at or "")])
 
     def brief(self, most: int) -> list[str]:
-        """The lines of the message without the place, the tree cut to what concerns it where they would be
-        more than ``most``."""
+        """The lines of the message without the place: where they would be more than ``most``, the tree is cut
+        to what concerns it, and what is beyond is left out."""
         lines = self._lines()
-        return lines if len(lines) <= most else self._lines(max(2, most - (len(lines) - self._height())))
+        if len(lines) > most and self._height():
+            lines = self._lines(max(2, most - (len(lines) - self._height())))
+        return lines if len(lines) <= most else [*lines[: most - 1], "  … (print the error for the rest)"]
 
     def _height(self) -> int:
         return len((_text(self.tree) or "").splitlines())
@@ -130,7 +132,7 @@ class TensorLangError(Exception):
             ("program", self.program),
         ):
             shown = _text(part) or ""
-            lines += _fact(label, _cut(shown, height) if label == "tree" and height else shown)
+            lines += _fact(label, _cut(shown, height) if label == "tree" and shown and height else shown)
         return lines
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -30,7 +30,10 @@ def rooms_in(package: ModuleType) -> None:
     for value in list(vars(package).values()):
         if type(value) is ModuleType and value.__name__.startswith(f"{package.__name__}."):
             value.__class__ = Room
-            vars(value).setdefault("__getattr__", partial(_lacking, value))
+            lacking = partial(_lacking, value)
+            own = vars(value).setdefault("__getattr__", lacking)
+            if hasattr(own, "otherwise"):  # of ``core.renamed``, which has no words for the rest
+                own.otherwise = lacking
             rooms_in(value)
 
 

@@ -54,8 +54,7 @@ def device(dev_type: Any = "llvm", dev_id: int = 0) -> Device:
 def array(arr: Any, device: Device | None = None) -> NDArray:
     """A copy of ``arr``, compact in C order; Python's floats become float32, as in TVM. Raises
     TensorLangError for what is not an array of numbers."""
-    if device is not None and not isinstance(device, Device):
-        raise TensorLangError(f"nd.array(…, {device!r}): that is not a device", try_="tl.cpu()")
+    _check_device("array", device)
     try:
         made = np.array(
             arr,
@@ -73,10 +72,16 @@ def array(arr: Any, device: Device | None = None) -> NDArray:
     return made.view(NDArray)
 
 
+def _check_device(word: str, device: Any) -> None:
+    if device is not None and not isinstance(device, Device):
+        raise TensorLangError(f"nd.{word}(…, {device!r}): that is not a device", try_="tl.cpu()")
+
+
 def empty(
     shape: int | Sequence[int], dtype: str | DType = "float32", device: Device | None = None
 ) -> NDArray:
-    """An array that holds anything. Raises TensorLangError for what is no shape."""
+    """An array that holds anything. Raises TensorLangError for what is no shape or no device."""
+    _check_device("empty", device)
     for n in shape if isinstance(shape, list | tuple) else (shape,):
         if not isinstance(n, int | np.integer) or n < 0:
             raise TensorLangError(f"nd.empty({shape!r}): {n!r} is not a size", try_="tl.nd.empty((3, 4))")

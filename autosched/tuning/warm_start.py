@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import tensorlang as tl
+from tensorlang.boundary import shown
 
 from ..cost_model import XGBModel
 from ..records import Record
@@ -31,6 +32,11 @@ def model_from(
 
     Raises TensorLangError when the records hold nothing of these tasks.
     """
+    if not isinstance(records, str | Path | Iterable):
+        raise tl.TensorLangError(
+            f"model_from(records={shown(records)}): neither a file nor records",
+            try_="autosched.model_from(tasks, 'f.jsonl'), or autosched.RecordLog('f.jsonl')",
+        )
     listed = load(records)[0] if isinstance(records, str | Path) else list(records)
     groups = [features_of(task, listed) for task in tasks]
     if not any(np.isfinite(costs).sum() >= 2 for _, costs in groups):

@@ -18,10 +18,14 @@ def renamed(module: str, **names: str) -> Callable[[str], Any]:
 
     def get(name: str) -> Any:
         if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            return get.otherwise(name)  # type: ignore[attr-defined]
         deprecated(f"{module}.{name}", f"{module}.{names[name]}")
         return getattr(sys.modules[module], names[name])
 
+    def otherwise(name: str) -> Any:
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    get.otherwise = otherwise  # type: ignore[attr-defined]  # whoever has better words puts them here
     return get
 
 

@@ -174,6 +174,10 @@ class Graph(Program):
         """Names of defaults. Raises DeclareError for others."""
         if isinstance(asked, bool):
             return tuple(self.defaults) if asked else ()
+        if not isinstance(asked, Iterable):
+            raise DeclareError(
+                f"Graph.compile(overridable={shown(asked)}): no list of names", legal=", ".join(self.defaults)
+            )
         names = (asked,) if isinstance(asked, str) else tuple(asked)
         self._check_defaults(f"compile(overridable={list(names)!r})", names)
         return names
@@ -344,6 +348,12 @@ class Graph(Program):
         """Write a drawing of the graph, an SVG that any browser shows. Raises TensorLangError when it cannot
         be written."""
         place = files.named(path, "draw")
+        if place.suffix not in (".svg", ""):
+            raise DeclareError(
+                f"Graph.draw: {place} would be no {place.suffix} file",
+                because="a drawing is an SVG",
+                try_=f"g.draw({str(place.with_suffix('.svg'))!r})",
+            )
         files.write({place: svg(self, self._in_own_names).encode()}, f"draw {self.name}")
 
     def _repr_html_(self) -> str:

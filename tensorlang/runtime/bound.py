@@ -26,6 +26,12 @@ class Bound:
         return f"<engine {self._program.name}, bound: {pairs}>"
 
     def __init__(self, engine: Engine, pairs: Mapping[str, str]) -> None:
+        for out, name in pairs.items():
+            if not isinstance(name, str):
+                raise CallError(
+                    f"bind({out}=…): an input is named by text, not {type(name).__name__}",
+                    try_="engine.bind(state_out='state_in') for an output that the next call reads",
+                )
         p = self._program = engine.taking(dict.fromkeys(pairs.values()))[0].program
         inputs = {p.values[v].name: v for v in p.inputs}
         for out, name in pairs.items():

@@ -152,6 +152,12 @@ def decl_buffer(
                 because="an argument is an array of the caller",
                 try_=f"leave {word} out",
             )
+    for word, number, least in (("data_alignment", data_alignment, -1), ("offset_factor", offset_factor, 0)):
+        if isinstance(number, bool) or not isinstance(number, int) or number < least:
+            raise DeclareError(
+                f"decl_buffer({name!r}, {word}={number!r}): a whole number from {least} is needed",
+                try_=f"leave {word} out",
+            )
     t = placeholder(shape, dtype, name, strides=strides)
     return BufferDecl(name, t.shape, t.dtype, t.op.strides)  # type: ignore[attr-defined]
 

@@ -15,6 +15,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..boundary import guarded
 from ..core.dtype import DType, dtype
 from ..core.node import intern
 from ..errors import DeclareError
@@ -506,7 +507,7 @@ def comm_reducer(
         return nodes if many else nodes[0]
 
     apply.__name__ = name if name.isidentifier() else "reduce"
-    return apply
+    return guarded(apply, name, DeclareError)
 
 
 def _parts(name: str, word: str, value: Any, types: tuple[DType, ...], many: bool) -> tuple[Expr, ...]:

@@ -97,6 +97,12 @@ def decl_tensor_intrin(
             because=f"got {op!r}",
             try_="pass c.op",
         )
+    if not callable(fcompute):
+        raise DeclareError(
+            f"decl_tensor_intrin: {fcompute!r} is not a function",
+            because="it is called with handles of the operands and of the result",
+            try_="def fcompute(ins, outs): return te.call_extern('int32', 'f', …)",
+        )
     inputs = op.input_tensors
     for t in inputs:
         if not isinstance(t.op, PlaceholderOp):

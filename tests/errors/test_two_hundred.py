@@ -99,6 +99,15 @@ def check_shown(error: tl.TensorLangError) -> None:
     assert not [ugly for ugly in UGLY if ugly in str(error)], str(error)
 
 
+def test_a_long_reason_is_cut_in_a_notebook(names):
+    """It ended in an IndexError of the code that shows it: there is no tree to cut."""
+    error = refused("tl.testing.assert_allclose(np.zeros((8, 8)), np.ones((8, 8)))", names)
+    check_shown(error)
+    assert "Mismatched elements" in str(error)
+    shown = error._render_traceback_()  # type: ignore[attr-defined]
+    assert shown[-1] == "  … (print the error for the rest)" and len(str(error).splitlines()) > MOST
+
+
 def test_there_are_two_hundred(golden):
     assert len(set(ALL)) == len(ALL) >= 840
     assert list(golden) == ALL

@@ -11,11 +11,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import constant, cost_of, typical
+from tensorlang.boundary import shown
 
 
 class Answer(enum.Enum):
@@ -85,7 +86,16 @@ class FunctionRule:
 def rule(applies: Callable[[tl.Schedule, tl.Stage, Where], Answer | bool]) -> Callable[..., FunctionRule]:
     """A rule from a function: ``@rule(applies=…)`` over ``def my_rule(s, stage, where)`` that returns
     schedules made from ``s.copy()``."""
-    return lambda action: FunctionRule(action.__name__, applies, action)
+
+    def made(action: Callable[..., Any]) -> FunctionRule:
+        if not callable(action) or not hasattr(action, "__name__"):
+            raise tl.TensorLangError(
+                f"rule(…)({shown(action)}): not a function with a name",
+                try_="@rule(applies) over def my_rule(s, stage, where)",
+            )
+        return FunctionRule(action.__name__, applies, action)
+
+    return made
 
 
 Way = Callable[[tl.Schedule], object]
