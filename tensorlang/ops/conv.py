@@ -16,6 +16,7 @@ from .. import te
 from ..core.dtype import DType
 from ..errors import DeclareError
 from ..expr import make
+from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
@@ -162,8 +163,9 @@ def convolution(
     layout: str,
     weight_layout: str | None,
     out_dtype: str | DType | None,
+    margin: ExprLike = 0,
 ) -> Tensor:
-    """What all of them are: ``n`` spatial dimensions."""
+    """What all of them are: ``n`` spatial dimensions, with elements ``margin`` around them."""
     lay = layout_of(op, layout, n)
     data, weight = image(op, data, lay), inputs.tensor(op, weight, "weight")
     kernel = Weight(op, weight, lay, weight_layout)
@@ -183,7 +185,7 @@ def convolution(
     w = window(op, extents, kernel.taps, stride, padding, dilation)
     w.fits(op, "the kernel", extents, SPATIAL[n])
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
-    source = padded(f"{op}.pad", data, lay.spatial, w.before, w.after, 0)
+    source = padded(f"{op}.pad", data, lay.spatial, w.before, w.after, margin)
     depthwise = groups > 1 and const_int(each) == 1
     if (
         depthwise

@@ -50,3 +50,12 @@ def share_out(stage: Stage, loops: list[IterVar], iterations: int, target: Targe
     outer = loops[0] if len(loops) == 1 else stage.fuse(*loops)
     stage.parallel(outer)
     return outer
+
+
+def together_of(a: Tensor, b: Tensor, target: Target) -> int:
+    """How many products of neighbours, of operands of 8 and 16 bits, one instruction sums: four of uint8 and
+    int8 where the processor has that, two of others, as 16-bit integers, on all of x86; else one."""
+    if target.arch != "x86_64":
+        return 1
+    four = {"avx512vnni", "avxvnni"}.intersection(target.instruction_sets)
+    return 4 if four and {a.dtype.name, b.dtype.name} == {"uint8", "int8"} else 2

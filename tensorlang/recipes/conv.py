@@ -21,10 +21,10 @@ from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
-from .common import share_out, size, work
+from .common import share_out, size, together_of, work
 from .gemm import tile_for, time_of
 from .nests import fuse
-from .pixels import FEW, MOST_TAPS, convolve, fill_weight, pack_weight, strips, transpose_pixels
+from .pixels import FEW, MOST_TAPS, convolve, fill_weight, pack_weight, quads, strips, transpose_pixels
 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
 # faster for 1×1
@@ -74,8 +74,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     width = lanes * vectors
     iterations = work(inside)
     fixed = any(t is conv.weight for t in constants)
-    order = _order(conv, _taps_unrolled(conv, high))
-    weight = pack_weight(s, conv, inside, width, order)
+    together = _together(conv, target)
+    order = [*conv.taps, conv.channels] if together > 1 else _order(conv, _taps_unrolled(conv, high))
+    weight = pack_weight(s, conv, inside, width, order, together)
     rows = _by_pixel(s, conv, inside) if conv.pointwise else None
 
     def laid_out(*at: Any) -> list[Any]:
@@ -89,6 +90,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # before its products are shared out
     in_blocks = rows is not None and blocks >= MIN_BLOCKS * cores
     padded = padding_of(s, conv.data) if rows is None else None
+    if together > 1 and rows is None and padded is None:
+        padded = s[s.cache_read(conv.data, "global", [inside.name])]
     if rows is None and padded is None:
         around = "(n oo oio po)"
     elif in_blocks:
@@ -105,26 +108,39 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         {"o": conv.each if conv.groups > 1 else None, "oi": width, "p": block, "pi": lanes, "oii": FEW},
         high,
         order,
+        together=together,
         parallel=cost_of(target).shared(iterations),
     )
-    if _taps_unrolled(conv, high):
+    if together == 1 and _taps_unrolled(conv, high):
         inside.unroll(conv.taps[-1])
-    if conv.pointwise and (size(conv.channels) or 1) % UNROLLED_CHANNELS == 0:
+    if together == 1 and conv.pointwise and (size(conv.channels) or 1) % UNROLLED_CHANNELS == 0:
         _, few = inside.split(conv.channels, UNROLLED_CHANNELS)
         inside.unroll(few)
     if not fixed:
-        share_out(weight, list(fill_weight(weight, conv, order)), iterations // PACKED_PIXELS, target)
+        share_out(
+            weight, list(fill_weight(weight, conv, order, together)), iterations // PACKED_PIXELS, target
+        )
     if padded is not None:
         if images:
             padded.compute_at(out, images[-1])
-        *front, _ = padded.op.axis
-        rows_in_vectors(padded, lanes)
+        if together > 1:
+            quads(padded, len(images), lanes, together)
+            *front, _, _ = padded.op.axis
+        else:
+            *front, _ = padded.op.axis
+            rows_in_vectors(padded, lanes)
         share_out(padded, front[len(images) :], iterations // PACKED_PIXELS, target)
     if rows is not None:
         if in_blocks or images:
             rows.compute_at(out, loops.around[0] if in_blocks else images[-1])
         (po,) = transpose_pixels(rows, lanes).named["po"]
         share_out(rows, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
+
+
+def _together(conv: Conv, target: Target) -> int:
+    """How many channels are multiplied at once: those of a group come in fours where any do."""
+    together = together_of(conv.data, conv.weight, target)
+    return together if together == 4 and (size(conv.channels) or 1) % together == 0 else 1
 
 
 def _tile(conv: Conv, lanes: int, target: Target) -> tuple[int, int]:

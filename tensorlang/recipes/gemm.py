@@ -16,7 +16,7 @@ from ..analysis import ROOFLINE, Cost, Product, bytes_of, cost_of, product_of, w
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import converts, share_out, size, work
+from .common import converts, share_out, size, together_of, work
 from .lanes import lane_tile, lanes_of, sums_in_lanes
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 
@@ -128,24 +128,31 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if not fixed and _in_lanes(inside, product, m, lanes, target):
         _sum_in_lanes(s, out, inside, product, own, m, lanes, target)
         return
-    # two 16-bit products in one instruction
-    pairs = product.narrow and target.arch == "x86_64" and (fixed or m is None or m >= PAIRED_ROWS)
-    high, vectors = tile_for(
-        m, n, lanes, target.vector_registers - pairs
-    )  # one for a pair of products on its way to the sum
-    if pairs:
-        # one vector of the loop IR, so that both products of a pair are neighbours
+    together = 1
+    if product.narrow and (fixed or m is None or m >= PAIRED_ROWS):
+        together = together_of(product.left, product.right, target)
+    pairs = together == 2
+    # one register for a pair of products on its way to the sum
+    high, vectors = tile_for(m, n, lanes, target.vector_registers - pairs)
+    if together > 1:
+        # one vector of the loop IR, so that the products of a group are neighbours
         vectors = 1 << vectors.bit_length() - 1
     width = lanes * vectors
     itself = product.left is product.right  # one copy, which both read
     overlaps = (
         not fixed
-        and not pairs
+        and together == 1
         and not (itself and _widens(inside, product.left))
         and _overlaps(inside, product, width, target)
     )
-    packs = fixed or pairs or ((_packs(product) or not product.in_lines) and not overlaps)
-    if m is not None and not fixed and not pairs and not overlaps and _streams(inside, product, m, target):
+    packs = fixed or together > 1 or ((_packs(product) or not product.in_lines) and not overlaps)
+    if (
+        m is not None
+        and not fixed
+        and together == 1
+        and not overlaps
+        and _streams(inside, product, m, target)
+    ):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
     if packs:
@@ -155,18 +162,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         widens = _widens(inside, product.right) and not (fixed and converts(product.right, target))
         dtype = "int16" if pairs else "float32" if widens else ""
         right, axes = product.right, product.right_axes
-        copy = pack(s, inside, right, axes, product.column, width, pairs=pairs, dtype=dtype)
+        copy = pack(s, inside, right, axes, product.column, width, together=together, dtype=dtype)
     held = _held(inside, product.left, constants, target)
     panels: Stage | None = None
     if not (itself and packs) and (
         pairs
+        or (together > 1 and product.left_axes.get(inside.op.reduce_axis[-1]) != len(product.left.shape) - 1)
         or (packs and high > 1 and _far(product, target))
         or (high > 1 and (held or _widens(inside, product.left)))
     ):
         if held and not pairs and (n is None or n >= MANY_TILES * width):
             panels = _left_in_panels(s, inside, product, high, lanes)
         else:
-            _left(s, inside, product, high, pairs, held or _widens(inside, product.left), target)
+            _left(s, inside, product, high, together, held or _widens(inside, product.left), target)
 
     iterations, table = work(inside), cost_of(target)
     shared = worth_a_thread(inside.op, iterations, target)
@@ -193,13 +201,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         out,
         loops.place,
         {"b": keep, "k": deep[:-1], "p": deep[-1], "i": rows, "j": product.column},
-        "b k po | i pi j" if pairs else "b k p | i j",
-        {"p": 2 if pairs else None},
+        "b k po | i pi j" if together > 1 else "b k p | i j",
+        {"p": together if together > 1 else None},
     )
     if packs:
         if fixed and _read_by(product, keep) <= AHEAD_ROWS:
             _ask_ahead(inside, copy, made.place, table.tile(high, vectors), width, target)
-        fill(copy, len(deep), lines_at_once(size(deep[-1])), pairs)
+        fill(copy, len(deep), lines_at_once(size(deep[-1])), together)
         if blocks and not fixed and all(a in product.right_axes for a in keep):
             copy.compute_at(out, loops.around[0])
         elif not fixed:
@@ -405,12 +413,13 @@ def _left_in_panels(s: Schedule, inside: Stage, product: Product, high: int, lan
 
 
 def _left(
-    s: Schedule, inside: Stage, product: Product, high: int, pairs: bool, widens: bool, target: Target
+    s: Schedule, inside: Stage, product: Product, high: int, together: int, widens: bool, target: Target
 ) -> None:
     """The left operand in panels of a tile's height, so that an iteration of k reads one line and not one
     line far away. Pairs whose elements are neighbours are widened where they lie, and so are 16-bit
     floats."""
     k = inside.op.reduce_axis[-1]
+    pairs = together == 2
     dtype = "int16" if pairs else inside.op.body[0].dtype.name if widens else ""
     if (
         product.row not in product.left_axes
@@ -423,8 +432,8 @@ def _left(
         copy.vectorize(inner)
         share_out(copy, others[:1] or [outer], work(copy) // 4, target)
         return
-    copy = pack(s, inside, product.left, product.left_axes, product.row, high, pairs=pairs, dtype=dtype)
-    fill(copy, len(inside.op.reduce_axis), None, pairs)
+    copy = pack(s, inside, product.left, product.left_axes, product.row, high, together=together, dtype=dtype)
+    fill(copy, len(inside.op.reduce_axis), None, together)
     share_out(copy, [copy.leaf_iter_vars[0]], work(copy) // 4, target)
 
 

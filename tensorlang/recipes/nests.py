@@ -133,7 +133,7 @@ def pack(
     *,
     deep: Sequence[IterVar] = (),
     each: int = 0,
-    pairs: bool = False,
+    together: int = 1,
     dtype: str = "",
 ) -> Stage:
     """A copy of an operand in panels: data axes first, then the panel, the axes of the reduction, and
@@ -141,7 +141,8 @@ def pack(
 
     ``axes`` are the dimensions of the axes in the operand; ``deep`` is the order of the reduction, in which
     an axis that the operand lacks has a single value. Of groups of ``each`` elements every one begins a
-    panel; of ``pairs``, neighbours along the last axis of the reduction lie side by side.
+    panel; so many neighbours along the last axis of the reduction as are multiplied ``together`` lie side by
+    side.
     """
     copy = s[s.cache_read(tensor, "global", [inside.name], dtype)]
     deep = deep or [a for a in inside.op.reduce_axis if a in axes]
@@ -150,13 +151,13 @@ def pack(
 
     def layout(*at: Any) -> list[Any]:
         a, along = at[axes[across]], [at[axes[k]] if k in axes else 0 for k in deep]
-        last = [along.pop()] if pairs else []
+        last = [along.pop()] if together > 1 else []
         ahead = [at[d] for d in front]
         if width is None:
             return [*ahead, *along, a]
         ahead += [a // each, a // width % (each // width)] if each else [a // width]
         lanes = [] if isinstance(width, int) and width == 1 else [a % width]  # the only place in a panel
-        return [*ahead, *along, *[d // 2 for d in last], *lanes, *[d % 2 for d in last]]
+        return [*ahead, *along, *[d // together for d in last], *lanes, *[d % together for d in last]]
 
     copy.transform_layout(layout)
     return copy
@@ -197,16 +198,16 @@ def lines_at_once(depth: int | None) -> int:
     return 8 if depth is None or depth % 8 == 0 else 4
 
 
-def fill(copy: Stage, deep: int, transposed: int | None = None, pairs: bool = False) -> None:
+def fill(copy: Stage, deep: int, transposed: int | None = None, together: int = 1) -> None:
     """The loops of a copy in panels with ``deep`` dimensions between panel and column: whole lines are read
     one after the other; or, where columns are not neighbours in memory, ``transposed`` lines are transposed
     in registers."""
     axes = list(copy.op.axis)
-    pair = [axes.pop()] if pairs else []
+    group = [axes.pop()] if together > 1 else []
     *others, lane = axes
-    if pairs or transposed is None or reads_of(copy.op).along(lane):
+    if group or transposed is None or reads_of(copy.op).along(lane):
         panel = others.pop(len(others) - 1 - deep)
-        nest(copy, {"f": others, "p": panel, "r": pair, "l": lane}, "f p | r l")
+        nest(copy, {"f": others, "p": panel, "r": group, "l": lane}, "f p | r l")
     else:
         strip = _strip(constant(lane.extent))
         named: Axes = {"f": others[:-1], "k": others[-1], "l": lane}

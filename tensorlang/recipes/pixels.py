@@ -40,21 +40,30 @@ def convolve(
     deep: Sequence[IterVar],
     *,
     strip: int = -3,
+    together: int = 1,
     parallel: bool,
 ) -> Loops:
     """The nest of ``out``, in strips of pixels that are finished in the loop ``strip`` of those around its
-    tile: ``high`` pixels at a time, their sums over ``deep``."""
+    tile: ``high`` pixels at a time, their sums over ``deep``, whose last loop is of so many products as are
+    summed ``together``."""
     loops = nest(out, axes, order, cuts, parallel=parallel)
     finished.compute_at(out, loops.around[strip])
     *_, p, o = finished.op.axis
     tiles = nest(finished, {"p": p, "o": o}, "po | pi o", {"p": high})
     *front, p, o = inside.op.axis
-    sums(s, inside, finished, tiles.place, {"f": front, "k": deep, "p": p, "o": o}, "f k | p o")
+    if together > 1:
+        axes = {"f": front, "k": deep[:-1], "c": deep[-1], "p": p, "o": o}
+        sums(s, inside, finished, tiles.place, axes, "f k co | p ci o", {"c": together})
+    else:
+        sums(s, inside, finished, tiles.place, {"f": front, "k": deep, "p": p, "o": o}, "f k | p o")
     return loops
 
 
-def pack_weight(s: Schedule, conv: Conv, inside: Stage, width: int, deep: Sequence[IterVar]) -> Stage:
-    """The weight in panels of ``width`` outputs of a group, the rest in the order of the reduction."""
+def pack_weight(
+    s: Schedule, conv: Conv, inside: Stage, width: int, deep: Sequence[IterVar], together: int = 1
+) -> Stage:
+    """The weight in panels of ``width`` outputs of a group, the rest in the order of the reduction, of whose
+    last loop so many neighbours are multiplied ``together``."""
     groups = conv.groups > 1
     whole = groups and (conv.each == width or conv.each % width > 0)
     weight = pack(
@@ -66,14 +75,20 @@ def pack_weight(s: Schedule, conv: Conv, inside: Stage, width: int, deep: Sequen
         conv.each if whole else width,
         deep=deep,
         each=conv.each if groups and not whole else 0,
+        together=together,
     )
-    weight.vectorize(weight.op.axis[-1])
+    if together == 1:
+        weight.vectorize(weight.op.axis[-1])
     return weight
 
 
-def fill_weight(weight: Stage, conv: Conv, deep: Sequence[IterVar]) -> Sequence[IterVar]:
+def fill_weight(weight: Stage, conv: Conv, deep: Sequence[IterVar], together: int = 1) -> Sequence[IterVar]:
     """The loops of a weight that is packed in each call: as many of its neighbours side by side as can be
     transposed. The loops over its panels."""
+    if together > 1:
+        *front, lane, group = weight.op.axis
+        nest(weight, {"f": front, "g": group, "o": lane}, "f | g o")
+        return front[: -len(deep)]
     *front, lane = weight.op.axis
     loops = dict(zip(deep, front[-len(deep) :], strict=True))
     axes: Axes = {"f": front[: -len(deep)], "c": loops[conv.channels], "o": lane}
@@ -95,3 +110,13 @@ def transpose_pixels(image: Stage, lanes: int) -> Loops:
     side."""
     *front, p, c = image.op.axis
     return nest(image, {"f": front, "p": p, "c": c}, "f po co | pi ci", {"p": BESIDE, "c": lanes})
+
+
+def quads(image: Stage, batch: int, lanes: int, together: int) -> None:
+    """Lay an image out so that ``together`` channels of a pixel are neighbours, and fill it: vectors of
+    pixels of so many channels."""
+    image.transform_layout(
+        lambda *at: [*at[:batch], at[batch] // together, *at[batch + 1 :], at[batch] % together]
+    )
+    *front, x, c = image.op.axis
+    nest(image, {"f": front, "x": x, "c": c}, "f xo | ci xi", {"x": lanes, "c": None})

@@ -59,6 +59,27 @@ def test_two_columns_are_stored_side_by_side(dtype: str, valid: int | None) -> N
     assert np.array_equal(d[:n], x[:, :n].T) and np.all(d[n:] == 7)
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_four_columns_are_stored_side_by_side(masked: bool) -> None:
+    x, d = buffer("X", "uint8", 4, N), buffer("D", "uint8", N, 4)
+
+    def body(j: object) -> object:
+        at = ramp(make.mul(j, 16), 16)
+        mask = make.lt(at, make.broadcast(make.const(19, "int32"), 16)) if masked else None
+        sides = [make.const(side, "int32") for side in range(4)]
+        return seq(*[Store(d, load(x, (side, at), mask), (at, side), mask) for side in sides])
+
+    func = Func("k", (x, d), loop(N // 16, body), (), (d,))
+    given = np.random.default_rng(3).integers(0, 256, (4, N)).astype("uint8")
+    made = np.full((N, 4), 7, "uint8")
+    run(func, given, made)
+    n = 19 if masked else N
+    assert np.array_equal(made[:n], given[:, :n].T) and np.all(made[n:] == 7)
+    if not masked:
+        asm = compiled(func, AVX512).asm
+        assert not [line for line in asm.splitlines() if "vpextrb" in line]
+
+
 @pytest.mark.parametrize("target", [AVX2, NEON])
 def test_no_lane_of_two_columns_is_stored_alone(target: str) -> None:
     asm = compiled(interleaved("int16", 16), target).asm
@@ -82,6 +103,55 @@ def test_sums_of_products_are_exact_to_the_last_bit_and_wrap(lanes: int, swap: b
             "k,kj->j", a.astype("int32"), b.transpose(0, 2, 1).reshape(K, N).astype("int32")
         )
         assert np.array_equal(s, wanted)
+
+
+def fours(lanes: int, kinds: tuple[str, str], swap: bool = False) -> Func:
+    """S[j] = sum of A[k] * B[k // 4, j, k % 4], four k in each iteration."""
+    a, b, s = buffer("A", kinds[0], K), buffer("B", kinds[1], K // 4, N, 4), buffer("S", "int32", N)
+
+    def body(j: object, k: object) -> object:
+        at = ramp(make.mul(j, lanes), lanes)
+        iterations = []
+        for side in range(4):
+            x = make.broadcast(make.cast("int32", load(a, (make.add(make.mul(k, 4), side),))), lanes)
+            y = make.cast("int32", load(b, (k, at, make.const(side, "int32"))))
+            iterations.append(Store(s, load(s, (at,)) + (y * x if swap and side % 2 else x * y), (at,)))
+        return seq(*iterations)
+
+    return Func("k", (a, b, s), loop(N // lanes, lambda j: loop(K // 4, lambda k: body(j, k))), (), (s,))
+
+
+@pytest.mark.parametrize("swap", [False, True])
+@pytest.mark.parametrize("kinds", [("uint8", "int8"), ("int8", "uint8"), ("int8", "int8")])
+@pytest.mark.parametrize("lanes", [1, 4, 8, 16, 32])
+def test_sums_of_four_products_are_exact_to_the_last_bit_and_wrap(
+    lanes: int, kinds: tuple[str, str], swap: bool
+) -> None:
+    rng = np.random.default_rng(lanes)
+    limits = [np.iinfo(kind) for kind in kinds]
+    a = rng.integers(limits[0].min, limits[0].max + 1, K).astype(kinds[0])
+    b = rng.integers(limits[1].min, limits[1].max + 1, (K // 4, N, 4)).astype(kinds[1])
+    for low in (False, True):
+        if low:  # where instructions that saturate 16 bits in between go wrong
+            a[...], b[...] = limits[0].max, limits[1].min
+        s = np.full(N, np.iinfo("int32").min + 5, "int32")
+        wanted = s + np.einsum(
+            "k,kj->j", a.astype("int32"), b.transpose(0, 2, 1).reshape(K, N).astype("int32")
+        )
+        run(fours(lanes, kinds, swap), a, b, s)
+        assert np.array_equal(s, wanted)
+
+
+@pytest.mark.parametrize(
+    ("mcpu", "register", "count"), [("cascadelake", "zmm", 1), ("alderlake", "ymm", 2), ("haswell", "", 0)]
+)
+def test_four_products_are_one_instruction(mcpu: str, register: str, count: int) -> None:
+    target = f"llvm -mcpu={mcpu} -mtriple=x86_64-linux-gnu"
+    for kinds in (("uint8", "int8"), ("int8", "uint8")):
+        asm = compiled(fours(16, kinds), target).asm
+        found = [x for x in asm.splitlines() if "vpdpbusd" in x]
+        assert len(found) == count and all(f"%{register}" in x for x in found)
+    assert "vpdpbusd" not in compiled(fours(16, ("int8", "int8")), target).asm
 
 
 @pytest.mark.parametrize(

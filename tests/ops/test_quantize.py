@@ -161,6 +161,36 @@ def test_qlinear_matmul():
     exact(got, stored(total * factor, np.float32(1), 110, "uint8"), "uint8")
 
 
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+@pytest.mark.parametrize("zeros", ["one", "rows", "none"])
+def test_zero_points_apart_from_the_product(kind, zeros):
+    """A weight without a zero point: the other operand is multiplied as it is stored, and its zero point taken
+    away after, with sums of the weight. In whole numbers that is the same to the last bit."""
+    lo, hi = np.iinfo(kind).min, np.iinfo(kind).max
+    a, w = RNG.integers(lo, hi + 1, (3, 7, 33)).astype(kind), RNG.integers(-128, 128, (33, 20)).astype("int8")
+    z = {"one": np.array(lo + 9), "rows": RNG.integers(lo, hi, 7), "none": None}[zeros]
+    x, y = te.placeholder(a.shape, kind, name="x"), te.placeholder(w.shape, "int8", name="y")
+    feed = {x: a, y: w}
+    p = None
+    if z is not None:
+        p = te.placeholder(z.shape, kind, name="p")
+        feed[p] = z.astype(kind)
+    less = 0 if z is None else z.reshape(-1, 1) if z.ndim else z
+    got = compiled(ops.matmul_integer(x, y, p), feed)
+    assert np.array_equal(got, (a.astype("int32") - less) @ w.astype("int32"))
+    if zeros == "rows":
+        return
+    image, kernel = (
+        RNG.integers(lo, hi + 1, (2, 8, 9, 11)).astype(kind),
+        w.reshape(-1)[:576].reshape(8, 8, 3, 3),
+    )
+    x, y = te.placeholder(image.shape, kind, name="x"), te.placeholder(kernel.shape, "int8", name="y")
+    feed = {x: image, y: kernel} | ({p: z.astype(kind)} if p is not None else {})
+    got = compiled(ops.conv_integer(x, y, p, None, 2, 1), feed)
+    want = images.conv(image.astype("int32") - less, kernel.astype("int32"), stride=2, padding=1)
+    assert np.array_equal(got, want)
+
+
 def test_qlinear_conv():
     a, w, bias = (
         small(RNG, (1, 3, 6, 6), "uint8", 0, 255),

@@ -102,6 +102,28 @@ def test_int8_in_int32():
     exact(both(x, w, None, relu=False, padding=1, out_dtype="int32"), want, "int32")
 
 
+@pytest.mark.parametrize("kinds", [("uint8", "int8"), ("int8", "uint8")])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "height", "width", "kernel", "options"),
+    [
+        (12, 16, 6, 7, (3, 3), {"padding": 1}),
+        (8, 40, 11, 13, (1, 1), {}),
+        (8, 16, 11, 13, (1, 1), {"stride": (1, 2), "padding": 1}),
+        (16, 48, 20, 9, (5, 3), {"stride": 2}),
+        (24, 64, 9, 9, (3, 3), {"padding": 1, "groups": 2, "dilation": 2}),
+        (6, 16, 9, 9, (3, 3), {"padding": 1}),
+    ],
+    ids=str,
+)
+def test_uint8_times_int8(channels, outputs, height, width, kernel, options, kinds):
+    """Four channels at a time where the processor does that, and else as other narrow integers."""
+    limits = [(np.iinfo(kind).min, np.iinfo(kind).max + 1) for kind in kinds]
+    x = small(RNG, (2, channels, height, width), kinds[0], *limits[0])
+    w = small(RNG, (outputs, channels // options.get("groups", 1), *kernel), kinds[1], *limits[1])
+    want = images.conv(x.astype("int32"), w.astype("int32"), **options)
+    exact(both(x, w, None, relu=False, out_dtype="int32", **options), want, "int32")
+
+
 @pytest.mark.parametrize(
     "op, shape, kernel",
     [

@@ -223,7 +223,13 @@ def narrow(m: int, n: int, k: int, left: bool, right: bool, kinds: tuple[str, st
             for size in ((19, 50, 33), (1, 33, 8))
         ],
         (("int8", "int8"), False, True, 33, 19, 1),
-        (("uint8", "int8"), False, False, 17, 24, 9),
+        *[
+            (kinds, left, right, *size)
+            for kinds in (("uint8", "int8"), ("int8", "uint8"))
+            for left in (False, True)
+            for right in (False, True)
+            for size in ((17, 24, 9), (33, 70, 64))
+        ],
         (("int16", "int16"), False, True, 17, 24, 9),
         (("int16", "uint8"), True, False, 17, 24, 9),
     ],
@@ -251,6 +257,16 @@ def test_a_tile_of_narrow_integers_is_products_in_pairs_without_stack_traffic(ri
     rows, vectors = gemm.tile_for(96, 256, 8, 15)
     assert len(pairs) >= rows * vectors and not [line for line in lines if "vpmulld" in line]
     assert not [line for line in pairs if re.search(r"\(%r[sb]p", line)], "the register tile spills"
+
+
+def test_a_tile_of_uint8_times_int8_is_products_in_fours() -> None:
+    target = "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu"
+    A, B, C = narrow(96, 256, 128, False, False, ("uint8", "int8"))
+    lines = tl.build(default_schedule(C, target), [A, B, C], target).get_source("asm").splitlines()
+    fours = [line for line in lines if "vpdpbusd" in line]
+    rows, vectors = gemm.tile_for(96, 256, 16, 32)
+    assert len(fours) >= rows * vectors and not [line for line in lines if "vpmulld" in line]
+    assert not [line for line in fours if re.search(r"\(%r[sb]p", line)], "the register tile spills"
 
 
 def test_narrow_integers_on_other_processors_stay_plain() -> None:

@@ -1,39 +1,68 @@
-"""Neighbouring stores that belong together become one: two interleaved columns, and two products of 16-bit
-integers in one sum.
+"""Neighbouring stores that belong together become one: interleaved columns, and products of two 16-bit or
+four 8-bit integers in one sum.
 
-``D[ramp(b, 2, 8)] = x; D[ramp(b + 1, 2, 8)] = y`` is one contiguous store of x and y, lane by lane.
+``D[ramp(b, 2, 8)] = x; D[ramp(b + 1, 2, 8)] = y`` is one contiguous store of x and y, lane by lane; so are
+four such stores of every fourth element.
 
 ``S = S + int32(A[k]) * int32(B[ramp(b, 2, 8)]); S = S + int32(A[k + 1]) * int32(B[ramp(b + 1, 2, 8)])`` is
-what pmaddwd of x86 is for: the products of neighbours, summed in pairs. That sum wraps as two additions do,
-so every value is exact. Other targets keep the two stores. Knows no statements but stores; it reads and
-writes the same elements and no others.
+what pmaddwd of x86 is for: the products of neighbours, summed in pairs. Four such stores of uint8 times int8
+are its vpdpbusd. These sums wrap as the additions do, so every value is exact. Other targets keep the stores.
+Knows no statements but stores; it reads and writes the same elements and no others.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ...core.dtype import INT32
 from ...expr import make
 from ...expr.nodes import Add, Broadcast, Cast, Expr, Mul, Ramp, const_int
-from ...loopir.stmt import Buffer, Load, Store, load
+from ...loopir.stmt import Load, Stmt, Store, load
 from ...target import Target
 from . import memory, transposed, types
 from .emitter import Emitter, buffers_read
 
-_PRODUCTS = (
-    ("avx512bw", 16, "llvm.x86.avx512.pmaddw.d.512"),
-    ("avx2", 8, "llvm.x86.avx2.pmadd.wd"),
-    ("", 4, "llvm.x86.sse2.pmadd.wd"),
-)
+MOST = 4  # stores that become one
+
+# by the instruction set that has them: lanes of 32 bits, and the function; the sums of four also take the
+# lanes they are added to
+_PRODUCTS = {
+    2: (
+        ("avx512bw", 16, "llvm.x86.avx512.pmaddw.d.512"),
+        ("avx2", 8, "llvm.x86.avx2.pmadd.wd"),
+        ("", 4, "llvm.x86.sse2.pmadd.wd"),
+    ),
+    4: (
+        ("avx512vnni", 16, "llvm.x86.avx512.vpdpbusd.512"),
+        ("avx512vnni", 8, "llvm.x86.avx512.vpdpbusd.256"),
+        ("avxvnni", 8, "llvm.x86.avx512.vpdpbusd.256"),
+    ),
+}
 
 
-def store_pair(em: Emitter, first: Store, second: Store) -> bool:
-    """Write two stores that follow each other as one. Whether they are a pair; if not, nothing is written."""
-    if first.buffer is not second.buffer or first.mask is not second.mask or len(first.indices) == 0:
-        return False
-    em.at = em.depth
-    if all(a is b for a, b in zip(first.indices, second.indices, strict=True)):
-        return first.mask is None and _add_products(em, first, second)
-    return _interleave(em, first, second)
+def store_together(em: Emitter, following: Sequence[Stmt]) -> int:
+    """Write the first of these statements as one store. How many they are; if none belong together, nothing
+    is written."""
+    first = following[0]
+    if type(first) is not Store or len(first.indices) == 0:
+        return 0
+    stores: list[Store] = []
+    for one in following[:MOST]:
+        if type(one) is not Store or one.buffer is not first.buffer or one.mask is not first.mask:
+            break
+        stores.append(one)
+    for count in (4, 2):
+        if len(stores) < count:
+            continue
+        group = stores[:count]
+        em.at = em.depth
+        if all(a is b for s in group[1:] for a, b in zip(s.indices, first.indices, strict=True)):
+            done = first.mask is None and _add_products(em, group)
+        else:
+            done = _interleave(em, group)
+        if done:
+            return count
+    return 0
 
 
 def _place(em: Emitter, e: Load | Store) -> Expr:
@@ -41,88 +70,111 @@ def _place(em: Emitter, e: Load | Store) -> Expr:
     return memory.flat_offset(em, e.buffer, e.indices)
 
 
-def _alternate(a: Expr, b: Expr) -> bool:
-    """Whether the lanes of two offsets take turns: every other element, and the one behind each."""
-    return (
+def _alternate(places: Sequence[Expr], stride: int) -> bool:
+    """Whether the lanes of these offsets take turns: of two every other element, and the one behind each."""
+    first = places[0]
+    return all(
         type(a) is Ramp
-        and type(b) is Ramp
-        and a.lanes == b.lanes
-        and const_int(a.stride) == const_int(b.stride) == 2
-        and const_int(make.sub(b.base, a.base)) == 1
+        and a.lanes == first.dtype.lanes
+        and const_int(a.stride) == stride
+        and const_int(make.sub(a.base, first.base)) == i  # type: ignore[attr-defined]
+        for i, a in enumerate(places)
     )
 
 
-# --- two columns --------------------------------------------------------------------------------------------
+# --- columns ------------------------------------------------------------------------------------------------
 
 
-def _interleave(em: Emitter, first: Store, second: Store) -> bool:
-    buffer, mask = first.buffer, first.mask
-    at = _place(em, first)
-    if type(at) is not Ramp or const_int(at.stride) != 2:
+def _interleave(em: Emitter, stores: Sequence[Store]) -> bool:
+    buffer, mask = stores[0].buffer, stores[0].mask
+    at = _place(em, stores[0])
+    # asked first: most neighbouring stores are none of these
+    if type(at) is not Ramp or const_int(at.stride) != len(stores):
         return False
-    if not _alternate(at, _place(em, second)) or buffer in buffers_read(second.value):
+    if not _alternate([_place(em, s) for s in stores], len(stores)):
+        return False
+    if any(buffer in buffers_read(s.value) for s in stores[1:]):
         return False
     if mask is not None and (mask.dtype.lanes != at.lanes or buffer in buffers_read(mask)):
         return False
-    both = [
+    columns = [
         memory.to_memory(em, em.value(make.broadcast(s.value, at.lanes)), buffer.dtype.with_lanes(at.lanes))
-        for s in (first, second)
+        for s in stores
     ]
     memory.store_row(
         em,
         buffer,
         at.base,
-        2 * at.lanes,
-        _mixed(em, both, at.lanes, types.memory_element(buffer.dtype, em.target)),
-        None if mask is None else _mixed(em, [em.value(mask)] * 2, at.lanes, "i1"),
+        len(stores) * at.lanes,
+        _mixed(em, columns, at.lanes, types.memory_element(buffer.dtype, em.target)),
+        None if mask is None else _mixed(em, [em.value(mask)] * len(stores), at.lanes, "i1"),
     )
     return True
 
 
-def _mixed(em: Emitter, both: list[str], lanes: int, element: str) -> str:
-    order = types.vector_literal("i32", [at + side for at in range(lanes) for side in (0, lanes)])
+def _mixed(em: Emitter, columns: Sequence[str], lanes: int, element: str) -> str:
+    """The columns lane by lane."""
+    half = len(columns) // 2  # an instruction takes two vectors
+    parts = [transposed.joined(em, list(c), lanes, element) for c in (columns[:half], columns[half:])]
+    wide = half * lanes
+    order = types.vector_literal("i32", [c * lanes + at for at in range(lanes) for c in range(len(columns))])
     return em.ins(
-        f"shufflevector <{lanes} x {element}> {both[0]}, <{lanes} x {element}> {both[1]}, <{2 * lanes} x "
+        f"shufflevector <{wide} x {element}> {parts[0]}, <{wide} x {element}> {parts[1]}, <{2 * wide} x "
         f"i32> {order}"
     )
 
 
-# --- two products -------------------------------------------------------------------------------------------
+# --- products -----------------------------------------------------------------------------------------------
 
 
-def _add_products(em: Emitter, first: Store, second: Store) -> bool:
+def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
+    first, count = stores[0], len(stores)
     lanes = first.value.dtype.lanes
-    found = next(((w, name) for w, name in _widths(em.target) if lanes % w == 0), None)
-    if found is None or first.buffer.dtype is not INT32 or lanes != second.value.dtype.lanes:
+    found = next(((w, name) for w, name in products_of(em.target, count) if lanes % w == 0), None)
+    if found is None or first.buffer.dtype is not INT32 or any(s.value.dtype.lanes != lanes for s in stores):
         return False
-    a, b = _factors(em, first), _factors(em, second)
-    if a is None or b is None:
-        return False
-    if not (_follows(em, a[0], b[0]) and _follows(em, a[1], b[1])):
-        b = b[1], b[0]
-        if not (_follows(em, a[0], b[0]) and _follows(em, a[1], b[1])):
+    factors = []
+    for s in stores:
+        both = _factors(em, s)
+        if both is None:
             return False
+        factors.append(both)
+    sides = _in_turn(em, factors)
+    kinds = ("int16", "int16") if count == 2 else ("uint8", "int8")
+    if sides is None or {x.dtype.element for x in sides} != set(kinds):
+        return False
+    if sides[0].dtype.element != kinds[0]:
+        sides = sides[1], sides[0]
     width, name = found
+    old = em.value(load(first.buffer, first.indices))
     sums = []
     for at in range(0, lanes, width):
-        operands = [(f"<{2 * width} x i16>", _pair(em, x, at, width)) for x in a]
-        sums.append(em.call(f"<{width} x i32>", name, *operands))
+        operands = [(f"<{width} x i32>", _neighbours(em, x, at, width, count)) for x in sides]
+        if count == 2:
+            halves = [(f"<{2 * width} x i16>", _as(em, x, t, f"<{2 * width} x i16>")) for t, x in operands]
+            sums.append(em.call(f"<{width} x i32>", name, *halves))
+        else:
+            to = (f"<{width} x i32>", transposed.part(em, old, lanes, at, width, "i32"))
+            sums.append(em.call(f"<{width} x i32>", name, to, *operands))
     total = transposed.joined(em, sums, width, "i32")
-    old = em.value(load(first.buffer, first.indices))
     flat = _place(em, first)
     assert type(flat) is Ramp
-    memory.store_row(em, first.buffer, flat.base, lanes, em.ins(f"add <{lanes} x i32> {old}, {total}"), None)
+    if count == 2:
+        total = em.ins(f"add <{lanes} x i32> {old}, {total}")
+    memory.store_row(em, first.buffer, flat.base, lanes, total, None)
     return True
 
 
-def _widths(target: Target) -> list[tuple[int, str]]:
+def products_of(target: Target, count: int) -> list[tuple[int, str]]:
+    """The functions that sum the products of so many neighbours, by their lanes of 32 bits."""
     if target.arch != "x86_64":
         return []
-    return [(w, name) for needed, w, name in _PRODUCTS if not needed or needed in target.instruction_sets]
+    sets = target.instruction_sets
+    return [(w, name) for needed, w, name in _PRODUCTS[count] if not needed or needed in sets]
 
 
 def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
-    """x and y of ``S = S + int32(x) * int32(y)`` with 16-bit elements read from memory, S a row of
+    """x and y of ``S = S + int32(x) * int32(y)`` with 8- or 16-bit elements read from memory, S a row of
     neighbours."""
     flat = _place(em, s)
     if (
@@ -143,39 +195,50 @@ def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
             type(e) is not Cast
             or type(e.a) is not Load
             or e.a.mask is not None
-            or e.a.dtype.element != "int16"
+            or e.a.dtype.element not in ("int16", "int8", "uint8")
         ):
             return None
         read.append(e.a)
     return read[0], read[1]
 
 
-def _follows(em: Emitter, a: Load, b: Load) -> bool:
-    """Whether b reads the neighbour of what a reads, in each lane."""
-    if a.buffer is not b.buffer:
+def _in_turn(em: Emitter, factors: Sequence[tuple[Load, Load]]) -> tuple[Load, Load] | None:
+    """The first of the factors, where those of the other products are its neighbours."""
+    left, right = [factors[0][0]], [factors[0][1]]
+    for x, y in factors[1:]:
+        if not (_follow(em, [*left, x], len(factors)) and _follow(em, [*right, y], len(factors))):
+            x, y = y, x
+            if not (_follow(em, [*left, x], len(factors)) and _follow(em, [*right, y], len(factors))):
+                return None
+        left.append(x)
+        right.append(y)
+    return left[0], right[0]
+
+
+def _follow(em: Emitter, loads: Sequence[Load], stride: int) -> bool:
+    """Whether each reads the neighbour of what the one before reads, in each lane."""
+    first = loads[0]
+    if any(b.buffer is not first.buffer or b.dtype.lanes != first.dtype.lanes for b in loads):
         return False
-    one, other = _place(em, a), _place(em, b)
-    if a.dtype.lanes == b.dtype.lanes == 1:
-        return const_int(make.sub(other, one)) == 1
-    return _alternate(one, other)
+    places = [_place(em, b) for b in loads]
+    if first.dtype.lanes == 1:
+        return all(const_int(make.sub(b, places[0])) == i for i, b in enumerate(places))
+    return _alternate(places, stride)
 
 
-def _pair(em: Emitter, first: Load, at: int, width: int) -> str:
-    """The elements of ``width`` lanes from lane ``at`` on, each with its neighbour."""
+def _neighbours(em: Emitter, first: Load, at: int, width: int, count: int) -> str:
+    """The elements of ``width`` lanes from lane ``at`` on, each with its neighbours: 32 bits of each lane."""
     place, buffer = _place(em, first), first.buffer
-    base = make.add(place.base, 2 * at) if type(place) is Ramp else place
-    key = ("pair", buffer, base, type(place) is Ramp, width)
+    base = make.add(place.base, count * at) if type(place) is Ramp else place
+    key = ("neighbours", buffer, base, type(place) is Ramp, width)
     result = em.memo.get(key)
     if result is None:
-        result = _read(em, buffer, base, width) if type(place) is Ramp else _repeated(em, buffer, base, width)
+        kind = f"<{width} x i32>" if type(place) is Ramp else "i32"
+        result = em.ins(f"load {kind}, ptr {memory.pointer(em, buffer, base)}, align {buffer.dtype.bytes}")
+        result = result if type(place) is Ramp else em.splat(result, "i32", width)
         em.remember(em.memo, key, result, em.depth, frozenset([buffer]))
     return result
 
 
-def _read(em: Emitter, buffer: Buffer, base: Expr, width: int) -> str:
-    return em.ins(f"load <{2 * width} x i16>, ptr {memory.pointer(em, buffer, base)}, align 2")
-
-
-def _repeated(em: Emitter, buffer: Buffer, base: Expr, width: int) -> str:
-    one = em.ins(f"load i32, ptr {memory.pointer(em, buffer, base)}, align 2")
-    return em.ins(f"bitcast <{width} x i32> {em.splat(one, 'i32', width)} to <{2 * width} x i16>")
+def _as(em: Emitter, x: str, kind: str, wanted: str) -> str:
+    return em.ins(f"bitcast {kind} {x} to {wanted}")

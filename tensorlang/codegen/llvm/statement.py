@@ -97,11 +97,11 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
     transposed.prepare(em, s.stmts)
     at = 0
     while at < len(s.stmts):
-        one, following = s.stmts[at], s.stmts[at + 1] if at + 1 < len(s.stmts) else None
-        at += 1
-        if type(one) is Store and type(following) is Store and pairs.store_pair(em, one, following):
+        one = s.stmts[at]
+        together = pairs.store_together(em, s.stmts[at : at + pairs.MOST]) if type(one) is Store else 0
+        at += together or 1
+        if together and type(one) is Store:
             em.forget(one.buffer)
-            at += 1
         elif one.parts():
             yield emitted(em, one)
         else:

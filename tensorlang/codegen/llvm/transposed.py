@@ -157,3 +157,13 @@ def joined(em: Emitter, parts: list[str], lanes: int, element: str) -> str:
         ]
         lanes *= 2
     return parts[0]
+
+
+def part(em: Emitter, whole: str, lanes: int, at: int, width: int, element: str) -> str:
+    """``width`` lanes of a vector, from lane ``at`` on."""
+    if width == lanes:
+        return whole
+    order = types.vector_literal("i32", list(range(at, at + width)))
+    return em.ins(
+        f"shufflevector <{lanes} x {element}> {whole}, <{lanes} x {element}> poison, <{width} x i32> {order}"
+    )

@@ -292,6 +292,8 @@ class Importer:
                 inputs.append(None)
             else:
                 inputs.append(self.tensor(name) if name else None)
+        if operator.stored:
+            inputs = narrow.less_zero_points(inputs, *operator.stored, new=self.g.constant)
         for key, x in call.attrs.items():
             if key in operator.attributes:
                 attrs[key] = x

@@ -99,7 +99,7 @@ def fused_conv(
     return _activated(y, activation, activation_params)
 
 
-@te_op("MatMulIntegerToFloat", domain=MICROSOFT)
+@te_op("MatMulIntegerToFloat", domain=MICROSOFT, stored=(4, 1, 5, -1))
 def matmul_integer_to_float(
     a: Tensor,
     b: Tensor,
@@ -113,7 +113,7 @@ def matmul_integer_to_float(
     return _plus(ops.multiply(y, ops.multiply(a_scale, b_scale)), bias)
 
 
-@te_op("DynamicQuantizeMatMul", domain=MICROSOFT)
+@te_op("DynamicQuantizeMatMul", domain=MICROSOFT, stored=(None, 1, 3, -1))
 def dynamic_quantize_matmul(
     a: Tensor, b: Tensor, b_scale: Tensor, b_zero: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:

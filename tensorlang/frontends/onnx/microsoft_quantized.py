@@ -26,7 +26,7 @@ graph_op("QuantizeLinear", domain=MICROSOFT)(quantize_linear)
 graph_op("DequantizeLinear", domain=MICROSOFT)(dequantize_linear)
 
 
-@te_op("QAttention", domain=MICROSOFT)
+@te_op("QAttention", domain=MICROSOFT, stored=(6, 1, 7, -1))
 def qattention(
     x: Tensor,
     weight: Tensor,
@@ -53,7 +53,7 @@ def qattention(
     return attended_packed(y, sizes, num_heads, mask, past, None, how, results)
 
 
-@te_op("QGemm", domain=MICROSOFT)
+@te_op("QGemm", domain=MICROSOFT, stored=(2, 3, 5, None))
 def qgemm(
     a: Tensor,
     a_scale: Tensor,
@@ -121,14 +121,14 @@ def qlinear_where(
     return ops.quantize_linear(ops.where(condition, *floats), z_scale, z_zero, 1, x.dtype)
 
 
-@te_op("QLinearConv", domain=MICROSOFT)
+@te_op("QLinearConv", domain=MICROSOFT, stored=(2, 3, 5, 0))
 def qlinear_conv_of_either_layout(
     x: Tensor,
     x_scale: Tensor,
-    x_zero: Tensor,
+    x_zero: Tensor | None,
     w: Tensor,
     w_scale: Tensor,
-    w_zero: Tensor,
+    w_zero: Tensor | None,
     y_scale: Tensor,
     y_zero: Tensor,
     b: Tensor | None = None,

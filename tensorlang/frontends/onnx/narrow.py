@@ -4,6 +4,7 @@ them, and are as few bits only where they are read or given back. Knows the pack
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import ml_dtypes
@@ -68,3 +69,38 @@ def _powers(a: np.ndarray, mode: str) -> np.ndarray:
     over = fraction > limit if mode == "up" else fraction >= limit
     power = np.ldexp(np.float32(1), np.maximum(exponent - 1 + over, -127))
     return np.where(a == 0, np.float32(2.0**-127), np.where(np.isfinite(a), power, a))
+
+
+def less_zero_points(
+    inputs: Sequence[Value | None],
+    x_zero: int | None,
+    weight: int,
+    weight_zero: int,
+    axis: int | None,
+    new: Callable[[np.ndarray, str], Value],
+) -> list[Value | None]:
+    """The inputs of a product of stored numbers, at these positions, without zero points that are 0: a
+    constant weight is taken from its own ahead, and is int8 where the differences fit, which newer processors
+    multiply four at a time."""
+    given = [*inputs, *[None] * (1 + max(x_zero or 0, weight_zero) - len(inputs))]
+    if x_zero is not None and _is_zero(given[x_zero]):
+        given[x_zero] = None
+    w, zero = given[weight], given[weight_zero]
+    if w is None or w.data is None or w.data.dtype.itemsize != 1 or (zero is not None and zero.data is None):
+        return given
+    less = np.zeros((), "int16") if zero is None or zero.data is None else zero.data.astype("int16")
+    if less.size > 1 and less.ndim == 1:
+        if axis is None:
+            return given
+        shape = [1] * w.data.ndim
+        shape[axis] = -1
+        less = less.reshape(shape)
+    whole = w.data.astype("int16") - less
+    fits = not whole.size or (whole.min() >= -128 and whole.max() <= 127)
+    if zero is not None or (fits and w.data.dtype != np.int8):
+        given[weight], given[weight_zero] = new(whole.astype("int8") if fits else whole, w.name), None
+    return given
+
+
+def _is_zero(v: Value | None) -> bool:
+    return v is not None and v.data is not None and not v.data.any()

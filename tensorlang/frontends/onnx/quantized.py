@@ -102,30 +102,21 @@ def dynamic_quantize_linear(x: Tensor) -> Any:
     return ops.dynamic_quantize_linear(x)
 
 
-@graph_op("MatMulInteger")
-def matmul_integer(c: Importer, call: Call) -> Any:
-    """A weight is taken from its zero point ahead, so that what a call reads are the packed differences."""
-    a, b, *rest = (c.tensor(n) if n else None for n in call.inputs)
-    zeros = [None if z is None or (z.data is not None and not z.data.any()) else z for z in rest]
-    a_zero, b_zero, *_ = (*zeros, None, None)
-    if b_zero is not None and b is not None and b.data is not None and b_zero.data is not None:
-        b, b_zero = c.g.call(_from_zero, b, b_zero, op="Sub"), None
-    how: dict[str, Any] = {"op": call.op, "name": call.name, "outputs": call.outputs}
-    return c.g.call(ops.matmul_integer, a, b, a_zero, b_zero, **how)
+@te_op("MatMulInteger", stored=(2, 1, 3, -1))
+def matmul_integer(
+    a: Tensor, b: Tensor, a_zero: Tensor | None = None, b_zero: Tensor | None = None
+) -> Tensor:
+    return ops.matmul_integer(a, b, a_zero, b_zero)
 
 
-def _from_zero(x: Tensor, zero: Tensor) -> Tensor:
-    return ops.subtract(ops.cast(x, "int16"), ops.cast(zero, "int16"))
-
-
-@te_op("QLinearMatMul")
+@te_op("QLinearMatMul", stored=(2, 3, 5, -1))
 def qlinear_matmul(
     a: Tensor,
     a_scale: Tensor,
-    a_zero: Tensor,
+    a_zero: Tensor | None,
     b: Tensor,
     b_scale: Tensor,
-    b_zero: Tensor,
+    b_zero: Tensor | None,
     y_scale: Tensor,
     y_zero: Tensor,
 ) -> Tensor:

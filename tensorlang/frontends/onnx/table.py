@@ -5,7 +5,8 @@ by position (None for one left out), attributes by name; a function that has a p
 version of the operator set, one with ``results`` how many outputs the node names. ``values`` are the
 positions of inputs whose elements must be known while the graph is made, such as the target of a Reshape:
 these come as lists of numbers and size expressions. An operator that te cannot say gets the importer
-(``graph_op``).
+(``graph_op``). ``stored`` are the positions of a zero point, of a weight and of the weight's zero point,
+and the axis that the last goes along: constants of these are taken from each other ahead.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ class Operator:
     tells: tuple[str, ...] = ()
     inputs: tuple[int, int] = (0, MANY)  # least and most
     required: tuple[str, ...] = ()  # attributes without a default
+    stored: tuple[int | None, int, int, int | None] | None = None
 
 
 OPERATORS: dict[tuple[str, str], Operator] = {}
@@ -43,7 +45,10 @@ _TOLD = ("opset", "results")
 
 
 def te_op(
-    *names: str, values: tuple[int, ...] = (), domain: str = ONNX
+    *names: str,
+    values: tuple[int, ...] = (),
+    domain: str = ONNX,
+    stored: tuple[int | None, int, int, int | None] | None = None,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function of te tensors as the operators of these names."""
 
@@ -63,6 +68,7 @@ def te_op(
                 tuple(p.name for p in words if p.name in _TOLD),
                 (sum(p.default is p.empty for p in places), most),
                 tuple(p.name for p in own if p.default is p.empty),
+                stored,
             )
         return fn
 

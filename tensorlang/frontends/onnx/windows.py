@@ -117,7 +117,7 @@ def conv(
     return convolved(x, w, b, strides, pads, dilations, group, auto_pad)
 
 
-@te_op("ConvInteger")
+@te_op("ConvInteger", stored=(2, 1, 3, 0))
 def conv_integer(
     x: Tensor,
     w: Tensor,
@@ -135,14 +135,14 @@ def conv_integer(
     return ops.conv_integer(x, w, x_zero, w_zero, v.strides, tuple(v.margins), v.dilations, group)
 
 
-@te_op("QLinearConv")
+@te_op("QLinearConv", stored=(2, 3, 5, 0))
 def qlinear_conv(
     x: Tensor,
     x_scale: Tensor,
-    x_zero: Tensor,
+    x_zero: Tensor | None,
     w: Tensor,
     w_scale: Tensor,
-    w_zero: Tensor,
+    w_zero: Tensor | None,
     y_scale: Tensor,
     y_zero: Tensor,
     b: Tensor | None = None,
