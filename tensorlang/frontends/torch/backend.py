@@ -92,7 +92,7 @@ def tensorlang(
         forms = [(x.shape, x.stride(), x.dtype) for x in inputs]
         known.trace = functools.partial(_traced_again, gm, forms, known.note, settings)
         return Graph("inference", gm, set(), settings, known=known)
-    with composite.whole():
+    with composite.whole(gm):
         return _aot(settings, name)(gm, inputs)
 
 
@@ -124,7 +124,7 @@ def _traced_again(
         return inner.forward
 
     fakes = FakeTensorMode()
-    with torch.inference_mode(False), torch.no_grad(), tracing(TracingContext(fakes)), composite.whole():
+    with torch.inference_mode(False), torch.no_grad(), tracing(TracingContext(fakes)), composite.whole(gm):
         with fakes:
             inputs = [torch.empty_strided(shape, stride, dtype=kind) for shape, stride, kind in forms]
         aot_autograd(fw_compiler=compiler, decompositions=_decompositions())(gm, inputs)

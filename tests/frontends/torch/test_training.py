@@ -179,3 +179,45 @@ def test_the_way_back_through_attention_of_16_bits_is_as_near_as_torchs():
     for a, b, c in zip(exact, theirs, ours, strict=True):
         assert (c - a).abs().mean() <= 1.5 * (b - a).abs().mean()
     assert not any(g.left for g in tlt.graphs())
+
+
+def _loss(x):
+    return torch.nn.functional.scaled_dot_product_attention(x[None], x[None], x[None] @ x.t()).square().sum()
+
+
+def _layers(x):
+    return torch.nn.functional.layer_norm(torch.nn.functional.linear(x, x, x[0]), (4,), x[0])
+
+
+TRANSFORMS = {
+    "grad": lambda: torch.func.grad(_loss),
+    "grad_and_value": lambda: torch.func.grad_and_value(_loss),
+    "vmap": lambda: torch.func.vmap(lambda v: torch.nn.functional.linear(v, torch.ones(4, 4)) + v @ v),
+    "jacrev": lambda: torch.func.jacrev(_layers),
+    "jacfwd": lambda: torch.func.jacfwd(lambda x: torch.tanh(x @ x)),
+    "jvp": lambda: lambda x: torch.func.jvp(lambda y: torch.tanh(y @ y), (x,), (x,)),
+    "hessian": lambda: torch.func.hessian(lambda x: torch.tanh(x @ x).sum()),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+@pytest.mark.parametrize("enabled", [True, False])
+def test_derivatives_within_a_graph(name, enabled):
+    """Operators that are left whole for graphs without gradients have none of torch's: zeros came of them."""
+    x = torch.randn(4, 4)
+    with torch.set_grad_enabled(enabled):
+        f = TRANSFORMS[name]()
+        torch.testing.assert_close(torch.compile(f, backend="tensorlang")(x), f(x))
+
+
+def test_gradients_switched_on_within_a_function():
+    w = torch.randn(4, 4, requires_grad=True)
+
+    def f(x):
+        with torch.enable_grad():
+            return torch.nn.functional.linear(x, w).sum()
+
+    with torch.no_grad():
+        made = torch.compile(f, backend="tensorlang")(torch.ones(2, 4))
+    made.backward()
+    assert w.grad.unique().tolist() == [2.0]
