@@ -108,13 +108,38 @@ def functions(
     each buffer the bytes of one row, as (number, the sizes it is multiplied with), None for one that has no
     rows."""
     state = Global("state", State, 8 * slots)
+    route_of, note = _route_of(state, tree, dims), _note(state, dims)
+    run = _run(buffer_count, scalar_count, rows, steps)
+
+    def swap(word: Array[i64], value: i64) -> None:
+        exchange(word[0], value, seq_cst)
+
+    def entry(buffers: Array[ptr], scalars: Array[i64]) -> i32:
+        # Count this call in the epoch it is in. Between the look and the count the epoch may have gone on,
+        # and whoever retires routes may have seen a count without this call: so look again.
+        while True:
+            epoch = load(state.epoch, seq_cst)
+            inside = address(state.inside[epoch & 1].calls)
+            fetch_add(inside[0], 1, seq_cst)
+            if load(state.epoch, seq_cst) == epoch:
+                break
+            fetch_sub(inside[0], 1, seq_cst)
+        route = route_of(scalars)
+        start = c.llvm_readcyclecounter()
+        status = run(route, buffers, scalars)
+        note(route, c.llvm_readcyclecounter() - start, scalars)
+        fetch_sub(inside[0], 1, seq_cst)
+        return status
+
+    return {"entry": entry, "swap": swap, "state": state}
+
+
+def _route_of(state: Any, tree: Tree, dims: int) -> Any:
+    """The route of a call: that of its shape in the table, else the leaf of the tree."""
 
     @Word
     def leaf(f: Emitter, sizes: Any) -> Any:
         return _leaf(f, tree, sizes)
-
-    def swap(word: Array[i64], value: i64) -> None:
-        exchange(word[0], value, seq_cst)
 
     @inline
     def route_of(sizes: Array[i64]) -> Route:
@@ -136,6 +161,12 @@ def functions(
                     return cast(Route, entry[0])
                 place += 1
         return cast(Route, load(state.slots[leaf(sizes)], acquire))
+
+    return route_of
+
+
+def _run(buffer_count: int, scalar_count: int, rows: int | None, steps: Steps) -> Any:
+    """The kernel of a route, called as the kind of the route says."""
 
     @inline
     def pick(route: Route, buffers: ptr, scalars: Array[i64]) -> i32:
@@ -183,9 +214,14 @@ def functions(
             return pick(route, buffers, scalars)
         return cast(Kernel, route.more[0])(buffers, scalars)
 
+    return run
+
+
+def _note(state: Any, dims: int) -> Any:
+    """A call written into the ring, whose readers pass over entries of number 0: those half written."""
+
     @inline
     def note(route: Route, cycles: i64, sizes: Array[i64]) -> None:
-        """Write the call into the ring."""
         number = fetch_add(state.calls, 1, relaxed)
         noted = cast(
             Noted, address(cast(i64, state.ring)[(number & state.ring_mask) * (Noted.size // 8 + dims)])
@@ -196,22 +232,7 @@ def functions(
             noted.sizes[i] = sizes[i]
         store(noted.number, number + 1, release)
 
-    def entry(buffers: Array[ptr], scalars: Array[i64]) -> i32:
-        while True:  # count this call in the epoch it is in
-            epoch = load(state.epoch, seq_cst)
-            inside = address(state.inside[epoch & 1].calls)
-            fetch_add(inside[0], 1, seq_cst)
-            if load(state.epoch, seq_cst) == epoch:
-                break
-            fetch_sub(inside[0], 1, seq_cst)
-        route = route_of(scalars)
-        start = c.llvm_readcyclecounter()
-        status = run(route, buffers, scalars)
-        note(route, c.llvm_readcyclecounter() - start, scalars)
-        fetch_sub(inside[0], 1, seq_cst)
-        return status
-
-    return {"entry": entry, "swap": swap, "state": state}
+    return note
 
 
 def _leaf(f: Emitter, tree: Tree, sizes: Any) -> Any:

@@ -5,8 +5,8 @@ operators that move elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from .. import te
 from ..errors import DeclareError
@@ -15,7 +15,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor, whole
 from . import inputs, tags
-from .attention import attend, mask_of, scale_of
+from .attention import Stages, attend, mask_of, scale_of
 from .join import concatenate
 from .shape import reshape, swapaxes
 from .take import index_rule, indices_of, signed
@@ -67,7 +67,66 @@ def attention(
             _by_heads(op, t, n, w)
             for t, n, w in ((q, q_heads, "q_heads"), (k, kv_heads, "kv_heads"), (v, kv_heads, "kv_heads"))
         )
-    for t in (q, k, v):
+    _check(op, (q, k, v), past_key, past_value, kv_lengths, scores)
+    before: ExprLike = 0
+    if past_key is not None and past_value is not None:
+        before = inputs.tensor(op, past_key, "past_key").shape[-2]
+        k, v = concatenate([past_key, k], 2), concatenate([past_value, v], 2)
+    group = _group(op, q, k, v)
+    inputs.same_size(op, f"the head size of k {k.name}", k.shape[-1], q.shape[-1], f"q is {inputs.named(q)}")
+    inputs.same_size(op, f"the tokens of v {v.name}", v.shape[-2], k.shape[-2], f"k is {inputs.named(k)}")
+    shape = (*q.shape[:3], k.shape[2])
+    factor, cap = scale_of(op, q, scale), float(inputs.number(op, "softcap", softcap))
+    if mask is not None:
+        mask = _mask(op, mask, shape)
+    if kv_lengths is not None:
+        kv_lengths = indices_of(op, kv_lengths, "kv_lengths")
+    inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
+    left, right = (inputs.integer(op, "a side of window", n) for n in window)
+    sight = _Sight(q.shape[2], before, kv_lengths, is_causal, left, right)
+    lowest = -te.infinity(inside)
+
+    def capped(s: Expr) -> Expr:
+        s = s * te.const(factor, inside)
+        return s if cap <= 0 else te.tanh(s / te.const(cap, inside)) * te.const(cap, inside)
+
+    def score(s: Expr, i: Sequence[Any]) -> Expr:
+        s, conditions = capped(s), sight.of(i)
+        if mask is not None:
+            own, value = _masked(mask, i)
+            if mask.dtype.is_bool:
+                conditions.append(value)
+            else:
+                s = s + te.cast(inside, value)
+            conditions += own
+        return te.select(te.all(*conditions), s, lowest) if conditions else s
+
+    some = mask is not None or bool(sight.of([make.as_expr(0)] * 4))
+    stages = attend(q, k, v, q.shape[:2], score, False, some, group)
+    result = stages.result
+    if joined:
+        result = reshape(swapaxes(result, 1, 2), (q.shape[0], q.shape[2], make.mul(q.shape[1], v.shape[3])))
+    if scores is None:
+        return result, k, v
+    out, raw = stages.result.dtype, te.const(factor, inside)
+    return (
+        result,
+        k,
+        v,
+        inputs.stage(
+            f"{op}.{scores}",
+            tags.BROADCAST,
+            shape,
+            lambda *i: te.cast(out, _asked(scores, stages, raw, capped, i)),
+        ),
+    )
+
+
+def _check(
+    op: str, operands: Sequence[Tensor], past_key: Any, past_value: Any, kv_lengths: Any, scores: str | None
+) -> None:
+    """What may be asked for together."""
+    for t in operands:
         if t.ndim != 4:
             raise DeclareError(
                 f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), 4 are needed",
@@ -80,81 +139,49 @@ def attention(
         raise DeclareError(
             f"ops.{op}: kv_lengths beside past_key", because="both say where the keys of a query end"
         )
-    before: ExprLike = 0
-    if past_key is not None and past_value is not None:
-        before = inputs.tensor(op, past_key, "past_key").shape[-2]
-        k, v = concatenate([past_key, k], 2), concatenate([past_value, v], 2)
-    group = _group(op, q, k, v)
-    inputs.same_size(op, f"the head size of k {k.name}", k.shape[-1], q.shape[-1], f"q is {inputs.named(q)}")
-    inputs.same_size(op, f"the tokens of v {v.name}", v.shape[-2], k.shape[-2], f"k is {inputs.named(k)}")
     if scores is not None and scores not in SCORES:
         raise DeclareError(f"ops.{op}: scores={scores!r}", legal=", ".join(map(repr, SCORES)))
-    shape = (*q.shape[:3], k.shape[2])
-    factor, cap = scale_of(op, q, scale), float(inputs.number(op, "softcap", softcap))
-    if mask is not None:
-        mask = _mask(op, mask, shape)
-    if kv_lengths is not None:
-        kv_lengths = indices_of(op, kv_lengths, "kv_lengths")
-    inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
-    left, right = (inputs.integer(op, "a side of window", n) for n in window)
-    lowest = -te.infinity(inside)
 
-    def capped(s: Expr) -> Expr:
-        s = s * te.const(factor, inside)
-        return s if cap <= 0 else te.tanh(s / te.const(cap, inside)) * te.const(cap, inside)
 
-    def seen(i: Sequence[Any]) -> list[Expr]:
+class _Sight(NamedTuple):
+    """Which keys a query sees: those of its sequence, ``before`` it and, if ``causal``, not behind it, and
+    so many to its ``left`` and ``right``, any number for -1."""
+
+    queries: ExprLike
+    before: ExprLike
+    lengths: Tensor | None
+    causal: bool
+    left: int
+    right: int
+
+    def of(self, i: Sequence[Any]) -> list[Expr]:
+        """Conditions on an index [batch, head, query, key] of the scores."""
         row, key = make.as_expr(i[2]), make.as_expr(i[3])
         conditions = []
-        place = row + before
-        if kv_lengths is not None:
-            length = signed(kv_lengths(i[0]))
-            place = row + (length - q.shape[2])
+        place = row + self.before
+        if self.lengths is not None:
+            length = signed(self.lengths(i[0]))
+            place = row + (length - self.queries)
             conditions.append(make.lt(key, length))
-        if is_causal:
+        if self.causal:
             conditions.append(make.le(key, place))
-        if left >= 0:
-            conditions.append(make.le(place - left, key))
-        if right >= 0:
-            conditions.append(make.le(key, place + right))
+        if self.left >= 0:
+            conditions.append(make.le(place - self.left, key))
+        if self.right >= 0:
+            conditions.append(make.le(key, place + self.right))
         return conditions
 
-    def score(s: Expr, i: Sequence[Any]) -> Expr:
-        s, conditions = capped(s), seen(i)
-        if mask is not None:
-            own, value = _masked(mask, i)
-            if mask.dtype.is_bool:
-                conditions.append(value)
-            else:
-                s = s + te.cast(inside, value)
-            conditions += own
-        return te.select(te.all(*conditions), s, lowest) if conditions else s
 
-    some = mask is not None or bool(seen([make.as_expr(0)] * 4))
-    stages = attend(q, k, v, q.shape[:2], score, False, some, group)
-    result = stages.result
-    if joined:
-        result = reshape(swapaxes(result, 1, 2), (q.shape[0], q.shape[2], make.mul(q.shape[1], v.shape[3])))
-    if scores is None:
-        return result, k, v
-
-    def asked(*i: Any) -> Expr:
-        if scores == "raw":
-            return stages.dots(*i) * te.const(factor, inside)
-        if scores == "capped":
-            return capped(stages.dots(*i))
-        if scores == "masked":
-            return stages.scores(*i)
-        total = stages.sums(*i[:-1])
-        return te.select(make.eq(total, 0.0), te.const(0, inside), stages.exps(*i) / total)
-
-    out = stages.result.dtype
-    return (
-        result,
-        k,
-        v,
-        inputs.stage(f"{op}.{scores}", tags.BROADCAST, shape, lambda *i: te.cast(out, asked(*i))),
-    )
+def _asked(scores: str, stages: Stages, raw: Expr, capped: Callable[[Expr], Expr], i: Sequence[Any]) -> Expr:
+    """The scores as they were asked for."""
+    if scores == "raw":
+        return stages.dots(*i) * raw
+    if scores == "capped":
+        return capped(stages.dots(*i))
+    if scores == "masked":
+        return stages.scores(*i)
+    total = stages.sums(*i[:-1])
+    return te.select(make.eq(total, 0.0), te.const(0, raw.dtype), stages.exps(*i) / total)
 
 
 def _by_heads(op: str, x: Tensor, heads: int | None, what: str) -> Tensor:

@@ -17,7 +17,7 @@ from ..te import Tensor
 from . import inputs, tags
 from .matmul import biased, rounded
 from .places import corners, kept_within
-from .window import Padding, Sizes, sizes, window
+from .window import Padding, Sizes, Window, sizes, window
 
 __all__ = ["col2im", "deform_conv"]
 
@@ -120,11 +120,34 @@ def deform_conv(
         raise DeclareError(
             f"ops.{op}: weight {inputs.named(weight)} has no number of taps", try_="numbers of taps"
         )
-    count = math.prod(kernel)
     extents, each = x.shape[2:], weight.shape[1]
     w = window(op, extents, list(weight.shape[2:]), stride, padding, dilation)
     out = w.output(extents)
     by = (inputs.integer(op, "groups", groups), inputs.integer(op, "offset_groups", offset_groups))
+    _check_groups(op, x, weight, by)
+    if mask is not None:
+        mask = inputs.floating(op, mask, "mask")
+    _check_moves(op, x, weight, offset, mask, by[1] * math.prod(kernel), out)
+    inside = inputs.wide(x.dtype)
+    columns = _taps(op, x, offset, mask, w, kernel, make.floordiv(x.shape[1], by[1]), out)
+    per_out = make.floordiv(weight.shape[0], by[0])
+    rc, rt = (
+        te.reduce_axis((0, each), "rc"),
+        [te.reduce_axis((0, k), f"r{d}") for d, k in enumerate(weight.shape[2:])],
+    )
+
+    def product(b: Any, f: Any, *o: Any) -> Expr:
+        flat: Expr = make.as_expr(0)
+        for r, k in zip(rt, kernel, strict=True):
+            flat = flat * k + r.var
+        c = make.add(rc.var, 0 if by[0] == 1 else make.mul(make.floordiv(make.as_expr(f), per_out), each))
+        return te.sum(columns(b, c, flat, *o) * te.cast(inside, weight(f, rc, *rt)), axis=[rc, *rt])
+
+    total = inputs.stage(op, tags.REDUCE, [x.shape[0], weight.shape[0], *out], product)
+    return rounded(op, biased(op, total, bias, lambda i: i[1], weight.shape[0]), x.dtype)
+
+
+def _check_groups(op: str, x: Tensor, weight: Tensor, by: tuple[int, int]) -> None:
     if (
         min(by) < 1
         or not all(inputs.divides(g, x.shape[1]) for g in by)
@@ -137,14 +160,26 @@ def deform_conv(
     inputs.same_size(
         op,
         f"dimension 1 of weight {weight.name}",
-        make.mul(each, by[0]),
+        make.mul(weight.shape[1], by[0]),
         x.shape[1],
         f"x is {inputs.named(x)} in {by[0]} group(s)",
     )
-    wanted = [(offset, "offset", by[1] * count * n)]
+
+
+def _check_moves(
+    op: str,
+    x: Tensor,
+    weight: Tensor,
+    offset: Tensor,
+    mask: Tensor | None,
+    taps: int,
+    out: Sequence[ExprLike],
+) -> None:
+    """A number for each of the ``taps`` of all groups at each place of the output: as many as there are
+    dimensions by which it is moved, and one that it is multiplied with."""
+    wanted = [(offset, "offset", taps * (x.ndim - 2))]
     if mask is not None:
-        mask = inputs.floating(op, mask, "mask")
-        wanted.append((mask, "mask", by[1] * count))
+        wanted.append((mask, "mask", taps))
     for t, what, channels in wanted:
         need: tuple[ExprLike, ...] = (x.shape[0], channels, *out)
         for d, want in enumerate(need):
@@ -155,8 +190,20 @@ def deform_conv(
                 want,
                 f"x is {inputs.named(x)}, weight {inputs.named(weight)}",
             )
-    inside = inputs.wide(x.dtype)
-    per_offset = make.floordiv(x.shape[1], by[1])
+
+
+def _taps(
+    op: str,
+    x: Tensor,
+    offset: Tensor,
+    mask: Tensor | None,
+    w: Window,
+    kernel: Sequence[int],
+    per_offset: Expr,
+    out: Sequence[ExprLike],
+) -> Tensor:
+    """The elements under each window, [N, C, taps, OH, OW]; ``per_offset`` channels are moved alike."""
+    inside, extents, n, count = inputs.wide(x.dtype), x.shape[2:], x.ndim - 2, math.prod(kernel)
 
     def tap(b: Any, c: Any, t: Any, *o: Any) -> Expr:
         group, rest = make.floordiv(make.as_expr(c), per_offset), make.as_expr(t)
@@ -177,19 +224,4 @@ def deform_conv(
         value = reduce(make.add, terms)
         return value if mask is None else value * te.cast(inside, mask(b, group * count + t, *o))
 
-    columns = inputs.stage(f"{op}.taps", tags.BROADCAST, [x.shape[0], x.shape[1], count, *out], tap)
-    per_out = make.floordiv(weight.shape[0], by[0])
-    rc, rt = (
-        te.reduce_axis((0, each), "rc"),
-        [te.reduce_axis((0, k), f"r{d}") for d, k in enumerate(weight.shape[2:])],
-    )
-
-    def product(b: Any, f: Any, *o: Any) -> Expr:
-        flat: Expr = make.as_expr(0)
-        for r, k in zip(rt, kernel, strict=True):
-            flat = flat * k + r.var
-        c = make.add(rc.var, 0 if by[0] == 1 else make.mul(make.floordiv(make.as_expr(f), per_out), each))
-        return te.sum(columns(b, c, flat, *o) * te.cast(inside, weight(f, rc, *rt)), axis=[rc, *rt])
-
-    total = inputs.stage(op, tags.REDUCE, [x.shape[0], weight.shape[0], *out], product)
-    return rounded(op, biased(op, total, bias, lambda i: i[1], weight.shape[0]), x.dtype)
+    return inputs.stage(f"{op}.taps", tags.BROADCAST, [x.shape[0], x.shape[1], count, *out], tap)

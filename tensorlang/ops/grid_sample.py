@@ -230,84 +230,16 @@ def roi_align(
     parts = [inputs.integer(op, "output_size", m) for m in output_size]
     ratio = inputs.integer(op, "sampling_ratio", sampling_ratio)
     scale = inputs.number(op, "spatial_scale", spatial_scale)
-    inside, regions = inputs.wide(x.dtype), rois.shape[0]
-    offset = 0.5 if aligned else 0.0
-    rule = index_rule(op, "clip")
-
-    def corner(r: Any, k: int) -> Expr:
-        return te.cast(inside, rois(r, k)) * make.const(scale, inside) - make.const(offset, inside)
-
-    def length(r: Any, d: Any) -> Expr:  # d: 0 of the height, 1 of the width
-        sides = [corner(r, 3) - corner(r, 1), corner(r, 2) - corner(r, 0)]
-        side = te.select(make.eq(d, 0), *sides)
-        return side if aligned else make.max_(side, make.const(1.0, inside))
-
-    def part(d: Any) -> Expr:
-        return te.select(make.eq(d, 0), *[make.const(float(m), inside) for m in parts])
-
-    bins = inputs.stage(f"{op}.bins", tags.BROADCAST, [regions, 2], lambda r, d: length(r, d) / part(d))
-    number = None
-    if ratio <= 0:
-        number = inputs.stage(
-            f"{op}.number",
-            tags.BROADCAST,
-            [regions, 2],
-            lambda r, d: te.max(te.cast(INT32, te.ceil(bins(r, d))), 0),
-        )
-
-    def many(r: Any, d: int) -> Expr:
-        return make.as_expr(ratio) if number is None else make.as_expr(number(r, d))
-
-    def first(d: int) -> Tensor:
-        """Of each part the first sample that may lie in the image: a long region begins far before it."""
-
-        def sample(r: Any, p: Any) -> Expr:
-            each = bins(r, d) / te.cast(inside, many(r, d))
-            skipped = (-2.0 - corner(r, 1 - d) - te.cast(inside, p) * bins(r, d)) / each
-            return te.max(te.min(te.cast(INT32, te.floor(skipped)), many(r, d)), 0)
-
-        return inputs.stage(f"{op}.first{d}", tags.BROADCAST, [regions, parts[d]], sample)
-
-    begins = None if number is None else (first(0), first(1))
-
-    def samples(r: Any, d: int, p: Any) -> tuple[te.IterVar, Expr]:
-        """The samples of a part that may lie in the image: they are half an element apart at least."""
-        name = "ty" if d == 0 else "tx"
-        if begins is None:
-            axis = te.reduce_axis((0, ratio), name)
-            return axis, axis.var
-        begin = begins[d](r, p)
-        most = make.add(make.mul(x.shape[2 + d], 2), 8)
-        axis = te.reduce_axis((0, te.min(many(r, d) - begin, most)), name)
-        return axis, axis.var + begin
-
-    def sampled(r: Any, c: Any, i: Any, j: Any, ty: Expr, tx: Expr) -> Expr:
-        place, ends = [], []
-        for d, (p, t) in enumerate(((i, ty), (j, tx))):
-            count = te.cast(inside, many(r, d))
-            at = te.cast(inside, p) * bins(r, d) + (te.cast(inside, t) + 0.5) * bins(r, d) / count
-            place.append(corner(r, 1 - d) + at)
-            ends.append(te.cast(inside, x.shape[2 + d]))
-        within = te.all(*[c for e, m in zip(place, ends, strict=True) for c in (e >= -1.0, e <= m)])
-        kept = [
-            make.max_(make.min_(e, m - 1.0), make.const(0.0, inside))
-            for e, m in zip(place, ends, strict=True)
-        ]
-        image = rule(batch_indices(r), x.shape[0])
-        terms = []
-        for element, share in corners(kept):
-            index = [kept_within(k, m) for k, m in zip(element, x.shape[2:], strict=True)]
-            terms.append(share * te.cast(inside, x(image, c, *index)))
-        value = reduce(make.add if mode == "avg" else make.max_, terms)
-        return te.select(within, value, make.const(0.0, inside))
+    regions = _Regions(op, x, rois, batch_indices, parts, ratio, scale, aligned)
+    inside, many, begins = regions.inside, regions.many, regions.begins
+    reducer = te.sum if mode == "avg" else te.max
 
     def over(r: Any, c: Any, i: Any, j: Any) -> Expr:
-        (ay, ty), (ax, tx) = samples(r, 0, i), samples(r, 1, j)
-        reducer = te.sum if mode == "avg" else te.max
-        return reducer(sampled(r, c, i, j, ty, tx), axis=[ay, ax])
+        (ay, ty), (ax, tx) = regions.samples(r, 0, i), regions.samples(r, 1, j)
+        return reducer(regions.sampled(mode, (r, c, i, j), (ty, tx)), axis=[ay, ax])
 
     total = inputs.stage(
-        f"{op}.{'sum' if mode == 'avg' else 'max'}", tags.REDUCE, [regions, x.shape[1], *parts], over
+        f"{op}.{'sum' if mode == 'avg' else 'max'}", tags.REDUCE, [rois.shape[0], x.shape[1], *parts], over
     )
 
     def element(r: Any, c: Any, i: Any, j: Any) -> Expr:
@@ -317,12 +249,108 @@ def roi_align(
         e: Expr = total(r, c, i, j)
         zero = make.const(0.0, inside)
         if begins is not None:  # what was skipped counts 0
-            most = [make.add(make.mul(m, 2), 8) for m in x.shape[2:]]
             skipped = [
-                te.any(b(r, p) > 0, many(r, d) - b(r, p) > most[d])
+                te.any(b(r, p) > 0, many(r, d) - b(r, p) > regions.most(d))
                 for d, (b, p) in enumerate(zip(begins, (i, j), strict=True))
             ]
             e = te.select(te.any(*skipped), make.max_(e, zero), e)
         return te.cast(x.dtype, te.select(make.eq(count, 0.0), zero, e))
 
     return inputs.stage(op, tags.BROADCAST, total.shape, element)
+
+
+class _Regions:
+    """The regions of a roi_align: their corners and parts, and the samples in a part. Dimension 0 is the
+    height, 1 the width."""
+
+    def __init__(
+        self,
+        op: str,
+        x: Tensor,
+        rois: Tensor,
+        images: Tensor,
+        parts: Sequence[int],
+        ratio: int,
+        scale: float,
+        aligned: bool,
+    ) -> None:
+        self.x, self.rois, self.images, self.parts = x, rois, images, parts
+        self.ratio, self.scale, self.aligned = ratio, scale, aligned
+        self.inside = inputs.wide(x.dtype)
+        self.image = index_rule(op, "clip")
+        sides: list[ExprLike] = [rois.shape[0], 2]
+        self.bins = inputs.stage(
+            f"{op}.bins", tags.BROADCAST, sides, lambda r, d: self.length(r, d) / self.part(d)
+        )
+        self.number = self.begins = None
+        if ratio <= 0:
+            self.number = inputs.stage(
+                f"{op}.number",
+                tags.BROADCAST,
+                sides,
+                lambda r, d: te.max(te.cast(INT32, te.ceil(self.bins(r, d))), 0),
+            )
+            self.begins = (self.first(op, 0), self.first(op, 1))
+
+    def corner(self, r: Any, k: int) -> Expr:
+        offset = make.const(0.5 if self.aligned else 0.0, self.inside)
+        return te.cast(self.inside, self.rois(r, k)) * make.const(self.scale, self.inside) - offset
+
+    def length(self, r: Any, d: Any) -> Expr:
+        sides = [self.corner(r, 3) - self.corner(r, 1), self.corner(r, 2) - self.corner(r, 0)]
+        side = te.select(make.eq(d, 0), *sides)
+        return side if self.aligned else make.max_(side, make.const(1.0, self.inside))
+
+    def part(self, d: Any) -> Expr:
+        return te.select(make.eq(d, 0), *[make.const(float(m), self.inside) for m in self.parts])
+
+    def many(self, r: Any, d: int) -> Expr:
+        """Samples of each part."""
+        return make.as_expr(self.ratio) if self.number is None else make.as_expr(self.number(r, d))
+
+    def most(self, d: int) -> Expr:
+        """Samples of a part that may lie in the image: they are half an element apart at least."""
+        return make.add(make.mul(self.x.shape[2 + d], 2), 8)
+
+    def first(self, op: str, d: int) -> Tensor:
+        """Of each part the first sample that may lie in the image: a long region begins far before it."""
+
+        def sample(r: Any, p: Any) -> Expr:
+            each = self.bins(r, d) / te.cast(self.inside, self.many(r, d))
+            skipped = (-2.0 - self.corner(r, 1 - d) - te.cast(self.inside, p) * self.bins(r, d)) / each
+            return te.max(te.min(te.cast(INT32, te.floor(skipped)), self.many(r, d)), 0)
+
+        return inputs.stage(f"{op}.first{d}", tags.BROADCAST, [self.rois.shape[0], self.parts[d]], sample)
+
+    def samples(self, r: Any, d: int, p: Any) -> tuple[te.IterVar, Expr]:
+        """The axis over the samples of a part, and the number of each."""
+        name = "ty" if d == 0 else "tx"
+        if self.begins is None:
+            axis = te.reduce_axis((0, self.ratio), name)
+            return axis, axis.var
+        begin = self.begins[d](r, p)
+        axis = te.reduce_axis((0, te.min(self.many(r, d) - begin, self.most(d))), name)
+        return axis, axis.var + begin
+
+    def sampled(self, mode: str, at: Sequence[Any], numbers: Sequence[Expr]) -> Expr:
+        """The sample of these numbers of the part at (region, channel, row, column)."""
+        (r, c, *part), x, inside = at, self.x, self.inside
+        place, ends = [], []
+        for d, (p, t) in enumerate(zip(part, numbers, strict=True)):
+            count = te.cast(inside, self.many(r, d))
+            along = te.cast(inside, p) * self.bins(r, d)
+            along = along + (te.cast(inside, t) + 0.5) * self.bins(r, d) / count
+            place.append(self.corner(r, 1 - d) + along)
+            ends.append(te.cast(inside, x.shape[2 + d]))
+        within = te.all(*[c for e, m in zip(place, ends, strict=True) for c in (e >= -1.0, e <= m)])
+        kept = [
+            make.max_(make.min_(e, m - 1.0), make.const(0.0, inside))
+            for e, m in zip(place, ends, strict=True)
+        ]
+        image = self.image(self.images(r), x.shape[0])
+        terms = []
+        for element, share in corners(kept):
+            index = [kept_within(k, m) for k, m in zip(element, x.shape[2:], strict=True)]
+            terms.append(share * te.cast(inside, x(image, c, *index)))
+        value = reduce(make.add if mode == "avg" else make.max_, terms)
+        return te.select(within, value, make.const(0.0, inside))

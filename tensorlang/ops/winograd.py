@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import te
+from ..core.dtype import DType
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, const_int
@@ -44,10 +45,49 @@ def conv2d_winograd(
     """
     op = "conv2d_winograd"
     points, m = _points(op, tile), tile
-    alpha = m + 2
     lay = layout_of(op, "NCHW", 2)
     data, weight = inputs.floating(op, image(op, data, lay), "data"), inputs.floating(op, weight, "weight")
     kernel = winograd_weight(weight, tile) if not transformed else weight
+    _check_kernel(op, data, weight, kernel, tile)
+    batch, channels, *extents = data.shape
+    w = window(op, extents, [make.as_expr(3)] * 2, 1, padding, 1)
+    w.fits(op, "the kernel", extents, "HW")
+    out_type = inputs.result_type(data.dtype, weight.dtype)
+    inside = inputs.wide(out_type)
+    height, width = w.output(extents)
+    rows, columns = make.ceildiv(height, m), make.ceildiv(width, m)  # of tiles
+    behind = [
+        make.sub(make.add(make.mul(n, m), 2), make.add(extent, before))
+        for n, extent, before in zip((rows, columns), extents, w.before, strict=True)
+    ]
+    source = padded(f"{op}.pad", data, (2, 3), w.before, behind, 0)
+    seen = _data(op, source, points, m, (batch, rows, columns), inside)
+    outputs, tiles, alpha = kernel.shape[3], seen.shape[3], m + 2
+    rc = te.reduce_axis((0, channels), "rc")
+    product = te.compute(
+        (alpha, alpha, outputs, tiles),
+        lambda a, b, o, p: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, rc, p), axis=rc),
+        name=f"{op}.matmul",
+        tag=tags.WINOGRAD_MATMUL,
+    )
+    made = _inverse(op, product, points, m)
+
+    def put(n: Any, o: Any, y: Any, x: Any) -> Expr:
+        y, x = make.as_expr(y), make.as_expr(x)
+        number = make.add(
+            make.mul(make.add(make.mul(make.as_expr(n), rows), make.floordiv(y, m)), columns),
+            make.floordiv(x, m),
+        )
+        return made(make.floormod(y, m), make.floormod(x, m), o, number)  # type: ignore[no-any-return]
+
+    result = te.compute(
+        (batch, outputs, height, width), lambda n, o, y, x: put(n, o, y, x), name=op, tag=tags.WINOGRAD
+    )
+    return rounded(op, biased(op, result, bias, lambda i: i[1], outputs), out_type)
+
+
+def _check_kernel(op: str, data: Tensor, weight: Tensor, kernel: Tensor, tile: int) -> None:
+    alpha = tile + 2
     if kernel.ndim != 4 or const_int(kernel.shape[0]) != alpha or const_int(kernel.shape[1]) != alpha:
         raise DeclareError(
             f"ops.{op}: weight {inputs.named(weight)} is not transformed for tile={tile}",
@@ -61,20 +101,16 @@ def conv2d_winograd(
         data.shape[1],
         f"data is {inputs.named(data)}",
     )
-    batch, channels, *extents = data.shape
-    w = window(op, extents, [make.as_expr(3)] * 2, 1, padding, 1)
-    w.fits(op, "the kernel", extents, "HW")
-    out_type = inputs.result_type(data.dtype, weight.dtype)
-    inside = inputs.wide(out_type)
-    height, width = w.output(extents)
-    rows, columns = make.ceildiv(height, m), make.ceildiv(width, m)  # of tiles
-    behind = [
-        make.sub(make.add(make.mul(n, m), 2), make.add(extent, before))
-        for n, extent, before in zip((rows, columns), extents, w.before, strict=True)
-    ]
-    source = padded(f"{op}.pad", data, (2, 3), w.before, behind, 0)
+
+
+def _data(
+    op: str, source: Tensor, points: Points, m: int, grid: tuple[Expr, Expr, Expr], inside: DType
+) -> Tensor:
+    """Bᵀ d B of each tile d of the padded image, [m + 2, m + 2, C, tiles]; ``grid``: images, rows and columns
+    of tiles."""
+    batch, rows, columns = grid
+    alpha, channels = m + 2, source.shape[1]
     tiles = make.mul(batch, make.mul(rows, columns))
-    outputs = kernel.shape[3]
 
     def place(p: Any) -> tuple[Expr, Expr, Expr]:
         return (
@@ -101,44 +137,30 @@ def conv2d_winograd(
         tag=tags.WINOGRAD_DATA,
     )
     tiled = te.compute((alpha, alpha, channels, tiles), cut, name=f"{op}.data.tiles", tag=tags.WINOGRAD_DATA)
-    seen = te.compute(
+    return te.compute(  # type: ignore[no-any-return]
         (alpha, alpha, channels, tiles),
         lambda a, b, c, p: row(points.data, b, [tiled(a, j, c, p) for j in range(alpha)]),
         name=f"{op}.data",
         tag=tags.WINOGRAD_DATA,
     )
-    rc = te.reduce_axis((0, channels), "rc")
-    product = te.compute(
-        (alpha, alpha, outputs, tiles),
-        lambda a, b, o, p: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, rc, p), axis=rc),
-        name=f"{op}.matmul",
-        tag=tags.WINOGRAD_MATMUL,
-    )
+
+
+def _inverse(op: str, product: Tensor, points: Points, m: int) -> Tensor:
+    """Aᵀ[…]A of each tile of products, [m, m, O, tiles]."""
+    alpha, _, outputs, tiles = product.shape
+    wide = m + 2
     back = te.compute(
         (m, alpha, outputs, tiles),
-        lambda i, b, o, p: row(points.inverse, i, [product(a, b, o, p) for a in range(alpha)]),
+        lambda i, b, o, p: row(points.inverse, i, [product(a, b, o, p) for a in range(wide)]),
         name=f"{op}.inverse.rows",
         tag=tags.WINOGRAD_INVERSE,
     )
-    made = te.compute(
+    return te.compute(  # type: ignore[no-any-return]
         (m, m, outputs, tiles),
-        lambda i, j, o, p: row(points.inverse, j, [back(i, b, o, p) for b in range(alpha)]),
+        lambda i, j, o, p: row(points.inverse, j, [back(i, b, o, p) for b in range(wide)]),
         name=f"{op}.inverse",
         tag=tags.WINOGRAD_INVERSE,
     )
-
-    def put(n: Any, o: Any, y: Any, x: Any) -> Expr:
-        y, x = make.as_expr(y), make.as_expr(x)
-        number = make.add(
-            make.mul(make.add(make.mul(make.as_expr(n), rows), make.floordiv(y, m)), columns),
-            make.floordiv(x, m),
-        )
-        return made(make.floormod(y, m), make.floormod(x, m), o, number)  # type: ignore[no-any-return]
-
-    result = te.compute(
-        (batch, outputs, height, width), lambda n, o, y, x: put(n, o, y, x), name=op, tag=tags.WINOGRAD
-    )
-    return rounded(op, biased(op, result, bias, lambda i: i[1], outputs), out_type)
 
 
 def winograd_weight(weight: Tensor, tile: int = 4) -> Tensor:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ..analysis import ROOFLINE, Cost, Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
@@ -123,95 +124,134 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     assert product is not None
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
-    m, n = _rows(product), size(product.column)
+    m = _rows(product)
     fixed = _fixed(product, constants)
     if not fixed and _in_lanes(inside, product, m, lanes, target):
         _sum_in_lanes(s, out, inside, product, own, m, lanes, target)
         return
-    together = 1
-    if product.narrow and (fixed or m is None or m >= PAIRED_ROWS):
-        together = together_of(product.left, product.right, target)
-    pairs = together == 2
-    # one register for a pair of products on its way to the sum
-    high, vectors = tile_for(m, n, lanes, target.vector_registers - pairs)
-    if together > 1:
-        # one vector of the loop IR, so that the products of a group are neighbours
-        vectors = 1 << vectors.bit_length() - 1
-    width = lanes * vectors
-    itself = product.left is product.right  # one copy, which both read
-    overlaps = (
-        not fixed
-        and together == 1
-        and not (itself and _widens(inside, product.left))
-        and _overlaps(inside, product, width, target)
-    )
-    packs = fixed or together > 1 or ((_packs(product) or not product.in_lines) and not overlaps)
-    if (
-        m is not None
-        and not fixed
-        and together == 1
-        and not overlaps
-        and _streams(inside, product, m, target)
-    ):
+    t = _tiles(inside, product, fixed, lanes, target)
+    if m is not None and not (fixed or t.together > 1 or t.overlaps) and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
-    if packs:
-        # a fixed one stays as narrow as it is: it takes half the memory, and converting a vector of it costs
-        # nothing beside the products of a tile. Measured (Zen 5, float16, bfloat16 and int8, 768 × 768): 1 to
-        # 384 rows 0.97 to 1.02 of the time, one row 0.57
-        widens = _widens(inside, product.right) and not (fixed and converts(product.right, target))
-        dtype = "int16" if pairs else "float32" if widens else ""
-        right, axes = product.right, product.right_axes
-        copy = pack(s, inside, right, axes, product.column, width, together=together, dtype=dtype)
-    held = _held(inside, product.left, constants, target)
-    panels: Stage | None = None
-    if not (itself and packs) and (
-        pairs
-        or (together > 1 and product.left_axes.get(inside.op.reduce_axis[-1]) != len(product.left.shape) - 1)
-        or (packs and high > 1 and _far(product, target))
-        or (high > 1 and (held or _widens(inside, product.left)))
-    ):
-        if held and not pairs and (n is None or n >= MANY_TILES * width):
-            panels = _left_in_panels(s, inside, product, high, lanes)
-        else:
-            _left(s, inside, product, high, together, held or _widens(inside, product.left), target)
+    right = _right(s, inside, product, fixed, t, target) if t.packs else None
+    left = _left(s, inside, product, t, constants, target)
 
-    iterations, table = work(inside), cost_of(target)
+    iterations = work(inside)
     shared = worth_a_thread(inside.op, iterations, target)
-    wide = packs and (m is None or m >= 4 * PACKED_ROWS)
-    most = table.block_columns // (1 if wide else 2)
-    block = None if overlaps else _block(n, width, most, target.num_cores if shared else 1)
-    deep = inside.op.reduce_axis
     rows = [] if product.row is None else [product.row]
     keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
+    block = _columns_at_once(product, t, target.num_cores if shared else 1, target)
     blocks = bool(keep) or block is not None
-    others = "joo b" if _again_and_again(product, keep, block, width, target) else "b joo"
+    others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
     loops = nest(
         out,
         {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
         f"({others}) io joi | ii ji" if blocks else "(io) joi | ii ji",
-        {"i": high, "j": (width, "shift") if overlaps else width, "jo": block},
+        {"i": t.high, "j": (t.width, "shift") if t.overlaps else t.width, "jo": block},
         parallel=shared,
     )
-    if panels is not None:
-        panels.compute_at(out, loops.around[-2])
+    if left is not None:
+        left.compute_at(out, loops.around[-2])
+    deep = inside.op.reduce_axis
     made = sums(
         s,
         inside,
         out,
         loops.place,
         {"b": keep, "k": deep[:-1], "p": deep[-1], "i": rows, "j": product.column},
-        "b k po | i pi j" if together > 1 else "b k p | i j",
-        {"p": together if together > 1 else None},
+        "b k po | i pi j" if t.together > 1 else "b k p | i j",
+        {"p": t.together if t.together > 1 else None},
     )
-    if packs:
-        if fixed and _read_by(product, keep) <= AHEAD_ROWS:
-            _ask_ahead(inside, copy, made.place, table.tile(high, vectors), width, target)
-        fill(copy, len(deep), lines_at_once(size(deep[-1])), together)
-        if blocks and not fixed and all(a in product.right_axes for a in keep):
-            copy.compute_at(out, loops.around[0])
-        elif not fixed:
-            share_out(copy, [copy.leaf_iter_vars[0]], iterations // 16, target)
+    if right is None:
+        return
+    if fixed and _read_by(product, keep) <= AHEAD_ROWS:
+        _ask_ahead(inside, right, made.place, cost_of(target).tile(t.high, t.vectors), t.width, target)
+    fill(right, len(deep), lines_at_once(size(deep[-1])), t.together)
+    if blocks and not fixed and all(a in product.right_axes for a in keep):
+        right.compute_at(out, loops.around[0])
+    elif not fixed:
+        share_out(right, [right.leaf_iter_vars[0]], iterations // 16, target)
+
+
+class _Tiles(NamedTuple):
+    """The register tile of a product, ``high`` rows of ``vectors``, ``width`` columns. ``together``: so many
+    products in one instruction; ``overlaps``: the last columns in a tile that overlaps the one before;
+    ``packs``: the right operand is read from a copy."""
+
+    high: int
+    vectors: int
+    width: int
+    together: int
+    overlaps: bool
+    packs: bool
+
+
+def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, target: Target) -> _Tiles:
+    m, n = _rows(product), size(product.column)
+    together = 1
+    if product.narrow and (fixed or m is None or m >= PAIRED_ROWS):
+        together = together_of(product.left, product.right, target)
+    # one register less for a pair of products on its way to the sum
+    high, vectors = tile_for(m, n, lanes, target.vector_registers - (together == 2))
+    if together > 1:
+        # one vector of the loop IR, so that the products of a group are neighbours
+        vectors = 1 << vectors.bit_length() - 1
+    width = lanes * vectors
+    overlaps = (
+        not fixed
+        and together == 1
+        and not (product.left is product.right and _widens(inside, product.left))
+        and _overlaps(inside, product, width, target)
+    )
+    packs = fixed or together > 1 or ((_packs(product) or not product.in_lines) and not overlaps)
+    return _Tiles(high, vectors, width, together, overlaps, packs)
+
+
+def _right(s: Schedule, inside: Stage, product: Product, fixed: bool, t: _Tiles, target: Target) -> Stage:
+    """The right operand in panels of a tile's width."""
+    # a fixed one stays as narrow as it is: it takes half the memory, and converting a vector of it costs
+    # nothing beside the products of a tile. Measured (Zen 5, float16, bfloat16 and int8, 768 × 768): 1 to
+    # 384 rows 0.97 to 1.02 of the time, one row 0.57
+    widens = _widens(inside, product.right) and not (fixed and converts(product.right, target))
+    dtype = "int16" if t.together == 2 else "float32" if widens else ""
+    right, axes = product.right, product.right_axes
+    return pack(s, inside, right, axes, product.column, t.width, together=t.together, dtype=dtype)
+
+
+def _left(
+    s: Schedule, inside: Stage, product: Product, t: _Tiles, constants: Sequence[Tensor], target: Target
+) -> Stage | None:
+    """The left operand copied, where it pays. A wide copy of narrow panels is for the caller to place."""
+    if product.left is product.right and t.packs:  # one copy, which both read
+        return None
+    held = _held(inside, product.left, constants, target)
+    wide = held or _widens(inside, product.left)
+    # four bytes side by side are read where they lie; pairs are widened, and others put side by side
+    apart = product.left_axes.get(inside.op.reduce_axis[-1]) != len(product.left.shape) - 1
+    together = t.together == 2 or (t.together > 1 and apart)
+    if not (together or (t.packs and t.high > 1 and _far(product, target)) or (t.high > 1 and wide)):
+        return None
+    n = size(product.column)
+    if held and t.together == 1 and (n is None or n >= MANY_TILES * t.width):
+        lanes = t.width // t.vectors
+        return _left_in_panels(s, inside, product, t.high, lanes)
+    _copy_left(s, inside, product, t.high, t.together, wide, target)
+    return None
+
+
+def _columns_at_once(product: Product, t: _Tiles, threads: int, target: Target) -> int | None:
+    """Panels of a block; see ``_block``."""
+    if t.overlaps:
+        return None
+    m = _rows(product)
+    wide = t.packs and (m is None or m >= 4 * PACKED_ROWS)
+    most = cost_of(target).block_columns // (1 if wide else 2)
+    return _block(size(product.column), t.width, most, threads)
+
+
+def _read_by(product: Product, keep: Sequence[IterVar]) -> int:
+    """The rows that read the right operand, a symbolic number of them counted as none."""
+    return (_rows(product) or 0) * math.prod(size(a) or 0 for a in keep if a not in product.right_axes)
 
 
 def _again_and_again(
@@ -226,11 +266,6 @@ def _again_and_again(
         return False
     blocks = -(-(size(product.column) or 0) // (block * width))
     return right > 2 * target.l2_bytes and right * (times - 1) > left * (blocks - 1)
-
-
-def _read_by(product: Product, keep: Sequence[IterVar]) -> int:
-    """The rows that read the right operand, a symbolic number of them counted as none."""
-    return (_rows(product) or 0) * math.prod(size(a) or 0 for a in keep if a not in product.right_axes)
 
 
 def _ask_ahead(inside: Stage, copy: Stage, place: IterVar, cycles: float, width: int, target: Target) -> None:
@@ -412,7 +447,7 @@ def _left_in_panels(s: Schedule, inside: Stage, product: Product, high: int, lan
     return widen(s, inside, copy, len(inside.op.reduce_axis) + 1, lanes)
 
 
-def _left(
+def _copy_left(
     s: Schedule, inside: Stage, product: Product, high: int, together: int, widens: bool, target: Target
 ) -> None:
     """The left operand in panels of a tile's height, so that an iteration of k reads one line and not one

@@ -15,7 +15,7 @@ import sys
 import sysconfig
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from .arguments import Binder
 from .arrays import address_of
 from .loader import load_functions
 from .returned import returning
+from .rules import Number
 
 if TYPE_CHECKING:
     from .module import Plan
@@ -82,51 +83,20 @@ def describe(plan: Plan | Direct | Entry, other: Callable[..., Any] | None = Non
     numbers = {n.index: (n, slots.add()) for n in binder.numbers}
     if signature.checks or binder.sizes.named or len(binder.slots) > entry.MAX_BUFFERS:
         return None
-    constant = sum(c for c, factors in signature.work if not factors)
-    terms = [(c, factors) for c, factors in signature.work if factors]
-    portable, fail = other or plan.portable, plan.fail
-    keep: list[Any] = [portable, fail, plan]
-    buffers = {s.index: s for s in binder.slots}
-    records: list[int] = []
-    for index, param in enumerate(signature.params):
-        if index in numbers:
-            number, place = numbers[index]
-            limits = (
-                []
-                if number.limits is None
-                else [max(number.limits[0], _I64[0]), min(number.limits[1], _I64[1])]
-            )
-            kind = entry.INT if limits else entry.FLOAT
-            zeros = {"type": id(number.python), "ndim": 0, "flags": 0, "itemsize": 0, "strided": 0}
-            records += _record([place, *limits], kind=kind, **zeros)
-            continue
-        slot = buffers[index]
-        keep.append(slot.dtype)
-        sizes = (*slot.shape, *(slot.strides or ()))
-        kind, strided = entry.OUTPUT if param.written else entry.INPUT, int(slot.strides is not None)
-        records += _record(
-            [slots[size] for size in sizes],
-            kind=kind,
-            itemsize=slot.dtype.itemsize,
-            strided=strided,
-            **slot.native(),
-        )
+    records = _records(binder, numbers, slots)
     programs = [
         (slots[size], _program(size, slots)) for size in list(slots.places) if isinstance(size, tuple)
     ]
     if len(slots.initial) > entry.MAX_SLOTS or any(_depth(x) > entry.MAX_DEPTH for x in slots.places):
         return None
     computed = [w for slot, steps in programs for w in (slot, len(steps) // 2, *steps)]
-    bounds = [
-        w
-        for dim in signature.dims
-        for w in entry.Bounds.words(
-            lo=_lowest(dim, binder), hi=_I64[1] if dim.hi is None else dim.hi, multiple=dim.multiple_of
-        )
-    ]
+    bounds = [w for dim in signature.dims for w in _bounds(dim, binder)]
+    constant = sum(c for c, factors in signature.work if not factors)
+    terms = [(c, factors) for c, factors in signature.work if factors]
     work = [w for c, factors in terms for w in (_bits(c), len(factors), *factors)]
     computed_at = len(slots.initial) + len(records)
     bounds_at = computed_at + len(computed)
+    portable, fail = other or plan.portable, plan.fail
     head = entry.Descriptor.words(
         kernel=plan.address,
         context=plan.context,
@@ -147,7 +117,42 @@ def describe(plan: Plan | Direct | Entry, other: Callable[..., Any] | None = Non
         release_work=_bits(RELEASE_WORK - constant),
     )
     words = [*head, *slots.initial, *records, *computed, *bounds, *work]
-    return struct.pack(f"={len(words)}q", *words), *keep
+    # the descriptor has addresses of objects, which live as long as the tuple that holds them
+    return struct.pack(f"={len(words)}q", *words), portable, fail, plan, *(s.dtype for s in binder.slots)
+
+
+def _records(binder: Binder, numbers: Mapping[int, tuple[Number, int]], slots: _Slots) -> list[int]:
+    """One record a parameter, in order; ``numbers`` are those that are no arrays, with their slots."""
+    buffers = {s.index: s for s in binder.slots}
+    records: list[int] = []
+    for index, param in enumerate(binder.signature.params):
+        if index in numbers:
+            number, place = numbers[index]
+            limits = (
+                []
+                if number.limits is None
+                else [max(number.limits[0], _I64[0]), min(number.limits[1], _I64[1])]
+            )
+            kind = entry.INT if limits else entry.FLOAT
+            zeros = {"type": id(number.python), "ndim": 0, "flags": 0, "itemsize": 0, "strided": 0}
+            records += _record([place, *limits], kind=kind, **zeros)
+            continue
+        slot = buffers[index]
+        sizes = (*slot.shape, *(slot.strides or ()))
+        kind, strided = entry.OUTPUT if param.written else entry.INPUT, int(slot.strides is not None)
+        records += _record(
+            [slots[size] for size in sizes],
+            kind=kind,
+            itemsize=slot.dtype.itemsize,
+            strided=strided,
+            **slot.native(),
+        )
+    return records
+
+
+def _bounds(dim: Dim, binder: Binder) -> Sequence[int]:
+    highest = _I64[1] if dim.hi is None else dim.hi
+    return entry.Bounds.words(lo=_lowest(dim, binder), hi=highest, multiple=dim.multiple_of)
 
 
 class _Slots:

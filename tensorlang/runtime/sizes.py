@@ -26,16 +26,32 @@ class Sizes:
     def __init__(self, signature: Signature, slots: Sequence[Slot], numbers: Sequence[Number]) -> None:
         self.kernel, self.dims, self.slots, self.numbers = signature.name, signature.dims, slots, numbers
         named = {n.param.name for n in numbers if n.limits is not None}
-        shapes = {size for s in slots for size in s.shape}
-        strides = {size for s in slots for size in s.strides or ()}
-        used = {name for size in shapes | strides for name in names_in(size)}
+        of_shapes = {name for s in slots for size in s.shape for name in names_in(size)}
+        of_strides = {name for s in slots for size in s.strides or () for name in names_in(size)}
+        dims = {d.name for d in self.dims}
         self.derived = (*self._derive(False, named), *self._derive(True, named))
-        known = {d.name for d in self.dims} | named
-        bare = (
-            {size for size in shapes | strides if isinstance(size, str)}
-            | named
-            | {name for *_, name in self.derived}
+        axes = [(k, axis, size) for k, s in enumerate(slots) for axis, size in s.axes]
+        self.plain = tuple((k, axis, size) for k, axis, size in axes if isinstance(size, str))
+        self.computed = tuple((k, axis, size) for k, axis, size in axes if isinstance(size, tuple))
+        self.strided = tuple(
+            (k, axis, size) for k, s in enumerate(slots) for axis, size in enumerate(s.strides or ())
         )
+        self._check_declared(named)
+        # what a glance compares, as the native entry does; the rules then say what is wrong
+        self.bounds = tuple(
+            (d.name, _LEAST if d.lo is None else d.lo, _MOST if d.hi is None else d.hi, d.multiple_of)
+            for d in self.dims
+            if (d.lo, d.hi, d.multiple_of) != (None, None, 1)
+        )
+        self.named = named & (of_shapes | of_strides | dims)  # sizes that a number of their name gives
+        self.lying = dims - of_shapes - named  # dims that only strides tell
+        # whether shapes tell all dims, and nothing else is to agree with them
+        self.simple = not (self.derived or self.computed or self.strided)
+
+    def _check_declared(self, named: set[str]) -> None:
+        """Every dim has a size that gives it, and every size has dims that are there."""
+        bare = {size for *_, size in (*self.plain, *self.strided) if isinstance(size, str)}
+        bare |= named | {name for *_, name in self.derived}
         for dim in self.dims:
             if dim.name not in bare:
                 raise TensorLangError(
@@ -43,36 +59,11 @@ class Sizes:
                     because=f"no argument has an axis of size {dim.name}",
                     try_=f"add an argument with such an axis, or a scalar argument named {dim.name}",
                 )
-        for s in slots:
+        known = {d.name for d in self.dims} | named
+        for s in self.slots:
             for name in (name for size in (*s.shape, *(s.strides or ())) for name in names_in(size)):
                 if name not in known:
                     raise TensorLangError(f"kernel {self.kernel}: {s.param.name} has the unknown dim {name}")
-        # what a glance compares, as the native entry does; the rules then say what is wrong
-        self.bounds = tuple(
-            (d.name, _LEAST if d.lo is None else d.lo, _MOST if d.hi is None else d.hi, d.multiple_of)
-            for d in self.dims
-            if (d.lo, d.hi, d.multiple_of) != (None, None, 1)
-        )
-        # sizes that a number of their name gives
-        self.named = {
-            n.param.name for n in numbers if n.param.name in named & (used | {d.name for d in self.dims})
-        }
-        # dims that only strides tell
-        self.lying = (
-            {d.name for d in self.dims} - {name for size in shapes for name in names_in(size)} - named
-        )
-        self.computed = tuple(
-            (k, axis, size) for k, s in enumerate(slots) for axis, size in s.axes if isinstance(size, tuple)
-        )
-        self.strided = tuple(
-            (k, axis, size) for k, s in enumerate(slots) for axis, size in enumerate(s.strides or ())
-        )
-        self.plain = tuple(
-            (k, axis, size) for k, s in enumerate(slots) for axis, size in s.axes if isinstance(size, str)
-        )
-
-        # whether shapes tell all dims, and nothing else is to agree with them
-        self.simple = not (self.derived or self.computed or self.strided)
 
     def _derive(self, outputs: bool, named: set[str]) -> list[tuple[int, int, Size, str]]:
         """(slot, axis, size, dim) for each dim that only a computed size determines, in an order in which it

@@ -433,6 +433,30 @@ def comm_reducer(
     >>> te.compute((2,), lambda i: both(A[i, k], axis=k), name="P")
     Tensor(P: float32[2])
     """
+    _check_functions(name, fcombine, fidentity)
+
+    def apply(expr: Any, axis: Any = None, where: Any = None, init: Any = None, *more: Any) -> Any:
+        """Reduces ``expr``, an expression or a tuple of them, over the axes; or combines expressions."""
+        if isinstance(axis, Expr | float):
+            return _combined(fcombine, (expr, axis, where, init, *more))
+        if axis is None:
+            raise DeclareError(
+                f"{name}({expr}): the axis is missing",
+                try_=f"{name}({expr}, axis=k) with k = te.reduce_axis(…)",
+            )
+        many = isinstance(expr, tuple | list)
+        sources = tuple(make.as_expr(e) for e in (expr if many else (expr,)))
+        if not sources:
+            raise DeclareError(f"{name}((), axis=…): nothing to reduce")
+        reducer = _custom(name, fcombine, fidentity, tuple(s.dtype for s in sources), many)
+        nodes = reduce(reducer, sources, axis, where, init)
+        return nodes if many else nodes[0]
+
+    apply.__name__ = name if name.isidentifier() else "reduce"
+    return guarded(apply, name, DeclareError)
+
+
+def _check_functions(name: str, fcombine: Any, fidentity: Any) -> None:
     for word, f in (("fcombine", fcombine), ("fidentity", fidentity)):
         if not callable(f):
             raise DeclareError(
@@ -449,65 +473,59 @@ def comm_reducer(
             try_="te.comm_reducer(lambda x, y: …)",
         ) from None
 
-    def apply(expr: Any, axis: Any = None, where: Any = None, init: Any = None, *more: Any) -> Any:
-        """Reduces ``expr``, an expression or a tuple of them, over the axes; or combines expressions."""
-        if isinstance(axis, Expr | float):
-            given = (expr, axis, where, init, *more)
-            while given[-1] is None:
-                given = given[:-1]
-            total = make.as_expr(expr)
-            for e in given[1:]:
-                total = make.as_expr(fcombine(*make.unify(total, make.as_expr(e))))
-            return total
-        if axis is None:
+
+def _combined(fcombine: Callable[..., Any], given: tuple[Any, ...]) -> Expr:
+    """Expressions combined, without those at the end that were left out."""
+    while given[-1] is None:
+        given = given[:-1]
+    total = make.as_expr(given[0])
+    for e in given[1:]:
+        total = make.as_expr(fcombine(*make.unify(total, make.as_expr(e))))
+    return total
+
+
+def _custom(
+    name: str,
+    fcombine: Callable[..., Any],
+    fidentity: Callable[..., Any],
+    types: tuple[DType, ...],
+    many: bool,
+) -> Reducer:
+    """The reducer of parts of these types; ``many``: the functions take and give tuples."""
+    lhs = tuple(Var(f"lhs{i}", t) for i, t in enumerate(types))
+    rhs = tuple(Var(f"rhs{i}", t) for i, t in enumerate(types))
+    result = _parts(name, "fcombine", fcombine(lhs, rhs) if many else fcombine(lhs[0], rhs[0]), types, many)
+    for i, (r, t) in enumerate(zip(result, types, strict=True)):
+        if r.dtype is not t:
+            part = f"part {i}, which is {t}" if many else str(t)
             raise DeclareError(
-                f"{name}({expr}): the axis is missing",
-                try_=f"{name}({expr}, axis=k) with k = te.reduce_axis(…)",
+                f"{name}: fcombine gives {r.dtype} for {part}",
+                because=f"its result {r} is combined with the next {t}",
+                try_=f".astype('{t}') of what fcombine returns",
             )
-        many = isinstance(expr, tuple | list)
-        sources = tuple(make.as_expr(e) for e in (expr if many else (expr,)))
-        if not sources:
-            raise DeclareError(f"{name}((), axis=…): nothing to reduce")
-        types = tuple(s.dtype for s in sources)
-        lhs = tuple(Var(f"lhs{i}", t) for i, t in enumerate(types))
-        rhs = tuple(Var(f"rhs{i}", t) for i, t in enumerate(types))
-        result = _parts(
-            name, "fcombine", fcombine(lhs, rhs) if many else fcombine(lhs[0], rhs[0]), types, many
-        )
-        for i, (r, t) in enumerate(zip(result, types, strict=True)):
-            if r.dtype is not t:
-                part = f"part {i}, which is {t}" if many else str(t)
-                raise DeclareError(
-                    f"{name}: fcombine gives {r.dtype} for {part}",
-                    because=f"its result {r} is combined with the next {t}",
-                    try_=f".astype('{t}') of what fcombine returns",
-                )
+        _check_alone(name, r, (*lhs, *rhs))
 
-            for node in preorder(r):
-                if isinstance(node, Access) or (
-                    type(node) is Var and builtins.all(node is not v for v in (*lhs, *rhs))
-                ):
-                    raise DeclareError(
-                        f"{name}: fcombine uses `{node}`",
-                        because="partial results are combined in any order and place, from its arguments "
-                        "alone",
-                        try_="put it into what is reduced, or into a tuple beside it",
-                    )
+    def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        values = dict(zip((*lhs, *rhs), (*a, *b), strict=True))
+        return tuple(substitute(r, values) for r in result)
 
-        def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> tuple[Expr, ...]:
-            values = dict(zip((*lhs, *rhs), (*a, *b), strict=True))
-            return tuple(substitute(r, values) for r in result)
+    def identity(types: tuple[DType, ...]) -> tuple[Expr, ...]:
+        values = _parts(name, "fidentity", fidentity(*[t.name for t in types]), types, many)
+        return tuple(make.cast(t, v) for v, t in zip(values, types, strict=True))
 
-        def identity(types: tuple[DType, ...]) -> tuple[Expr, ...]:
-            values = _parts(name, "fidentity", fidentity(*[t.name for t in types]), types, many)
-            return tuple(make.cast(t, v) for v, t in zip(values, types, strict=True))
+    identity(types)  # its mistakes are reported at the call, not in lowering
+    return Reducer(name, "custom", combine, identity)
 
-        identity(types)  # its mistakes are reported at the call, not in lowering
-        nodes = reduce(Reducer(name, "custom", combine, identity), sources, axis, where, init)
-        return nodes if many else nodes[0]
 
-    apply.__name__ = name if name.isidentifier() else "reduce"
-    return guarded(apply, name, DeclareError)
+def _check_alone(name: str, combined: Expr, own: tuple[Var, ...]) -> None:
+    """Nothing but the arguments of ``fcombine`` is in its result."""
+    for node in preorder(combined):
+        if isinstance(node, Access) or (type(node) is Var and builtins.all(node is not v for v in own)):
+            raise DeclareError(
+                f"{name}: fcombine uses `{node}`",
+                because="partial results are combined in any order and place, from its arguments alone",
+                try_="put it into what is reduced, or into a tuple beside it",
+            )
 
 
 def _parts(name: str, word: str, value: Any, types: tuple[DType, ...], many: bool) -> tuple[Expr, ...]:

@@ -15,6 +15,7 @@ number of pieces is computed, and the pool runs one piece in the calling thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ...core.dtype import FLOAT64
 from ...core.steps import Steps
@@ -168,20 +169,14 @@ def emit(
     begin, end = em.index(s.begin), em.index(make.add(s.begin, s.extent))
     buffers, names = captured(For(s.var, s.begin, s.extent, s.kind, s.body))
     names = [v for v in names if v is not s.var]
-    name = name_within(em, "parallel")
-    fields = ["i32", *("ptr" for _ in buffers), *(variable_type(em, v) for v in names)]
-    passes = len(fields)
-    if cut is not None:
-        fields += ["i64", "i64", "i64"]  # first iteration, iterations, pieces
     # one parallel loop in another runs where it stands, in the thread that has come to it
     rows = rows_of(s.body) if em.row is None else 0
-    if rows:
-        fields.append("i64")  # a bit for each row that a thread has
-    struct = "{ " + ", ".join(fields) + " }"
+    passed = [*("ptr" for _ in buffers), *(variable_type(em, v) for v in names)]
+    context = _Context(name_within(em, "parallel"), tuple(passed), cut is not None, rows)
 
     # The inner function: the loop over typed arguments.
     more, row = ((_RANGE, "i64 %row"), "%row") if rows else ((_RANGE,), NONE)
-    inner, body = inner_function(em, f"{name}.body", buffers, names, writes, *more, row=row)
+    inner, body = inner_function(em, f"{context.name}.body", buffers, names, writes, *more, row=row)
     first, count = interval(em, s.begin), interval(em, s.extent)
     hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
     body.streamed = em.streamed
@@ -190,57 +185,19 @@ def emit(
         streaming.fence(body)
     body.block.end = "  ret i32 0"
 
-    # What the pool calls.
-    thunk = Function(f"define internal void @{name}(ptr %ctx, i64 %begin, i64 %end) #0")
-    glue = Emitter(em.module, thunk, em.math)
-    passed = []
-    for i, field in enumerate(fields[1 : len(fields) - bool(rows)], 1):
-        address = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {i}")
-        passed.append(f"{field} {glue.ins(f'load {field}, ptr {address}')}")
-    iterations = (
-        _RANGE if cut is None else _iterations(glue, *(text.split()[1] for text in passed[passes - 1 :]))
-    )
-    operands = [*passed[: passes - 1], iterations]
-    if rows:
-        taken = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {len(fields) - 1}")
-        found = claimed(glue, taken)
-        operands.append(f"i64 {found}")
-    status = glue.ins(f"call i32 @{name}.body({', '.join(operands)})")
-    if rows:
-        given_back(glue, taken, found)
-    if body.may_fail:
-        bad, done = thunk.block("bad"), thunk.block("done")
-        glue.block.end = (
-            f"  br i1 {glue.ins(f'icmp ne i32 {status}, 0')}, label %{bad.label}, label %{done.label}"
-        )
-        bad.lines.append(f"  store atomic i32 {status}, ptr %ctx monotonic, align 8")
-        bad.end = f"  br label %{done.label}"
-        done.end = "  ret void"
-    else:
-        glue.block.end = "  ret void"
-
-    # The call itself.
-    context = em.function.fresh()
-    em.function.entry.lines.insert(0, f"  {context} = alloca {struct}, align 8")
-    em.at = em.depth
-    em.do(f"store i32 0, ptr {context}, align 8")
-    values = [f"ptr {em.storage[b].pointer}" for b in buffers] + [
-        f"{variable_type(em, v)} {em.vars[v]}" for v in names
-    ]
+    thunk = _thunk(em, context, body.may_fail)
+    values = [f"ptr {em.storage[b].pointer}" for b in buffers]
+    values += [f"{variable_type(em, v)} {em.vars[v]}" for v in names]
+    memory = _memory(em, context)
     if cut is not None:
         divisor = cut if isinstance(cut, int) else em.call("i64", "llvm.smax.i64", ("i64", cut), ("i64", "1"))
         values += [f"i64 {begin}", f"i64 {em.index(s.extent)}", f"i64 {divisor}"]
-    if rows:
-        values.append(f"i64 {-1 << rows if rows < MOST_ROWS else 0}")
-    for i, text in enumerate(values, 1):
-        em.do(f"store {text}, ptr {em.ins(f'getelementptr {struct}, ptr {context}, i32 0, i32 {i}')}")
-    pool = em.module.declare("tensorlang_parallel", "void", "ptr, ptr, i64, i64")
     what = f"i64 {begin}, i64 {end}" if cut is None else f"i64 0, i64 {cut}"
-    em.do(f"call void {pool}(ptr @{name}, ptr {context}, {what})")
+    _call_pool(em, context, memory, values, what)
     em.module.add(inner)
     em.module.add(thunk)
     if body.may_fail:
-        status = em.ins(f"load i32, ptr {context}, align 8")
+        status = em.ins(f"load i32, ptr {memory}, align 8")
         here = em.block
         failed, go_on = em.function.block("failed"), em.function.block("ran")
         here.end = (
@@ -248,6 +205,76 @@ def emit(
         )
         leave(em, failed, status)
         em.scopes[-1].block = go_on
+
+
+class _Context(NamedTuple):
+    """What a call of the pool hands to its pieces: a status, what is ``passed`` (types), of a loop that is
+    ``cut`` its first iteration, the iterations and the pieces, and a bit for each of ``rows`` that a thread
+    may have."""
+
+    name: str
+    passed: tuple[str, ...]
+    cut: bool
+    rows: int
+
+    @property
+    def fields(self) -> list[str]:
+        return ["i32", *self.passed, *(["i64"] * 3 if self.cut else []), *(["i64"] if self.rows else [])]
+
+    @property
+    def struct(self) -> str:
+        return "{ " + ", ".join(self.fields) + " }"
+
+
+def _thunk(em: Emitter, context: _Context, may_fail: bool) -> Function:
+    """What the pool calls: the inner function with what the context holds."""
+    name, struct, fields = context.name, context.struct, context.fields
+    thunk = Function(f"define internal void @{name}(ptr %ctx, i64 %begin, i64 %end) #0")
+    glue = Emitter(em.module, thunk, em.math)
+    loaded = []
+    for i, field in enumerate(fields[1 : len(fields) - bool(context.rows)], 1):
+        address = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {i}")
+        loaded.append(f"{field} {glue.ins(f'load {field}, ptr {address}')}")
+    operands, how_cut = loaded[: len(context.passed)], loaded[len(context.passed) :]
+    operands.append(_iterations(glue, *(text.split()[1] for text in how_cut)) if context.cut else _RANGE)
+    if context.rows:
+        taken = glue.ins(f"getelementptr {struct}, ptr %ctx, i32 0, i32 {len(fields) - 1}")
+        found = claimed(glue, taken)
+        operands.append(f"i64 {found}")
+    status = glue.ins(f"call i32 @{name}.body({', '.join(operands)})")
+    if context.rows:
+        given_back(glue, taken, found)
+    if may_fail:
+        bad, done = thunk.block("bad"), thunk.block("done")
+        glue.block.end = (
+            f"  br i1 {glue.ins(f'icmp ne i32 {status}, 0')}, label %{bad.label}, label %{done.label}"
+        )
+        # pieces that fail at once write one status or the other, and no half of each
+        bad.lines.append(f"  store atomic i32 {status}, ptr %ctx monotonic, align 8")
+        bad.end = f"  br label %{done.label}"
+        done.end = "  ret void"
+    else:
+        glue.block.end = "  ret void"
+    return thunk
+
+
+def _memory(em: Emitter, context: _Context) -> str:
+    """The context of this call, on the stack of the caller, which waits for all pieces."""
+    memory = em.function.fresh()
+    # in the entry block: an alloca inside a loop takes new stack at each iteration
+    em.function.entry.lines.insert(0, f"  {memory} = alloca {context.struct}, align 8")
+    em.at = em.depth
+    em.do(f"store i32 0, ptr {memory}, align 8")
+    return memory
+
+
+def _call_pool(em: Emitter, context: _Context, memory: str, values: Sequence[str], what: str) -> None:
+    if context.rows:
+        values = [*values, f"i64 {-1 << context.rows if context.rows < MOST_ROWS else 0}"]
+    for i, text in enumerate(values, 1):
+        em.do(f"store {text}, ptr {em.ins(f'getelementptr {context.struct}, ptr {memory}, i32 0, i32 {i}')}")
+    pool = em.module.declare("tensorlang_parallel", "void", "ptr, ptr, i64, i64")
+    em.do(f"call void {pool}(ptr @{context.name}, ptr {memory}, {what})")
 
 
 def _iterations(glue: Emitter, first: str, count: str, cut: str) -> str:

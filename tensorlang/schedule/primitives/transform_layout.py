@@ -76,6 +76,10 @@ class TransformLayout(Primitive):
         if not verdict:
             return verdict
         st = state.stage(self.stage)
+        return self._check_stage(state, st) and self._check_padding(st) and self._check_digits(st)
+
+    def _check_stage(self, state: ScheduleState, st: StageState) -> Verdict:
+        """Whether a stage may have another layout."""
         if st.is_placeholder and st.shares:
             return refuse(
                 f"`{self.stage}` is the state of the scan `{st.shares[0].name}`: its memory is the scan's"
@@ -90,40 +94,50 @@ class TransformLayout(Primitive):
             return refuse(
                 f"`{opaque.name}` reads it whole, in the layout it was declared with", mark=(self.stage, None)
             )
-        axes = _axes(st)
         if st.relations or st.kinds or state.attached(self.stage) or st.align:
             return refuse(
                 f"`{self.stage}` is scheduled already, and its axes would change",
                 mark=(self.stage, None),
                 try_="transform_layout before split, fuse and the like",
             )
+        axes = _axes(st)
         for digit in self.digits:
             if not (0 <= digit[0] < len(axes) and digit[1] > 0 and digit[2] >= 0):
                 return refuse(
                     f"the digit {digit}: (axis from 0 to {len(axes) - 1}, positive stride, size or 0)"
                 )
+        return YES
+
+    def _check_padding(self, st: StageState) -> Verdict:
+        """Whether the stage may have this ``pad_value``."""
+        if self.pad_value is None:
+            return YES
         if isinstance(self.pad_value, str):
             if self.pad_value != ANY:
                 return refuse(f"pad_value={self.pad_value!r}: a number, or {ANY!r}")
             if st.is_placeholder:
                 return refuse(f"pad_value={ANY!r}: `{self.stage}` is an input: its caller fills it")
-        elif self.pad_value is not None:
-            if st.is_placeholder or (isinstance(st.op, ComputeOp) and st.op.reduce_axis):
-                return refuse(
-                    f"pad_value={self.pad_value}: `{self.stage}` is "
-                    f"{'an input: its caller fills it' if st.is_placeholder else 'a reduction'}",
-                    mark=(self.stage, None),
-                    try_="no pad_value: what is padded of an input is never read, and holds the initial "
-                    "values of a reduction",
-                )
-            if self.pad_value != self.pad_value or abs(self.pad_value) == float("inf"):
-                return refuse(f"pad_value={self.pad_value}: no number")
-            narrow = next((t.dtype for t in st.op.outputs if not _fits(self.pad_value, t.dtype)), None)
-            if narrow is not None:
-                return refuse(
-                    f"pad_value={self.pad_value}: no {narrow}, which `{self.stage}` is",
-                    mark=(self.stage, None),
-                )
+            return YES
+        if st.is_placeholder or (isinstance(st.op, ComputeOp) and st.op.reduce_axis):
+            return refuse(
+                f"pad_value={self.pad_value}: `{self.stage}` is "
+                f"{'an input: its caller fills it' if st.is_placeholder else 'a reduction'}",
+                mark=(self.stage, None),
+                try_="no pad_value: what is padded of an input is never read, and holds the initial "
+                "values of a reduction",
+            )
+        if self.pad_value != self.pad_value or abs(self.pad_value) == float("inf"):
+            return refuse(f"pad_value={self.pad_value}: no number")
+        narrow = next((t.dtype for t in st.op.outputs if not _fits(self.pad_value, t.dtype)), None)
+        if narrow is not None:
+            return refuse(
+                f"pad_value={self.pad_value}: no {narrow}, which `{self.stage}` is", mark=(self.stage, None)
+            )
+        return YES
+
+    def _check_digits(self, st: StageState) -> Verdict:
+        """Whether the digits make each element of the stage's axes once, and read nothing beyond them."""
+        axes = _axes(st)
         if self.merged and (sum(self.merged) != len(self.digits) or any(n < 1 for n in self.merged)):
             return refuse(f"{self.merged} is no way to take {len(self.digits)} digits together")
         for group in self.groups():
