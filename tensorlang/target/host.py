@@ -67,7 +67,7 @@ def caches(root: str = "/sys/devices/system/cpu/cpu0/cache") -> dict[str, int]:
 
     def read(index: str, name: str) -> str:
         try:
-            with open(os.path.join(root, index, name), encoding="ascii") as f:
+            with open(os.path.join(root, index, name), encoding="utf-8") as f:
                 return f.read().strip()
         except OSError:
             return ""
