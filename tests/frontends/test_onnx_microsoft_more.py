@@ -77,6 +77,16 @@ def test_channels_at_the_end():
     agree("NhwcMaxPool", [x], kernel_shape=[2, 2], strides=[2, 2], pads=[0, 1, 1, 0])
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+def test_pools_with_channels_at_the_end(kind):
+    x, zero = whole(2, 9, 7, 5, kind=kind), np.array(3, kind)
+    for how in ({"auto_pad": "SAME_LOWER"}, {"pads": [1, 0, 2, 1], "ceil_mode": 1}):
+        agree("NhwcMaxPool", [x], kernel_shape=[3, 2], strides=[2, 3], **how)
+    given = [x, S, zero, S * 2, zero]
+    for how in ({"pads": [1, 0, 1, 1]}, {"pads": [1, 0, 1, 1], "count_include_pad": 1}, {"ceil_mode": 1}):
+        agree("QLinearAveragePool", given, kernel_shape=[3, 2], strides=[2, 3], channels_last=1, **how)
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("bits", [4, 8])
 def test_rows_of_a_table_of_few_bits(bits, zeros):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import ops, te
+from ...core.dtype import DType
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...te import Tensor
@@ -434,6 +435,17 @@ def embed_layer_normalization(
 # --- quantised numbers --------------------------------------------------------------------------------------
 
 
+def in_steps(y: Tensor, scale: Tensor, zero: Tensor | None, kind: DType) -> Tensor:
+    """Floats as whole numbers of that type, by a factor, as onnxruntime does: a vector of divisions takes as
+    long as all the rest."""
+    return rounded(ops.multiply(y, ops.reciprocal(scale)), zero, kind)
+
+
+def rounded(steps: Tensor, zero: Tensor | None, kind: DType) -> Tensor:
+    """Numbers of steps, as they are stored."""
+    return ops.quantize_linear(steps, ops.full((), 1.0, steps.dtype), zero, 1, kind)
+
+
 @te_op("QLinearAdd", domain=MICROSOFT)
 def qlinear_add(
     a: Tensor,
@@ -445,8 +457,9 @@ def qlinear_add(
     y_scale: Tensor,
     y_zero: Tensor | None = None,
 ) -> Tensor:
-    y = ops.add(ops.dequantize_linear(a, a_scale, a_zero), ops.dequantize_linear(b, b_scale, b_zero))
-    return ops.quantize_linear(y, y_scale, y_zero, 1, a.dtype)
+    one, other = ops.divide(a_scale, y_scale), ops.divide(b_scale, y_scale)
+    y = ops.add(ops.dequantize_linear(a, one, a_zero), ops.dequantize_linear(b, other, b_zero))
+    return rounded(y, y_zero, a.dtype)
 
 
 @te_op("QLinearMul", domain=MICROSOFT)
@@ -460,8 +473,10 @@ def qlinear_mul(
     y_scale: Tensor,
     y_zero: Tensor | None = None,
 ) -> Tensor:
-    y = ops.multiply(ops.dequantize_linear(a, a_scale, a_zero), ops.dequantize_linear(b, b_scale, b_zero))
-    return ops.quantize_linear(y, y_scale, y_zero, 1, a.dtype)
+    factor = ops.divide(ops.multiply(a_scale, b_scale), y_scale)
+    one = ops.full((), 1.0, factor.dtype)
+    y = ops.multiply(ops.dequantize_linear(a, factor, a_zero), ops.dequantize_linear(b, one, b_zero))
+    return rounded(y, y_zero, a.dtype)
 
 
 @te_op("QLinearSigmoid", domain=MICROSOFT)
@@ -469,7 +484,7 @@ def qlinear_sigmoid(
     x: Tensor, x_scale: Tensor, x_zero: Tensor | None, y_scale: Tensor, y_zero: Tensor | None = None
 ) -> Tensor:
     y = ops.sigmoid(ops.dequantize_linear(x, x_scale, x_zero))
-    return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
+    return in_steps(y, y_scale, y_zero, x.dtype)
 
 
 @te_op("QLinearLeakyRelu", domain=MICROSOFT)
@@ -483,7 +498,7 @@ def qlinear_leaky_relu(
     alpha: float = 0.01,
 ) -> Tensor:
     y = ops.leaky_relu(ops.dequantize_linear(x, x_scale, x_zero), alpha)
-    return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
+    return in_steps(y, y_scale, y_zero, x.dtype)
 
 
 @te_op("QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -492,12 +507,12 @@ def qlinear_global_average_pool(
 ) -> Tensor:
     axes = tuple(range(1, x.ndim - 1) if channels_last else range(2, x.ndim))
     y = ops.mean(ops.dequantize_linear(x, x_scale, x_zero), axes, True)
-    return ops.quantize_linear(y, y_scale, y_zero)
+    return in_steps(y, y_scale, y_zero, x.dtype)
 
 
 @te_op("QLinearConcat", domain=MICROSOFT)
 def qlinear_concat(y_scale: Tensor, y_zero: Tensor, *parts: Tensor, axis: int) -> Tensor:
     """``parts``: of each tensor its numbers, their scale and zero point."""
     triples = (parts[i : i + 3] for i in range(0, len(parts), 3))
-    floats = [ops.dequantize_linear(*t) for t in triples]  # type: ignore[arg-type]
-    return ops.quantize_linear(ops.concatenate(floats, axis), y_scale, y_zero)
+    steps = [ops.dequantize_linear(x, ops.divide(scale, y_scale), zero) for x, scale, zero in triples]
+    return rounded(ops.concatenate(steps, axis), y_zero, y_zero.dtype)

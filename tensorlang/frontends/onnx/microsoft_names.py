@@ -21,7 +21,7 @@ from .index import gather_nd
 from .proto import Call, Type, standard
 from .shape import pad, trilu
 from .table import MICROSOFT, graph_op, one, te_op
-from .windows import max_pool
+from .windows import max_pool_last
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -161,8 +161,7 @@ def nhwc_max_pool(
     ceil_mode: int = 0,
 ) -> Tensor:
     how = {"strides": strides, "pads": pads, "dilations": dilations, "auto_pad": auto_pad}
-    y = max_pool(channels_first(x), kernel_shape=kernel_shape, ceil_mode=ceil_mode, **how)
-    return channels_last(y)
+    return max_pool_last(x, kernel_shape, ceil_mode, **how)
 
 
 # --- recurrences of linear attention ------------------------------------------------------------------------

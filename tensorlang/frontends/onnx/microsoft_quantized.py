@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from ... import ops
 from ...expr.nodes import const_int
 from ...te import Tensor
-from .microsoft import attended_packed, embed_layer_normalization, matmul_integer_to_float
+from .microsoft import attended_packed, embed_layer_normalization, in_steps, matmul_integer_to_float
 from .microsoft_names import channels_first
 from .microsoft_names import channels_last as _last
 from .proto import Call
 from .quantized import dequantize_linear, quantize_linear
 from .recurrent import as_results
 from .table import MICROSOFT, graph_op, te_op
-from .windows import average_pool, qlinear_conv
+from .windows import average_pool, average_pool_last, qlinear_conv
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -118,7 +118,7 @@ def qlinear_where(
     z_zero: Tensor,
 ) -> Tensor:
     floats = (ops.dequantize_linear(x, x_scale, x_zero), ops.dequantize_linear(y, y_scale, y_zero))
-    return ops.quantize_linear(ops.where(condition, *floats), z_scale, z_zero, 1, x.dtype)
+    return in_steps(ops.where(condition, *floats), z_scale, z_zero, x.dtype)
 
 
 @te_op("QLinearConv", domain=MICROSOFT, stored=(2, 3, 5, 0))
@@ -167,18 +167,13 @@ def qlinear_average_pool(
     channels_last: int = 0,
 ) -> Tensor:
     y = ops.dequantize_linear(x, x_scale, x_zero)
-    y = channels_first(y) if channels_last else y
-    y = average_pool(
-        y,
-        kernel_shape=kernel_shape,
-        strides=strides,
-        pads=pads,
-        auto_pad=auto_pad,
-        ceil_mode=ceil_mode,
-        count_include_pad=count_include_pad,
-    )
-    y = _last(y) if channels_last else y
-    return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
+    how = {"strides": strides, "pads": pads, "auto_pad": auto_pad}
+    if channels_last:
+        y = average_pool_last(y, kernel_shape, ceil_mode, count_include_pad, **how)
+    else:
+        counts = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+        y = average_pool(y, kernel_shape=kernel_shape, **how, **counts)
+    return in_steps(y, y_scale, y_zero, x.dtype)
 
 
 @graph_op("QLinearSoftmax", domain=MICROSOFT)
@@ -205,7 +200,7 @@ def _shares(
         y = ops.reshape(ops.softmax(ops.flatten(y, axis % y.ndim, y.ndim - 1), -1), x.shape)
     else:
         y = ops.softmax(y, axis)
-    return ops.quantize_linear(y, y_scale, y_zero, 1, x.dtype)
+    return in_steps(y, y_scale, y_zero, x.dtype)
 
 
 @te_op("DynamicQuantizeLSTM", domain=MICROSOFT)

@@ -9,6 +9,7 @@ from ... import ops, te
 from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
+from ...ops.pool import lowest
 from ...ops.window import padded
 from ...te import Tensor
 from ..words import constant_like
@@ -21,8 +22,12 @@ _MAX = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}
 _AVG = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
 
 
+_LAST = {1: "NWC", 2: "NHWC", 3: "NDHWC"}
+
+
 class _Window:
-    """The attributes that all of them share, with their defaults, and the margins they ask for."""
+    """The attributes that all of them share, with their defaults, and the margins they ask for. Channels
+    stand behind the image with ``channels_last``."""
 
     def __init__(
         self,
@@ -32,8 +37,10 @@ class _Window:
         pads: Any = None,
         dilations: Any = None,
         auto_pad: str = "NOTSET",
+        channels_last: bool = False,
     ) -> None:
         n = self.n = x.ndim - 2
+        self.first = 1 if channels_last else 2
         if not 1 <= n <= 3:
             raise DeclareError(f"an image of {n} dimensions", legal="one to three beside batch and channels")
         self.kernel: tuple[int, ...] = tuple(_number(k) if isinstance(k, Expr) else k for k in kernel)
@@ -43,7 +50,9 @@ class _Window:
         if auto_pad in ("NOTSET", ""):
             self.margins = _pairs(pads, n) if pads else self.margins
         elif auto_pad != "VALID":
-            self.margins = [self._same(x.shape[2 + d], d, auto_pad == "SAME_UPPER") for d in range(n)]
+            self.margins = [
+                self._same(x.shape[self.first + d], d, auto_pad == "SAME_UPPER") for d in range(n)
+            ]
 
     def span(self, d: int) -> int:
         """From the first tap to the last, both counted."""
@@ -72,7 +81,13 @@ class _Window:
         if self.known:
             return x, self.margins
         before, after = zip(*self.margins, strict=True)
-        return padded("pad", x, range(2, x.ndim), before, after, fill), [(0, 0)] * self.n
+        axes = range(self.first, self.first + self.n)
+        return padded("pad", x, axes, before, after, fill), [(0, 0)] * self.n
+
+    @property
+    def layout(self) -> dict[str, str]:
+        """What tells a pool of ``ops`` where the channels are."""
+        return {"layout": _LAST[self.n]} if self.first == 1 else {}
 
 
 def _pairs(pads: Sequence[Any], n: int) -> Margins:
@@ -215,9 +230,7 @@ def max_pool(
     """Indices count through the whole tensor."""
     v = _Window(x, kernel_shape, strides, pads, dilations, auto_pad)
     if results == 1:
-        lowest = make.neg(te.infinity(x.dtype)) if x.dtype.is_float else te.min_value(x.dtype)
-        x, margins = v.placed(x, lowest)
-        return _MAX[v.n](x, v.kernel, v.strides, tuple(margins), v.dilations, bool(ceil_mode))
+        return _largest(x, v, ceil_mode)
     return ops.max_pool_with_indices(
         x,
         v.kernel,
@@ -228,6 +241,16 @@ def max_pool(
         whole=True,
         column_major=bool(storage_order),
     )
+
+
+def max_pool_last(x: Tensor, kernel: Any, ceil_mode: int = 0, **how: Any) -> Tensor:
+    """MaxPool of an image with its channels last; ``how`` are strides, pads, dilations, auto_pad."""
+    return _largest(x, _Window(x, kernel, channels_last=True, **how), ceil_mode)
+
+
+def _largest(x: Tensor, v: _Window, ceil_mode: int) -> Tensor:
+    x, margins = v.placed(x, lowest(x.dtype))
+    return _MAX[v.n](x, v.kernel, v.strides, tuple(margins), v.dilations, bool(ceil_mode), **v.layout)
 
 
 @te_op("MaxUnpool", values=(2,))
@@ -266,6 +289,17 @@ def average_pool(
     count_include_pad: int = 0,
 ) -> Tensor:
     v = _Window(x, kernel_shape, strides, pads, dilations, auto_pad)
+    return _mean(x, v, ceil_mode, count_include_pad)
+
+
+def average_pool_last(
+    x: Tensor, kernel: Any, ceil_mode: int = 0, count_include_pad: int = 0, **how: Any
+) -> Tensor:
+    """AveragePool of an image with its channels last, as :func:`max_pool_last`."""
+    return _mean(x, _Window(x, kernel, channels_last=True, **how), ceil_mode, count_include_pad)
+
+
+def _mean(x: Tensor, v: _Window, ceil_mode: int, count_include_pad: int) -> Tensor:
     if v.known:
         return _average(x, v, v.margins, ceil_mode, count_include_pad)
     placed, none = v.placed(x, 0)
@@ -277,9 +311,8 @@ def average_pool(
 
 
 def _average(x: Tensor, v: _Window, margins: Margins, ceil_mode: int, count_include_pad: int) -> Tensor:
-    return _AVG[v.n](
-        x, v.kernel, v.strides, tuple(margins), bool(ceil_mode), bool(count_include_pad), dilation=v.dilations
-    )
+    how: dict[str, Any] = {"dilation": v.dilations, **v.layout}
+    return _AVG[v.n](x, v.kernel, v.strides, tuple(margins), bool(ceil_mode), bool(count_include_pad), **how)
 
 
 @te_op("LpPool")
