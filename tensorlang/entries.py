@@ -144,12 +144,12 @@ def close(
         here.__getattr__ = __getattr__  # type: ignore[method-assign]
 
 
-def share(module: str, label: str = "") -> None:
+def share(module: str, label: str = "", error: type[TensorLangError] = TensorLangError) -> None:
     """Guard what a module lists, or else has, where code of ours calls it too: functions, and classes of its
     own with what is theirs. Called at its end; users' calls end in errors of ours, and our own calls go on as
     before."""
     here = sys.modules[module]
-    label, error = label or label_of(here), TensorLangError
+    label = label or label_of(here)
     made = [n for n, v in vars(here).items() if getattr(v, "__module__", "") == module and n[0] != "_"]
     names = getattr(here, "__all__", made)
     guard(here, names, label, error, direct=True)

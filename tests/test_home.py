@@ -8,7 +8,8 @@ import pytest
 import autosched
 import tensorlang as tl
 from tensorlang import options
-from tensorlang.analysis import cost_of, saved_at
+from tensorlang.analysis import cost_of
+from tensorlang.analysis.cost_tables import saved_at
 from tensorlang.calibrate import saved
 from tensorlang.graph.cache import Cache
 

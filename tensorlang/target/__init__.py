@@ -2,8 +2,9 @@
 expressions."""
 
 from ..entries import share
+from ..errors import TargetError
 from .target import Target, arch_of, as_target
 
 __all__ = ["Target", "arch_of", "as_target"]
 
-share(__name__)
+share(__name__, error=TargetError)

@@ -21,7 +21,7 @@ def test_an_old_name_gives_the_new_thing_and_warns(module, old, new):
 
 
 def test_a_name_that_never_was_is_no_attribute():
-    with pytest.raises(AttributeError, match="no attribute 'twisted'"):
+    with pytest.raises(AttributeError, match="has no 'twisted'"):
         analysis.twisted
 
 

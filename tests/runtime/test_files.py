@@ -108,11 +108,12 @@ def test_what_is_no_ordinary_file_is_not_read(tmp_path: Path) -> None:
         (Path("/dev/zero"), "is not an ordinary file"),
         (tmp_path / "pipe", "is not an ordinary file"),
         (tmp_path / "none", "No such file"),
-        (tmp_path / "\0", "null"),
     ):
         with pytest.raises(TensorLangError, match="cannot load") as caught:
             load(path)
         assert word in str(caught.value)
+    with pytest.raises(TensorLangError, match="no file has a null byte in its name"):
+        load(tmp_path / "\0")
 
 
 def test_what_is_no_ordinary_file_is_not_written(tmp_path: Path) -> None:
@@ -121,11 +122,12 @@ def test_what_is_no_ordinary_file_is_not_written(tmp_path: Path) -> None:
         (tmp_path, "it is a directory"),
         (Path("/dev/full"), "is not an ordinary file"),
         (tmp_path / "no" / "f", "No such file"),
-        (tmp_path / ("x" * 300), "name too long"),
     ):
         with pytest.raises(TensorLangError, match="cannot save add") as caught:
             kernels.add().save(path)
         assert word in str(caught.value)
+    with pytest.raises(TensorLangError, match="more than 255 bytes"):
+        kernels.add().save(tmp_path / ("x" * 300))
     assert os.stat("/dev/full") == before
     assert list(tmp_path.iterdir()) == []
 

@@ -106,7 +106,7 @@ def test_mistakes_are_named(text: str, word: str) -> None:
 
 @pytest.mark.parametrize("what", [5, b"llvm", ["llvm"]])
 def test_a_target_is_a_string_or_a_target(what: object) -> None:
-    with pytest.raises(TargetError, match="a target is no"):
+    with pytest.raises(TargetError, match="text or a Target or None is needed"):
         as_target(what)  # type: ignore[arg-type]
 
 
