@@ -17,7 +17,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.boundary import close, guard, shown, unusable
+from tensorlang.boundary import check_path, close, guard
 from tensorlang.entries import public
 from tensorlang.options import user_directory
 
@@ -127,8 +127,8 @@ def autotune(
         )
     if template is not None:
         check_template("autotune", template)
-    if cache is not None and (why := unusable(cache)):
-        raise tl.TensorLangError(f"autotune(cache={shown(str(cache))})", because=why)
+    if cache is not None:
+        check_path(cache, "autotune(cache={})")
     where = tl.target.as_target(target or None)
     settings = {"trials": trials, "seed": seed, "progress": progress, **options}
     return Tuned(func, where, template, Path(cache) if cache is not None else cache_directory(), settings)

@@ -496,6 +496,12 @@ def unusable(path: str | os.PathLike[str]) -> str:
     return f"a name in it has more than {LONGEST} bytes, which no file system takes" if long else ""
 
 
+def check_path(path: str | os.PathLike[str], said: str) -> None:
+    """Raises TensorLangError where no file has such a name; ``said`` is what was asked, {} its place."""
+    if why := unusable(path):
+        raise TensorLangError(said.format(shown(os.fspath(path))), because=why)
+
+
 def shown(value: Any) -> str:
     """A value as it may stand in a message: short, and without an address."""
     if value is None or isinstance(value, str | int | float | bytes):

@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 import tensorlang as tl
-from tensorlang.boundary import shown, unusable
+from tensorlang.boundary import check_path
 from tensorlang.options import user_directory
 
 from ..tiers.keys import Environment, combined
@@ -69,8 +69,8 @@ class Tables:
     """Tables of times on disk, one file for each key. ``misses`` says why a table was not there."""
 
     def __init__(self, directory: str | Path | bool | None, target: tl.Target) -> None:
-        if isinstance(directory, str | Path) and (why := unusable(directory)):
-            raise tl.TensorLangError(f"tune_dynamic(cache={shown(str(directory))})", because=why)
+        if isinstance(directory, str | Path):
+            check_path(directory, "tune_dynamic(cache={})")
         where = (user_directory("cache") or False) if directory in (None, True) else directory
         self.directory = None if where is False else Path(str(where)) / "dynamic"
         self.environment = Environment.of(target)

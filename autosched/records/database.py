@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tensorlang as tl
-from tensorlang.boundary import shown, unusable
+from tensorlang.boundary import check_path
 from tensorlang.entries import public
 from tensorlang.protocols import element
 
@@ -56,8 +56,8 @@ class RecordLog:
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
-        if self.path is not None and (why := unusable(self.path)):
-            raise tl.TensorLangError(f"RecordLog({shown(str(path))})", because=why)
+        if self.path is not None:
+            check_path(self.path, "RecordLog({})")
         self.records: list[Record] = []
         self.bad: list[BadLine] = []
         self.unwritten: list[bytes] = []  # lines that the file did not take yet
@@ -176,8 +176,7 @@ def _read(
     has the digest are left out; a line beyond ``MAX_LINE`` is never held in memory."""
     records: list[Record] = []
     bad: list[BadLine] = []
-    if why := unusable(path):
-        raise tl.TensorLangError(f"cannot read records from {shown(str(path))}", because=why)
+    check_path(path, "cannot read records from {}")
     try:
         with open(path, "rb") as f:
             f.seek(offset)
@@ -272,8 +271,7 @@ def merge(
         raise tl.TensorLangError(
             f"merge(keep={keep}): of each task at least one candidate is kept", try_="keep=10"
         )
-    if why := unusable(output):
-        raise tl.TensorLangError(f"cannot write records to {shown(str(output))}", because=why)
+    check_path(output, "cannot write records to {}")
     if Path(output).is_dir():
         raise tl.TensorLangError(f"cannot write records to {output}", because="it is a directory")
     if Path(output).exists():

@@ -13,7 +13,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.boundary import shown, unusable
+from tensorlang.boundary import check_path
 from tensorlang.entries import public
 from tensorlang.roofline import Position, position
 
@@ -292,8 +292,7 @@ class TuneReport:
 
     def save(self, path: str | Path) -> None:
         """Write a page. Raises TensorLangError when it cannot be written."""
-        if why := unusable(path):
-            raise tl.TensorLangError(f"TuneReport.save({shown(str(path))})", because=why)
+        check_path(path, "TuneReport.save({})")
         try:
             write_whole(path, document(self))
         except OSError as e:

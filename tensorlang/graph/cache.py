@@ -17,7 +17,6 @@ from typing import Any
 
 from .. import options
 from ..analysis import cost_of
-from ..boundary import shown, unusable
 from ..errors import TensorLangError
 from ..runtime import files
 from ..runtime.codes import KernelCode, from_bytes, to_bytes
@@ -70,8 +69,6 @@ class Cache:
             asked = options.cache()
             where = (options.user_directory("cache") or False) if asked is None else asked
         self.directory = None if where is False else files.named(where, "cache") / "kernels"  # type: ignore[arg-type]
-        if self.directory is not None and (why := unusable(self.directory)):
-            raise TensorLangError(f"cache={shown(str(where))}", because=why)
 
     def _path(self, key: str) -> Path:
         assert self.directory is not None

@@ -259,6 +259,14 @@ def _unsigned(op: str, what: str, x: Tensor, p: Tensor | None, axis: int) -> tup
     return turned, zero
 
 
+def _taken_away(op: str, total: Tensor, zero: At, sums: Tensor, axis: int) -> Tensor:
+    """A product of stored numbers less what the zero point of one operand has added; ``sums`` of the other
+    operand are along ``axis``."""
+    return inputs.stage(
+        f"{op}.apart", tags.BROADCAST, total.shape, lambda *i: total(*i) - zero(i) * sums(i[axis])
+    )
+
+
 def matmul_integer(
     a: Tensor, b: Tensor, a_zero_point: Tensor | None = None, b_zero_point: Tensor | None = None
 ) -> Tensor:
@@ -279,10 +287,7 @@ def matmul_integer(
         sums = inputs.stage(
             f"{op}.sums", tags.REDUCE, [b.shape[1]], lambda j: te.sum(te.cast(INT32, b(k, j)), axis=k)
         )
-        total = product(op, a, b, False, False, INT32)
-        return inputs.stage(
-            f"{op}.apart", tags.BROADCAST, total.shape, lambda *i: total(*i) - zero(i) * sums(i[-1])
-        )
+        return _taken_away(op, product(op, a, b, False, False, INT32), zero, sums, -1)
     a, b = _shifted(op, "a", a, a_zero, row), _shifted(op, "b", b, b_zero, -1)
     return product(op, a, b, False, False, INT32)
 
@@ -335,9 +340,7 @@ def _int_conv(
             f"{op}.sums", tags.REDUCE, [w.shape[0]], lambda o: te.sum(te.cast(INT32, w(o, *taps)), axis=taps)
         )
         total = convolution(op, n, x, w, *how, te.cast("uint8", zero(())))
-        return inputs.stage(
-            f"{op}.apart", tags.BROADCAST, total.shape, lambda *i: total(*i) - zero(()) * sums(i[1])
-        )
+        return _taken_away(op, total, zero, sums, 1)
     x, w = _shifted(op, "data", x, x_zero, 0), _shifted(op, "weight", w, w_zero, 0)
     return convolution(op, n, x, w, *how)
 

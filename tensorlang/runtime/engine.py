@@ -37,6 +37,7 @@ from .engine_profile import EngineProfile, profiled, table_of
 from .export import export
 from .overrides import Overrides
 from .program import Host, Kernel, Program, Rest, differences, later_key
+from .returned import placed
 from .run import MAX_PLANS, Arenas, Form
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
 from .timing import Timing, checked_seconds, measure
@@ -169,9 +170,9 @@ class Engine:
         taker, inputs = self.taking(inputs)
         if taker is not self:
             return taker._called(inputs, outs)
-        names, direct = self.program.input_names, self._direct
-        if direct is not None and len(inputs) == len(names) and all(n in inputs for n in names):
-            args = [inputs[n] for n in names]
+        direct = self._direct
+        args = None if direct is None else placed(self.program.input_names, (), inputs)
+        if direct is not None and args is not None:
             if self._whole is None:
                 made = direct(**inputs, **outs) if outs else direct(*args)
                 return made if len(self.output_names) > 1 else (made,)
@@ -429,11 +430,8 @@ class Engine:
         slots = self._binder.slots
         if not self._quick or len(args) + len(named) != len(slots) or (args and named):
             return None
-        try:
-            given = args or [named[s.param.name] for s in slots]
-        except KeyError:
-            return None
-        return given if self._binder.glance(given)[1] else None
+        given = args or placed([s.param.name for s in slots], (), named)
+        return given if given is not None and self._binder.glance(given)[1] else None
 
     def _checked(self, args: Sequence[Any], named: Mapping[str, Any]) -> tuple[Arrays, dict[str, int]]:
         """As ``arguments``, by the rules one after the other."""

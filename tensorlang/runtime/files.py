@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from ..boundary import shown, unusable
+from ..boundary import check_path
 from ..errors import TensorLangError
 
 
@@ -21,8 +21,7 @@ def named(path: str | os.PathLike[str], what: str) -> Path:
         raise TensorLangError(
             f"{what}({path!r})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}"
         )
-    if why := unusable(path):
-        raise TensorLangError(f"{what}({shown(os.fspath(path))})", because=why)
+    check_path(path, f"{what}({{}})")
     return Path(path)
 
 

@@ -79,7 +79,8 @@ def _where(binder: Binder) -> dict[str, tuple[int, int]]:
     return where
 
 
-# The three kinds of calls, each without a step more than it needs. Each takes the frames of ours from a
+# The three kinds of calls, each without a step more than it needs: one function for outputs of fixed and of
+# other sizes takes 50 ns more for the former, of 710. Each takes the frames of ours from a
 # traceback, as the call is the user's.
 
 

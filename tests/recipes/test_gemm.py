@@ -250,23 +250,23 @@ def test_narrow_integers_are_exact_to_the_last_bit(
 
 
 @pytest.mark.parametrize("right", [False, True])
-def test_a_tile_of_narrow_integers_is_products_in_pairs_without_stack_traffic(right: bool) -> None:
-    A, B, C = narrow(96, 256, 128, False, right, ("int8", "int8"))
-    lines = tl.build(default_schedule(C, AVX2), [A, B, C], AVX2).get_source("asm").splitlines()
-    pairs = [line for line in lines if "vpmaddwd" in line]
-    rows, vectors = gemm.tile_for(96, 256, 8, 15)
-    assert len(pairs) >= rows * vectors and not [line for line in lines if "vpmulld" in line]
-    assert not [line for line in pairs if re.search(r"\(%r[sb]p", line)], "the register tile spills"
-
-
-def test_a_tile_of_uint8_times_int8_is_products_in_fours() -> None:
-    target = "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu"
-    A, B, C = narrow(96, 256, 128, False, False, ("uint8", "int8"))
+@pytest.mark.parametrize(
+    ("kinds", "target", "instruction", "lanes", "registers"),
+    [
+        (("int8", "int8"), AVX2, "vpmaddwd", 8, 15),
+        (("uint8", "int8"), "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu", "vpdpbusd", 16, 32),
+    ],
+    ids=["pairs", "fours"],
+)
+def test_a_tile_of_narrow_integers_is_products_together_without_stack_traffic(
+    kinds: tuple[str, str], target: str, instruction: str, lanes: int, registers: int, right: bool
+) -> None:
+    A, B, C = narrow(96, 256, 128, False, right, kinds)
     lines = tl.build(default_schedule(C, target), [A, B, C], target).get_source("asm").splitlines()
-    fours = [line for line in lines if "vpdpbusd" in line]
-    rows, vectors = gemm.tile_for(96, 256, 16, 32)
-    assert len(fours) >= rows * vectors and not [line for line in lines if "vpmulld" in line]
-    assert not [line for line in fours if re.search(r"\(%r[sb]p", line)], "the register tile spills"
+    together = [line for line in lines if instruction in line]
+    rows, vectors = gemm.tile_for(96, 256, lanes, registers)
+    assert len(together) >= rows * vectors and not [line for line in lines if "vpmulld" in line]
+    assert not [line for line in together if re.search(r"\(%r[sb]p", line)], "the register tile spills"
 
 
 def test_narrow_integers_on_other_processors_stay_plain() -> None:

@@ -34,7 +34,6 @@ from ...loopir.stmt import (
 )
 from .emitter import Emitter
 from .parallel import captured, inner_function, name_within, variable_type
-from .text import Block
 
 MOST_NESTS = 24  # of a function
 MOST_WITHIN = 64  # of the body of a loop, whose iterations share addresses when it is one function
@@ -201,10 +200,10 @@ def emit(
     s: Stmt,
     writes: frozenset[Buffer],
     emitted: Callable[[Emitter, Stmt], Steps[None]],
-    leave: Callable[[Emitter, Block, str], None],
+    leave_if: Callable[[Emitter, str], None],
 ) -> Steps[None]:
-    """The statement ``s`` as a call. ``emitted`` and ``leave`` are those of ``statement``, which knows this
-    file."""
+    """The statement ``s`` as a call. ``emitted`` and ``leave_if`` are those of ``statement``, which knows
+    this file."""
     buffers, names = captured(s)
     if any(b.scope == "local" for b in buffers) and _in_registers(
         s, {b for b in buffers if b.scope == "local"}
@@ -226,13 +225,7 @@ def emit(
     passed += row[1:]
     status = em.ins(f"call i32 @{name}({', '.join(passed)})")
     if body.may_fail:
-        here = em.block
-        failed, go_on = em.function.block("failed"), em.function.block("ran")
-        here.end = (
-            f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
-        )
-        leave(em, failed, status)
-        em.scopes[-1].block = go_on
+        leave_if(em, status)
 
 
 def _in_registers(s: Stmt, buffers: set[Buffer]) -> bool:

@@ -130,7 +130,7 @@ def _mixed(em: Emitter, columns: Sequence[str], lanes: int, element: str) -> str
 def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     first, count = stores[0], len(stores)
     lanes = first.value.dtype.lanes
-    found = next(((w, name) for w, name in products_of(em.target, count) if lanes % w == 0), None)
+    found = next(((w, name) for w, name in _functions(em.target, count) if lanes % w == 0), None)
     if found is None or first.buffer.dtype is not INT32 or any(s.value.dtype.lanes != lanes for s in stores):
         return False
     factors = []
@@ -165,7 +165,7 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     return True
 
 
-def products_of(target: Target, count: int) -> list[tuple[int, str]]:
+def _functions(target: Target, count: int) -> list[tuple[int, str]]:
     """The functions that sum the products of so many neighbours, by their lanes of 32 bits."""
     if target.arch != "x86_64":
         return []

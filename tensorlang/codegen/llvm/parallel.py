@@ -26,7 +26,7 @@ from . import streaming, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .rows import MOST_ROWS, NONE, claimed, given_back, rows_of
-from .text import Block, Function
+from .text import Function
 from .work_estimate import ENDLESS, estimate
 
 PIECE = 4096  # least work of a piece in the unit of ``work``, 0.2 to 1 ns each
@@ -162,10 +162,10 @@ def emit(
     cut: int | str | None,
     writes: frozenset[Buffer],
     loop: Callable[..., Steps[None]],
-    leave: Callable[[Emitter, Block, str], None],
+    leave_if: Callable[[Emitter, str], None],
 ) -> Steps[None]:
-    """The loop ``s``, ``cut`` as ``pieces`` says, as a call of the pool. ``loop`` and ``leave`` are those of
-    ``statement``, which knows this file."""
+    """The loop ``s``, ``cut`` as ``pieces`` says, as a call of the pool. ``loop`` and ``leave_if`` are
+    those of ``statement``, which knows this file."""
     begin, end = em.index(s.begin), em.index(make.add(s.begin, s.extent))
     buffers, names = captured(For(s.var, s.begin, s.extent, s.kind, s.body))
     names = [v for v in names if v is not s.var]
@@ -198,13 +198,7 @@ def emit(
     em.module.add(thunk)
     if body.may_fail:
         status = em.ins(f"load i32, ptr {memory}, align 8")
-        here = em.block
-        failed, go_on = em.function.block("failed"), em.function.block("ran")
-        here.end = (
-            f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
-        )
-        leave(em, failed, status)
-        em.scopes[-1].block = go_on
+        leave_if(em, status)
 
 
 class _Context(NamedTuple):

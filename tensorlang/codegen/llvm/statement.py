@@ -98,11 +98,12 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
     at = 0
     while at < len(s.stmts):
         one = s.stmts[at]
-        together = pairs.store_together(em, s.stmts[at : at + pairs.MOST]) if type(one) is Store else 0
-        at += together or 1
-        if together and type(one) is Store:
+        if type(one) is Store and (count := pairs.store_together(em, s.stmts[at : at + pairs.MOST])):
             em.forget(one.buffer)
-        elif one.parts():
+            at += count
+            continue
+        at += 1
+        if one.parts():
             yield emitted(em, one)
         else:
             emit(em, one)
@@ -111,7 +112,7 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
 @rules.on(apart.Apart)
 def _apart(em: Emitter, s: apart.Apart) -> Steps[None]:
     writes = written(s.body)
-    yield apart.emit(em, s.body, writes, emitted, leave)
+    yield apart.emit(em, s.body, writes, emitted, leave_if)
     for b in writes:
         em.forget(b)
 
@@ -143,13 +144,7 @@ def _extern(em: Emitter, s: Extern) -> None:
         extern.call_symbol(em, s)
     else:
         status = extern.call_packed(em, s)
-        here = em.block
-        failed, go_on = em.function.block("raised"), em.function.block("called")
-        here.end = (
-            f"  br i1 {em.ins(f'icmp ne i32 {status}, 0')}, label %{failed.label}, label %{go_on.label}"
-        )
-        leave(em, failed, str(extern.RAISED))
-        em.scopes[-1].block = go_on
+        leave_if(em, status, str(extern.RAISED))
     for b in s.outputs:
         em.forget(b)
 
@@ -222,7 +217,7 @@ def _iterations(em: Emitter, s: For, extent: int | None) -> Steps[None]:
     cut = parallel.pieces(em, s) if s.kind == PARALLEL and extent != 1 else 1
     if cut != 1:
         writes = written(s.body)
-        yield parallel.emit(em, s, cut, writes, loop, leave)
+        yield parallel.emit(em, s, cut, writes, loop, leave_if)
         for b in writes:
             em.forget(b)
         return
@@ -394,12 +389,7 @@ def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:
 
 def _checked(em: Emitter, block: str) -> None:
     """Go on where there is memory, else leave."""
-    missing = em.ins(f"icmp eq ptr {block}, null")
-    here = em.block
-    failed, go_on = em.function.block("nomemory"), em.function.block("allocated")
-    here.end = f"  br i1 {missing}, label %{failed.label}, label %{go_on.label}"
-    leave(em, failed, "1")
-    em.scopes[-1].block = go_on
+    leave_where(em, em.ins(f"icmp eq ptr {block}, null"), "1")
 
 
 def _free(em: Emitter, block: str) -> None:
@@ -408,6 +398,20 @@ def _free(em: Emitter, block: str) -> None:
 
 def _freed(em: Emitter, block: str) -> str:
     return f"call void {em.module.declare('tensorlang_free', 'void', 'ptr')}(ptr {block})"
+
+
+def leave_if(em: Emitter, status: str, code: str = "") -> None:
+    """Leave the function where a status is not 0: with that status, or with ``code``."""
+    leave_where(em, em.ins(f"icmp ne i32 {status}, 0"), code or status)
+
+
+def leave_where(em: Emitter, bad: str, status: str) -> None:
+    """Leave the function with that status where ``bad`` holds, else go on."""
+    here = em.block
+    failed, go_on = em.function.block("failed"), em.function.block("ran")
+    here.end = f"  br i1 {bad}, label %{failed.label}, label %{go_on.label}"
+    leave(em, failed, status)
+    em.scopes[-1].block = go_on
 
 
 def leave(em: Emitter, failed: Block, status: str) -> None:
