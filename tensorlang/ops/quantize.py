@@ -232,12 +232,13 @@ def _shifted(op: str, what: str, x: Tensor, p: Tensor | None, axis: int) -> Tens
 def _apart(x: Tensor, p: Tensor | None, y: Tensor, y_zero: Tensor | None) -> bool:
     """Whether ``x`` is multiplied as it is stored, and its zero point, times the sum of each column of
     ``y``, taken away after: uint8 times int8 is one instruction for four products on newer processors, which
-    sums of constants do not slow down. Where int8 has no zero point, or is not 8 bits, nothing is gained."""
+    sums of constants do not slow down. Where int8 has no zero point, or is not 8 bits, nothing is gained. A
+    zero point of another type may be none of the numbers that ``x`` can hold, as margins are to."""
     return (
         x.dtype.bits == y.dtype.bits == 8
         and y.dtype.code == "int"
         and y_zero is None
-        and (p is None or (p.dtype.bits == 8 and p.ndim <= 1))
+        and (p is None or (p.dtype == x.dtype and p.ndim <= 1))
         and not (x.dtype.code == "uint" and p is None)
     )
 

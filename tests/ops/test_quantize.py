@@ -191,6 +191,24 @@ def test_zero_points_apart_from_the_product(kind, zeros):
     assert np.array_equal(got, want)
 
 
+@pytest.mark.parametrize(("kind", "other", "zero"), [("uint8", "int8", -5), ("int8", "uint8", 200)])
+def test_a_zero_point_that_the_data_cannot_hold(kind, other, zero):
+    """Margins count as the zero point: they were once that number cut to the type of the data."""
+    lo, hi = np.iinfo(kind).min, np.iinfo(kind).max
+    a, w = small(RNG, (1, 8, 6, 7), kind, lo, hi + 1), small(RNG, (16, 8, 3, 3), "int8", -128, 128)
+    z = np.array(zero, other)
+    x, y, p = placeholders(a, w, z)
+    got = compiled(ops.conv_integer(x, y, p, None, 1, 1), {x: a, y: w, p: z})
+    exact(got, images.conv(a.astype("int32") - zero, w.astype("int32"), padding=1), "int32")
+    got = compiled(
+        ops.matmul_integer(
+            m := te.placeholder((6, 7), kind, name="m"), v := te.placeholder((7, 5), "int8"), p
+        ),
+        {m: a[0, 0], v: w.reshape(-1)[:35].reshape(7, 5), p: z},
+    )
+    exact(got, (a[0, 0].astype("int32") - zero) @ w.reshape(-1)[:35].reshape(7, 5).astype("int32"), "int32")
+
+
 def test_qlinear_conv():
     a, w, bias = (
         small(RNG, (1, 3, 6, 6), "uint8", 0, 255),
