@@ -87,22 +87,6 @@ class Analysis:
         """The operations of the declared computation: nothing computed twice, no tails."""
         return sum((const_int(st.points) or 0) * st.work.flops for st in self.statements)
 
-    def amounts(self) -> dict[str, Expr]:
-        """Every amount of the analysis under a name of its own."""
-        result: dict[str, Expr] = {}
-        for st in self.statements:
-            result |= {f"{st.name}.iterations": st.iterations, f"{st.name}.points": st.points}
-            result |= {f"{st.name}.loop{p}": loop.extent for p, loop in enumerate(st.loops)}
-            for i, a in enumerate(st.accesses):
-                at = f"{st.name}.{i}:{a.tensor}"
-                result |= {
-                    f"{at}.extent{p}.{d}": e for p, box in enumerate(a.extents) for d, e in enumerate(box)
-                }
-                result |= {f"{at}.stride{p}": e for p, e in enumerate(a.strides)}
-        for m in self.storage:
-            result[f"{m.name}.bytes"] = m.bytes
-        return result
-
     def limits(self, allowed: Limits | None = None, lanes: int = 8) -> tuple[Limit, ...]:
         """What every candidate must keep to; those that no knob changes are left out, but for what exceeds
         ``allowed``. ``lanes`` is what one vector holds."""

@@ -76,18 +76,7 @@ class Cache:
 
     def get(self, key: str) -> KernelCode | None:
         """The kernel of that name, None when there is none to be trusted."""
-        if self.directory is None:
-            return None
-        path = self._path(key)
-        if not path.exists():
-            return None
-        try:
-            found = from_bytes(files.read(path, mine=True))
-        except (TensorLangError, ValueError):
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)  # used now
-        return found
+        return None if self.directory is None else files.trusted(self._path(key), from_bytes)
 
     def put(self, key: str, code: KernelCode) -> None:
         """Keep a kernel. A directory that cannot be written keeps none."""

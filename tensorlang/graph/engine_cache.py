@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -91,17 +90,11 @@ class Engines:
         if self.directory is None:
             return None
         path = self._path(name, "notes")
-        if not path.exists():
-            return None
-        try:
-            data = files.read(path, mine=True)
-            body = files.unsealed(path, data, MARK, VERSION, what="note", again="remove it")
-            found = json.loads(body)
-        except (TensorLangError, ValueError):
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)  # used now
-        return found
+
+        def decode(data: bytes) -> Any:
+            return json.loads(files.unsealed(path, data, MARK, VERSION, what="note", again="remove it"))
+
+        return files.trusted(path, decode)
 
     def note(self, name: str, notes: Any) -> None:
         """Keep notes alone."""

@@ -54,8 +54,7 @@ def share_out(stage: Stage, loops: list[IterVar], iterations: int, target: Targe
 
 def together_of(a: Tensor, b: Tensor, target: Target) -> int:
     """How many products of neighbours, of operands of 8 and 16 bits, one instruction sums: four of uint8 and
-    int8 where the processor has that, two of others, as 16-bit integers, on all of x86; else one."""
-    if target.arch != "x86_64":
-        return 1
-    four = {"avx512vnni", "avxvnni"}.intersection(target.instruction_sets)
-    return 4 if four and {a.dtype.name, b.dtype.name} == {"uint8", "int8"} else 2
+    int8 where the processor has that, two of others, as 16-bit integers; else one."""
+    if target.summed(4) and {a.dtype.name, b.dtype.name} == {"uint8", "int8"}:
+        return 4
+    return 2 if target.summed(2) else 1

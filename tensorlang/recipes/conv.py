@@ -24,12 +24,13 @@ from ..te import ComputeOp, IterVar, Tensor
 from .common import share_out, size, together_of, work
 from .gemm import tile_for, time_of
 from .nests import fuse
-from .pixels import FEW, MOST_TAPS, convolve, fill_weight, pack_weight, quads, strips, transpose_pixels
+from .pixels import FEW, convolve, fill_weight, pack_weight, quads, strips, transpose_pixels
 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
 # faster for 1×1
 BLOCK_PIXELS = 48
 LOWER = 4  # rows, at most, that a tile is lower than the one with the least time, for blocks that end well
+ROW_TAPS = 9  # of a row that are written out, where neighbours share what they read
 MOST_VECTORS = 32  # of a padded row that are written out
 # of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
 # at 1024 × 14 × 14
@@ -250,7 +251,7 @@ def _taps_unrolled(conv: Conv, high: int) -> bool:
     """Whether the taps of a row are written out. Not where tiles of ``high`` pixels never run over the end of
     a row: neighbouring taps then read the same pixels, LLVM keeps them all in registers, and the sums are
     spilled (measured: 43 instead of 94 GFLOP/s)."""
-    return bool(conv.taps) and (size(conv.taps[-1]) or 1) <= MOST_TAPS and conv.sizes[-1] % high != 0
+    return bool(conv.taps) and (size(conv.taps[-1]) or 1) <= ROW_TAPS and conv.sizes[-1] % high != 0
 
 
 def _order(conv: Conv, unrolled: bool) -> list[IterVar]:

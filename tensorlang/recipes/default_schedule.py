@@ -66,7 +66,7 @@ NO_VECTORS = (
     "one element at a time, in scalar loops: neither what is reduced nor what is given are neighbours in "
     "memory, or there are too few"
 )
-MOST_TAPS = 7  # along each dimension of a window
+SHORT = 7  # elements along memory that are reduced one by one: a vector of them would be mostly empty
 
 
 def default_schedule(
@@ -335,7 +335,7 @@ def _vectors_along(inside: Stage, last: IterVar) -> bool:
 def _along_rows(inside: Stage) -> bool:
     """Whether it is reduced along memory, and not of so little that vectors of it are short."""
     sizes = [size(a) for a in inside.op.reduce_axis]
-    return reduces_rows(inside.op) and not all(n is not None and n <= MOST_TAPS for n in sizes)
+    return reduces_rows(inside.op) and not all(n is not None and n <= SHORT for n in sizes)
 
 
 def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:

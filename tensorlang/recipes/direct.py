@@ -22,7 +22,7 @@ STRIP = 4
 SUMS = 3 / 4  # of the registers hold sums. With 26 of 32 LLVM spills them where lanes are masked
 # of a row that are written out where neighbours pick from the same vectors: stems of a stride are a third
 # faster. Without a stride LLVM keeps what taps share in registers and spills sums
-MOST_TAPS = 3
+ROW_TAPS = 3
 # outputs of a group from which on the phases of a stride are put apart with the margin: each is read so often
 # that picking every second element again costs more. Measured (Zen 5): 64 to 128 outputs of 28 × 28 take 0.57
 # of the time, 48 to 64 of 9 × 22 0.77, 32 to 32 of 25 × 42 1.1
@@ -100,7 +100,7 @@ def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lan
     inside.compute_at(out, place)
     in_registers(s, inside)
     inside.reorder(*inside.op.reduce_axis, *own)
-    if apart > 1 and (size(conv.taps[-1]) or MOST_TAPS + 1) <= MOST_TAPS:
+    if apart > 1 and (size(conv.taps[-1]) or ROW_TAPS + 1) <= ROW_TAPS:
         inside.unroll(conv.taps[-1])
     inside.unroll(own[len(conv.batch)])
     vector, lane = inside.split(own[-1], lanes)

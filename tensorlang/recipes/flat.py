@@ -26,7 +26,7 @@ from .pointwise import pack_outputs, wide_or_packed
 CROSSING = 1.08  # times as long takes a tile whose vectors cross lines of the cache, as taps beside taps do
 # of each element of the image: with its margin, and row behind row; the same where a stride picks elements
 COPIES, PICKED = 2, 4
-MOST_TAPS = 7  # of a row that are written out where a stride makes each read another phase
+ROW_TAPS = 7  # of a row that are written out where a stride makes each read another phase
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     in_registers(s, held)
     *around, own, q = held.op.axis
     held.reorder(*around, conv.channels, *conv.taps, own, q)
-    if max(conv.strides) > 1 and (size(conv.taps[-1]) or 1) <= MOST_TAPS:
+    if max(conv.strides) > 1 and (size(conv.taps[-1]) or 1) <= ROW_TAPS:
         held.unroll(conv.taps[-1])
     vector, lane = held.split(q, lanes)
     held.unroll(own)

@@ -14,7 +14,7 @@ from ..schedule import Schedule, Stage
 from ..te import IterVar
 from .nests import Axes, Cut, Loops, nest, pack, sums
 
-MOST_TAPS = 9  # that are written out
+WINDOW_TAPS = 9  # of a whole window that are written out: in a weight they lie side by side
 FEW = 4  # elements of 32 bits that are transposed together
 BESIDE = 8  # pixels of an image that are transposed side by side: half a cache line
 
@@ -98,7 +98,7 @@ def fill_weight(weight: Stage, conv: Conv, deep: Sequence[IterVar], together: in
         # the last panel reads lane by lane, each behind a test: written out, that alone took LLVM half a
         # second
         nest(weight, axes, "f c t l | o")
-    elif math.prod(constant(a.extent) or 1 for a in conv.taps) <= MOST_TAPS:
+    elif math.prod(constant(a.extent) or 1 for a in conv.taps) <= WINDOW_TAPS:
         nest(weight, axes, "f co | ci t l o", {"c": FEW})
     else:
         nest(weight, axes, "f c t | l o")

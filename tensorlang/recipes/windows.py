@@ -25,7 +25,7 @@ from .pixels import FEW, pack_weight, strips
 
 PIXELS, VECTORS = 8, 2  # of a register tile, where there are registers for it
 SPARE = 4  # registers for what is read
-MOST_TAPS = 5  # of a row that are written out
+ROW_TAPS = 5  # of a row that are written out
 # multiply-adds of an output that pay for its transposition, with a stride and without: with 27 rows of 64
 # pixels take 3 times as long as where they are lanes
 DEEP = 128, 576
@@ -72,7 +72,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     *front, p, c = finished.op.axis
     nest(finished, {"f": front, "p": p, "c": c}, "f | p co ci", {"c": lanes})
     *front, p, c = inside.op.axis
-    unrolled = (size(last) or MOST_TAPS + 1) <= MOST_TAPS
+    unrolled = (size(last) or ROW_TAPS + 1) <= ROW_TAPS
     order = "f k | p co ci"
     sums(s, inside, out, place, {"f": front, "k": deep, "p": p, "c": c}, order, {"c": lanes})
     if unrolled:

@@ -3,16 +3,19 @@ what is in them."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, TypeVar
 
 from ..boundary import check_path
 from ..errors import TensorLangError
+
+T = TypeVar("T")
 
 
 def named(path: str | os.PathLike[str], what: str) -> Path:
@@ -126,6 +129,21 @@ def read(path: str | Path, mine: bool = False) -> bytes:
             return file.read()
         except OSError as error:
             raise TensorLangError(f"cannot load {path}", because=error.strerror or str(error)) from None
+
+
+def trusted(path: Path, decode: Callable[[bytes], T]) -> T | None:
+    """What ``decode`` makes of a file in a cache, which counts as used now; None for no file, for one that
+    others may have written, and where ``decode`` raises TensorLangError or ValueError: a cache makes anew
+    what it cannot trust, and nobody is told."""
+    if not path.exists():
+        return None
+    try:
+        found = decode(read(path, mine=True))
+    except (TensorLangError, ValueError):
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)  # who makes room removes what was not used for longest
+    return found
 
 
 def opened(path: str | Path, mine: bool = False) -> BinaryIO:

@@ -4,11 +4,11 @@ says all that decides it, so what is found is right or never asked for."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from ..errors import TensorLangError
 from ..native import object_code
 from . import files
 
@@ -22,9 +22,7 @@ def remembered(path: Path, write: Callable[[Path, bytes], None]) -> Iterator[Non
     """A context in which helpers are loaded: as they are in the file, and where it lacks some it is written
     anew."""
     if path not in _seen:
-        found: dict[str, bytes] = {}
-        with contextlib.suppress(TensorLangError, ValueError):
-            found = _read(path)
+        found = files.trusted(path, functools.partial(_decoded, path)) or {}
         object_code.adopt(found)
         _seen[path] = set(found)
     yield
@@ -39,9 +37,8 @@ def _written(codes: dict[str, bytes]) -> bytes:
     return files.sealed(MARK, VERSION, b"\n".join([table, *codes.values()]))
 
 
-def _read(path: Path) -> dict[str, bytes]:
-    """Raises TensorLangError and ValueError for what is none, and as ``files.read``."""
-    data = files.read(path, mine=True)
+def _decoded(path: Path, data: bytes) -> dict[str, bytes]:
+    """Raises TensorLangError and ValueError for what is none."""
     body = files.unsealed(path, data, MARK, VERSION, what="file of helpers", again="remove it")
     table, _, code = body.partition(b"\n")
     found, at = {}, 0

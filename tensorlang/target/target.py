@@ -201,6 +201,16 @@ class Target(metaclass=_Named):
         missing = [f for f in self.instruction_sets if not have.get(f)]
         return f"this processor ({here.mcpu}) has not {', '.join(missing)}" if missing else None
 
+    def summed(self, count: int) -> tuple[int, ...]:
+        """The bits of the vectors in which one instruction sums the products of ``count`` neighbours exactly,
+        two of 16-bit integers or four of uint8 and int8, into 32 bits; the widest first, none where no
+        instruction does.
+
+        >>> tl.Target.parse("llvm -mcpu=haswell").summed(2), tl.Target.parse("llvm -mcpu=haswell").summed(4)
+        ((256, 128), ())
+        """
+        return x86.summed(count, self.instruction_sets) if self.arch == "x86_64" else ()
+
     def vector_lanes(self, element: str | DType) -> int:
         """How many elements of that type one vector register holds (at least 1).
 

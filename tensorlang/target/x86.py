@@ -7,6 +7,8 @@ reading the assembly; a test does so again. Knows no target strings.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from .machine import Core, apply_features
 
 _CORE2 = "sse3 ssse3"
@@ -141,6 +143,21 @@ _BIG_L2 = (
     "znver5",
     "x86-64-v4",
 )
+
+
+# Bits of the vectors in which one instruction sums products of neighbours, with the instruction set that has
+# it, the widest first: two of 16 bits (pmaddwd, which SSE2 has and so all of x86-64), or four of uint8 and
+# int8 (vpdpbusd). Others that sum four saturate between (pmaddubsw) or take other types (avxvnniint8).
+_SUMMED: dict[int, tuple[tuple[str, int], ...]] = {
+    2: (("avx512bw", 512), ("avx2", 256), ("", 128)),
+    4: (("avx512vnni", 512), ("avx512vnni", 256), ("avxvnni", 256)),
+}
+
+
+def summed(count: int, sets: Collection[str]) -> tuple[int, ...]:
+    """The bits of the vectors in which code with these instruction sets sums the products of so many
+    neighbours at once, the widest first."""
+    return tuple(dict.fromkeys(b for needed, b in _SUMMED[count] if not needed or needed in sets))
 
 
 def features(mcpu: str, mattr: tuple[str, ...]) -> set[str]:

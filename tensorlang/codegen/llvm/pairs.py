@@ -18,25 +18,19 @@ from ...core.dtype import INT32
 from ...expr import make
 from ...expr.nodes import Add, Broadcast, Cast, Expr, Mul, Ramp, const_int
 from ...loopir.stmt import Load, Stmt, Store, load
-from ...target import Target
 from . import memory, transposed, types
 from .emitter import Emitter, buffers_read
 
 MOST = 4  # stores that become one
 
-# by the instruction set that has them: lanes of 32 bits, and the function; the sums of four also take the
-# lanes they are added to
-_PRODUCTS = {
-    2: (
-        ("avx512bw", 16, "llvm.x86.avx512.pmaddw.d.512"),
-        ("avx2", 8, "llvm.x86.avx2.pmadd.wd"),
-        ("", 4, "llvm.x86.sse2.pmadd.wd"),
-    ),
-    4: (
-        ("avx512vnni", 16, "llvm.x86.avx512.vpdpbusd.512"),
-        ("avx512vnni", 8, "llvm.x86.avx512.vpdpbusd.256"),
-        ("avxvnni", 8, "llvm.x86.avx512.vpdpbusd.256"),
-    ),
+# by how many products are summed, and by the lanes of 32 bits; the sums of four also take the lanes they are
+# added to. Which of them the processor has is the target's knowledge
+_FUNCTIONS = {
+    (2, 16): "llvm.x86.avx512.pmaddw.d.512",
+    (2, 8): "llvm.x86.avx2.pmadd.wd",
+    (2, 4): "llvm.x86.sse2.pmadd.wd",
+    (4, 16): "llvm.x86.avx512.vpdpbusd.512",
+    (4, 8): "llvm.x86.avx512.vpdpbusd.256",
 }
 
 
@@ -130,8 +124,8 @@ def _mixed(em: Emitter, columns: Sequence[str], lanes: int, element: str) -> str
 def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     first, count = stores[0], len(stores)
     lanes = first.value.dtype.lanes
-    found = next(((w, name) for w, name in _functions(em.target, count) if lanes % w == 0), None)
-    if found is None or first.buffer.dtype is not INT32 or any(s.value.dtype.lanes != lanes for s in stores):
+    width = next((bits // 32 for bits in em.target.summed(count) if lanes % (bits // 32) == 0), None)
+    if width is None or first.buffer.dtype is not INT32 or any(s.value.dtype.lanes != lanes for s in stores):
         return False
     factors = []
     for s in stores:
@@ -145,7 +139,7 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
         return False
     if sides[0].dtype.element != kinds[0]:
         sides = sides[1], sides[0]
-    width, name = found
+    name = _FUNCTIONS[count, width]
     old = em.value(load(first.buffer, first.indices))
     sums = []
     for at in range(0, lanes, width):
@@ -163,14 +157,6 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
         total = em.ins(f"add <{lanes} x i32> {old}, {total}")
     memory.store_row(em, first.buffer, flat.base, lanes, total, None)
     return True
-
-
-def _functions(target: Target, count: int) -> list[tuple[int, str]]:
-    """The functions that sum the products of so many neighbours, by their lanes of 32 bits."""
-    if target.arch != "x86_64":
-        return []
-    sets = target.instruction_sets
-    return [(w, name) for needed, w, name in _PRODUCTS[count] if not needed or needed in sets]
 
 
 def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
