@@ -63,6 +63,49 @@ def _parser() -> argparse.ArgumentParser:
         "search for a fast schedule and append every measurement to a file",
         "tune kernels.py:matmul 512 512 512 --trials 200 --records matmul.jsonl --html matmul.html",
     )
+    _tune_arguments(t)
+    s = command(
+        "show",
+        "what files of records hold: tasks, measurements, the best, what failed and why",
+        "show matmul.jsonl",
+    )
+    b = command(
+        "best",
+        "the best schedule of each task as Python text, ready to paste",
+        "best matmul.jsonl --task matmul",
+    )
+    for p in (s, b):
+        p.add_argument("records", nargs="+", help="files of records")
+        p.add_argument("--task", help="only tasks whose name or key begins with this")
+    c = command(
+        "compare",
+        "two files of records: for each task of both, which has the faster schedule, and by how much",
+        "compare before.jsonl after.jsonl",
+    )
+    c.add_argument("records", nargs=2, help="the files; gains are those of the second over the first")
+    c.add_argument("--task", help="only tasks whose name or key begins with this")
+    m = command(
+        "merge",
+        "several files of records as one, each record once",
+        "merge a.jsonl b.jsonl -o all.jsonl --keep 10",
+    )
+    m.add_argument("records", nargs="+", help="files of records")
+    m.add_argument("--output", "-o", required=True, help="the file to write; may be one of the inputs")
+    m.add_argument(
+        "--keep",
+        type=int,
+        help="only so many of the fastest candidates of each task and target, with all their measurements",
+    )
+    d = command(
+        "doctor",
+        "whether this machine can tune, and how well: packages, processors, load, a trial measurement",
+        "doctor matmul.jsonl",
+    )
+    d.add_argument("records", nargs="*", help="files of records to check as well")
+    return parser
+
+
+def _tune_arguments(t: argparse.ArgumentParser) -> None:
     t.add_argument(
         "workload",
         help="file.py:function or module:function; called with the sizes, it returns the kernel's tensors, "
@@ -104,45 +147,6 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds to build a candidate, and as many to run it (default: 20)",
     )
     t.add_argument("--html", help="write the report, a page of its own, to this file")
-    s = command(
-        "show",
-        "what files of records hold: tasks, measurements, the best, what failed and why",
-        "show matmul.jsonl",
-    )
-    b = command(
-        "best",
-        "the best schedule of each task as Python text, ready to paste",
-        "best matmul.jsonl --task matmul",
-    )
-    for p in (s, b):
-        p.add_argument("records", nargs="+", help="files of records")
-        p.add_argument("--task", help="only tasks whose name or key begins with this")
-    c = command(
-        "compare",
-        "two files of records: for each task of both, which has the faster schedule, and by how much",
-        "compare before.jsonl after.jsonl",
-    )
-    c.add_argument("records", nargs=2, help="the files; gains are those of the second over the first")
-    c.add_argument("--task", help="only tasks whose name or key begins with this")
-    m = command(
-        "merge",
-        "several files of records as one, each record once",
-        "merge a.jsonl b.jsonl -o all.jsonl --keep 10",
-    )
-    m.add_argument("records", nargs="+", help="files of records")
-    m.add_argument("--output", "-o", required=True, help="the file to write; may be one of the inputs")
-    m.add_argument(
-        "--keep",
-        type=int,
-        help="only so many of the fastest candidates of each task and target, with all their measurements",
-    )
-    d = command(
-        "doctor",
-        "whether this machine can tune, and how well: packages, processors, load, a trial measurement",
-        "doctor matmul.jsonl",
-    )
-    d.add_argument("records", nargs="*", help="files of records to check as well")
-    return parser
 
 
 def _named(path: str) -> Any:

@@ -51,41 +51,16 @@ def specialise(
     code it published goes. Raises TensorLangError for a task whose arguments are not the kernel's, and for a
     directory that cannot be made.
     """
-    if not isinstance(kernel, DynamicKernel):
-        raise tl.TensorLangError(
-            f"specialise: the kernel is of type {type(kernel).__name__}",
-            because="what tune_dynamic makes can be specialised",
-            try_="autosched.specialise(autosched.tune_dynamic(task, profile), task)",
-        )
-    decl = Declaration(task, constants)
-    if sorted(decl.dims) != sorted(kernel.dims):
-        raise tl.TensorLangError(
-            f"specialise({kernel.account.name}): the task has the dims {', '.join(decl.dims)}",
-            because=f"those of the kernel are {', '.join(kernel.dims)}",
-            try_="the task the kernel was made from",
-        )
-    mine, theirs = _told(decl), {p.name for p in kernel.dispatcher.signature.params}
-    if set(mine) != theirs:
-        raise tl.TensorLangError(
-            f"specialise({kernel.account.name}): the task takes {', '.join(mine)}",
-            because=f"the kernel takes {', '.join(sorted(theirs))}",
-            try_="the task and the constants that the kernel was made from",
-        )
+    decl = _same_declaration(kernel, task, constants)
     if highest not in (SPECIALISED, TUNED):
         raise tl.TensorLangError(
             f"specialise(highest={highest})", legal=f"{SPECIALISED} (specialised) or {TUNED} (searched)"
         )
     d = kernel.dispatcher
     twin = tl.Dispatcher(d.signature, d.routes, d.tree)
-    multiples = {name: v.multiple_of for name, v in decl.dims.items()}
-    most = {
-        name: max(p.dims[name].most for p in kernel.profiles) // by * by for name, by in multiples.items()
-    }
+    most, typical = _largest_and_typical(kernel, decl)
+    # planned by the largest call, so that serving a shape never allocates
     tl.plan_workspace(lambda: twin(*decl.arrays(most)))
-    first = kernel.profiles[0].dims
-    typical = {
-        name: max(first[name].opt // by, -(-first[name].least // by)) * by for name, by in multiples.items()
-    }
     tier = kernel.base
     served = Dispatched(d, lambda shape: tier, cycle_of(twin, decl.arrays(typical)))
     workshop = Workshop(
@@ -114,6 +89,47 @@ def specialise(
     return tiers
 
 
-def _told(decl: Declaration) -> list[str]:
+def _same_declaration(
+    kernel: DynamicKernel, task: SearchTask, constants: Mapping[Any, Any] | None
+) -> Declaration:
+    """What ``task`` declares. Raises TensorLangError unless the kernel was made from it."""
+    if not isinstance(kernel, DynamicKernel):
+        raise tl.TensorLangError(
+            f"specialise: the kernel is of type {type(kernel).__name__}",
+            because="what tune_dynamic makes can be specialised",
+            try_="autosched.specialise(autosched.tune_dynamic(task, profile), task)",
+        )
+    decl = Declaration(task, constants)
+    if sorted(decl.dims) != sorted(kernel.dims):
+        raise tl.TensorLangError(
+            f"specialise({kernel.account.name}): the task has the dims {', '.join(decl.dims)}",
+            because=f"those of the kernel are {', '.join(kernel.dims)}",
+            try_="the task the kernel was made from",
+        )
+    mine, theirs = _arguments(decl), {p.name for p in kernel.dispatcher.signature.params}
+    if set(mine) != theirs:
+        raise tl.TensorLangError(
+            f"specialise({kernel.account.name}): the task takes {', '.join(mine)}",
+            because=f"the kernel takes {', '.join(sorted(theirs))}",
+            try_="the task and the constants that the kernel was made from",
+        )
+    return decl
+
+
+def _largest_and_typical(kernel: DynamicKernel, decl: Declaration) -> tuple[dict[str, int], dict[str, int]]:
+    """The largest sizes of all profiles and the typical ones of the first, as multiples of what the dims
+    promise."""
+    multiples = {name: v.multiple_of for name, v in decl.dims.items()}
+    most = {
+        name: max(p.dims[name].most for p in kernel.profiles) // by * by for name, by in multiples.items()
+    }
+    first = kernel.profiles[0].dims
+    typical = {
+        name: max(first[name].opt // by, -(-first[name].least // by)) * by for name, by in multiples.items()
+    }
+    return most, typical
+
+
+def _arguments(decl: Declaration) -> list[str]:
     """The names of a kernel's arguments."""
     return [t.name for t in decl.tensors if t.name not in decl.constants]

@@ -101,19 +101,9 @@ def tune_tasks(
     candidate. Raises TensorLangError when there are
     no tasks, weights do not fit, or no task can be searched.
     """
-    given = tuple(float(w) for w in weights) if weights is not None else (1.0,) * len(tasks)
-    if not tasks:
-        raise tl.TensorLangError(
-            "tune_tasks: there are no tasks", try_="[SearchTask(matmul, (512, 512, 512)), …]"
-        )
-    if len(given) != len(tasks) or not all(0 < w < float("inf") for w in given):
-        raise tl.TensorLangError(
-            f"tune_tasks: weights={list(given)}", because=f"{len(tasks)} tasks need as many positive numbers"
-        )
+    given = _weights(tasks, weights)
     check_limits("tune_tasks", trials=trials, patience=patience, batch=batch, timeout=timeout)
-    if isinstance(scheduler, str) and scheduler not in POLICIES:
-        raise tl.TensorLangError(f"tune_tasks(scheduler={scheduler!r})", legal=", ".join(POLICIES))
-    policy = POLICIES[scheduler](seed) if isinstance(scheduler, str) else scheduler
+    policy = _policy(scheduler, seed)
     start = time.perf_counter()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
     log.open()
@@ -147,16 +137,42 @@ def tune_tasks(
         if own is not None:
             own.close()
     seconds = time.perf_counter() - start
+    results = _results(run, len(tasks), report, seconds)
+    return TasksResult(tuple(tasks), results, given, run.closed, tuple(run.order), seconds)
+
+
+def _weights(tasks: Sequence[SearchTask], weights: Sequence[float] | None) -> tuple[float, ...]:
+    """A weight of each task. Raises TensorLangError where there are no tasks, or weights do not fit."""
+    given = tuple(float(w) for w in weights) if weights is not None else (1.0,) * len(tasks)
+    if not tasks:
+        raise tl.TensorLangError(
+            "tune_tasks: there are no tasks", try_="[SearchTask(matmul, (512, 512, 512)), …]"
+        )
+    if len(given) != len(tasks) or not all(0 < w < float("inf") for w in given):
+        raise tl.TensorLangError(
+            f"tune_tasks: weights={list(given)}", because=f"{len(tasks)} tasks need as many positive numbers"
+        )
+    return given
+
+
+def _policy(scheduler: str | Policy, seed: int) -> Policy:
+    if isinstance(scheduler, str) and scheduler not in POLICIES:
+        raise tl.TensorLangError(f"tune_tasks(scheduler={scheduler!r})", legal=", ".join(POLICIES))
+    return POLICIES[scheduler](seed) if isinstance(scheduler, str) else scheduler
+
+
+def _results(run: _Run, count: int, report: Report, seconds: float) -> tuple[TuneResult | None, ...]:
+    """The result of each of ``count`` tasks, reported as it ends; None of one that was never searched."""
     results = tuple(
         result_of(run.members[i].session, run.members[i].new, seconds) if i in run.members else None
-        for i in range(len(tasks))
+        for i in range(count)
     )
     for i, r in enumerate(results):
         if r is not None:
             if run.members[i].new:
                 report.round([], r.best, r.flops)
             report.end(r)
-    return TasksResult(tuple(tasks), results, given, run.closed, tuple(run.order), seconds)
+    return results
 
 
 class _Run:

@@ -37,45 +37,59 @@ def argument_buffers(
             params.append(a)
             continue
         if not isinstance(a, Tensor):
-            shown = (
-                a
-                if isinstance(a, int | float | str)
-                else f"{type(a).__name__} {getattr(a, 'name', '')}".strip()
-            )
-            raise LowerError(
-                f"argument {shown} is neither a tensor nor a te.var",
-                because="a kernel is built for tensors and variables; numbers and arrays are passed when it "
-                "is called",
-                try_=f"{a.name}.output(0), the tensor that it makes"
-                if isinstance(a, Operation)
-                else "the tensors of te.placeholder and te.compute, in the order of the call",
-            )
+            raise _no_argument(a)
         if a in buffers:
             raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")
-        stage = state.find(a.op)
-        if stage is None and not isinstance(
-            a.op, PlaceholderOp
-        ):  # an input that nobody reads is passed and left alone
-            raise LowerError(
-                f"argument `{a.name}` is not part of this computation",
-                because="nothing it computes depends on it",
-                legal=", ".join(t.name for st in state.stages if st.attach != INLINED for t in st.op.outputs),
-            )
-        if stage is not None and stage.updates:
-            continue  # the array it changes is the parameter
-        if stage is not None and stage.shares:
-            raise LowerError(
-                f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's "
-                "result"
-            )
+        if _is_parameter_of_another(state, a):
+            continue
         lies = None if a in constants else (strides or {}).get(a, a.op.strides)
         buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg", lies)
         params.append(buffers[a])
+    _check_complete(state, buffers, params)
+    return buffers, tuple(params)
+
+
+def _no_argument(a: object) -> LowerError:
+    shown = a if isinstance(a, int | float | str) else f"{type(a).__name__} {getattr(a, 'name', '')}".strip()
+    return LowerError(
+        f"argument {shown} is neither a tensor nor a te.var",
+        because="a kernel is built for tensors and variables; numbers and arrays are passed when it is "
+        "called",
+        try_=f"{a.name}.output(0), the tensor that it makes"
+        if isinstance(a, Operation)
+        else "the tensors of te.placeholder and te.compute, in the order of the call",
+    )
+
+
+def _is_parameter_of_another(state: ScheduleState, a: Tensor) -> bool:
+    """Whether an argument is the new state of an array that is a parameter already: it changes that in place.
+    Raises LowerError for a tensor that has no memory of its own in this computation."""
+    stage = state.find(a.op)
+    if stage is None:
+        if isinstance(a.op, PlaceholderOp):  # one that nobody reads is passed and left alone
+            return False
+        raise LowerError(
+            f"argument `{a.name}` is not part of this computation",
+            because="nothing it computes depends on it",
+            legal=", ".join(t.name for st in state.stages if st.attach != INLINED for t in st.op.outputs),
+        )
+    if stage.updates:
+        return True
+    if stage.shares:
+        raise LowerError(
+            f"argument `{a.name}` is part of the scan `{stage.shares[0].name}`: its memory is the scan's "
+            "result"
+        )
+    return False
+
+
+def _check_complete(
+    state: ScheduleState, buffers: Mapping[Tensor, Buffer], params: Sequence[Buffer | Var]
+) -> None:
+    """Raises LowerError where an input that is read, or an output, has no argument."""
     for stage in state.stages:
         for t in stage.op.outputs:
-            if t in buffers:
-                continue
-            if stage.shares:
+            if t in buffers or stage.shares:
                 continue
             if stage.is_placeholder and state.readers(stage.name):
                 raise LowerError(
@@ -89,7 +103,6 @@ def argument_buffers(
                     because="results are written to arrays of the caller",
                     try_=f"add {t.name} to the list of arguments",
                 )
-    return buffers, tuple(params)
 
 
 def _beside(stage: StageState, buffers: Mapping[Tensor, Buffer]) -> bool:

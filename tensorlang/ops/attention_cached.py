@@ -5,10 +5,11 @@ operators that move elements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from .. import te
+from ..core.dtype import DType
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -84,42 +85,18 @@ def attention(
     inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
     left, right = (inputs.integer(op, "a side of window", n) for n in window)
     sight = _Sight(q.shape[2], before, kv_lengths, is_causal, left, right)
-    lowest = -te.infinity(inside)
-
-    def capped(s: Expr) -> Expr:
-        s = s * te.const(factor, inside)
-        return s if cap <= 0 else te.tanh(s / te.const(cap, inside)) * te.const(cap, inside)
-
-    def score(s: Expr, i: Sequence[Any]) -> Expr:
-        s, conditions = capped(s), sight.of(i)
-        if mask is not None:
-            own, value = _masked(mask, i)
-            if mask.dtype.is_bool:
-                conditions.append(value)
-            else:
-                s = s + te.cast(inside, value)
-            conditions += own
-        return te.select(te.all(*conditions), s, lowest) if conditions else s
-
-    some = mask is not None or bool(sight.of([make.as_expr(0)] * 4))
-    stages = attend(q, k, v, q.shape[:2], score, False, some, group)
+    rule = _Score(inside, factor, cap, sight, mask)
+    stages = attend(q, k, v, q.shape[:2], rule.of, False, rule.hides, group)
     result = stages.result
     if joined:
         result = reshape(swapaxes(result, 1, 2), (q.shape[0], q.shape[2], make.mul(q.shape[1], v.shape[3])))
     if scores is None:
         return result, k, v
-    out, raw = stages.result.dtype, te.const(factor, inside)
-    return (
-        result,
-        k,
-        v,
-        inputs.stage(
-            f"{op}.{scores}",
-            tags.BROADCAST,
-            shape,
-            lambda *i: te.cast(out, _asked(scores, stages, raw, capped, i)),
-        ),
+    out = stages.result.dtype
+    also = inputs.stage(
+        f"{op}.{scores}", tags.BROADCAST, shape, lambda *i: te.cast(out, _asked(scores, stages, rule, i))
     )
+    return result, k, v, also
 
 
 def _check(
@@ -172,16 +149,50 @@ class _Sight(NamedTuple):
         return conditions
 
 
-def _asked(scores: str, stages: Stages, raw: Expr, capped: Callable[[Expr], Expr], i: Sequence[Any]) -> Expr:
+class _Score(NamedTuple):
+    """What becomes of the product of a query and a key: scaled, capped, masked."""
+
+    inside: DType
+    factor: float
+    cap: float
+    sight: _Sight
+    mask: Tensor | None
+
+    @property
+    def hides(self) -> bool:
+        """Whether a query may see no key at all."""
+        return self.mask is not None or bool(self.sight.of([make.as_expr(0)] * 4))
+
+    def raw(self, dot: Expr) -> Expr:
+        return dot * te.const(self.factor, self.inside)
+
+    def capped(self, dot: Expr) -> Expr:
+        cap = te.const(self.cap, self.inside)
+        return self.raw(dot) if self.cap <= 0 else te.tanh(self.raw(dot) / cap) * cap
+
+    def of(self, dot: Expr, i: Sequence[Any]) -> Expr:
+        """The score at an index [batch, head, query, key]."""
+        s, conditions = self.capped(dot), self.sight.of(i)
+        if self.mask is not None:
+            own, value = _masked(self.mask, i)
+            if self.mask.dtype.is_bool:
+                conditions.append(value)
+            else:
+                s = s + te.cast(self.inside, value)
+            conditions += own
+        return te.select(te.all(*conditions), s, -te.infinity(self.inside)) if conditions else s
+
+
+def _asked(scores: str, stages: Stages, rule: _Score, i: Sequence[Any]) -> Expr:
     """The scores as they were asked for."""
     if scores == "raw":
-        return stages.dots(*i) * raw
+        return rule.raw(stages.dots(*i))
     if scores == "capped":
-        return capped(stages.dots(*i))
+        return rule.capped(stages.dots(*i))
     if scores == "masked":
         return stages.scores(*i)
     total = stages.sums(*i[:-1])
-    return te.select(make.eq(total, 0.0), te.const(0, raw.dtype), stages.exps(*i) / total)
+    return te.select(make.eq(total, 0.0), te.const(0, rule.inside), stages.exps(*i) / total)
 
 
 def _by_heads(op: str, x: Tensor, heads: int | None, what: str) -> Tensor:
@@ -276,25 +287,8 @@ def rotary_embedding(
         raise DeclareError(
             f"ops.{op}: {turned} elements are turned of {size}", because="they are turned in pairs"
         )
-    rank = 3 if position_ids is None else 2
-    for t in (cos, sin):
-        if t.ndim != rank:
-            raise DeclareError(
-                f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), {rank} are needed",
-                because="it is [B, L, R / 2]"
-                if rank == 3
-                else "it is [places, R / 2], chosen by position_ids",
-            )
-        inputs.same_size(op, f"the last size of {t.name}", t.shape[-1], half, f"{turned} elements are turned")
+    position_ids = _angles_of_tokens(op, (cos, sin), position_ids, turned)
     rule = index_rule(op, "clip")
-    if position_ids is not None:
-        position_ids = indices_of(op, position_ids, "position_ids")
-        if position_ids.ndim != 2:
-            raise DeclareError(
-                f"ops.{op}: position_ids {inputs.named(position_ids)} has {position_ids.ndim} dimension(s), "
-                "2 are needed",
-                because="it is [B, L]",
-            )
     inside = inputs.wide(x.dtype)
 
     def angle(t: Tensor, b: Any, token: Any, j: Expr) -> Expr:
@@ -321,3 +315,31 @@ def rotary_embedding(
         return te.cast(x.dtype, te.if_then_else(make.lt(at, turned), value, own) if given else value)
 
     return inputs.stage(op, tags.BROADCAST, x.shape, element)
+
+
+def _angles_of_tokens(
+    op: str, angles: Sequence[Tensor], position_ids: Tensor | None, turned: Expr
+) -> Tensor | None:
+    """The rows of ``angles`` that tokens have, None where each token has a row of its own. Raises
+    DeclareError for shapes that do not fit."""
+    rank = 3 if position_ids is None else 2
+    for t in angles:
+        if t.ndim != rank:
+            raise DeclareError(
+                f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), {rank} are needed",
+                because="it is [B, L, R / 2]"
+                if rank == 3
+                else "it is [places, R / 2], chosen by position_ids",
+            )
+        half = make.floordiv(turned, 2)
+        inputs.same_size(op, f"the last size of {t.name}", t.shape[-1], half, f"{turned} elements are turned")
+    if position_ids is None:
+        return None
+    position_ids = indices_of(op, position_ids, "position_ids")
+    if position_ids.ndim != 2:
+        raise DeclareError(
+            f"ops.{op}: position_ids {inputs.named(position_ids)} has {position_ids.ndim} dimension(s), "
+            "2 are needed",
+            because="it is [B, L]",
+        )
+    return position_ids

@@ -187,23 +187,9 @@ def convolution(
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
     source = padded(f"{op}.pad", data, lay.spatial, w.before, w.after, margin)
     depthwise = groups > 1 and const_int(each) == 1
-    if (
-        depthwise
-        and lay.block is not None
-        and (
-            kernel.out_block != lay.block
-            or kernel.in_block != 1
-            or not inputs.equal(kernel.outputs, channels)
-        )
-    ):
-        raise DeclareError(
-            f"ops.{op}: weight {inputs.text(weight.shape)} does not fit a depthwise convolution in "
-            f"{lay.text}",
-            because="a packed one has one output for each channel, in the same blocks",
-            try_=f"({make.floordiv(channels, lay.block)}, 1, {', '.join(map(str, kernel.taps))}, 1, "
-            f"{lay.block})",
-        )
-    if not depthwise and lay.block is not None:
+    if depthwise:
+        _check_depthwise_blocks(op, kernel, weight, lay, channels)
+    elif lay.block is not None:
         _check_blocks(op, kernel, lay, channels, groups)
     element, axes = (_depthwise if depthwise else _grouped)(source, kernel, lay, w, groups, inside)
     batch, _, _ = lay.parts(data.shape)
@@ -226,6 +212,20 @@ def convolution(
         return c[0] if lay.block is None else c[0] * kernel.out_block + c[1]
 
     return rounded(op, biased(op, total, bias, channel, kernel.outputs), out)
+
+
+def _check_depthwise_blocks(op: str, kernel: Weight, weight: Tensor, lay: Layout, channels: Expr) -> None:
+    if lay.block is None:
+        return
+    same = kernel.out_block == lay.block and kernel.in_block == 1 and inputs.equal(kernel.outputs, channels)
+    if not same:
+        raise DeclareError(
+            f"ops.{op}: weight {inputs.text(weight.shape)} does not fit a depthwise convolution in "
+            f"{lay.text}",
+            because="a packed one has one output for each channel, in the same blocks",
+            try_=f"({make.floordiv(channels, lay.block)}, 1, {', '.join(map(str, kernel.taps))}, 1, "
+            f"{lay.block})",
+        )
 
 
 def divided(op: str, groups: Any, channels: Expr, what: str, outputs: Expr, weight: Tensor) -> None:

@@ -193,51 +193,8 @@ def _transposed(
 ) -> Tensor:
     lay = layout_of(op, f"NC{SPATIAL[n]}", n)
     data, weight = image(op, data, lay), inputs.tensor(op, weight, "weight")
-    if weight.ndim != n + 2:
-        raise DeclareError(
-            f"ops.{op}: weight {inputs.named(weight)} has {weight.ndim} dimension(s), {n + 2} are needed",
-            because=f"it is IO{SPATIAL[n]}",
-        )
-    inputs.same_size(
-        op,
-        f"the number of input channels of weight {weight.name}",
-        weight.shape[0],
-        data.shape[1],
-        f"data is {inputs.named(data)}, weight {inputs.text(weight.shape)} is IO{SPATIAL[n]}, its outputs "
-        "those of one group",
-    )
-    divided(op, groups, data.shape[1], f"data {data.name}", make.mul(weight.shape[1], groups), weight)
-    kernel = [const_int(k) for k in weight.shape[2:]]
-    if isinstance(padding, str) or None in kernel:
-        what = (
-            f"padding={padding!r}"
-            if isinstance(padding, str)
-            else f"weight {inputs.named(weight)} has a symbolic kernel"
-        )
-        raise DeclareError(
-            f"ops.{op}: {what}",
-            because="which taps an output gathers is known when the kernel is declared",
-            try_="numbers",
-        )
-    extents = list(data.shape[2:])
-    w = window(op, extents, weight.shape[2:], stride, padding, dilation)
-    extra = sizes(op, "output_padding", output_padding, n, 0)
-    for d, e in enumerate(extra):
-        if e >= max(w.stride[d], w.dilation[d]):
-            raise DeclareError(
-                f"ops.{op}: output_padding={output_padding} is not less than stride {w.stride[d]} or "
-                f"dilation {w.dilation[d]}",
-                because="it chooses among the sizes that a convolution of that stride makes equal",
-            )
-    dims = [_Phases(int(k), w, d, extents[d], extra[d]) for d, k in enumerate(kernel)]  # type: ignore[arg-type]
-    for d, p in enumerate(dims):
-        left = const_int(p.output)
-        if left is not None and left < 1:
-            raise DeclareError(
-                f"ops.{op}: the output along {SPATIAL[n][d]} has {left} elements",
-                because=f"padding {w.before[d]} and {w.after[d]} are taken away",
-                try_="less padding",
-            )
+    kernel = _kernel(op, n, data, weight, groups, padding)
+    dims = _phases(op, data, kernel, weight, stride, padding, output_padding, dilation)
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
     source = padded(f"{op}.pad", data, lay.spatial, [p.before for p in dims], [p.after for p in dims], 0)
     # few taps are written out, and those that a phase lacks are left out; more read zeros
@@ -266,6 +223,71 @@ def _transposed(
         varargs_names=axis_names(lay, "o"),
     )
     return rounded(op, biased(op, total, bias, lambda i: i[1], total.shape[1]), out)
+
+
+def _kernel(op: str, n: int, data: Tensor, weight: Tensor, groups: int, padding: Padding) -> list[int]:
+    """The taps of a weight that fits the data. Raises DeclareError for one that does not, and where the taps
+    that an output gathers are not known."""
+    if weight.ndim != n + 2:
+        raise DeclareError(
+            f"ops.{op}: weight {inputs.named(weight)} has {weight.ndim} dimension(s), {n + 2} are needed",
+            because=f"it is IO{SPATIAL[n]}",
+        )
+    inputs.same_size(
+        op,
+        f"the number of input channels of weight {weight.name}",
+        weight.shape[0],
+        data.shape[1],
+        f"data is {inputs.named(data)}, weight {inputs.text(weight.shape)} is IO{SPATIAL[n]}, its outputs "
+        "those of one group",
+    )
+    divided(op, groups, data.shape[1], f"data {data.name}", make.mul(weight.shape[1], groups), weight)
+    kernel = [k for e in weight.shape[2:] if (k := const_int(e)) is not None]
+    if isinstance(padding, str) or len(kernel) < n:
+        what = (
+            f"padding={padding!r}"
+            if isinstance(padding, str)
+            else f"weight {inputs.named(weight)} has a symbolic kernel"
+        )
+        raise DeclareError(
+            f"ops.{op}: {what}",
+            because="which taps an output gathers is known when the kernel is declared",
+            try_="numbers",
+        )
+    return kernel
+
+
+def _phases(
+    op: str,
+    data: Tensor,
+    kernel: Sequence[int],
+    weight: Tensor,
+    stride: Sizes,
+    padding: Padding,
+    output_padding: Sizes,
+    dilation: Sizes,
+) -> list[_Phases]:
+    """What each dimension of the result reads. Raises DeclareError where nothing is left of it."""
+    extents, n = list(data.shape[2:]), len(kernel)
+    w = window(op, extents, weight.shape[2:], stride, padding, dilation)
+    extra = sizes(op, "output_padding", output_padding, n, 0)
+    for d, e in enumerate(extra):
+        if e >= max(w.stride[d], w.dilation[d]):
+            raise DeclareError(
+                f"ops.{op}: output_padding={output_padding} is not less than stride {w.stride[d]} or "
+                f"dilation {w.dilation[d]}",
+                because="it chooses among the sizes that a convolution of that stride makes equal",
+            )
+    dims = [_Phases(k, w, d, extents[d], extra[d]) for d, k in enumerate(kernel)]
+    for d, p in enumerate(dims):
+        left = const_int(p.output)
+        if left is not None and left < 1:
+            raise DeclareError(
+                f"ops.{op}: the output along {SPATIAL[n][d]} has {left} elements",
+                because=f"padding {w.before[d]} and {w.after[d]} are taken away",
+                try_="less padding",
+            )
+    return dims
 
 
 def _spread(name: str, weight: Tensor, dims: Sequence[_Phases]) -> Tensor:

@@ -106,15 +106,8 @@ def _transform(
         t = te.reduce_axis((0, given), "t")
 
         def body(*i: Any) -> Expr:
-            c, s, re = cos(t, i[d]), sin(t, i[d]), element(i, t, 0)
-            if imaginary:
-                e = re * s if inverse else make.neg(re * s)
-                e = e if parts == 1 else e + element(i, t, 1) * c
-            else:
-                e = re * c
-                if parts == 2:
-                    turned = element(i, t, 1) * s
-                    e = e - turned if inverse else e + turned
+            im = element(i, t, 1) if parts == 2 else None
+            e = _turned(element(i, t, 0), im, cos(t, i[d]), sin(t, i[d]), int(imaginary), inverse)
             return te.sum(e * twice(t.var) if real_result else e, axis=t)
 
         return inputs.stage(name, tags.REDUCE, outer, body)
@@ -163,13 +156,6 @@ def _in_two_steps(
             for name, f in (("cos", te.cos), ("sin", te.sin))
         ]
 
-    def turned(re: Expr, im: Expr | None, c: Expr, s: Expr, part: int) -> Expr:
-        """A part of a complex number, turned by an angle; backwards unless ``inverse``."""
-        if part:
-            e = re * s if inverse else make.neg(re * s)
-            return e if im is None else e + im * c
-        return re * c if im is None else re * c - im * s if inverse else re * c + im * s
-
     def element(at: Sequence[Any], t: Any, rest: Sequence[Any], part: int) -> Expr:
         e = te.cast(inside, x(*at, t, *rest, part))
         return e if inputs.at_most(n, given) else te.if_then_else(t < given, e, make.const(0.0, inside))
@@ -186,7 +172,7 @@ def _in_two_steps(
             at, low, k, rest = split(i)
             re = element(at, t * b + low, rest, 0)
             im = element(at, t * b + low, rest, 1) if parts == 2 else None
-            return te.sum(turned(re, im, cos(t, k), sin(t, k), part), axis=t)
+            return te.sum(_turned(re, im, cos(t, k), sin(t, k), part, inverse), axis=t)
 
         return body
 
@@ -198,7 +184,7 @@ def _in_two_steps(
     def angle(part: int) -> Callable[..., Expr]:
         def body(*i: Any) -> Expr:
             _, low, k, _ = split(i)
-            return turned(once[0](*i), once[1](*i), between[0](low, k), between[1](low, k), part)
+            return _turned(once[0](*i), once[1](*i), between[0](low, k), between[1](low, k), part, inverse)
 
         return body
 
@@ -211,7 +197,7 @@ def _in_two_steps(
         def body(*i: Any) -> Expr:
             at, k, low, rest = split(i)
             re, im = (v(*at, t, low, *rest) for v in seen)
-            return te.sum(turned(re, im, cos_b(t, k), sin_b(t, k), part), axis=t)
+            return te.sum(_turned(re, im, cos_b(t, k), sin_b(t, k), part, inverse), axis=t)
 
         return body
 
@@ -225,6 +211,15 @@ def _in_two_steps(
         return te.cast(kind, e / scale if inverse else e)
 
     return inputs.stage(op, tags.INJECTIVE, [*before, make.as_expr(size), *after, 2], result)
+
+
+def _turned(re: Expr, im: Expr | None, c: Expr, s: Expr, part: int, inverse: bool) -> Expr:
+    """A part of a complex number, turned by an angle; backwards unless ``inverse``. Without ``im`` it is
+    real."""
+    if part:
+        e = re * s if inverse else make.neg(re * s)
+        return e if im is None else e + im * c
+    return re * c if im is None else re * c - im * s if inverse else re * c + im * s
 
 
 def _table(

@@ -43,80 +43,36 @@ def grid_sample(
     """
     op = "grid_sample"
     x, grid = inputs.floating(op, x), inputs.floating(op, grid, "grid")
-    n = x.ndim - 2
-    for what, word, legal in (("mode", mode, tuple(TAPS)), ("padding_mode", padding_mode, PADDING)):
-        if word not in legal:
-            raise DeclareError(f"ops.{op}: {what}={word!r}", legal=", ".join(map(repr, legal)))
-    if n not in (1, 2, 3) or grid.ndim != x.ndim:
-        raise DeclareError(
-            f"ops.{op}: {inputs.named(x)} and grid {inputs.named(grid)}",
-            because="x is [N, C, H, W] and the grid [N, OH, OW, 2], or both have a dimension more",
-        )
-    inputs.same_size(op, f"the last size of grid {grid.name}", grid.shape[-1], n, f"x is {inputs.named(x)}")
-    inputs.same_size(
-        op, f"the batch of grid {grid.name}", grid.shape[0], x.shape[0], f"x is {inputs.named(x)}"
-    )
-    inside, extents, out = inputs.wide(x.dtype), x.shape[2:], grid.shape[1:-1]
-    count = TAPS[mode]
-
-    def place(b: Any, o: Sequence[Any], d: int) -> Expr:
-        """Where along dimension ``d`` of the image."""
-        e, size = te.cast(inside, grid(b, *o, n - 1 - d)), te.cast(inside, extents[d])
-        e = (e + 1.0) / 2.0 * (size - 1.0) if align_corners else ((e + 1.0) * size - 1.0) / 2.0
-        if mode == "nearest":
-            e = te.nearbyint(e)
-        low, high = _borders(size, align_corners)
-        if padding_mode == "zeros":
-            return e
-        if padding_mode == "border":  # of each neighbour, further down
-            far = make.const(float(count - 1), inside)
-            return make.max_(make.min_(e, size - 1.0 + far), -far)
-        moved = _mirrored(e, low, high)
-        return te.select(te.any(e < low, e > high), moved, e)
+    _check(op, x, grid, mode, padding_mode)
+    n, out, count = x.ndim - 2, grid.shape[1:-1], TAPS[mode]
+    sampling = _Sampling(x, grid, mode, padding_mode, align_corners)
+    inside = sampling.inside
 
     # neighbouring pixels lie side by side, so that they are computed in vectors
     places = inputs.stage(
         f"{op}.places",
         tags.BROADCAST,
         [x.shape[0], n, *out],
-        lambda b, k, *o: _each(k, [place(b, o, d) for d in range(n)]),
+        lambda b, k, *o: _each(k, [sampling.place(b, o, d) for d in range(n)]),
     )
-
-    def element_at(b: Any, *o: Any) -> Expr:
-        d, t, *own = o
-        e = places(b, d, *own)
-        first = te.floor(e) if count > 1 else te.nearbyint(e)
-        tap = te.cast(INT32, first) + (t - (count // 2 - 1 if count > 1 else 0))
-        size = _each(d, list(extents))
-        if padding_mode == "reflection":
-            low, high = _borders(te.cast(inside, size), align_corners)
-            tap = te.cast(INT32, _mirrored(te.cast(inside, tap), low, high))
-        return (
-            te.select(te.all(tap >= 0, tap < size), tap, -1)
-            if padding_mode == "zeros"
-            else kept_within(tap, size)
-        )
 
     def weight(b: Any, *o: Any) -> Expr:
         d, t, *own = o
-        e = places(b, d, *own)
-        if count == 1:
-            value = make.const(1.0, inside)
-        else:
-            u = te.abs(e - (te.floor(e) + te.cast(inside, t - (count // 2 - 1))))
-            value = linear_weight(u) if count == 2 else cubic_weight(u, CUBIC)
+        value = sampling.weight(places(b, d, *own), t)
         if padding_mode != "zeros":
             return value
         return te.select(at(b, d, t, *own) < 0, make.const(0.0, inside), value)
 
     shape: list[ExprLike] = [x.shape[0], n, count, *out]
-    at = inputs.stage(f"{op}.at", tags.BROADCAST, shape, element_at)
+    at = inputs.stage(
+        f"{op}.at", tags.BROADCAST, shape, lambda b, d, t, *o: sampling.element_at(places(b, d, *o), d, t)
+    )
     weights = inputs.stage(f"{op}.weights", tags.BROADCAST, shape, weight)
     axes = [te.reduce_axis((0, count), f"t{d}") for d in range(n)]
 
     def element(b: Any, c: Any, *o: Any) -> Expr:
         taps: list[ExprLike] = [a if count > 1 else 0 for a in axes]
-        read = [kept_within(at(b, d, t, *o), extents[d]) for d, t in enumerate(taps)]
+        read = [kept_within(at(b, d, t, *o), sampling.extents[d]) for d, t in enumerate(taps)]
         factors = [weights(b, d, t, *o) for d, t in enumerate(taps)]
         value = te.cast(inside, x(b, c, *read))
         if count == 1:
@@ -128,6 +84,66 @@ def grid_sample(
     if total.dtype is x.dtype:
         return total
     return inputs.stage(f"{op}.cast", tags.ELEMENTWISE, total.shape, lambda *i: te.cast(x.dtype, total(*i)))
+
+
+def _check(op: str, x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> None:
+    """Raises DeclareError for words that mean nothing and for shapes that do not fit."""
+    for what, word, legal in (("mode", mode, tuple(TAPS)), ("padding_mode", padding_mode, PADDING)):
+        if word not in legal:
+            raise DeclareError(f"ops.{op}: {what}={word!r}", legal=", ".join(map(repr, legal)))
+    n = x.ndim - 2
+    if n not in (1, 2, 3) or grid.ndim != x.ndim:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)} and grid {inputs.named(grid)}",
+            because="x is [N, C, H, W] and the grid [N, OH, OW, 2], or both have a dimension more",
+        )
+    shown = f"x is {inputs.named(x)}"
+    inputs.same_size(op, f"the last size of grid {grid.name}", grid.shape[-1], n, shown)
+    inputs.same_size(op, f"the batch of grid {grid.name}", grid.shape[0], x.shape[0], shown)
+
+
+class _Sampling:
+    """Where a grid reads an image along one dimension, and with which weight: in elements, as numbers of the
+    type that is computed in."""
+
+    def __init__(self, x: Tensor, grid: Tensor, mode: str, padding: str, align_corners: bool) -> None:
+        self.grid, self.extents, self.inside = grid, x.shape[2:], inputs.wide(x.dtype)
+        self.mode, self.padding, self.align_corners = mode, padding, align_corners
+        self.count = TAPS[mode]
+
+    def place(self, b: Any, o: Sequence[Any], d: int) -> Expr:
+        """Where along dimension ``d`` of the image. The last number of a grid is of the first dimension."""
+        n = len(self.extents)
+        e, size = te.cast(self.inside, self.grid(b, *o, n - 1 - d)), te.cast(self.inside, self.extents[d])
+        e = (e + 1.0) / 2.0 * (size - 1.0) if self.align_corners else ((e + 1.0) * size - 1.0) / 2.0
+        if self.mode == "nearest":
+            e = te.nearbyint(e)
+        if self.padding == "zeros":
+            return e
+        if self.padding == "border":  # each neighbour is kept within in ``element_at``
+            far = make.const(float(self.count - 1), self.inside)
+            return make.max_(make.min_(e, size - 1.0 + far), -far)
+        low, high = _borders(size, self.align_corners)
+        return te.select(te.any(e < low, e > high), _mirrored(e, low, high), e)
+
+    def element_at(self, e: Expr, d: Any, t: Any) -> Expr:
+        """The element that tap ``t`` of the place ``e`` reads along dimension ``d``, -1 for none."""
+        first = te.floor(e) if self.count > 1 else te.nearbyint(e)
+        tap = te.cast(INT32, first) + (t - (self.count // 2 - 1 if self.count > 1 else 0))
+        size = _each(d, list(self.extents))
+        if self.padding == "reflection":
+            low, high = _borders(te.cast(self.inside, size), self.align_corners)
+            tap = te.cast(INT32, _mirrored(te.cast(self.inside, tap), low, high))
+        if self.padding == "zeros":
+            return te.select(te.all(tap >= 0, tap < size), tap, -1)
+        return kept_within(tap, size)
+
+    def weight(self, e: Expr, t: Any) -> Expr:
+        """How much tap ``t`` counts for the place ``e``."""
+        if self.count == 1:
+            return make.const(1.0, self.inside)
+        u = te.abs(e - (te.floor(e) + te.cast(self.inside, t - (self.count // 2 - 1))))
+        return linear_weight(u) if self.count == 2 else cubic_weight(u, CUBIC)
 
 
 def _each(d: Any, values: Sequence[Expr]) -> Expr:
@@ -213,20 +229,7 @@ def roi_align(
     batch_indices = indices_of(op, batch_indices, "batch_indices")
     if mode not in ("avg", "max"):
         raise DeclareError(f"ops.{op}: mode={mode!r}", legal="'avg', 'max'")
-    if x.ndim != 4 or rois.ndim != 2 or batch_indices.ndim != 1 or len(output_size) != 2:
-        raise DeclareError(
-            f"ops.{op}: {inputs.named(x)}, rois {inputs.named(rois)}, batch_indices "
-            f"{inputs.named(batch_indices)}",
-            because="they are [N, C, H, W], [R, 4] and [R], and output_size has two numbers",
-        )
-    inputs.same_size(op, f"the last size of rois {rois.name}", rois.shape[1], 4, "a region has two corners")
-    inputs.same_size(
-        op,
-        f"the size of batch_indices {batch_indices.name}",
-        batch_indices.shape[0],
-        rois.shape[0],
-        "each region has one",
-    )
+    _check_regions(op, x, rois, batch_indices, output_size)
     parts = [inputs.integer(op, "output_size", m) for m in output_size]
     ratio = inputs.integer(op, "sampling_ratio", sampling_ratio)
     scale = inputs.number(op, "spatial_scale", spatial_scale)
@@ -257,6 +260,25 @@ def roi_align(
         return te.cast(x.dtype, te.select(make.eq(count, 0.0), zero, e))
 
     return inputs.stage(op, tags.BROADCAST, total.shape, element)
+
+
+def _check_regions(
+    op: str, x: Tensor, rois: Tensor, batch_indices: Tensor, output_size: Sequence[int]
+) -> None:
+    if x.ndim != 4 or rois.ndim != 2 or batch_indices.ndim != 1 or len(output_size) != 2:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)}, rois {inputs.named(rois)}, batch_indices "
+            f"{inputs.named(batch_indices)}",
+            because="they are [N, C, H, W], [R, 4] and [R], and output_size has two numbers",
+        )
+    inputs.same_size(op, f"the last size of rois {rois.name}", rois.shape[1], 4, "a region has two corners")
+    inputs.same_size(
+        op,
+        f"the size of batch_indices {batch_indices.name}",
+        batch_indices.shape[0],
+        rois.shape[0],
+        "each region has one",
+    )
 
 
 class _Regions:

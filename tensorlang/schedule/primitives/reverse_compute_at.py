@@ -42,8 +42,19 @@ class ReverseComputeAt(Primitive):
         for verdict in (check_stage(state, self.stage), check_loop(state, self.at, self.loop)):
             if not verdict:
                 return verdict
-        consumer, producer = state.stage(self.stage), state.stage(self.at)
-        mark = (self.at, self.loop)
+        for check in (self._check_roots, self._check_readers, self._check_consumer, self._check_loops):
+            verdict = check(state)
+            if not verdict:
+                return verdict
+        return YES
+
+    def _stages(self, state: ScheduleState) -> tuple[StageState, StageState, tuple[str, str]]:
+        """The consumer, which moves, the producer, whose loops it gets, and where a message points."""
+        return state.stage(self.stage), state.stage(self.at), (self.at, self.loop)
+
+    def _check_roots(self, state: ScheduleState) -> Verdict:
+        """Both are stages with loops of their own, in no other stage."""
+        consumer, producer, mark = self._stages(state)
         if producer.is_output:
             return refuse(
                 f"`{self.at}` is an output: the caller wants all of it",
@@ -73,9 +84,14 @@ class ReverseComputeAt(Primitive):
                     mark=mark,
                     try_=f"s[{st.name}].compute_root() first",
                 )
-        alone = only_reader(state, self.stage, self.at, mark)
-        if not alone:
-            return alone
+        return YES
+
+    def _check_readers(self, state: ScheduleState) -> Verdict:
+        return only_reader(state, self.stage, self.at, (self.at, self.loop))
+
+    def _check_consumer(self, state: ScheduleState) -> Verdict:
+        """The consumer reads each element at its own place, and nothing has been said of its loops."""
+        consumer, producer, _ = self._stages(state)
         if consumer.relations or consumer.kinds or state.attached(self.stage):
             return refuse(
                 f"`{self.stage}` is scheduled already: its loops are to be those of `{self.at}`",
@@ -94,6 +110,11 @@ class ReverseComputeAt(Primitive):
                 mark=(self.stage, None),
                 try_=f"s[{self.at}].compute_at(s[{self.stage}], loop)",
             )
+        return YES
+
+    def _check_loops(self, state: ScheduleState) -> Verdict:
+        """The loops around the place may hold two stages: what is in them is complete at each iteration."""
+        _, producer, mark = self._stages(state)
         for iv in producer.leaves[: position(producer, self.loop) + 1]:
             if iv.kind == REDUCE:
                 return refuse(
