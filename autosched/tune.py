@@ -159,4 +159,5 @@ def result_of(
         session.noise(),
         session.drift(),
         others,
+        None if session.fastest is None else session.fastest.cost,
     )

@@ -117,7 +117,7 @@ COMMANDS = {
         (
             *_INPUTS,
             (("--threads",), {"type": _count, "help": "of each runtime"}),
-            (("--rounds",), {"type": _count, "default": 9, "help": "turns of each (default 9)"}),
+            (("--rounds",), {"type": _count, "default": 9, "help": "rounds of timings of each (default 9)"}),
         ),
     ),
     "compare": Command(

@@ -2,7 +2,7 @@
 then a search for the numbers of those schedules, a minute's search for the whole schedule of a convolution,
 from its declaration alone, and at the end a whole network, from an ONNX file to an engine.
 
-``make demo``, or ``python tutorials/demo.py [--trials N] [--seconds S] [--turns N] [--out DIR]``. Steps 1 to
+``make demo``, or ``python tutorials/demo.py [--trials N] [--seconds S] [--rounds N] [--out DIR]``. Steps 1 to
 4 are timed on one thread, numpy's BLAS too, the others on all; in turns within one run: absolute figures move
 with the machine and its load, the ratios are what counts.
 """
@@ -94,7 +94,7 @@ def conv2d(filters: int, height: int, width: int, channels: int = 3) -> list[te.
 def schedule_matmul(
     s: tl.Schedule, tensors: Sequence[te.Tensor], rows: Any = None, columns: Any = None, steps: Any = None
 ) -> None:
-    """A tile of sums in registers, ``steps`` turns of k at once; a panel of B is packed, so that k walks
+    """A tile of sums in registers, ``steps`` iterations of k at once; a panel of B is packed, so that k walks
     through it in order."""
     _, B, C = tensors
     acc = s.cache_write(C, "local")
@@ -175,12 +175,12 @@ def filter_bank() -> tuple[np.ndarray, np.ndarray]:
     for channel in range(3):
         weight[channel, channel] = sharpen
         weight[13 + channel, channel] = soft
-    for turn in range(8):
+    for eighth in range(8):
         edge = np.zeros((3, 3), np.float32)
         for place, value in enumerate((1, 2, 1, 0, -1, -2, -1, 0)):
-            edge[ring[(place + turn) % 8]] = value
-        weight[3 + turn] = luminance[:, None, None] * edge
-        bias[3 + turn] = -0.25
+            edge[ring[(place + eighth) % 8]] = value
+        weight[3 + eighth] = luminance[:, None, None] * edge
+        bias[3 + eighth] = -0.25
     for n, emboss in enumerate(([[-2, -1, 0], [-1, 0, 1], [0, 1, 2]], [[0, -1, -2], [1, 0, -1], [2, 1, 0]])):
         weight[11 + n] = luminance[:, None, None] * np.array(emboss, np.float32)
         bias[11 + n] = 0.5
@@ -284,8 +284,8 @@ def head_and_tail(lines: list[str], count: int) -> str:
 
 
 def race(runs: dict[str, Callable[[], Any]], rounds: int, share: float = 0.08) -> dict[str, float]:
-    """Seconds of each, taking turns of about ``share`` seconds: the fastest run of a turn, and of the turns
-    the median.
+    """Seconds of each, in rounds of about ``share`` seconds each: the fastest run of a round, and of the
+    rounds the median.
 
     So a moment in which the processor was somebody else's does not count, nor does one in which it was
     quicker than usual.
@@ -296,24 +296,24 @@ def race(runs: dict[str, Callable[[], Any]], rounds: int, share: float = 0.08) -
         begin = time.perf_counter()
         run()
         first[name] = time.perf_counter() - begin
-    for turn in range(rounds):
+    for n in range(rounds):
         for name, run in runs.items():
-            if turn >= 2 and first[name] > 5 * share:
-                continue  # very slow: two turns will do
+            if n >= 2 and first[name] > 5 * share:
+                continue  # very slow: two rounds will do
             taken = []
             for _ in range(max(1, min(200, int(share / first[name])))):
                 begin = time.perf_counter()
                 run()
                 taken.append(time.perf_counter() - begin)
             best[name].append(min(taken))
-    return {name: statistics.median(turns) for name, turns in best.items()}
+    return {name: statistics.median(times) for name, times in best.items()}
 
 
 def picture(photo: np.ndarray, out: np.ndarray, path: Path) -> None:
     """The photograph before and after, as one picture of two by two."""
     height, width = photo.shape[1:]
-    turns = np.linspace(0, 2 * np.pi, 8, endpoint=False)
-    hues = np.stack([0.5 + 0.5 * np.cos(turns - shift) for shift in (0.0, 2.1, -2.1)], axis=1).astype(
+    angles = np.linspace(0, 2 * np.pi, 8, endpoint=False)
+    hues = np.stack([0.5 + 0.5 * np.cos(angles - shift) for shift in (0.0, 2.1, -2.1)], axis=1).astype(
         np.float32
     )
     edges = np.einsum("fyx,fc->cyx", out[3:11], 0.45 * hues)
@@ -360,15 +360,15 @@ class Kernel:
         assert error < 1e-5, f"{self.name}, {way}: differs from numpy by {error:.1e}"
         self.built[way] = kernel
 
-    def race(self, turns: int) -> dict[str, float]:
-        """GFLOP/s of every way and of numpy, taking turns."""
+    def race(self, rounds: int) -> dict[str, float]:
+        """GFLOP/s of every way and of numpy, in turns."""
         out = np.empty_like(self.expected)
         runs: dict[str, Callable[[], Any]] = {
             way: functools.partial(f, *self.inputs, out) for way, f in self.built.items()
         }
         return {
             way: self.flops / seconds / 1e9
-            for way, seconds in race({**runs, "numpy": self.numpy}, turns).items()
+            for way, seconds in race({**runs, "numpy": self.numpy}, rounds).items()
         }
 
 
@@ -393,7 +393,7 @@ def show_code(kernel: tl.Module, loop: str, reads: str) -> None:
     show(f"loop IR: the loop over {loop}", code(loop_of(kernel.get_source("ir"), loop, reads), "python"))
     hot = hot_loop(kernel.get_source("asm"))
     show(
-        f"assembly: the same loop, {fused(hot)} multiply-adds of {LANES} lanes a turn",
+        f"assembly: the same loop, {fused(hot)} multiply-adds of {LANES} lanes an iteration",
         code(head_and_tail(hot, 12), "gas"),
     )
 
@@ -407,7 +407,7 @@ def search(kernel: Kernel, trials: int, records: Path) -> None:
     kernel.add("searched", tl.build(s, tensors, name=kernel.name))
 
 
-def search_schedule(seconds: float, turns: int, records: Path) -> None:
+def search_schedule(seconds: float, rounds: int, records: Path) -> None:
     """Let the search find the whole schedule of a layer of a network, and race it against the default one and
     numpy, on all threads."""
     filters, height, width, channels = 48, 28, 28, 32
@@ -434,10 +434,10 @@ def search_schedule(seconds: float, turns: int, records: Path) -> None:
     layer = Kernel("layer", task, inputs, task.flops, lambda: conv2d_numpy(*inputs))
     layer.add("tl.compile", tl.compile(task.tensors, name=layer.name))
     layer.add("found", tl.build(*task.apply_best(records), name=layer.name))
-    figures = layer.race(turns)
+    figures = layer.race(rounds)
     report = result.report()
     show("the schedule it found, as Python", code(report.python, "python"))
-    console.print(table({layer.name: figures}, turns))
+    console.print(table({layer.name: figures}, rounds))
     report.save(records.with_suffix(".html"))
     console.print(
         f"  Gain over the default schedule:  [bold]{figures['found'] / figures['tl.compile']:.2f}×[/]"
@@ -445,7 +445,7 @@ def search_schedule(seconds: float, turns: int, records: Path) -> None:
     console.print(f"  The report of this search:       [bold]{records.with_suffix('.html')}[/]\n")
 
 
-def run(trials: int, turns: int, out: Path) -> None:
+def run(trials: int, rounds: int, out: Path) -> None:
     """Steps 1 to 4, from the photograph to the table."""
     photo = load_photo()
     _, height, width = photo.shape
@@ -483,7 +483,7 @@ def run(trials: int, turns: int, out: Path) -> None:
     for kernel in (product, filtered):
         search(kernel, trials, out / "demo.jsonl")
     heading("4  What it is worth")
-    console.print(table({kernel.name: kernel.race(turns) for kernel in (product, filtered)}, turns))
+    console.print(table({kernel.name: kernel.race(rounds) for kernel in (product, filtered)}, rounds))
     picture(photo, filtered.built["searched"](photo, weight, bias), out / "demo.png")
     console.print(f"  The photograph before and after: [bold]{out / 'demo.png'}[/]")
     console.print(f"  Every schedule measured:         [bold]{out / 'demo.jsonl'}[/]\n")
@@ -549,10 +549,10 @@ def whole_model(rounds: int, path: Path) -> None:
     show(f"224×224 on {tl.num_threads()} threads, in turns", Text(cut(figures)))
 
 
-def table(figures: dict[str, dict[str, float]], turns: int) -> Table:
+def table(figures: dict[str, dict[str, float]], rounds: int) -> Table:
     """A row for each way, GFLOP/s and the ratio to numpy for each kernel."""
     threads = tl.num_threads()
-    console.print(f"GFLOP/s on {threads} thread{'s' if threads > 1 else ''}, medians of {turns} turns")
+    console.print(f"GFLOP/s on {threads} thread{'s' if threads > 1 else ''}, medians of {rounds} rounds")
     result = Table(box=SIMPLE_HEAD)
     result.add_column("")
     for name in figures:
@@ -575,7 +575,7 @@ def main() -> None:
         "--trials", type=int, default=24, help="schedules to measure per kernel in step 3 (default 24)"
     )
     parser.add_argument("--seconds", type=float, default=60.0, help="how long step 5 searches (default 60)")
-    parser.add_argument("--turns", type=int, default=11, help="of each way when they are timed (default 11)")
+    parser.add_argument("--rounds", type=int, default=11, help="of timings of each way (default 11)")
     parser.add_argument(
         "--out",
         type=Path,
@@ -587,12 +587,12 @@ def main() -> None:
     threads = tl.num_threads()
     tl.set_num_threads(1)
     with threadpool_limits(1):
-        run(options.trials, options.turns, options.out)
+        run(options.trials, options.rounds, options.out)
     tl.set_num_threads(threads)
     heading("5  Let a search choose the whole schedule")
-    search_schedule(options.seconds, options.turns, options.out / "layer.jsonl")
+    search_schedule(options.seconds, options.rounds, options.out / "layer.jsonl")
     heading("6  A whole network, from file to engine")
-    whole_model(options.turns, options.out / "network.onnx")
+    whole_model(options.rounds, options.out / "network.onnx")
     console.print(f"[dim]{time.perf_counter() - begin:.0f} s in all[/]")
 
 

@@ -22,7 +22,7 @@ from ..task import SearchTask
 from ..whole_files import write_whole
 from .page import document, section
 from .plot import rank_plot, tuning_curve
-from .search_quality import gain_text, machine_text, model_text, placed, sketch_texts
+from .search_quality import apart_text, gain_text, machine_text, model_text, placed, sketch_texts
 from .units import best_text, seconds_text, shares_text
 
 NEWLINE = "\n"
@@ -50,7 +50,8 @@ class TuneResult:
     first; ``ranks`` has, for each model, pairs of its score of a candidate before it was measured and the
     seconds it took. Of the machine: ``noise`` is how far the middle half of the times of the first schedule
     is spread, ``drift`` by how much it took longer later than earlier, both as shares of its time; ``others``
-    the share of the processors' time that went to others meanwhile."""
+    the share of the processors' time that went to others meanwhile. ``single`` are the seconds of the fastest
+    measurement of the search, which its display showed before the end."""
 
     task: SearchTask
     best: Record | None
@@ -70,6 +71,7 @@ class TuneResult:
     noise: float | None = None
     drift: float | None = None
     others: float | None = None
+    single: float | None = None
 
     @property
     def schedule(self) -> tl.Schedule | None:
@@ -154,6 +156,8 @@ class TuneResult:
                 begun = seconds_text(self.begun or 0.0)
                 gain = f"  {self.gain:.2f}× as fast as the {begun} it began with{self._again}"
             lines += [f"  {best_text(self.best, self.flops)}{gain}", f"  {values}"]
+            why = apart_text(self.single, self.best.cost, self.others) if self._again else ""
+            lines += [f"  {why}"] if why else []
         lines += [f"  {note}" for note in self.notes]
         lines += [
             f"  {n} × {status}: {self.reasons[status].partition(NEWLINE)[0]}"

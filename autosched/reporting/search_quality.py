@@ -12,6 +12,7 @@ from .units import seconds_text
 
 SHOWN = 3  # sketches in words
 BUSY = 0.3  # of the processors: with more in use by others, times repeat badly
+APART = 1.25  # times as long at the end as in the search: a person asks why
 Pairs = Sequence[tuple[float, float]]  # a score and the seconds
 
 
@@ -29,6 +30,15 @@ def machine_text(noise: float | None, drift: float | None, others: float | None)
     parts += [] if drift is None else [f"drift {drift:+.0%}"]
     parts += [] if others is None else [f"others took {others:.0%} of its processors"]
     return ", ".join(parts) + (", too busy to tell small gains" if (others or 0.0) > BUSY else "")
+
+
+def apart_text(single: float | None, final: float, others: float | None) -> str:
+    """Why the end says more time than the search did; empty where it does not."""
+    if single is None or final < APART * single:
+        return ""
+    busy = others is not None and others > BUSY
+    why = f"others took {others:.0%} of the processors" if busy else "the machine was slower at the end"
+    return f"{seconds_text(single)} in the search: {why}; only times taken side by side are compared"
 
 
 def sketch_texts(sketches: Sequence[tuple[str, int, float]]) -> list[str]:

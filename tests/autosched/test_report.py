@@ -18,7 +18,14 @@ import tensorlang as tl
 from autosched import Record, RecordLog, SearchTask, TuneResult, tune
 from autosched.cli import main
 from autosched.reporting.progress import Lines, Live, Notebook, Standing, reporter
-from autosched.reporting.search_quality import gain_text, machine_text, model_text, placed, sketch_texts
+from autosched.reporting.search_quality import (
+    apart_text,
+    gain_text,
+    machine_text,
+    model_text,
+    placed,
+    sketch_texts,
+)
 from autosched.reporting.units import best_text, seconds_text
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
@@ -313,7 +320,8 @@ def test_one_best_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         best = f"best {seconds_text(result.best.cost)}"
         assert progress.now.best.startswith(f"{best}  ") and f"  {best}  " in str(result)
         lucky = min(r.cost for r in RecordLog(records) if r.ok)
-        assert lucky < 0.7 * result.best.cost
+        assert lucky < 0.7 * result.best.cost and result.single == pytest.approx(lucky)
+        assert f"\n  {seconds_text(lucky)} in the search: " in str(result)
         facts = dict(result.report().facts)
         assert facts["best"].startswith(f"{best[5:]}  ") and f": {best[5:]}, " in facts["sketch"]
         assert main(["show", str(records)]) == 0 and f", {best}" in capsys.readouterr().out
@@ -375,6 +383,16 @@ def test_what_the_search_was_worth() -> None:
     assert machine_text(0.02, -0.01, 0.1) == "noise 2%, drift -1%, others took 10% of its processors"
     assert machine_text(None, None, 0.8).endswith("too busy to tell small gains")
     assert machine_text(None, None, None) == ""
+
+
+def test_why_the_end_is_slower_than_the_search() -> None:
+    """A person who saw 1 ms all along and reads 4 ms at the end is told why."""
+    said = apart_text(1e-3, 4e-3, 0.62)
+    assert said.startswith("1 ms in the search: others took 62% of the processors;")
+    assert "slower at the end" in apart_text(1e-3, 4e-3, 0.1) and "slower at the end" in apart_text(
+        1e-3, 4e-3, None
+    )
+    assert apart_text(1e-3, 1.1e-3, 0.9) == apart_text(None, 1e-3, 0.9) == ""
     texts = sketch_texts([("1: tiling", 3, 1e-3), ("0: default", 1, 2e-3), ("2: none", 1, float("inf"))])
     assert texts == ["1: tiling: 1 ms, 3 tried", "0: default: 2 ms, 1 tried, 2.00× as long"]
     task = SearchTask(matmul, (16, 16, 16), template=template)

@@ -29,7 +29,7 @@ def test_demo(tmp_path: Path) -> None:
             "2",
             "--seconds",
             "1",
-            "--turns",
+            "--rounds",
             "1",
             "--out",
             str(tmp_path),
