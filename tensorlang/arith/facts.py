@@ -145,23 +145,9 @@ class Facts:
             if not _is_atom(p, e):
                 return held(e, self.interval_poly(p))
         if isinstance(e, FloorDiv):
-            lo, hi = _floordiv(self.interval(e.a), self.interval(e.b))
-            if lo == 0 and self.interval_poly(add_poly(poly(e.a), poly(e.b), -1))[0] == 0:
-                # ceil(n / d) written as (n + d - 1) // d, where the ranges of n and d alone do not tell that
-                # n >= 1
-                lo = 1
-            return lo, hi
+            return self._divided(e)
         if isinstance(e, FloorMod):
-            lo, hi = self.interval(e.b)
-            if lo is not None and lo >= 0:
-                hi = None if hi is None else max(1, hi)
-                a = self.interval(e.a)
-                if a[0] is not None and a[0] >= 0 and a[1] is not None and a[1] < lo:
-                    return a
-                return 0, (None if hi is None else hi - 1) if a[0] is None or a[0] < 0 or a[1] is None else (
-                    a[1] if hi is None else min(a[1], hi - 1)
-                )
-            return _UNBOUNDED
+            return self._remainder(e)
         if isinstance(e, Gcd):
             return int(self.positive(e.a) or self.positive(e.b)), None
         if isinstance(e, Min):
@@ -185,6 +171,26 @@ class Facts:
             return interval_mul(self.interval(e.a), self.interval(e.b))
         if (e.dtype.is_int and e.dtype.bits < 32) or e.dtype.is_bool:
             return e.dtype.limits()
+        return _UNBOUNDED
+
+    def _divided(self, e: FloorDiv) -> Interval:
+        lo, hi = _floordiv(self.interval(e.a), self.interval(e.b))
+        if lo == 0 and self.interval_poly(add_poly(poly(e.a), poly(e.b), -1))[0] == 0:
+            # ceil(n / d) written as (n + d - 1) // d, where the ranges of n and d alone do not tell that
+            # n >= 1
+            lo = 1
+        return lo, hi
+
+    def _remainder(self, e: FloorMod) -> Interval:
+        lo, hi = self.interval(e.b)
+        if lo is not None and lo >= 0:
+            hi = None if hi is None else max(1, hi)
+            a = self.interval(e.a)
+            if a[0] is not None and a[0] >= 0 and a[1] is not None and a[1] < lo:
+                return a
+            return 0, (None if hi is None else hi - 1) if a[0] is None or a[0] < 0 or a[1] is None else (
+                a[1] if hi is None else min(a[1], hi - 1)
+            )
         return _UNBOUNDED
 
     def _var(self, v: Var) -> Interval:

@@ -19,7 +19,7 @@ The lanes of a vector store are read before any is written, and written in order
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -97,10 +97,24 @@ class Program:
         for cond, why in func.needs:
             if not value_of(cond, {**given, **sizes}):
                 raise InterpretError("arguments", why)
-        blocks, back = [], []
+        blocks, back = self._blocks(arrays, sizes)
+        with np.errstate(all="ignore"):
+            self._globals["kernel"](blocks, scalars, list(sizes.values()), [0])
+        for array, inside in back:
+            array[...] = inside
+        unwritten = _unwritten(arrays, blocks, coverage)
+        return Report(unwritten, {d.name: n for d, n in sizes.items()})
+
+    def _blocks(
+        self, arrays: Mapping[Buffer, np.ndarray[Any, Any]], sizes: Mapping[Var, int]
+    ) -> tuple[list[Block], list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]]:
+        """The memory of arguments, with marks for what is written, and the pairs (array, its copy) that are
+        to be copied back afterwards: a block is contiguous, or a hull with the declared strides."""
+        blocks: list[Block] = []
+        back: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
         for b, whole in arrays.items():
             array = whole.view(b.dtype.bits_dtype())
-            out = any(b is o for o in func.outputs)
+            out = any(b is o for o in self.func.outputs)
             if b.strides is None:
                 flat = np.ascontiguousarray(array).reshape(-1)
                 block = Block(b.dtype, array.shape, None, self._depth.get(b, 0), flat, not out)
@@ -110,29 +124,32 @@ class Program:
                 block = Block(b.dtype, array.shape, steps, self._depth.get(b, 0), None, not out)
                 inside = block.elements(block.data)
                 inside[...] = array
-            if func.writes(b) and array.size and not np.shares_memory(inside, array):
+            if self.func.writes(b) and array.size and not np.shares_memory(inside, array):
                 back.append((array, inside))
             blocks.append(block)
-        with np.errstate(all="ignore"):
-            self._globals["kernel"](blocks, scalars, list(sizes.values()), [0])
-        for array, inside in back:
-            array[...] = inside
-        unwritten: dict[str, int] = {}
-        for b, block in zip(arrays, blocks, strict=True):
-            written = block.elements(block.init)
-            missing = np.flatnonzero(written == 0)
-            if missing.size:
-                unwritten[b.name] = int(missing.size)
-                if coverage:
-                    first = tuple(int(i) for i in np.unravel_index(int(missing[0]), block.shape))
-                    raise InterpretError(
-                        "coverage",
-                        f"{missing.size} of {written.size} elements of the output {b.name} are "
-                        f"never written, the first is {b.name}[{', '.join(map(str, first))}]",
-                        b.name,
-                        first,
-                    )
-        return Report(unwritten, {d.name: n for d, n in sizes.items()})
+        return blocks, back
+
+
+def _unwritten(
+    arrays: Mapping[Buffer, np.ndarray[Any, Any]], blocks: Sequence[Block], coverage: bool
+) -> dict[str, int]:
+    """How many elements of each output nothing wrote. Raises InterpretError for any if ``coverage``."""
+    unwritten: dict[str, int] = {}
+    for b, block in zip(arrays, blocks, strict=True):
+        written = block.elements(block.init)
+        missing = np.flatnonzero(written == 0)
+        if missing.size:
+            unwritten[b.name] = int(missing.size)
+            if coverage:
+                first = tuple(int(i) for i in np.unravel_index(int(missing[0]), block.shape))
+                raise InterpretError(
+                    "coverage",
+                    f"{missing.size} of {written.size} elements of the output {b.name} are "
+                    f"never written, the first is {b.name}[{', '.join(map(str, first))}]",
+                    b.name,
+                    first,
+                )
+    return unwritten
 
 
 def _array(b: Buffer, a: Any) -> np.ndarray[Any, Any]:
@@ -162,6 +179,10 @@ def value_of(e: Expr, known: Mapping[Var, int]) -> int:
     return n
 
 
+# a buffer, its dimension, what was declared and what the array has
+_Measured = tuple[Buffer, int, Expr, int]
+
+
 def solve(
     func: Func, arrays: Mapping[Buffer, np.ndarray[Any, Any]], given: Mapping[str, int]
 ) -> dict[Var, int]:
@@ -179,22 +200,7 @@ def solve(
         if array.size and array.shape[i] > 1
     ]
 
-    def value(e: Expr) -> Expr:
-        return substitute(e, {v: make.const(n, v.dtype) for v, n in known.items()})
-
-    progress = True
-    while progress and len(known) < len(func.dims):
-        progress = False
-        for _, _, n, size in sizes:
-            rest = value(n)
-            free = variables(rest)
-            if len(free) != 1:
-                continue
-            (v,) = free
-            p = linear.poly(rest)
-            if set(p) <= {(), (v,)} and v not in known:  # c*v + k: the only form a shape can be solved for
-                known[v] = (size - p.get((), 0)) // p[(v,)]
-                progress = True
+    _propagate(func, sizes, known)
     shaped = {v for b in arrays for n in b.shape for v in variables(n)}
     known |= {d: max(0, d.lo or 0) for d in func.dims if d not in known and d not in shaped}
     lost = [d.name for d in func.dims if d not in known]
@@ -203,8 +209,35 @@ def solve(
             "arguments",
             f"the size {lost[0]} cannot be solved from the shapes; give dims={{{lost[0]!r}: ...}}",
         )
+    _check_sizes(func, sizes, known)
+    return {d: known[d] for d in func.dims}
+
+
+def _with(e: Expr, known: Mapping[Var, int]) -> Expr:
+    return substitute(e, {v: make.const(n, v.dtype) for v, n in known.items()})
+
+
+def _propagate(func: Func, sizes: Sequence[_Measured], known: dict[Var, int]) -> None:
+    """Add the dims that the measured sizes tell: one may tell another, so until nothing is new."""
+    progress = True
+    while progress and len(known) < len(func.dims):
+        progress = False
+        for _, _, n, size in sizes:
+            rest = _with(n, known)
+            free = variables(rest)
+            if len(free) != 1:
+                continue
+            (v,) = free
+            p = linear.poly(rest)
+            if set(p) <= {(), (v,)} and v not in known:  # c*v + k: the only form a shape can be solved for
+                known[v] = (size - p.get((), 0)) // p[(v,)]
+                progress = True
+
+
+def _check_sizes(func: Func, sizes: Sequence[_Measured], known: Mapping[Var, int]) -> None:
+    """Raises InterpretError where a size is not what the dims make it, or a dim not what was declared."""
     for b, i, n, size in sizes:
-        want = value(n)
+        want = _with(n, known)
         if linear.poly(want) != ({(): size} if size else {}):
             raise InterpretError(
                 "arguments",
@@ -215,4 +248,3 @@ def solve(
         x = known[d]
         if (d.lo is not None and x < d.lo) or (d.hi is not None and x > d.hi) or x % d.multiple_of:
             raise InterpretError("arguments", f"{d.name} = {x} is outside what {d.name} was declared to be")
-    return {d: known[d] for d in func.dims}

@@ -54,26 +54,7 @@ def scaled_dot_product_attention(
     """
     op = "scaled_dot_product_attention"
     q, k, v = inputs.floating(op, q, "q"), inputs.floating(op, k, "k"), inputs.floating(op, v, "v")
-    for t in (q, k, v):
-        if t.ndim < 2:
-            raise DeclareError(
-                f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), 2 at least are needed",
-                because="the last two are tokens and head",
-            )
-    inputs.same_size(
-        op,
-        f"the head size of k {k.name}",
-        k.shape[-1],
-        q.shape[-1],
-        f"q is {inputs.named(q)}, k is {inputs.named(k)}",
-    )
-    inputs.same_size(
-        op,
-        f"the number of tokens of v {v.name}",
-        v.shape[-2],
-        k.shape[-2],
-        f"k is {inputs.named(k)}, v is {inputs.named(v)}",
-    )
+    _check(op, q, k, v)
     if mask is not None and is_causal:
         raise DeclareError(
             f"ops.{op}: a mask and is_causal=True",
@@ -118,6 +99,29 @@ def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
             try_="a multiple of the heads of k, which are as many as those of v",
         )
     return own // shared
+
+
+def _check(op: str, q: Tensor, k: Tensor, v: Tensor) -> None:
+    for t in (q, k, v):
+        if t.ndim < 2:
+            raise DeclareError(
+                f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), 2 at least are needed",
+                because="the last two are tokens and head",
+            )
+    inputs.same_size(
+        op,
+        f"the head size of k {k.name}",
+        k.shape[-1],
+        q.shape[-1],
+        f"q is {inputs.named(q)}, k is {inputs.named(k)}",
+    )
+    inputs.same_size(
+        op,
+        f"the number of tokens of v {v.name}",
+        v.shape[-2],
+        k.shape[-2],
+        f"k is {inputs.named(k)}, v is {inputs.named(v)}",
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,23 +42,7 @@ def col2im(
     extents = [make.as_expr(m) for m in image_size]
     w = window(op, extents, [make.as_expr(k) for k in kernel], stride, padding, dilation)
     count, places = math.prod(kernel), w.output(extents)
-    if x.ndim != 3:
-        raise DeclareError(
-            f"ops.{op}: {inputs.named(x)} has {x.ndim} dimensions, 3 are needed",
-            because="it is [N, C × taps, windows]",
-        )
-    if not inputs.divides(count, x.shape[1]):
-        raise DeclareError(
-            f"ops.{op}: dimension 1 of {inputs.named(x)} is not a multiple of {count}",
-            because=f"a window has {kernel} taps",
-        )
-    inputs.same_size(
-        op,
-        f"the last size of {x.name}",
-        x.shape[2],
-        inputs.product(places),
-        f"so many windows of {kernel} fit the image",
-    )
+    _check_windows(op, x, kernel, places)
     axes = [te.reduce_axis((0, k), f"r{d}") for d, k in enumerate(kernel)]
     out = inputs.sum_type(x.dtype) if x.dtype.is_int else x.dtype
     inside = inputs.wide(out)
@@ -81,6 +65,27 @@ def col2im(
     channels = make.floordiv(x.shape[1], count)
     total = inputs.stage(op, tags.REDUCE, [x.shape[0], channels, *extents], element)
     return rounded(op, total, x.dtype)
+
+
+def _check_windows(op: str, x: Tensor, kernel: Sequence[int], places: Sequence[Expr]) -> None:
+    if x.ndim != 3:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)} has {x.ndim} dimensions, 3 are needed",
+            because="it is [N, C × taps, windows]",
+        )
+    count = math.prod(kernel)
+    if not inputs.divides(count, x.shape[1]):
+        raise DeclareError(
+            f"ops.{op}: dimension 1 of {inputs.named(x)} is not a multiple of {count}",
+            because=f"a window has {kernel} taps",
+        )
+    inputs.same_size(
+        op,
+        f"the last size of {x.name}",
+        x.shape[2],
+        inputs.product(places),
+        f"so many windows of {kernel} fit the image",
+    )
 
 
 def deform_conv(

@@ -58,28 +58,7 @@ def _nll(op: str, x: Any, target: Any, weight: Any, reduction: str, ignore_index
     if reduction not in ("none", "sum", "mean"):
         raise DeclareError(f"ops.{op}: reduction={reduction!r}", legal="'none', 'sum', 'mean'")
     d = 0 if x.ndim == 1 else 1
-    if x.ndim == 0 or target.ndim != x.ndim - 1:
-        raise DeclareError(
-            f"ops.{op}: target {inputs.named(target)} for {inputs.named(x)}",
-            because="the target has every dimension of x but the classes",
-        )
-    for k, n in enumerate(inputs.without(x.shape, (d,))):
-        inputs.same_size(
-            op,
-            f"dimension {k} of target {target.name}",
-            target.shape[k],
-            n,
-            f"there is one class for each; x is {inputs.named(x)}",
-        )
-    if weight is not None:
-        weight = inputs.floating(op, weight, "weight")
-        if weight.ndim != 1:
-            raise DeclareError(
-                f"ops.{op}: weight {inputs.named(weight)}", because="it has one number a class"
-            )
-        inputs.same_size(
-            op, f"the size of weight {weight.name}", weight.shape[0], x.shape[d], "it has one number a class"
-        )
+    weight = _fitting(op, x, target, weight, d)
     inside, classes, rule = inputs.wide(x.dtype), x.shape[d], index_rule(op, "clip")
 
     def weighing(*i: Any) -> Expr:
@@ -109,6 +88,34 @@ def _nll(op: str, x: Any, target: Any, weight: Any, reduction: str, ignore_index
     weights = _stage(f"{op}.weights", target, weighing)
     count = over(f"{op}.count", weights, axes, te.sum)
     return inputs.stage(op, tags.ELEMENTWISE, [], lambda: te.cast(x.dtype, total() / count()))
+
+
+def _fitting(op: str, x: Tensor, target: Tensor, weight: Any, d: int) -> Tensor | None:
+    """The weight of each class. Raises DeclareError where the target or the weight does not fit ``x``, whose
+    dimension ``d`` are the classes."""
+    if x.ndim == 0 or target.ndim != x.ndim - 1:
+        raise DeclareError(
+            f"ops.{op}: target {inputs.named(target)} for {inputs.named(x)}",
+            because="the target has every dimension of x but the classes",
+        )
+    for k, n in enumerate(inputs.without(x.shape, (d,))):
+        inputs.same_size(
+            op,
+            f"dimension {k} of target {target.name}",
+            target.shape[k],
+            n,
+            f"there is one class for each; x is {inputs.named(x)}",
+        )
+    if weight is not None:
+        weight = inputs.floating(op, weight, "weight")
+        if weight.ndim != 1:
+            raise DeclareError(
+                f"ops.{op}: weight {inputs.named(weight)}", because="it has one number a class"
+            )
+        inputs.same_size(
+            op, f"the size of weight {weight.name}", weight.shape[0], x.shape[d], "it has one number a class"
+        )
+    return weight  # type: ignore[no-any-return]
 
 
 def _stage(name: str, target: Tensor, f: Any) -> Tensor:

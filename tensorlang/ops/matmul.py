@@ -72,17 +72,8 @@ def product(
 ) -> Tensor:
     """The reduction behind matmul and batch_matmul."""
     a, b = inputs.tensor(op, a, "a"), inputs.tensor(op, b, "b")
-    for t, transposed, word in ((a, transpose_a, "transpose_a"), (b, transpose_b, "transpose_b")):
-        if t.ndim == 0:
-            raise DeclareError(
-                f"ops.{op}: {t.name} has no dimensions, one at least is needed", try_="ops.multiply"
-            )
-        if transposed and t.ndim == 1:
-            raise DeclareError(
-                f"ops.{op}: {word}=True, and {inputs.named(t)} is a vector",
-                because="a vector has nothing to transpose",
-                try_=f"{word}=False",
-            )
+    _check_transposed(op, a, transpose_a, "transpose_a")
+    _check_transposed(op, b, transpose_b, "transpose_b")
     batch = inputs.broadcast_shape(op, [a, b], but_last=2)
     ka = a.shape[-2 if transpose_a else -1]
     kb = b.shape[-1 if transpose_b or b.ndim == 1 else -2]
@@ -126,6 +117,19 @@ def product(
         varargs_names=names,
     )
     return rounded(op, total, out)
+
+
+def _check_transposed(op: str, t: Tensor, transposed: bool, word: str) -> None:
+    if t.ndim == 0:
+        raise DeclareError(
+            f"ops.{op}: {t.name} has no dimensions, one at least is needed", try_="ops.multiply"
+        )
+    if transposed and t.ndim == 1:
+        raise DeclareError(
+            f"ops.{op}: {word}=True, and {inputs.named(t)} is a vector",
+            because="a vector has nothing to transpose",
+            try_=f"{word}=False",
+        )
 
 
 def dense(

@@ -111,16 +111,27 @@ def _layer(
     if sorted(gates) != sorted(order):
         raise DeclareError(f"ops.{op}: gates={gates!r}", legal=f"the letters {', '.join(order)} in any order")
     reverse = DIRECTIONS[direction]
-    for t, what in ((x, "[T, B, I]"), (w, f"[D, {len(order)} H, I]"), (r, f"[D, {len(order)} H, H]")):
+    b, lengths = _fitting(op, len(order), x, w, r, b, lengths, direction)
+    functions = activation_of(op, activations, [*default] * len(reverse), alpha, beta)
+    limit = None if clip is None else inputs.number(op, "clip", clip)
+    return Layer(op, x, w, r, b, lengths, reverse, functions, limit, gates, inputs.wide(x.dtype))
+
+
+def _fitting(
+    op: str, gates: int, x: Tensor, w: Tensor, r: Tensor, b: Any, lengths: Any, direction: str
+) -> tuple[Tensor | None, Tensor | None]:
+    """The bias and the lengths of sequences. Raises DeclareError where the operands of a layer with so many
+    gates do not fit each other."""
+    for t, what in ((x, "[T, B, I]"), (w, f"[D, {gates} H, I]"), (r, f"[D, {gates} H, H]")):
         if t.ndim != 3:
             raise DeclareError(
                 f"ops.{op}: {inputs.named(t)} has {t.ndim} dimension(s), 3 are needed",
                 because=f"it is {what}",
             )
-    rows = make.mul(r.shape[2], len(order))
-    wanted = {
-        f"the number of directions of w {w.name}": (w.shape[0], len(reverse)),
-        f"the number of directions of r {r.name}": (r.shape[0], len(reverse)),
+    rows = make.mul(r.shape[2], gates)
+    wanted: dict[str, tuple[Any, Any]] = {
+        f"the number of directions of w {w.name}": (w.shape[0], len(DIRECTIONS[direction])),
+        f"the number of directions of r {r.name}": (r.shape[0], len(DIRECTIONS[direction])),
         f"the number of rows of r {r.name}": (r.shape[1], rows),
         f"the number of rows of w {w.name}": (w.shape[1], rows),
         f"the number of inputs of w {w.name}": (w.shape[2], x.shape[2]),
@@ -128,7 +139,7 @@ def _layer(
     if b is not None:
         b = inputs.floating(op, b, "b")
         if b.ndim != 2:
-            raise DeclareError(f"ops.{op}: b {inputs.named(b)}", because=f"it is [D, {2 * len(order)} H]")
+            raise DeclareError(f"ops.{op}: b {inputs.named(b)}", because=f"it is [D, {2 * gates} H]")
         wanted[f"the number of rows of b {b.name}"] = (b.shape[1], make.mul(rows, 2))
     if lengths is not None:
         lengths = indices_of(op, lengths, "sequence_lens")
@@ -142,9 +153,7 @@ def _layer(
     )
     for what, (have, need) in wanted.items():
         inputs.same_size(op, what, have, need, because)
-    functions = activation_of(op, activations, [*default] * len(reverse), alpha, beta)
-    limit = None if clip is None else inputs.number(op, "clip", clip)
-    return Layer(op, x, w, r, b, lengths, reverse, functions, limit, gates, inputs.wide(x.dtype))
+    return b, lengths
 
 
 def _first(layer: Layer, what: str, given: Any) -> Tensor | None:

@@ -124,18 +124,24 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if padded is not None:
         if images:
             padded.compute_at(out, images[-1])
-        if together > 1:
-            quads(padded, len(images), lanes, together)
-            *front, _, _ = padded.op.axis
-        else:
-            *front, _ = padded.op.axis
-            rows_in_vectors(padded, lanes)
-        share_out(padded, front[len(images) :], iterations // PACKED_PIXELS, target)
+        front = _fill_margin(padded, lanes, together, len(images))
+        share_out(padded, front, iterations // PACKED_PIXELS, target)
     if rows is not None:
         if in_blocks or images:
             rows.compute_at(out, loops.around[0] if in_blocks else images[-1])
         (po,) = transpose_pixels(rows, lanes).named["po"]
         share_out(rows, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
+
+
+def _fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[IterVar]:
+    """The loops of the image with its margin, in vectors of pixels or of quads of channels. Those around."""
+    if together > 1:
+        quads(padded, images, lanes, together)
+        *front, _, _ = padded.op.axis
+    else:
+        *front, _ = padded.op.axis
+        rows_in_vectors(padded, lanes)
+    return front[images:]
 
 
 def _together(conv: Conv, target: Target) -> int:

@@ -246,8 +246,8 @@ def _instruction_sets(arch: str, mcpu: str, mattr: tuple[str, ...], here: bool) 
     return isa.used(arch, _BASE.get(arch, ()), mattr)
 
 
-def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Target:
-    arch = arch_of(triple)
+def _check_triple(triple: str) -> None:
+    """Raises TargetError unless kernels can be made for machines of that kind."""
     if re.fullmatch(r"[A-Za-z0-9_]+(-[A-Za-z0-9_.]+){1,4}", triple) is None:
         raise TargetError(f"unknown triple {triple!r}", try_="a form such as x86_64-unknown-linux-gnu")
     form = host.object_format(triple)
@@ -257,10 +257,11 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
             because=f"its object files are {form}, not ELF" if form != "ELF" else "its pointers have 32 bits",
             try_="that of a Linux with 64 bits, such as x86_64-unknown-linux-gnu or aarch64-linux-gnu",
         )
-    known, core_of = _ARCHES[arch]
-    here = triple == host.triple() and mcpu == host.cpu_name()
-    if mcpu not in known and not here:
-        raise TargetError(f"unknown CPU {mcpu!r} for {arch}", try_=_nearest(mcpu, known))
+
+
+def _check_flags(triple: str, arch: str, mattr: tuple[str, ...]) -> None:
+    """Raises TargetError for a feature that LLVM does not know (it would ignore it), and for one that makes
+    code of another kind."""
     for flag in mattr:
         if flag[1:] not in features.NAMES[arch]:
             raise TargetError(
@@ -274,6 +275,16 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
                 because="it makes another machine of this one",
                 try_=f"leave it out; -mtriple=... names the machine, and here it is {triple}",
             )
+
+
+def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Target:
+    arch = arch_of(triple)
+    _check_triple(triple)
+    known, core_of = _ARCHES[arch]
+    here = triple == host.triple() and mcpu == host.cpu_name()
+    if mcpu not in known and not here:
+        raise TargetError(f"unknown CPU {mcpu!r} for {arch}", try_=_nearest(mcpu, known))
+    _check_flags(triple, arch, mattr)
     flags = mattr
     name = mcpu if mcpu in known else "generic"
     if here:  # what the machine says of itself counts for more than the table's row
@@ -320,22 +331,9 @@ def _host() -> Target:
     return _make(host.triple(), host.cpu_name(), (), host.num_cores())
 
 
-@functools.lru_cache(maxsize=256)
-def _parse(text: str) -> Target:
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise TargetError(
-            f"unknown target {text!r}", because=str(error).lower(), try_="llvm -mcpu=skylake-avx512"
-        ) from None
-    if not words or words[0] != "llvm":
-        raise TargetError(
-            f"unknown target {text!r}",
-            because=f"the kind is {words[0]!r}" if words else "it is empty",
-            try_="llvm, with options such as -mcpu=skylake-avx512",
-        )
+def _options(text: str, rest: list[str]) -> dict[str, str]:
+    """The options behind the kind, as ``-key=value``, ``-key value`` or with two dashes."""
     options: dict[str, str] = {}
-    rest = words[1:]
     while rest:
         word = rest.pop(0)
         key, eq, value = word.partition("=")
@@ -352,6 +350,24 @@ def _parse(text: str) -> Target:
                 raise TargetError(f"option {key} has no value in target {text!r}", try_=f"{key}=...")
             value = rest.pop(0)
         options[key] = value
+    return options
+
+
+@functools.lru_cache(maxsize=256)
+def _parse(text: str) -> Target:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise TargetError(
+            f"unknown target {text!r}", because=str(error).lower(), try_="llvm -mcpu=skylake-avx512"
+        ) from None
+    if not words or words[0] != "llvm":
+        raise TargetError(
+            f"unknown target {text!r}",
+            because=f"the kind is {words[0]!r}" if words else "it is empty",
+            try_="llvm, with options such as -mcpu=skylake-avx512",
+        )
+    options = _options(text, words[1:])
     triple = options.get("-mtriple", host.triple())
     same = arch_of(triple) == arch_of(host.triple())
     mcpu = options.get("-mcpu", host.cpu_name() if same and triple == host.triple() else "generic")

@@ -246,19 +246,7 @@ def compute(
     tag = current_tag(where, tag)
     names = axis_names(where, fcompute, len(extents), varargs_names)
     axes = tuple(fresh_axis(n, e) for n, e in zip(names, extents, strict=True))
-    before = declaring.set(True)
-    try:
-        result = fcompute(*axes)
-    except IndexError as e:
-        if "only integers, slices" not in str(e):
-            raise
-        raise DeclareError(
-            f"{where}: an array of numpy's is read at an index that is not known yet",
-            because="axes have values when the kernel runs, and arrays are given to it then",
-            try_="X = te.placeholder(x.shape, str(x.dtype), name='X'), and X[i, j] in its place",
-        ) from None
-    finally:
-        declaring.reset(before)
+    result = _called(where, fcompute, axes)
     many = isinstance(result, tuple | list)
     body = tuple(_body(where, e) for e in (result if many else (result,)))
     if not body:
@@ -271,6 +259,24 @@ def compute(
     op = ComputeOp(name, axes, _reduction_axes(where, body), body, tag, attrs)
     _known_variables(where, op)
     return op.outputs if many else op.outputs[0]
+
+
+def _called(where: str, fcompute: Callable[..., Any], axes: Sequence[IterVar]) -> Any:
+    """What the user's function makes of the axes. ``declaring`` tells what it calls that elements are being
+    described, so that a mistake is answered as one of a declaration."""
+    before = declaring.set(True)
+    try:
+        return fcompute(*axes)
+    except IndexError as e:
+        if "only integers, slices" not in str(e):
+            raise
+        raise DeclareError(
+            f"{where}: an array of numpy's is read at an index that is not known yet",
+            because="axes have values when the kernel runs, and arrays are given to it then",
+            try_="X = te.placeholder(x.shape, str(x.dtype), name='X'), and X[i, j] in its place",
+        ) from None
+    finally:
+        declaring.reset(before)
 
 
 def _body(where: str, value: Any) -> Expr:

@@ -13,7 +13,7 @@ from typing import Any, overload
 from ..core.dtype import INT32
 from ..errors import DeclareError
 from ..expr import make
-from ..expr.nodes import Var, const_int
+from ..expr.nodes import Expr, Var, const_int
 from ..protocols import Row
 from .axis import IterVar
 from .compute import compute
@@ -130,28 +130,41 @@ def scan(
             because="each state has one of each",
         )
     for i, u, s in zip(inits, updates, states, strict=True):
-        if not isinstance(s.op, PlaceholderOp):
+        _check_state(name, i, u, s)
+    first, total = _rows(name, inits, states)
+    inits = tuple(_own(i) for i in inits)
+    begin, end = make.unify(make.as_expr(first, INT32), make.as_expr(total, INT32))
+    axis = IterVar(Var("t", begin.dtype, "loop"), (begin, make.sub(end, begin)), SCAN)
+    op = ScanOp(name, axis, inits, updates, states, tag, attrs)
+    return op.outputs[0] if isinstance(init, Tensor) else list(op.outputs)
+
+
+def _check_state(name: str, i: Tensor, u: Tensor, s: Tensor) -> None:
+    """Raises DeclareError unless a state has rows that begin as ``i`` and go on as ``u``."""
+    if not isinstance(s.op, PlaceholderOp):
+        raise DeclareError(
+            f"scan {name!r}: the state {s.name} is not a placeholder",
+            try_="te.placeholder of the shape of the result",
+        )
+    for what, t in (("init", i), ("update", u)):
+        if t.ndim != s.ndim or t.ndim == 0:
             raise DeclareError(
-                f"scan {name!r}: the state {s.name} is not a placeholder",
-                try_="te.placeholder of the shape of the result",
+                f"scan {name!r}: {what} {t.name} has {t.ndim} dimension(s), the state {s.name} {s.ndim}"
             )
-        for what, t in (("init", i), ("update", u)):
-            if t.ndim != s.ndim or t.ndim == 0:
+        if t.dtype is not s.dtype:
+            raise DeclareError(f"scan {name!r}: {what} {t.name} is {t.dtype}, the state {s.name} {s.dtype}")
+        for d in range(0 if what == "update" else 1, s.ndim):
+            if t.shape[d] is not s.shape[d]:
                 raise DeclareError(
-                    f"scan {name!r}: {what} {t.name} has {t.ndim} dimension(s), the state {s.name} {s.ndim}"
+                    f"scan {name!r}: dimension {d} of {what} {t.name} is {t.shape[d]}, of the state "
+                    f"{s.name} {s.shape[d]}"
                 )
-            if t.dtype is not s.dtype:
-                raise DeclareError(
-                    f"scan {name!r}: {what} {t.name} is {t.dtype}, the state {s.name} {s.dtype}"
-                )
-            for d in range(0 if what == "update" else 1, s.ndim):
-                if t.shape[d] is not s.shape[d]:
-                    raise DeclareError(
-                        f"scan {name!r}: dimension {d} of {what} {t.name} is {t.shape[d]}, of the state "
-                        f"{s.name} {s.shape[d]}"
-                    )
-        if not isinstance(u.op, ComputeOp) or isinstance(u.op, ScanOp):
-            raise DeclareError(f"scan {name!r}: the update {u.name} is not a te.compute")
+    if not isinstance(u.op, ComputeOp) or isinstance(u.op, ScanOp):
+        raise DeclareError(f"scan {name!r}: the update {u.name} is not a te.compute")
+
+
+def _rows(name: str, inits: Sequence[Tensor], states: Sequence[Tensor]) -> tuple[Expr, Expr]:
+    """How many rows are given and how many there are, the same for all states. Raises DeclareError."""
     first, total = inits[0].shape[0], states[0].shape[0]
     for i, s in zip(inits, states, strict=True):
         if i.shape[0] is not first or s.shape[0] is not total:
@@ -166,11 +179,7 @@ def scan(
             f"scan {name!r}: init {inits[0].name} has {n} rows of {total}",
             because="at least one, and no more than the state",
         )
-    inits = tuple(_own(i) for i in inits)
-    begin, end = make.unify(make.as_expr(first, INT32), make.as_expr(total, INT32))
-    axis = IterVar(Var("t", begin.dtype, "loop"), (begin, make.sub(end, begin)), SCAN)
-    op = ScanOp(name, axis, inits, updates, states, tag, attrs)
-    return op.outputs[0] if isinstance(init, Tensor) else list(op.outputs)
+    return first, total
 
 
 def _own(t: Tensor) -> Tensor:

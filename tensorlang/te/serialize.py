@@ -371,46 +371,56 @@ class _Reader:
 
     def operation(self, row: Any) -> Any:
         kind, name, *rest = row
-        if kind == "placeholder":
-            t, shape, *strides = rest
-            lies = tuple(self.expr(i) for i in strides[0]) if strides else None
-            return PlaceholderOp(name, tuple(self.expr(i) for i in shape), dtype(t), lies)
-        if kind == "scan":
-            axis, init, update, state, tag, attrs = rest
-            inits, updates, states = (
-                tuple(self.ops[i].outputs[j] for i, j in part) for part in (init, update, state)
-            )
-            return ScanOp(name, self.axis(axis), inits, updates, states, tag, self.attrs(attrs))
-        if kind == "scatter":
-            (i, j), domain, where, value, combine, tag, attrs = rest
-            if combine not in COMBINE or len(where) != self.ops[i].outputs[j].ndim:
-                raise ValueError(f"not a scatter: {combine!r} of {len(where)} indices")
-            return ScatterOp(
-                name,
-                self.ops[i].outputs[j],
-                tuple(self.axis(a) for a in domain),
-                tuple(self.expr(e) for e in where),
-                self.expr(value),
-                combine,
-                tag,
-                self.attrs(attrs),
-            )
-        if kind == "loops":
-            program, inputs, shapes, dtypes, tag, attrs = rest
-            if program not in PROGRAMS:
-                raise ValueError(f"no program of loops is called {program!r}")
-            return LoopsOp(
-                name,
-                PROGRAMS[program],
-                tuple(self.ops[i].outputs[j] for i, j in inputs),
-                tuple(tuple(self.expr(e) for e in shape) for shape in shapes),
-                tuple(dtype(t) for t in dtypes),
-                tag,
-                self.attrs(attrs),
-            )
-        if kind != "compute":
+        if kind not in ("placeholder", "scan", "scatter", "loops", "compute"):
             raise ValueError(f"no operation of kind {kind!r}")
-        axes, reduced, body, tag, attrs, *needs = rest
+        return getattr(self, kind)(name, *rest)
+
+    def placeholder(self, name: str, t: str, shape: Any, strides: Any = None) -> PlaceholderOp:
+        lies = None if strides is None else tuple(self.expr(i) for i in strides)
+        return PlaceholderOp(name, tuple(self.expr(i) for i in shape), dtype(t), lies)
+
+    def outputs(self, many: Any) -> tuple[Tensor, ...]:
+        return tuple(self.ops[i].outputs[j] for i, j in many)
+
+    def scan(self, name: str, axis: Any, init: Any, update: Any, state: Any, tag: Any, attrs: Any) -> ScanOp:
+        inits, updates, states = map(self.outputs, (init, update, state))
+        return ScanOp(name, self.axis(axis), inits, updates, states, tag, self.attrs(attrs))
+
+    def scatter(
+        self, name: str, of: Any, domain: Any, where: Any, value: Any, combine: Any, tag: Any, attrs: Any
+    ) -> ScatterOp:
+        (base,) = self.outputs([of])
+        if combine not in COMBINE or len(where) != base.ndim:
+            raise ValueError(f"not a scatter: {combine!r} of {len(where)} indices")
+        return ScatterOp(
+            name,
+            base,
+            tuple(self.axis(a) for a in domain),
+            tuple(self.expr(e) for e in where),
+            self.expr(value),
+            combine,
+            tag,
+            self.attrs(attrs),
+        )
+
+    def loops(
+        self, name: str, program: Any, inputs: Any, shapes: Any, dtypes: Any, tag: Any, attrs: Any
+    ) -> LoopsOp:
+        if program not in PROGRAMS:
+            raise ValueError(f"no program of loops is called {program!r}")
+        return LoopsOp(
+            name,
+            PROGRAMS[program],
+            self.outputs(inputs),
+            tuple(tuple(self.expr(e) for e in shape) for shape in shapes),
+            tuple(dtype(t) for t in dtypes),
+            tag,
+            self.attrs(attrs),
+        )
+
+    def compute(
+        self, name: str, axes: Any, reduced: Any, body: Any, tag: Any, attrs: Any, needs: Any = ()
+    ) -> ComputeOp:
         return ComputeOp(
             name,
             tuple(self.axis(i) for i in axes),
@@ -418,7 +428,7 @@ class _Reader:
             tuple(self.expr(i) for i in body),
             tag,
             self.attrs(attrs),
-            needs=tuple((self.expr(cond), str(why)) for cond, why in (needs[0] if needs else ())),
+            needs=tuple((self.expr(cond), str(why)) for cond, why in needs),
         )
 
     @staticmethod

@@ -164,23 +164,26 @@ def schedules(decl: Declaration, box: Box, settings: Settings, dims: Sequence[st
                 continue
             seen.add(trace.to_json())
             tensors = decl.stated(facts(box, shape))
-            schedule = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
-            try:
-                trace.apply(schedule)
-            except tl.ScheduleError:
-                continue
-            if schedule.pending:
+            schedule = _replayed(trace, tensors)
+            if schedule is None:
                 continue
             description = (
                 f"the {'default' if word == 'as for' else 'tuned'} schedule of "
                 f"{', '.join(f'{d}={n}' for d, n in shape.items())}"
             )
-            yield (
-                (f"{word} {'×'.join(str(shape[d]) for d in dims)}", description),
-                schedule,
-                tensors,
-                _steps(schedule),
-            )
+            named = f"{word} {'×'.join(str(shape[d]) for d in dims)}", description
+            yield named, schedule, tensors, _steps(schedule)
+
+
+def _replayed(trace: tl.Trace, tensors: Sequence[te.Tensor]) -> tl.Schedule | None:
+    """The schedule that a trace of known sizes makes of open ones; None where one of its steps needed to know
+    them."""
+    schedule = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
+    try:
+        trace.apply(schedule)
+    except tl.ScheduleError:
+        return None
+    return None if schedule.pending else schedule
 
 
 def _best(log: RecordLog, task: SearchTask) -> Record | None:

@@ -10,6 +10,7 @@ Multiplication", ACM TOMS 34, 2008).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -93,13 +94,7 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
         cuts |= {r: partial(_knob, s, most=high, usual=usual if r == "p" else 1), r + "o": block}
     cuts["j"] = lanes * form.panel or partial(_width, s, lanes=lanes, vectors=4 if blocked else 2)
     cuts["jo"] = block
-    blocks = " ".join(r + "oo" for r in tiled)
-    if form.panel and not form.at_root:
-        order = f"(b joo) {blocks}"
-    elif form.by_rows:
-        order = f"(b {blocks}) joo"
-    else:
-        order = f"(b joo {blocks})" if form.column_first else f"(b {blocks} joo)"
+    order = _around(form, tiled)
     tile_loops = [*[r + "i" for r in tiled], "ji"]
     if column != n - 1 and groups[-1] in names:
         # neighbours in memory are rows of the tile: it is transposed as it is written
@@ -123,6 +118,17 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
             copy.compute_at(out, loops.around[0])
         elif form.parallel:
             copy.parallel(copy.leaf_iter_vars[0])
+
+
+def _around(form: Form, tiled: Sequence[str]) -> str:
+    """The loops around the tile, parallel ones in brackets: a panel that is made in them belongs to one block
+    of columns, so its loop is outside the rows that share it."""
+    blocks = " ".join(r + "oo" for r in tiled)
+    if form.panel and not form.at_root:
+        return f"(b joo) {blocks}"
+    if form.by_rows:
+        return f"(b {blocks}) joo"
+    return f"(b joo {blocks})" if form.column_first else f"(b {blocks} joo)"
 
 
 def _sums(

@@ -6,7 +6,7 @@ Knows the calling convention of ``interface.signature`` and nothing of what the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ...core.dtype import FLOAT64, INT64
 from ...core.names import NameSupply, identifier
@@ -148,25 +148,24 @@ _SIZE_OPS: dict[type, str] = {
 }
 
 
-def kernel_signature(func: Func) -> Signature:
-    """What the kernel takes, as plain data for the runtime and for saved files."""
-    supply = NameSupply()
-    names = {d: supply.of(d, d.name) for d in func.dims}
+def _size(e: Expr, names: Mapping[Var, str], func: str) -> Size:
+    """A size of dims as plain data."""
+    if type(e) is Const:
+        return int(e.value)
+    if type(e) is Var:
+        if e not in names:
+            raise AssertionError(f"{e.name} is in a shape of {func} but not among its dims")
+        return names[e]
+    if type(e) is Cast:
+        return _size(e.a, names, func)
+    op = _SIZE_OPS.get(type(e))
+    if op is None:
+        raise AssertionError(f"a size that cannot be passed to the runtime: {e}")
+    return op, _size(e.a, names, func), _size(e.b, names, func)  # type: ignore[attr-defined]
 
-    def size(e: Expr) -> Size:
-        if type(e) is Const:
-            return int(e.value)
-        if type(e) is Var:
-            if e not in names:
-                raise AssertionError(f"{e.name} is in a shape of {func.name} but not among its dims")
-            return names[e]
-        if type(e) is Cast:
-            return size(e.a)
-        op = _SIZE_OPS.get(type(e))
-        if op is None:
-            raise AssertionError(f"a size that cannot be passed to the runtime: {e}")
-        return op, size(e.a), size(e.b)  # type: ignore[attr-defined]
 
+def _params(func: Func, size: Callable[[Expr], Size]) -> list[Param]:
+    """What a caller passes: all parameters but the constants."""
     taken = NameSupply()
     params = []
     for p in func.params:
@@ -188,6 +187,18 @@ def kernel_signature(func: Func) -> Signature:
             )
         else:
             params.append(Param(taken.fresh(p.name), "scalar", p.dtype.name))
+    return params
+
+
+def kernel_signature(func: Func) -> Signature:
+    """What the kernel takes, as plain data for the runtime and for saved files."""
+    supply = NameSupply()
+    names = {d: supply.of(d, d.name) for d in func.dims}
+
+    def size(e: Expr) -> Size:
+        return _size(e, names, func.name)
+
+    params = _params(func, size)
     lying = {v for p in func.params if isinstance(p, Buffer) for e in p.strides or () for v in variables(e)}
     dims = tuple(Dim(names[d], *_bounds(d, d in lying), d.multiple_of) for d in func.dims)
     externs = dict.fromkeys(

@@ -17,6 +17,18 @@ from .proto import dtype_name
 from .table import te_op
 
 
+def of_one(
+    query: Tensor, key: Tensor | None, value: Tensor | None, num_heads: int, kv_num_heads: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values by heads. Without ``key`` and ``value`` all three stand in ``query``, behind
+    each other."""
+    if key is None or value is None:
+        each = (const_int(query.shape[2]) or 0) // (num_heads + 2 * kv_num_heads)
+        ends = [each * num_heads, each * (num_heads + kv_num_heads)]
+        query, key, value = ops.split(query, ends, 2)
+    return heads(query, num_heads), heads(key, kv_num_heads), heads(value, kv_num_heads)
+
+
 def heads(x: Tensor, number: int) -> Tensor:
     """[B, S, H D] as [B, H, S, D]."""
     return ops.transpose(ops.reshape(x, (*x.shape[:2], number, _each(x, number))), (0, 2, 1, 3))

@@ -18,7 +18,7 @@ from ...expr.nodes import Expr, const_int
 from ...ops.places import kept_within
 from ...te import Tensor
 from ..words import constant_like
-from .attention import Mask, attended, heads, joined, rotated
+from .attention import Mask, attended, heads, joined, of_one, rotated
 from .microsoft import attended_masked, multi_head_attention
 from .table import MICROSOFT, te_op
 
@@ -354,10 +354,7 @@ def sparse_attention(
     """New keys and values are written in caches of a fixed size, behind those of each sequence, which has
     ``lengths`` with them. A query sees the keys before it in the blocks that the rows of its layout name;
     heads take the layouts in turn."""
-    if k is None or v is None:
-        each = (const_int(q.shape[2]) or 0) // (num_heads + 2 * kv_num_heads)
-        q, k, v = ops.split(q, [each * num_heads, each * (num_heads + kv_num_heads)], 2)
-    q, k, v = heads(q, num_heads), heads(k, kv_num_heads), heads(v, kv_num_heads)
+    q, k, v = of_one(q, k, v, num_heads, kv_num_heads)
     new = q.shape[2]
 
     def before(b: Any) -> Expr:

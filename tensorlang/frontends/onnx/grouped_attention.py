@@ -12,7 +12,7 @@ from ...expr.nodes import Expr, const_int
 from ...ops.places import kept_within
 from ...te import Tensor
 from ..words import of_type
-from .attention import Mask, attended, heads, joined, rotated
+from .attention import Mask, attended, joined, of_one, rotated
 from .norms import rms_normalization
 from .table import MICROSOFT, te_op
 
@@ -62,11 +62,7 @@ def group_query_attention(
         raise DeclareError(f"GroupQueryAttention: a cache of {kv_cache_bit_width} bits", legal="8")
     if smooth_softmax == 1 and sink is None:
         sink = ops.full((num_heads,), 0, query.dtype)
-    if key is None or value is None:
-        each = (const_int(query.shape[2]) or 0) // (num_heads + 2 * kv_num_heads)
-        ends = [each * num_heads, each * (num_heads + kv_num_heads)]
-        query, key, value = ops.split(query, ends, 2)
-    q, k, v = heads(query, num_heads), heads(key, kv_num_heads), heads(value, kv_num_heads)
+    q, k, v = of_one(query, key, value, num_heads, kv_num_heads)
     if q_norm is not None and k_norm is not None:
         q, k = (rms_normalization(x, w, epsilon=qk_norm_epsilon) for x, w in ((q, q_norm), (k, k_norm)))
     new = q.shape[2]

@@ -55,22 +55,9 @@ def place_verdict(
     """Whether ``stage`` may be computed at that loop of ``target``; with ``hope`` a refusal says whether
     later calls could make it legal."""
     mark = (target.name, loop)
-    if stage.is_placeholder:
-        return refuse(
-            f"`{stage.name}` is an argument: it is not computed",
-            mark=mark,
-            try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that",
-        )
-    if stage.is_output:
-        return refuse(
-            f"`{stage.name}` is an output: the caller wants all of it",
-            mark=mark,
-            try_=instead_of_output(
-                state, stage.name, then=f"and compute_at of that at a loop of {stage.name}"
-            ),
-        )
-    if stage.attach == INLINED:
-        return refuse(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
+    verdict = _may_move(state, stage, mark)
+    if not verdict:
+        return verdict
     if target.attach == INLINED or target.is_placeholder or (not target.leaves and target.is_opaque):
         why = "is inlined" if target.attach == INLINED else "is an argument"
         return refuse(f"`{target.name}` {why} and has no loops", legal=lambda: legal_text(state, stage))
@@ -101,25 +88,40 @@ def place_verdict(
     if not readers:
         return refuse(f"nothing reads `{stage.name}`", mark=mark)
     outside = [r for r in readers if not encloses(state, target, position, r)]
-    if outside:
-        names = ", ".join(f"`{r.name}`" for r in outside)
-        verb = "runs" if len(outside) == 1 else "run"
-        also = " also" if len(readers) > len(outside) else ""
-        if hope and stays_outside(state, outside, target) is None:
-            return refuse(
-                f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside "
-                f"loop {target.name}.{loop}",
-                mark=mark,
-                try_=_enter(outside[0], target, loop),
-                pending=True,
-            )
+    if not outside:
+        return YES
+    names = ", ".join(f"`{r.name}`" for r in outside)
+    also = " also" if len(readers) > len(outside) else ""
+    reads, runs = ("reads", "runs") if len(outside) == 1 else ("read", "run")
+    why = f"{names}{also} {reads} `{stage.name}` and {runs} outside loop {target.name}.{loop}"
+    if hope and stays_outside(state, outside, target) is None:
+        return refuse(why, mark=mark, try_=_enter(outside[0], target, loop), pending=True)
+    return refuse(
+        why,
+        mark=mark,
+        legal=lambda: legal_text(state, stage),
+        try_=_instead(stage, target, readers, outside[0]),
+    )
+
+
+def _may_move(state: ScheduleState, stage: StageState, mark: tuple[str, str]) -> Verdict:
+    """Whether a stage may be computed at any loop at all."""
+    if stage.is_placeholder:
         return refuse(
-            f"{names}{also} {'reads' if len(outside) == 1 else 'read'} `{stage.name}` and {verb} outside "
-            f"loop {target.name}.{loop}",
+            f"`{stage.name}` is an argument: it is not computed",
             mark=mark,
-            legal=lambda: legal_text(state, stage),
-            try_=_instead(stage, target, readers, outside[0]),
+            try_=f"s.cache_read({stage.name}, 'local', [reader]) and compute_at of that",
         )
+    if stage.is_output:
+        return refuse(
+            f"`{stage.name}` is an output: the caller wants all of it",
+            mark=mark,
+            try_=instead_of_output(
+                state, stage.name, then=f"and compute_at of that at a loop of {stage.name}"
+            ),
+        )
+    if stage.attach == INLINED:
+        return refuse(f"`{stage.name}` is inlined: it is computed nowhere", mark=mark)
     return YES
 
 

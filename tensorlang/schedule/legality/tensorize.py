@@ -8,15 +8,15 @@ plus the intrinsic's own index.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...expr import make
 from ...expr.nodes import Cast, Const, Expr, Var, const_int
 from ...expr.walk import substitute, variables
-from ...te.axis import REDUCE
+from ...te.axis import REDUCE, IterVar
 from ...te.reducers import Reduce
-from ...te.tensor import Tensor, TensorRead
+from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ...te.tensor_intrin import TensorIntrin, declared
 from ..bounds import bounds_of
 from ..state import INLINED, ScheduleState, StageState
@@ -69,16 +69,9 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
     b = bounds_of(state)[stage.name]
     op, pattern = stage.compute, intrin.op
     inner = [iv for iv in stage.leaves[position:] if const_int(b.loops[iv]) != 1]
-    for iv in inner:
-        if stage.kind(iv) != "serial":
-            return f"loop {stage.name}.{iv.name} is {stage.kind(iv)}"
-    if any(
-        position <= p
-        for st in state.attached(stage.name)
-        for p, iv in enumerate(stage.leaves)
-        if iv.name == getattr(st.attach, "loop", None)
-    ):
-        return f"other stages are computed inside {stage.name}.{stage.leaves[position].name}"
+    why = _in_the_way(state, stage, position, inner)
+    if why:
+        return why
     axes = [a for a in (*pattern.axis, *pattern.reduce_axis) if const_int(a.extent) != 1]
     data, reduced = [iv for iv in inner if iv.kind != REDUCE], [iv for iv in inner if iv.kind == REDUCE]
     wanted = [a for a in axes if a.kind != REDUCE], [a for a in axes if a.kind == REDUCE]
@@ -95,22 +88,10 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
     loop_of: dict[Var, Expr] = {a.var: iv.var for iv, a in pairs}
     for a in (*pattern.axis, *pattern.reduce_axis):
         loop_of.setdefault(a.var, make.const(0, a.dtype))
-    first, theirs_body = op.body[0], pattern.body[0]
-    if isinstance(first, Reduce) != isinstance(theirs_body, Reduce):
-        return f"one of {stage.name} and {intrin.name} is a reduction, the other is not"
-    mine_e, theirs_e = first, theirs_body
-    if isinstance(first, Reduce) and isinstance(theirs_body, Reduce):
-        if (
-            first.reducer is not theirs_body.reducer
-            or first.condition is not None
-            or first.init is not None
-            or len(first.sources) != 1
-        ):
-            return (
-                f"{stage.name} reduces with {first.reducer.name}, {intrin.name} with "
-                f"{theirs_body.reducer.name}"
-            )
-        mine_e, theirs_e = first.sources[0], theirs_body.sources[0]
+    sides = _element(stage.name, op, intrin)
+    if isinstance(sides, str):
+        return sides
+    mine_e, theirs_e = sides
     found: dict[Tensor, Operand] = {}
     why = _same(substitute(mine_e, b.value), substitute(theirs_e, loop_of), own, found)
     if why:
@@ -121,6 +102,42 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
     output = Operand(op.outputs[0], *corner)
     outer_reduce = any(iv.kind == REDUCE and const_int(b.loops[iv]) != 1 for iv in stage.leaves[:position])
     return Match(tuple(found[t] for t in intrin.inputs), output, outer_reduce)
+
+
+def _in_the_way(
+    state: ScheduleState, stage: StageState, position: int, inner: Sequence[IterVar]
+) -> str | None:
+    """Why the loops from ``position`` inwards cannot become one call: they run otherwise than one after the
+    other, or hold other stages."""
+    for iv in inner:
+        if stage.kind(iv) != "serial":
+            return f"loop {stage.name}.{iv.name} is {stage.kind(iv)}"
+    if any(
+        position <= p
+        for st in state.attached(stage.name)
+        for p, iv in enumerate(stage.leaves)
+        if iv.name == getattr(st.attach, "loop", None)
+    ):
+        return f"other stages are computed inside {stage.name}.{stage.leaves[position].name}"
+    return None
+
+
+def _element(name: str, op: ComputeOp, intrin: TensorIntrin) -> tuple[Expr, Expr] | str:
+    """What an element of each is, without the reduction around it, or why the reductions differ."""
+    first, theirs_body = op.body[0], intrin.op.body[0]
+    if isinstance(first, Reduce) != isinstance(theirs_body, Reduce):
+        return f"one of {name} and {intrin.name} is a reduction, the other is not"
+    mine_e, theirs_e = first, theirs_body
+    if isinstance(first, Reduce) and isinstance(theirs_body, Reduce):
+        if (
+            first.reducer is not theirs_body.reducer
+            or first.condition is not None
+            or first.init is not None
+            or len(first.sources) != 1
+        ):
+            return f"{name} reduces with {first.reducer.name}, {intrin.name} with {theirs_body.reducer.name}"
+        mine_e, theirs_e = first.sources[0], theirs_body.sources[0]
+    return mine_e, theirs_e
 
 
 def _same(mine: Expr, theirs: Expr, own: frozenset[Var], found: dict[Tensor, Operand]) -> str | None:

@@ -8,6 +8,7 @@ The partial results do not depend on each other, so their loop may be parallel o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, overload
 
@@ -101,19 +102,10 @@ class Rfactor(Primitive):
             for iv in st.leaves
             if iv.kind == REDUCE and iv is not chosen
         }
-        value: dict[IterVar, Expr] = {iv: a.var for iv, a in inner.items()}
-        value[chosen] = factor.var
-        conds: list[Expr] = []
-        for rel in reversed(st.relations):
-            if all(c in value for c in rel.children):
-                rel.values(value, extent)
-                conds.extend(make.lt(value[p], extent[p]) for p in rel.parents if len(rel.parents) == 1)
+        to_new: dict[Var, Expr] = {a.var: b.var for a, b in zip(op.axis, data, strict=True)}
+        conds = _in_new_loops(st, extent, {**inner, chosen: factor}, to_new)
         if first.condition is not None:
             conds.append(first.condition)
-        to_new: dict[Var, Expr] = {a.var: b.var for a, b in zip(op.axis, data, strict=True)}
-        for k in op.reduce_axis:
-            assert k.dom is not None
-            to_new[k.var] = make.add(k.dom[0], value[k])
         condition: Expr | None = None
         for c in conds:
             c = substitute(c, to_new)
@@ -204,6 +196,24 @@ class Rfactor(Primitive):
 def _partial_name(stage: str) -> str:
     """The name the partial results are to have."""
     return f"{stage}.rf"
+
+
+def _in_new_loops(
+    st: StageState, extent: dict[IterVar, Expr], loops: Mapping[IterVar, IterVar], to_new: dict[Var, Expr]
+) -> list[Expr]:
+    """Add to ``to_new`` what each reduction axis is in the partial stage, whose ``loops`` stand for those
+    that it was split into. The conditions that keep tails out: the partial stage has no splits that say
+    so."""
+    value: dict[IterVar, Expr] = {iv: a.var for iv, a in loops.items()}
+    conds: list[Expr] = []
+    for rel in reversed(st.relations):
+        if all(c in value for c in rel.children):
+            rel.values(value, extent)
+            conds.extend(make.lt(value[p], extent[p]) for p in rel.parents if len(rel.parents) == 1)
+    for k in st.compute.reduce_axis:
+        assert k.dom is not None
+        to_new[k.var] = make.add(k.dom[0], value[k])
+    return conds
 
 
 def _partial(

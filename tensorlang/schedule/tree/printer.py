@@ -60,6 +60,34 @@ def _lines(
     return lines
 
 
+def _storage_line(
+    node: StorageNode, bounds: Bounds, chosen: dict[Var, Expr], lanes: tuple[Expr, ...]
+) -> Line:
+    """The memory of a stage: its shape with padded strides, what it takes, and whether it is a ring."""
+    slide = slide_of(bounds.state, bounds, node.stage)
+    region = slide.shape(region_size(node.stage.op.outputs[0], bounds))
+    shape = [substitute(e, chosen) for e in (*region, *lanes)]
+    strides = padded(tuple(shape), node.stage.align)
+    sizes = [const_int(e) for e in ((shape[0], strides[0]) if strides else shape)]
+    outputs = node.stage.op.outputs
+    total: int | None = sum(t.dtype.bytes for t in outputs)
+    for n in sizes:
+        total = None if total is None or n is None else total * n
+    kept = (
+        f"  ring of {', '.join(str(n) for _, n in slide.ring)}"
+        if slide.ring
+        else "  kept between iterations"
+        if slide.conditions
+        else ""
+    )
+    double = "  double" if node.stage.double else ""
+    amount = "" if total is None else f"  {bytes_text(total)}"
+    return Line(
+        f"storage {node.stage.name}",
+        f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}{double}{kept}",
+    )
+
+
 def _line(
     node: TreeNode,
     bounds: Bounds,
@@ -89,28 +117,7 @@ def _line(
             (yield _lines(node.children, bounds, chosen, mark, node.stage, (*lanes, *wide))),
         )
     if isinstance(node, StorageNode):
-        slide = slide_of(bounds.state, bounds, node.stage)
-        region = slide.shape(region_size(node.stage.op.outputs[0], bounds))
-        shape = [substitute(e, chosen) for e in (*region, *lanes)]
-        strides = padded(tuple(shape), node.stage.align)
-        sizes = [const_int(e) for e in ((shape[0], strides[0]) if strides else shape)]
-        outputs = node.stage.op.outputs
-        total: int | None = sum(t.dtype.bytes for t in outputs)
-        for n in sizes:
-            total = None if total is None or n is None else total * n
-        kept = (
-            f"  ring of {', '.join(str(n) for _, n in slide.ring)}"
-            if slide.ring
-            else "  kept between iterations"
-            if slide.conditions
-            else ""
-        )
-        double = "  double" if node.stage.double else ""
-        amount = "" if total is None else f"  {bytes_text(total)}"
-        return Line(
-            f"storage {name}",
-            f"{outputs[0].dtype}[{', '.join(map(str, shape))}]  {node.stage.scope}{amount}{double}{kept}",
-        )
+        return _storage_line(node, bounds, chosen, lanes)
     assert isinstance(node, ComputeNode)
     reads = ", ".join(t.name for t in node.stage.op.input_tensors)
     words = [f"reads {reads}" if reads else "", note(repeats(bounds, node.stage, chosen))]
