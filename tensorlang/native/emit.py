@@ -30,6 +30,7 @@ class Place(NamedTuple):
 Env = dict[str, Any]
 Edge = tuple[str, Env]  # the block one comes from, and what the variables are there
 _COMPARE = {"==": "eq", "!=": "ne", "<": "slt", "<=": "sle", ">": "sgt", ">=": "sge"}
+# ordered: a comparison with NaN is false, and ``!=`` true, as in C and Python
 _FLOATS = {"==": "oeq", "!=": "une", "<": "olt", "<=": "ole", ">": "ogt", ">=": "oge"}
 _BINARY = {
     "+": "add",
@@ -78,6 +79,7 @@ class Emitter:
             return x
         if isinstance(x, Place):
             inner = x.type
+            # what stands in memory itself, an array or a structure, is its address; there is nothing to load
             if isinstance(inner, Block):
                 return Value(Type("ptr", 8, inner.of), x.address)
             if isinstance(inner, type) and issubclass(inner, Struct):
@@ -97,6 +99,8 @@ class Emitter:
 
     def pair(self, a: Any, b: Any) -> tuple[Value, Value]:
         """Two operands of one type."""
+        # a number on the left takes its type from the right operand, which is therefore seen first; the order
+        # of the instructions that they make does not matter, both have no effects
         loose = isinstance(a, int) and not isinstance(a, bool)
         second = self.value(b) if loose else None
         first = self.value(a, second.type if second else None)
@@ -129,6 +133,7 @@ class Emitter:
         of = pointer.type.of
         if index == 0 and isinstance(index, int):
             return Place(of, pointer.text)
+        # LLVM knows no structures of ours: an element is so many bytes
         step = of if isinstance(of, Type) else f"[{of.size} x i8]"
         return Place(
             of, self.new(ptr, f"getelementptr {step}, ptr {pointer.text}, i64 {self.value(index).text}").text
@@ -205,10 +210,13 @@ class Emitter:
         self.lines.append(f"{label}:")
         self.here = label
         first = edges[0][1]
+        # no variable was set on any way here, so nothing has to be merged
         if all(env is first for _, env in edges):
             self.env = dict(first)
             return
         for name, x in first.items():
+            # one that is set on some ways only is unknown from here on, and reading it an error of the
+            # translation
             if all(name in env for _, env in edges):
                 many = [(env[name], block) for block, env in edges]
                 self.env[name] = x if all(y is x or y == x for y, _ in many) else self.phi(many)

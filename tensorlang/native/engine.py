@@ -23,6 +23,8 @@ LINES_WORDS = 10
 CASE = 2  # words of a case of a jump
 CONSTANT, ARENA, GIVEN = range(3)  # where a buffer lies: at an address, in the arena, in what the call gives
 REPEAT_HEAD = 7  # words of a loop before its pairs
+# a power of two, for the mask; arenas for as many calls at once, of which each frees its own when there are
+# more
 HEADS, ARENAS = 64, 8
 HEADER = 64  # bytes before an arena, the first word is its size
 UNPLANNED = -1
@@ -112,6 +114,8 @@ def compute(
                     made = x * y
                 elif op == DIV:
                     made = x // y  # rounds towards 0
+                    # rounded down, as sizes are defined; there is one division only, whose remainder the
+                    # processor does not give back here
                     if made * y > x:
                         made -= 1
                 elif op == MIN:
@@ -242,6 +246,7 @@ def serve(given: Array[i64], sizes: Array[i64], state: State) -> i32:
     if arena == 0:
         return NO_MEMORY
     plan.used = 1
+    # with the lock held: while it is given up the plan must not be dropped, and Python asks this number
     plan.users += 1
     if plan.releases != 0:
         thread = c.PyEval_SaveThread()

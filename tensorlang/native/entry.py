@@ -21,6 +21,7 @@ from .words import address, cast, cttz, inline, local, null
 
 INPUT, OUTPUT, FLOAT, INT = range(4)
 NUMBER, SLOT, ADD, SUB, MUL, MIN, MAX, DIV, MOD = range(9)  # of a computed size
+# of what stands on the stack in each call; a kernel beyond it has no native entry and takes the portable path
 MAX_BUFFERS, MAX_SLOTS, MAX_DEPTH = 16, 64, 8
 UNBOUND = -(1 << 63)
 UNPLANNED = -1  # the status of an engine that meets these sizes for the first time
@@ -176,10 +177,12 @@ def computed(frame: Frame, t: Computed) -> i64:
             a = min(a, b)
         elif op == MAX:
             a = max(a, b)
+        # Python's integers do not wrap, so a product that might is left to the portable path
         elif not (-LARGE < a < LARGE) & (-LARGE < b < LARGE):
             return UNBOUND
         elif op == MUL:
             a *= b
+        # the machine rounds towards zero, Python down: they agree on these only
         elif a < 0 or b <= 0:
             return UNBOUND
         elif op == DIV:
@@ -201,15 +204,21 @@ def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
         if r.kind <= OUTPUT:
             a = cast(NumpyArray, arg)
             if (
+                # exactly: a subclass may lie about its shape, and what it makes of the call is Python's
+                # business
                 arg.type != d.ndarray
+                # by identity: numpy has one object for each built-in type; others that are equal take the
+                # portable path
                 or a.descr != r.type
                 or i64(a.ndim) != r.ndim
+                # aligned, and as the record asks contiguous or writable
                 or i64(a.flags) & r.flags != r.flags
             ):
                 return -1
             count = r.itemsize
             for x in range(r.ndim):
                 n = a.shape[x]
+                # the first array that has a dim binds it, all others are compared with it
                 if bound(address(frame.slots[r.sizes[x]]), n) != n:
                     return -1
                 count *= n
@@ -220,11 +229,13 @@ def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
             frame.buffers[arrays] = a.data
             arrays += 1
             total += count
+        # a bool is no int here, nor a numpy scalar: the portable path converts them
         elif arg.type != r.type:
             return -1
         elif r.kind == FLOAT:
             frame.slots[r.sizes[0]] = cast(Float, arg).bits
         else:
+            # sets no exception for an int, so there is nothing to clear
             value = c.PyLong_AsLongLongAndOverflow(arg, address(frame.overflow))
             if frame.overflow != 0 or value < r.sizes[1] or value > r.sizes[2]:
                 return -1
@@ -240,6 +251,7 @@ def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
         n, multiple = frame.slots[q], bounds[q].multiple
         if n < bounds[q].lo or n > bounds[q].hi or (multiple != 1 and n % multiple != 0):
             return -1
+    # outputs against everything: few arrays, so pairs are cheaper than sorting. Inputs may share memory
     for k in range(arrays):
         out = frame.spans[k]
         if out.kind == OUTPUT:
@@ -254,6 +266,7 @@ def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
 def lies(frame: Frame, r: Record, a: NumpyArray, span: Span) -> i1:
     """Whether the strides of an array, in elements, are the declared ones, and, of one that is written,
     whether each steps over all that later ones reach. Sets the bytes it lies in."""
+    # an empty array's strides mean nothing; the portable path knows what they should count as
     if span.start == span.end:
         return False
     itemsize, rank = r.itemsize, r.ndim
@@ -263,6 +276,7 @@ def lies(frame: Frame, r: Record, a: NumpyArray, span: Span) -> i1:
     while y > 0:  # from the last axis to the first
         y -= 1
         n, stride = a.shape[y] - 1, a.strides[y]
+        # not a multiple of the element's size, a power of two
         if stride & part != 0:
             return False
         elements = stride >> bits
@@ -270,6 +284,9 @@ def lies(frame: Frame, r: Record, a: NumpyArray, span: Span) -> i1:
             return False
         far = n * stride
         low, high = low + min(far, 0), high + max(far, 0)
+        # each axis steps over all that the later ones reach, so no element is met twice: two iterations that
+        # write one element would race. There are arrays without overlap that fail this; the portable path
+        # looks closer
         nested = nested & ((abs(stride) >= reach) | (n == 0))
         reach += abs(far)
     span.start, span.end = a.data + low, a.data + high
@@ -321,15 +338,19 @@ def entry(self: Tuple, args: Array[ptr], nargs: i64, names: ptr) -> ptr:
         returned = args[nargs]
     if total < 0:
         return c.PyObject_Vectorcall(d.portable, args, nargs, names)
+    # giving the lock up and taking it again costs as much as a small kernel, and under contention
+    # milliseconds; a call that takes long must let others run
     if total >= d.release or heavy(d, frame.slots):
         thread = c.PyEval_SaveThread()
         status = d.kernel(frame.buffers, frame.slots, d.context)
         c.PyEval_RestoreThread(thread)
     else:
         status = d.kernel(frame.buffers, frame.slots, d.context)
+    # Python makes the plan that is missing, or goes on where the table ends
     if status == UNPLANNED:
         return c.PyObject_Vectorcall(d.portable, args, nargs, names)
     if status != 0:
         return failed(d, frame, status)
+    # None as well: it is counted up to version 3.11, and immortal from 3.12 on, where this does nothing
     c.Py_IncRef(returned)
     return returned

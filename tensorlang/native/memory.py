@@ -78,6 +78,7 @@ settings, kept = Global("settings", Settings), Global("kept", Kept)
 def plain(total: i64) -> ptr:
     """A block of the C library: class 0."""
     slot = local(ptr)
+    # aligned to the header's size, a cache line: data behind it is aligned as kernels assume
     if c.posix_memalign(slot, HEADER, total) != 0:
         return null
     return with_header(slot[0], 0)
@@ -107,6 +108,8 @@ def class_of(total: i64) -> i64:
 @inline
 def place() -> i64:
     """Where this thread begins to search."""
+    # the addresses of threads' descriptors differ by their stacks' size, so their low bits are alike: the
+    # product's high bits are not (Knuth, section 6.4)
     return lshr(c.pthread_self() * -0x61C8864680B583EB, 64 - SLOTS.bit_length() + 1)  # 2^64 / golden ratio
 
 
@@ -120,6 +123,7 @@ def take(slot: i64, word: i64) -> i1:
     """Claim the word of a slot, unless another thread was faster."""
     if not compare_exchange(kept.slots[slot], word, 0, acq_rel):
         return False
+    # after the claim: for a moment more is counted than is there, never less
     fetch_sub(kept.bytes, capacity(word), relaxed)
     return True
 
@@ -129,6 +133,7 @@ def claim(low: i64, high: i64) -> i64:
     start = place()
     for i in range(SLOTS):
         slot = (start + i) & (SLOTS - 1)
+        # a word that is read late does no harm: the claim compares it once more
         word = load(kept.slots[slot], relaxed)
         if low <= (word & CLASS) <= high and take(slot, word):
             return word & ~YOUNG
@@ -139,8 +144,11 @@ def claim(low: i64, high: i64) -> i64:
 def fresh(class_: i64) -> i64:
     """New pages of a class; 0 when the system has none. Large blocks begin at a multiple of a huge page."""
     size = capacity(class_)
+    # mmap aligns to small pages only; what is too much at either end is given back, which costs address space
+    # for a moment and no memory, since nothing was touched
     extra = HUGE if size >= HUGE else 0
     start = i64(c.mmap(null, size + extra, READ_WRITE, PRIVATE_ANONYMOUS, -1, 0))
+    # MAP_FAILED
     if start == -1:
         return 0
     if extra == 0:
@@ -164,6 +172,7 @@ def found(class_: i64, most: i64) -> i64:
     if word == 0:
         word = fresh(class_)
     if word == 0:
+        # what is kept for other sizes may be all the memory that there is
         give_all()
         word = fresh(class_)
     return word
@@ -190,6 +199,7 @@ def shrink(most: i64, old_only: i1) -> i64:
             break
         word = load(kept.slots[i], relaxed)
         if word != 0:
+            # fails where somebody took the block meanwhile: then it is not idle
             if old_only and word & YOUNG != 0:
                 compare_exchange(kept.slots[i], word, word & ~YOUNG, acq_rel)
             elif take(i, word):
@@ -224,11 +234,13 @@ def give_back(word: i64) -> None:
     # counted before it is there: at no time is more kept than is counted
     if fetch_add(kept.bytes, size, relaxed) + size > budget:
         shrink(budget, False)
+    # all slots are taken
     if not keep(word):
         fetch_sub(kept.bytes, size, relaxed)
         unmap(word)
         return
     moment, last = now(), load(kept.looked, relaxed)
+    # the exchange lets one thread of several do it
     if moment - last >= settings.idle * 1_000_000_000 and compare_exchange(
         kept.looked, last, moment, relaxed
     ):

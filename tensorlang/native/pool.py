@@ -65,6 +65,8 @@ GETTID = {"x86_64": 186, "aarch64": 178, "riscv64": 178}.get(ARCH)
 WAIT, WAKE = 128, 129  # of a futex of this process
 
 IDLE, ASLEEP, POSTED, RUNNING = range(4)
+# a bit of its own in the word that counts the workers still at work, so that counting down and asking whether
+# somebody sleeps are one atomic step
 SLEEPER = 1 << 16  # above any count of workers
 COUNT = SLEEPER - 1
 FINE = 4  # parts for each of the crew: the last one to finish is late by at most one of them
@@ -93,6 +95,8 @@ c = CFunctions(
 Piece = Callable[[ptr, i64, i64], None]  # runs iterations from begin to end
 
 
+# two lines each: x86 fetches lines in pairs, and the state, which a worker spins on, must not move with
+# ``taken``, which the others write
 class Member(Struct, size=128):
     """One of the crew. ``taken`` is what others count up."""
 
@@ -187,6 +191,8 @@ def spin_until(word: Array[i32], mask: i32, zero: i1, ns: i32) -> i1:
         if (load(word[0], acquire) & mask == 0) == zero:
             return True
         i += 1
+        # reading the clock costs as much as some pauses; in a virtual machine without a stable counter it is
+        # a system call
         if i & 15 == 0 and now() >= deadline:
             return False
 
@@ -196,6 +202,8 @@ def run_part(p: i64) -> None:
     """Run part number p of the task: balanced, the first ones longer by one."""
     task = settings.pool
     n = task.end - task.begin
+    # computed by whoever takes the part: a table of bounds would have to be written before the workers are
+    # woken
     q, r = n // task.parts, n % task.parts
     start, end = p * q + min(p, r), (p + 1) * q + min(p + 1, r)
     task.run(task.ctx, task.begin + start, task.begin + end)
@@ -210,7 +218,11 @@ def run_share(me: i64) -> None:
     while True:
         count, first = q + i64(owner < r), owner * q + min(owner, r)
         taken = address(pool.members[owner].taken)
+        # looked at before it is counted up: of a share that is used up, all of the crew would otherwise go on
+        # writing the line its owner reads
         while load(taken[0], relaxed) < count:
+            # relaxed is enough: the number is all that is agreed upon here, and what parts compute is
+            # published by the counting down of ``remaining``
             t = fetch_add(taken[0], 1, relaxed)
             if t >= count:
                 break
@@ -225,6 +237,8 @@ def keep_apart(worker: Member) -> None:
     mask = local(i8, MASK)
     here = c.sched_getcpu()
     everywhere = settings.pool.processors
+    # the caller's set is read anew each time: it may have been changed since, and a worker must not run where
+    # the program does not want it
     if 0 <= here < 8 * MASK and c.sched_getaffinity(0, MASK, everywhere) == 0:
         c.memcpy(mask, everywhere, MASK)
         mask[i64(here >> 3)] &= ~(i8(1) << i8(here & 7))
@@ -236,6 +250,8 @@ def keep_apart(worker: Member) -> None:
 
 def worker_loop(me: Member) -> ptr:
     pool = settings.pool
+    # before it can be seen asleep: the caller moves a sleeping worker by this number, and 0 would be the
+    # caller
     me.tid = i32(c.syscall(GETTID))
     state = address(me.state)
     while True:
@@ -250,7 +266,9 @@ def worker_loop(me: Member) -> ptr:
                     sleep_on(state, ASLEEP)
                     if load(me.state, acquire) != ASLEEP:
                         break
+        # fails where the caller has taken the work back meanwhile
         if compare_exchange(me.state, POSTED, RUNNING, acq_rel, acquire):
+            # rounding and flushing of denormals as in the caller: results must not depend on who runs a part
             write_mode(pool.mode)
             run_share(i64(me.index))
             store(me.state, IDLE, release)
@@ -273,7 +291,9 @@ def start_workers(pool: Pool, want: i32) -> i32:
     while pool.workers < want:
         worker = pool.members[i64(pool.workers + 1)]
         worker.index = pool.workers + 1
+        # long enough that the first regions of a program find it awake; what comes of it is halved or kept
         worker.patience = PATIENCE
+        # a limit of processes or of memory: there are fewer threads then, and no error
         if c.pthread_create(thread, null, worker_loop, worker) != 0:
             break
         c.pthread_detach(thread[0])
@@ -284,6 +304,8 @@ def start_workers(pool: Pool, want: i32) -> i32:
 
 @inline
 def post(worker: Member) -> None:
+    # the exchange tells what it was: a worker that spins sees the word change, and no system call is made for
+    # it
     if exchange(worker.state, POSTED, seq_cst) == ASLEEP:
         keep_apart(worker)
         wake(address(worker.state))
@@ -296,9 +318,12 @@ def run_region(pool: Pool, run: Piece, ctx: ptr, begin: i64, end: i64, most: i64
     helpers = min(start_workers(pool, want), want)
     crew = i64(helpers) + 1
     pool.run, pool.ctx, pool.begin, pool.end = run, ctx, begin, end
+    # as many parts as threads were asked for, where they are more than the processors: that is what was
+    # promised
     pool.parts = min(end - begin, max(FINE * crew, i64(load(settings.wanted, relaxed))))
     pool.crew = crew
     pool.mode = read_mode()
+    # before anybody is posted: a worker may be done before the next one is asked
     store(pool.remaining, helpers, release)
     # nothing is taken yet, of anybody: the first one posted may look at the shares of all
     for i in range(crew):
@@ -313,6 +338,8 @@ def run_region(pool: Pool, run: Piece, ctx: ptr, begin: i64, end: i64, most: i64
         k -= 1
     if not spin_until(address(pool.remaining), COUNT, True, load(settings.spin, relaxed)):
         while True:
+            # set and read in one step; the system compares the word once more as it puts us to sleep, so a
+            # worker that counts down between both makes the call return at once
             before = fetch_or(pool.remaining, SLEEPER, acq_rel)
             if before & COUNT == 0:
                 break

@@ -116,6 +116,8 @@ def _made(
         return made, seconds
 
     try:
+        # llvmlite has a lock of its own around every call; this one keeps a machine's settings from changing
+        # between two
         with _lock:
             return child.run(work) if options.isolate() else work()
     except (
@@ -142,6 +144,7 @@ def _start(arch: str) -> None:
 
 @functools.lru_cache(maxsize=32)
 def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
+    # the default passes floats in integer registers, which no Linux does
     abi = "lp64d" if target.arch == "riscv64" else ""
     check(target, abi)
     _start(target.arch)
@@ -149,6 +152,7 @@ def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
         cpu=target.mcpu,
         features=target.llvm_features,
         opt=opt_level,
+        # code lies wherever the loader finds room, farther than 2 GB from the functions it calls
         reloc="pic",
         codemodel="small",
         abiname=abi,
@@ -161,6 +165,7 @@ def _optimised(ll: str, target: Target, opt_level: int, seconds: dict[str, float
     machine = _machine(target, opt_level)
     start = time.perf_counter()
     context = llvm.create_context()
+    # a context of its own: types and constants of a global one are never freed
     module = llvm.parse_assembly(ll, context)
     module._kept_context = context  # the module lives in it
     module.verify()
@@ -171,6 +176,8 @@ def _optimised(ll: str, target: Target, opt_level: int, seconds: dict[str, float
         builder = llvm.create_pass_builder(machine, options)
         manager = llvm.create_new_module_pass_manager()
         try:
+            # in this order: registers first, so that combining sees values and not memory; then the blocks
+            # that became empty
             manager.add_sroa_pass()
             manager.add_instruction_combine_pass()
             manager.add_simplify_cfg_pass()

@@ -61,6 +61,7 @@ def _cut(em: Emitter, e: Expr) -> str:
     operand = em.index(e)
     if e.dtype.bits == 64:
         return operand
+    # a literal has no type of its own in LLVM's text
     if not operand.startswith("%"):
         return operand
     return em.ins(f"trunc i64 {operand} to i{e.dtype.bits}")
@@ -105,6 +106,8 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
     word = "min" if type(e) is Min else "max"
     suffix = types.mangle(em.element(e.dtype), e.dtype.lanes)
     if e.dtype.is_float:
+        # not minnum: that would drop a NaN. Without ``nsz`` x86 takes three instructions more to tell -0 from
+        # 0
         return em.call(t, f"llvm.{word}imum.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)), flags="nsz")
     sign = "s" if e.dtype.code == "int" else "u"
     return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
@@ -150,6 +153,7 @@ def _prefix(em: Emitter, e: Compare) -> str | None:
     if not room.startswith("%"):
         n = max(0, min(lanes, int(room)))
         return types.vector_literal("i1", [int(i < n) for i in range(lanes)])
+    # cut to 0 … lanes before it is narrowed: a distance of 2^32 and more would come out as a small one
     room = em.call("i64", "llvm.smin.i64", ("i64", room), ("i64", str(lanes)))
     room = em.call("i64", "llvm.smax.i64", ("i64", room), ("i64", "0"))
     bits = _mask_bits(em, lanes)
@@ -174,6 +178,7 @@ def _logic(em: Emitter, e: And | Or) -> str:
         return em.value(make.if_then_else(e.a, make.const(True), e.b))
     a, b = e.a, e.b
     if e.dtype.lanes > 1 and buffers_read(b):
+        # all lanes compute both sides: the right one may read only where the left one has not decided
         a = _settled(em, a)
         b = guarded(em, b, a if is_and else _settled(em, make.not_(a)))
     return em.ins(f"{'and' if is_and else 'or'} {em.type(e.dtype)} {em.value(a)}, {em.value(b)}")
@@ -200,6 +205,7 @@ def _select(em: Emitter, e: Select) -> str:
 def _if_then_else(em: Emitter, e: IfThenElse) -> str:
     if pure_index(e):
         return _cut(em, e)
+    # both sides are cheap and cannot fault: a select keeps the code straight
     if not linear.reads_data(e):
         return _select(em, e)  # type: ignore[arg-type]
     if e.cond.dtype.lanes > 1:
@@ -219,6 +225,7 @@ def _branch(em: Emitter, e: IfThenElse) -> str:
         start = em.function.block(word)
         labels.append(start.label)
         em.push(start, conditional=True)
+        # computed in its own block; the side may end in another one, where it holds conditions itself
         operand = em.value(side)
         end = em.block
         end.end = f"  br label %{done.label}"
@@ -353,8 +360,10 @@ def _reduction(em: Emitter, e: Reduction) -> str:
     suffix = types.mangle(element, t.lanes)
     operand = em.value(e.value)
     if t.is_float and e.op in ("add", "mul"):
+        # -0 leaves every number as it is: 0 would make 0 of -0
         start = types.float_literal(-0.0 if e.op == "add" else 1.0, element)
         name = f"llvm.vector.reduce.f{e.op}.{suffix}"
+        # without ``reassoc`` the lanes are added one after the other
         out = em.call(element, name, (element, start), (vector, operand), flags="reassoc contract")
         return convert.rounded(em, out, e.dtype)
     if t.is_float:

@@ -52,6 +52,8 @@ def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -
         if i.dtype.lanes == 1:
             base = make.add(base, make.mul(i, stride))
         else:
+            # the instruction extends 32-bit indices with their sign itself; an unsigned one would be taken
+            # for negative
             alone = const_int(stride) == 1 and i.dtype.code == "int"  # the address takes it as it is
             term = make.mul(i if alone or _fits(buffer) else make.cast("int64", i), stride)
             offsets = term if offsets is None else make.add(offsets, term)
@@ -102,6 +104,8 @@ def _uncut(index: Expr) -> Expr:
     """An index of 64 bits that is cut to 32, whole: indices do not overflow, unless they are read from
     memory."""
     if type(index) is Cast and index.dtype.code == index.a.dtype.code == "int":
+        # an index read from memory is whatever the array holds: its cast may cut, and what is cut must stay
+        # so
         return index if buffers_read(index) else index.a
     return index
 
@@ -148,6 +152,7 @@ def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
     address = storage.pointer
     constant = const_int(offset)
     if constant is None:
+        # the constant stays out: it becomes a displacement of the instruction, which costs nothing
         terms = dict(linear.poly(offset))
         constant = terms.pop((), 0)
         # unrolled copies differ in the constant only
@@ -169,6 +174,8 @@ def _key(block: str, terms: linear.Poly) -> tuple[str, frozenset[tuple[linear.Mo
 def _added(em: Emitter, storage: Storage, terms: linear.Poly, offset: Expr, element: str) -> str:
     """The pointer of a buffer moved by a sum, level by level of the loops that its terms depend on."""
     address = storage.pointer
+    # by the loop in which a term becomes known: a pointer of the outer ones serves all iterations of the
+    # inner
     levels: dict[int, linear.Poly] = {}
     for mono, c in terms.items():
         levels.setdefault(max(em.home(a) for a in mono), {})[mono] = c
@@ -179,9 +186,11 @@ def _added(em: Emitter, storage: Storage, terms: linear.Poly, offset: Expr, elem
         found = em.pointers.get(key)
         if found is None:
             operand = em.index(linear.from_poly(levels[depth], offset.dtype))
+            # not ahead of where the buffer itself is allocated
             home = max(depth, storage.depth)
             outer, em.at = em.at, home
             found = em.ins(f"getelementptr {element}, ptr {address}, i64 {operand}")
+            # a frozen address of the stack would keep its block from becoming registers
             if home < outer and storage.on_stack is None and _divided(known):
                 found = em.ins(f"freeze ptr {found}")
             em.at = outer
@@ -239,6 +248,7 @@ def _reversed(em: Emitter, operand: str, element: str, lanes: int) -> str:
 def _load(em: Emitter, e: Load) -> str:
     t = e.dtype
     if e.mask is not None and e.mask.dtype.lanes == 1:
+        # one condition for all lanes is a branch: cheaper than a mask, and it spares the address too
         zero = make.const(False if t.is_bool else 0, t)
         return em.value(make.if_then_else(e.mask, load(e.buffer, e.indices), zero))
     element = types.memory_element(t, em.target)
@@ -254,6 +264,8 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         return em.ins(f"load {element}, ptr {pointer(em, buffer, place.base)}, align {align}")
     if place.stride in (1, -1):
         low = place.base if place.stride == 1 else make.sub(place.base, n - 1)
+        # a whole load from the stack cannot fault, and only such loads let ``sroa`` turn the block into
+        # registers
         if mask is None or _on_stack(em, buffer, place):
             out = em.ins(f"load {vector}, ptr {pointer(em, buffer, low)}, align {align}")
             if place.stride == -1:

@@ -45,6 +45,7 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
         if b in buffers:
             return
         buffers[b] = None
+        # the body computes addresses with them
         for e in (*b.shape, *b.element_strides()):
             use(e)
 
@@ -88,6 +89,7 @@ def pieces(em: Emitter, s: For) -> int | str | None:
         return None
     symbols = {v: i for i, v in enumerate(v for v in em.vars if v.dtype.is_index)}
     terms = estimate(s, symbols)
+    # the work cannot be told: let every iteration be stolen by itself
     if any(abs(c) >= ENDLESS for c in terms.values()):
         return None
     count, total = const_int(s.extent), terms.get((), 0.0)
@@ -109,6 +111,7 @@ def pieces(em: Emitter, s: For) -> int | str | None:
     worthwhile = types.literal(0.0, FLOAT64, em.target)
     for part in parts:
         worthwhile = em.ins(f"fadd double {worthwhile}, {part}")
+    # in doubles, for products of sizes overflow integers long before they are absurd
     enough = em.ins(f"fcmp oge double {worthwhile}, {types.literal(float(REGION), FLOAT64, em.target)}")
     worthwhile = em.ins(
         f"select i1 {enough}, double {worthwhile}, double {types.literal(1.0, FLOAT64, em.target)}"

@@ -83,6 +83,8 @@ def _promote_loop(s: For) -> Steps[Stmt | None]:
     body = _between(For(s.var, s.begin, s.extent, s.kind, inner, s.attrs), slots)
     extent = const_int(s.extent)
     if extent is None:
+        # without an iteration nothing may be read or written, and the places may not even be inside the
+        # buffer
         body = If(make.lt(make.const(0, s.extent.dtype), s.extent), body)
     return _allocated(body, slots)
 
@@ -106,6 +108,7 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
         if kind is Store:
             stores.append(node)
         elif kind is For:
+            # registers belong to one thread
             if node.kind == PARALLEL:  # type: ignore[attr-defined]
                 return {}
             bound.add(id(node.var))  # type: ignore[attr-defined]
@@ -122,6 +125,8 @@ def _slots(body: Stmt, bound: set[int]) -> dict[Buffer, dict[Where, Buffer]]:
             u.allowed
             and u.sure
             and len(u.places) <= MOST_PLACES
+            # a place that is only read, or only perhaps written, would be written back where the program did
+            # not write it: a race, if another thread does
             and set(u.places) == u.sure
             and _disjoint(b, u.places)
         ):
@@ -185,11 +190,13 @@ def _collect(
     if kind is Store and s.buffer in wanted:  # type: ignore[attr-defined]
         lanes = max([s.value.dtype.lanes, *(i.dtype.lanes for i in s.indices)])  # type: ignore[attr-defined]
         _use(uses, s.buffer, s.indices, s.mask, lanes, sure, bound)  # type: ignore[attr-defined]
+    # its own life lies inside the loop: there is nothing to read ahead of it
     elif kind is Alloc:
         uses.setdefault(s.buffer, _Uses()).allowed = False  # type: ignore[attr-defined]
     elif kind is Extern:  # code of others reads and writes memory, not registers
         for b in s.buffers():  # type: ignore[attr-defined]
             uses.setdefault(b, _Uses()).allowed = False
+    # a store under a condition is not sure to happen
     elif kind is If:
         sure = False
     elif kind is For:
@@ -224,6 +231,7 @@ def _use(
             u.allowed = False
             return
         u.places[where] = lanes
+    # the same first element, but more or fewer of them: the two overlap in part
     elif u.places[where] != lanes:
         u.allowed = False
     if sure:
@@ -252,6 +260,7 @@ def _disjoint(b: Buffer, places: dict[Where, int]) -> bool:
         if apart is None:
             return False
         spans.append((apart, lanes))
+    # all are the same distance from the first, so neighbours in order are the only ones that can overlap
     spans.sort()
     return all(at + n <= following for (at, n), (following, _) in itertools.pairwise(spans))
 

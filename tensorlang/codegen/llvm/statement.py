@@ -94,11 +94,13 @@ def written(s: Stmt) -> frozenset[Buffer]:
 
 @rules.on(Seq)
 def _seq(em: Emitter, s: Seq) -> Steps[None]:
+    # before the first of them: their loads are found as if they had been made before
     transposed.prepare(em, s.stmts)
     at = 0
     while at < len(s.stmts):
         one = s.stmts[at]
         if type(one) is Store and (count := pairs.store_together(em, s.stmts[at : at + pairs.MOST])):
+            # what was read of the buffer is not what it holds now
             em.forget(one.buffer)
             at += count
             continue
@@ -154,6 +156,7 @@ def _report(em: Emitter, s: Report) -> None:
     values = bounds_report.values(em, s)
     here = em.block
     failed, never = em.function.block("outside"), em.function.block("never")
+    # an error ends the kernel: what follows is written into a block that nobody reaches
     here.end = f"  br label %{failed.label}"
     leave(em, bounds_report.record(em, failed, s, values), str(OUT_OF_BOUNDS))
     em.scopes[-1].block = never
@@ -189,6 +192,8 @@ def _if(em: Emitter, s: If) -> Steps[None]:
     for word, side in sides:
         start = em.function.block(word)
         labels.append(start.label)
+        # what is computed here must not be placed ahead of the condition, nor what reads a buffer that this
+        # side writes
         em.push(start, conditional=True, written=written(side))
         yield emitted(em, side)
         em.block.end = f"  br label %{done.label}"
@@ -202,6 +207,7 @@ def _if(em: Emitter, s: If) -> Steps[None]:
 @rules.on(For)
 def _for(em: Emitter, s: For) -> Steps[None]:
     extent = const_int(s.extent)
+    # not even an empty loop: bounds of its body may be meaningless
     if extent is not None and extent <= 0:
         return
     streamed = streaming.buffers(em, s)
@@ -280,6 +286,7 @@ def _repeated(
         0, f"  {counter} = phi i64 [ {begin}, %{ahead.label} ], [ {following}, %{latch.label} ]"
     )
     em.do(f"{following} = add nsw i64 {counter}, 1")
+    # compared with the end and not counted down: the counter is what addresses are made of
     more = em.ins(f"icmp slt i64 {following}, {end}")
     latch.end = f"  br i1 {more}, label %{start.label}, label %{done.label}"
     em.pop(ahead)
@@ -374,6 +381,8 @@ def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:
         em.stack_bytes += count * b.dtype.bytes
         name = em.function.fresh()
         element = types.memory_element(b.dtype, em.target)
+        # in the entry block, for ``sroa`` looks nowhere else, and in a loop it would take new stack at each
+        # iteration
         em.function.entry.lines.insert(0, f"  {name} = alloca [{count} x {element}], align 64")
         em.storage[b] = Storage(name, 0, count)
         yield inside
@@ -432,6 +441,7 @@ def _way_out(em: Emitter) -> Block:
     """The block that gives back what lives, the newest first, and leaves with what is in ``em.status``."""
     inner: Block | None = None
     for live in reversed(em.live):
+        # what an earlier error made of the outer ones is used again
         known, block = live.leaves, live.leaves or em.function.block("undo")
         if inner is not None:
             inner.end = f"  br label %{block.label}"

@@ -31,6 +31,8 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
         if all(e.dtype.lanes == 1 or e.mask is not None or _far(em, e) is None for e in loads(value)):
             continue
         for e in _evaluated(value):
+            # masked lanes may be out of bounds, and what the row itself writes is not what its first load
+            # would see
             if e.mask is None and e.buffer not in written and e not in em.memo:
                 at = _far(em, e)
                 if at is not None:
