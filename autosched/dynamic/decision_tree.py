@@ -44,6 +44,7 @@ def fit(
     routes]; ``weights`` [n]."""
     seconds = np.maximum(seconds, 1e-12)
     best = seconds.min(axis=1)
+    # the last of those that are nearly best: argmax finds the first of the reversed row
     choice = seconds.shape[1] - 1 - (seconds <= best[:, None] * (1 + TIE))[:, ::-1].argmax(axis=1)
     if len(shapes) == 0 or len(np.unique(choice)) == 1:
         tree: Tree = int(choice[0]) if len(shapes) else seconds.shape[1] - 1
@@ -53,6 +54,7 @@ def fit(
     loss = picked / best - 1 if len(shapes) else np.zeros(1)
     worst = int(loss.argmax())
     shape = tuple(int(n) for n in shapes[worst]) if len(shapes) else ()
+    # geometric, as ratios are averaged
     mean = float(np.exp(np.average(np.log1p(loss), weights=weights if len(shapes) else None)) - 1)
     return Fit(tree, count(tree), mean, float(loss.max()), shape, len(shapes), exhaustive)
 
@@ -61,6 +63,8 @@ def _grown(dims: Sequence[str], shapes: Any, slower: Any, choice: Any, weights: 
     from sklearn.tree import DecisionTreeClassifier  # takes seconds to import
 
     sorted_ = np.sort(slower, axis=1)
+    # a shape weighs what choosing wrongly there costs: mostly the second best, a little the worst, and no
+    # more than twice the time, or one hopeless route would decide everything
     regret = (
         sorted_[:, -1] - 1
         if slower.shape[1] == 2
@@ -84,8 +88,10 @@ def _grown(dims: Sequence[str], shapes: Any, slower: Any, choice: Any, weights: 
         low, low_sums, low_total, low_loss = visit(int(t.children_left[node]))
         high, high_sums, high_total, high_loss = visit(int(t.children_right[node]))
         both, total, loss = low_sums + high_sums, low_total + high_total, low_loss + high_loss
+        # from the leaves up: two that one route serves nearly as well need no compare between them
         if both.min() - loss <= MERGE * total and (isinstance(low, int) and isinstance(high, int)):
             return int(both.argmin()), both, total, float(both.min())
+        # thresholds lie between two sizes; sizes are whole, so the floor is the greatest that goes left
         return (dims[int(t.feature[node])], int(np.floor(t.threshold[node])), low, high), both, total, loss
 
     return visit(0)[0]
@@ -117,6 +123,7 @@ def guarded(tree: Tree, box: dict[str, tuple[int, int]], general: int) -> Tree:
     """The tree inside a box, the route ``general`` outside."""
     for dim, (least, most) in box.items():
         tree = (dim, most, tree, general)
+        # nothing is smaller than 0
         if least > 0:
             tree = (dim, least - 1, general, tree)
     return tree

@@ -60,6 +60,7 @@ class Growth:
         """From ``seconds`` [n] at ``shapes`` [n, dims]; relative errors count."""
         made = Growth(tuple(terms), tuple(steps), None, np.asarray(shapes), None)
         columns = made._columns(made.shapes)
+        # divided by the measured time: each equation says 1, so that relative errors count
         weights = nonnegative(columns / np.asarray(seconds)[:, None], np.ones(len(columns)))
         return Growth(
             made.terms,
@@ -73,7 +74,10 @@ class Growth:
         """Predicted seconds [n] of ``shapes`` [n, dims]."""
         sums = np.maximum(self._columns(shapes) @ self.weights, 1e-12)
         here, there = (np.log(np.maximum(np.asarray(s, dtype=np.float64), 1)) for s in (shapes, self.shapes))
+        # in logarithms: 64 is as far from 128 as 512 from 1024
         near = np.exp(-((here[:, None] - there) ** 2).sum(axis=2) / (2 * NEAR**2))
+        # with nothing near the correction fades to none, and the plain sum stands (Nadaraya and Watson's
+        # mean, drawn to 0)
         return sums * np.exp(near @ self.left / (near.sum(axis=1) + DRAW))
 
     def _columns(self, shapes: Any) -> Any:
@@ -99,12 +103,14 @@ class Growth:
 def nonnegative(a: Any, b: Any) -> Any:
     """The x without negative elements that makes ``a @ x`` nearest to ``b``: the active set method of Lawson
     and Hanson, "Solving least squares problems" (1974), chapter 23."""
+    # columns differ by the products of sizes, ten orders and more
     scale = np.maximum(np.abs(a).max(axis=0), 1e-300)
     a = a / scale
     x, free = np.zeros(a.shape[1]), np.zeros(a.shape[1], dtype=bool)
     for _ in range(ROUNDS):
         gain = np.where(free, -np.inf, a.T @ (b - a @ x))
         best = int(gain.argmax())
+        # no weight that is 0 would make the error less if it grew: Kuhn and Tucker's condition
         if gain[best] <= 1e-9:
             break
         free[best] = True
@@ -114,6 +120,7 @@ def nonnegative(a: Any, b: Any) -> Any:
             below = free & (trial <= 0)
             if not below.any():
                 break
+            # as far towards the trial as no weight becomes negative; those that reach 0 leave
             step = (x[below] / np.maximum(x[below] - trial[below], 1e-300)).min()
             x = x + step * (trial - x)
             free &= x > 1e-12

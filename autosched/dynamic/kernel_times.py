@@ -52,6 +52,7 @@ def times(candidates: Mapping[Key, Run], seconds: float, within: float = math.in
     end = clock() + seconds
     running = dict(candidates)
     for number in range(ROUNDS[1]):
+        # at least some rounds of all, however little time there is: one round tells nothing of noise
         if number >= ROUNDS[0] and clock() >= end:
             break
         if number == TRIED:
@@ -111,6 +112,7 @@ class Tables:
             parts, table = dict(document["parts"]), document["table"]
         except (ValueError, KeyError, TypeError, RecursionError):
             return self._miss("its contents make no sense")
+        # through JSON as the file went: tuples are lists there
         known = json.loads(json.dumps(wanted))
         if parts != known:
             return self._miss(
@@ -140,6 +142,7 @@ def holds(stored: Sequence[float], now: Sequence[float]) -> str:
     """Why sentinels refute a table; empty when they agree. Machines are faster one day than another, all
     kernels alike: only ratios count."""
     ratios = [n / s for n, s in zip(now, stored, strict=True)]
+    # the machine as a whole may be faster or slower today; what differs from that is what counts
     middle = median(ratios)
     worst = max(max(r / middle, middle / r) for r in ratios)
     return f"its sentinels differ by {worst:.2f}×" if worst > DRIFT else ""

@@ -37,10 +37,12 @@ class Curve:
         x, y = np.array(self.blocks, dtype=np.float64), np.array(self.seconds)
         inside = np.interp(n, x, y)
         if len(x) > 1:
+            # the upper half: the first blocks also pay for streaming the weight, which the others find warm
             middle = (len(x) - 1) // 2
             slope = max((y[-1] - y[middle]) / (x[-1] - x[middle]), 0.0)
             inside = np.where(n > x[-1], y[-1] + (n - x[-1]) * slope, inside)
         else:
+            # one point only: as if every block took as long
             inside = y[0] * np.maximum(n, 1) / x[0]
         return np.where(n > 0, inside, 0.0)
 
@@ -71,6 +73,7 @@ def cut(rows: int, highest: int) -> Cut:
 def rows_cost(rows: Any, highest: int, curves: Mapping[int, Curve]) -> Any:
     """Seconds of a call of each number of rows in blocks of at most ``highest``."""
     m = np.asarray(rows, dtype=np.int64)
+    # no rows cost nothing (``m > 0`` below); this only keeps the divisions defined
     safe = np.maximum(m, 1)
     blocks = -(-safe // highest)
     height = -(-safe // blocks)
@@ -193,6 +196,7 @@ class Measured:
             if grown is not None:
                 out[:, p] = grown.at(wanted)
             if p < len(self.least):
+                # after the prediction, which knows nothing of what a plan takes
                 out[(wanted < np.array(self.least[p])).any(axis=1), p] = UNSERVED
         return out
 
@@ -257,6 +261,7 @@ def _rows(rows: Iterable[Iterable[Any]], element: Callable[[Any], T]) -> tuple[t
 
 
 def _whole(x: Any, least: int = 0) -> int:
+    # a bool is an int to isinstance; a size beyond 62 bits would overflow in the arrays that it goes into
     if type(x) is not int or not least <= x < 1 << 62:
         raise ValueError(f"{str(x)[:40]} is not a size")
     return x

@@ -62,6 +62,7 @@ def allocate(
             found += [(-float(x), i, row, features) for x, row, features in parts]
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
     explored = round(n * EXPLORE) if len(variants) > 1 else 0
+    # half a round at most for one variant: a model that is wrong about it loses half of the trials, not all
     left = [-(-n // 2) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
     others = _Others(variants, pooled)
     for again in (False, True):  # those that are like another one only where there are too few
@@ -76,6 +77,7 @@ def allocate(
                 pooled[i].add(row[None, :], [0.0])
                 others.add(i, features)
                 left[i] -= 1
+    # each round begins with another variant: the number of all candidates has grown
     begin = sum(len(s.rows) for s in seen)
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng, begin, scores)
 
@@ -166,6 +168,7 @@ def _in_turn(
     i, without = start, 0
     while len(chosen) < n and without < len(variants):
         k = i % len(variants)
+        # the best of many random ones: exploring where the model does not look, not where anybody would not
         rows = Random().propose(variants[k], 1 if scores is None else GLANCE, rng, None, pooled[k])
         rows = rows if scores is None or not len(rows) else rows[[np.argmax(scores[k](rows))]]
         without = 0 if len(rows) else without + 1

@@ -33,9 +33,12 @@ class Annealing:
             return Random().propose(variant, n, rng, None, seen)
         now = score(at)
         visited, scores = [at], [now]
+        # geometric cooling: as many steps for each factor of the temperature
         for t in np.geomspace(self.hot, self.cold, self.steps):
             there = mutate_rows(rng, variant, at, 1.0)
             new = score(there)
+            # Metropolis' rule for all walkers at once; the minimum keeps the exponential of a better score
+            # from overflowing
             go = variant.valid(there) & (rng.random(len(at)) < np.exp(np.minimum(0.0, (new - now) / t)))
             at, now = np.where(go[:, None], there, at), np.where(go, new, now)
             visited.append(at)

@@ -39,6 +39,8 @@ class Evolutionary:
             return self._first(variant, n, rng, seen)
         guests = seen.guests[variant.valid(seen.guests)] if len(seen.guests) else seen.guests
         population = np.concatenate(
+            # the measured best first, then guests, and random rows for the rest: what is cut off are random
+            # ones
             [seen.best(self.survivors), guests, variant.sample_valid(rng, self.population)]
         )[: self.population]
         if not len(population):
@@ -51,6 +53,7 @@ class Evolutionary:
             population, fitness = _best(population, fitness, self.population)
         explored = round(n * self.epsilon)
         chosen = seen.fresh(population)[: n - explored]
+        # the random ones must not repeat what was just chosen
         also = Seen(len(variant.domains))
         also.add(np.concatenate([seen.rows, chosen]), np.zeros(len(seen.rows) + len(chosen)))
         return np.concatenate([chosen, Random().propose(variant, n - len(chosen), rng, None, also)])
@@ -66,8 +69,11 @@ class Evolutionary:
         n, width = population.shape
         rank = np.empty(n)
         rank[np.argsort(-fitness, kind="stable")] = np.arange(n)
+        # by rank and not by score: scores of a model trained on few trials differ by too little or too much.
+        # The 8 keeps the first few from being parents of all
         weight = 1.0 / (8.0 + rank)
         edges = np.cumsum(weight)
+        # one draw for all parents, by the running sum of the weights
         parents = np.searchsorted(edges, rng.random((2, n)) * edges[-1], side="right").clip(0, n - 1)
         mother, father = population[parents[0]], population[parents[1]]
         crossed = (rng.random(n) < self.crossover)[:, None] & (rng.random((n, width)) < 0.5)
@@ -76,6 +82,7 @@ class Evolutionary:
         bred = np.where(
             traded[:, None], trade(rng, variant, bred), mutate_rows(rng, variant, bred, self.mutation)
         )
+        # those that are not are left out and not mended: mending favours what is near the limits
         return bred[variant.valid(bred)]
 
 

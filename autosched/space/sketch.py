@@ -52,6 +52,8 @@ def derive(
     level: list[_Open] = [(Sketch(start), frozenset())]
     cut: dict[str, None] = {}
     for _ in range(MAX_ROUNDS):
+        # inlining and other certain steps first: what is left to decide is then smaller, and the same in
+        # every sketch
         after = _round(level, where, rules, most, cut, certain=True)
         if after == level:
             after = _round(level, where, rules, most, cut, certain=False)
@@ -82,6 +84,7 @@ def _round(
     level: list[_Open], where: Where, rules: Sequence[Rule], most: int, cut: dict[str, None], certain: bool
 ) -> list[_Open]:
     """Every stage once, last first. ``cut`` gets the rules of which ways were not asked for, or not kept."""
+    # consumers before producers: where a producer may be computed depends on the loops of its reader
     for name in reversed(list(dict.fromkeys(st.name for x, _ in level for st in x.schedule.state.stages))):
         ways = [_ways(x, taken, name, where, rules, certain) for x, taken in level]
         if any(w is not None for w in ways):
@@ -102,6 +105,7 @@ def _ways(
     """How a sketch may go on at a stage, made one by one as they are asked for; None when no rule has
     anything to say."""
     s = sketch.schedule
+    # another sketch has made this stage
     if name not in s.state.position:
         return None
     answers = [(r, r.applies(s, s[name], where)) for r in rules if (r.name, name) not in taken]
@@ -115,6 +119,7 @@ def _ways(
         (Sketch(x, (*sketch.rules, f"{rule.name}: {name}")), after)
         for rule in chosen
         for x in rule.apply(s, s[name], where)
+        # a rule that made no call has nothing to add: its sketch would be the one before
         if len(x.trace) > len(s.trace)
     )
     return _Ways(made, tuple(f"{rule.name}: {name}" for rule in chosen))
@@ -132,6 +137,8 @@ def _likeliest(level: list[_Open], ways: Sequence[_Ways | None], most: int) -> l
         made = next(options.made, None) if options is not None else None
         if made is not None:
             result.append((Sketch(made[0].schedule, made[0].rules, rank), made[1]))
+            # the next way of the same sketch: its rank is known before it is made, so that only those that
+            # are kept are made
             heapq.heappush(heap, (before[0].rank + n + 1 + (APART if before[0].rank else 0), i, n + 1))
         elif n == 0:
             result.append(before)

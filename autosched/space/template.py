@@ -46,6 +46,7 @@ def variants_of(task: SearchTask, most: int = MAX_SKETCHES) -> Variants:
         return _made(task, most)
     known = _last.get(task)
     if known is None:
+        # the spaces of large programs are large: of one task at a time
         _last.clear()
         known = _last[task] = {}
     if most not in known:

@@ -96,6 +96,7 @@ class CodeCache:
         candidates = sorted(
             (e for e in self if e not in leaving and not stays(e)), key=lambda e: self._worth(e, now)
         )
+        # counted anew for each that leaves: what two of them share is free only when both are gone
         while self._after(entry, leaving) > self.budget:
             if not candidates:
                 return None
@@ -119,6 +120,7 @@ class CodeCache:
         """The entry has been called so often just now."""
         key = entry.where, entry.tier
         self._begin = min(self._begin, now)
+        # taken out and put in again, so that the first key is the one that was not used for longest
         _, last = self._used.pop(key, (-math.inf, -math.inf))
         self._used[key] = (now if times > 1 else last), now
         if len(self._used) > REMEMBERED:

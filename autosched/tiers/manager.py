@@ -172,12 +172,14 @@ class Manager:
             return
         self.latencies.add_all(recent.seconds)
         self.pause()
+        # the ring forgets the oldest: each call that is left stands for so many
         weight = max(1.0, recent.total / n)
         order = np.lexsort(recent.shapes.T)  # the calls of a shape together, oldest first
         rows, seconds = recent.shapes[order], np.asarray(recent.seconds)
         starts = np.flatnonzero(np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1), [True]]))
         shapes, counts = rows[starts[:-1]], np.diff(starts)
         for i in np.flatnonzero(seconds > SLOW).tolist():
+            # judged by what was usual before this batch: a slow call does not make itself usual
             known = self._times.get(tuple(recent.shapes[i].tolist()))
             self._counts.slow += known is not None and seconds[i] > SLOW + OUTLIER * statistics.median(known)
         seconds = seconds[order]
@@ -192,9 +194,12 @@ class Manager:
             self._use(shape, calls * weight, now)
             if i % 32 == 31:
                 self.pause()
+        # in the order of calls, and the last ones only: a chain learns what follows what
         for row in recent.shapes[-FOLLOWED:].tolist():
             self.chain.add(tuple(row))
         for shape in (
+            # a service may see millions of shapes; those the window has forgotten go when they are the larger
+            # part
             [s for s in self._times if s not in self.window.since]
             if len(self._times) > 2 * len(self.window.since) + 64
             else ()
@@ -233,6 +238,7 @@ class Manager:
         verdict = self.referee.trial(shape, None if served is None else served.entry.module, made.module)
         if not verdict.right:
             self.makes.discard(order)
+            # never again: what is wrong once is not to be trusted with fewer or more calls
             self._refuse(order, f"wrong: {verdict.why}", math.inf)
             return
         self.experience.tried(order.tier, shape, verdict.ratio)

@@ -122,6 +122,7 @@ class Workshop:
         """End the workers; what was on its way is given up."""
         self._renew()
         self._closed = True
+        # wakes a thread that waits for orders
         self._orders.put(None)
         process = None if self._measurer is None else self._measurer.process
         if process is not None:

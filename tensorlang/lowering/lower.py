@@ -103,6 +103,7 @@ def lower_state(
                 f"the constant `{t.name}` is updated in place", try_=f"pass {t.name} as an argument"
             )
     given = frozenset((*dims, *(p for p in params if isinstance(p, Var))))
+    # as keys, so that what several stages ask for is asked once
     needs = {**dict(cuts_of(bounds)), **dict(needs_of(state))}
     body = run(writer.nodes(tree_of(state)))
     for t in (t for st in state.stages if st.is_output for t in st.op.outputs):
@@ -115,6 +116,7 @@ def lower_state(
         dims,
         outputs,
         constants=tuple(buffers[t] for t in constants),
+        # what speaks of sizes that no argument gives cannot be asked at the entry
         needs=(*stated(given), *((c, why) for c, why in needs.items() if given >= variables(c))),
         updates=updates,
     )
@@ -169,6 +171,8 @@ class _Writer:
         self.bounds = bounds
         self.buffers = buffers
         known = bounds.stages
+        # workspaces are counted from the corner of what is computed at a time; outputs and scans from that of
+        # the whole
         self.low = {
             st.key: bounds[st.name].store_low
             for st in state.stages
@@ -242,12 +246,15 @@ class _Writer:
             out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, inner)))
         else:
             out = self.update(stage)
+        # where a sum begins anew: in front of its first reduction loop, or where decompose_reduction says
         if position == self.starts[stage.name]:
             out = seq(self.initialisation(stage, position), out)
+        # guards that speak of no loop of the stage's own stand around all of it
         return self.guarded(stage, -1, out) if first else out
 
     def loop(self, stage: StageState, iv: IterVar, body: Stmt, var: Var | None = None) -> Stmt:
         extent = self.bounds[stage.name].loops[iv]
+        # the loop's variable is known to be 0, so nothing speaks of it
         if const_int(extent) == 1:
             return body
         kind = stage.kind(iv)
@@ -259,6 +266,7 @@ class _Writer:
                 "half",
             )
         iterations = const_int(extent)
+        # asked again here: a knob had no number yet when the loop was annotated
         if iterations is not None and iterations > LIMITS.get(kind, iterations):
             raise LowerError(
                 f"loop {stage.name}.{iv.name} is {kind} and runs {iterations} times",
@@ -309,6 +317,7 @@ class _Writer:
             for g in guards:
                 facts = facts.assume(g)
             self.spare[stage.name] = (conjunction(spare), facts)
+        # the innermost it speaks of, but no deeper: each loop further in would test it again
         return [(max((where.get(v, -1) for v in variables(g)), default=-1), g) for g in guards]
 
     def guarded(
@@ -378,6 +387,7 @@ class _Writer:
         loops: list[tuple[Var, Expr]] = []
         boxes = [self.bounds.box(end, whole) for end, whole in zip(ends, tensor.shape, strict=True)]
         steps, line = [1] * tensor.ndim, CACHE_LINE // tensor.dtype.bytes
+        # from the dimension whose elements are neighbours outwards
         for d in reversed(range(tensor.ndim)):  # a line may hold several rows that are read whole
             steps[d] = max(1, line)
             row, size = const_int(boxes[d][1]), const_int(tensor.shape[d])
@@ -500,6 +510,7 @@ class _Writer:
         conds = [c for c in inside if self.bounds.facts.prove(c) is not True]
         if conds:
             out = If(conjunction(conds), out)
+        # an index read from memory has a name, so that it is read once, tested, and used as it was tested
         for i, e in reversed(list(zip(index, places, strict=True))):
             if i is not e:
                 (at,), parts = in_parts((e,))
@@ -537,6 +548,8 @@ class _Writer:
         out = around(self.store_all(op.outputs, made[: len(index)], made[len(index) :]), parts)
         reduced = {iv.var for iv in stage.leaves if iv.kind == REDUCE}
         for p, iv in reversed(loops):
+            # a guard that speaks of a reduction loop does not hold for the initial value, which is written
+            # even if nothing is added
             if not any(q == p and variables(g) & reduced for q, g in self.guards[stage.name]):
                 out = self.guarded(stage, p, out, renamed)
             out = self.loop(stage, iv, out, fresh[iv.var])

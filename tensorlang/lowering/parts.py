@@ -47,6 +47,7 @@ def in_parts(values: Sequence[Expr], names: dict[Expr, Var] | None = None) -> tu
         if run(writer.all()):
             known.update((e, v) for e, v in writer.names.items() if e not in writer.ways)
             return tuple([writer.named(e) for e in values]), writer.parts
+        # its condition depends on itself: it is computed where it stands, and all others once more
         never.update(writer.circular)  # they stay where they are
 
 
@@ -73,6 +74,8 @@ def _cut(values: Sequence[Expr], known: dict[Expr, Var], never: dict[Expr, None]
         for e in postorder(value, size):
             if e not in size:
                 kids = () if e in known else e.children()
+                # as it would be written, what is shared each time: doubling 64 times is beyond any list, but
+                # a number here
                 size[e] = min(1 + sum([size[k] for k in kids]), 1 << 60)
                 height[e] = 1 + max([height[k] for k in kids], default=-1)
                 for k in kids:
@@ -147,8 +150,10 @@ class _Writer:
             taken = yield self.condition(way)
             if taken is None:
                 return False
+            # what is not taken may divide by zero or read beyond an array
             value = make.if_then_else(taken, value, make.const(0, e.dtype))
         v = self.names[e] = Var("part", e.dtype, "data" if wraps(e) and e.dtype.is_index else "value")
+        # behind those it is made of: ``around`` nests them in this order
         self.parts.append((v, value))
         self.done[e] = v
         return True

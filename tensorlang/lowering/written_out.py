@@ -76,6 +76,8 @@ def _written(state: ScheduleState, stage: StageState, tensor: Tensor) -> Schedul
                 f"iterations of the parallel loop {shared.stage}.{shared.loop} may write the same elements",
                 place,
             )
+    # the caller's array has the declared layout and outlives the call, so what was asked of the workspace
+    # goes
     return state.with_stage(change(stage, is_output=True, scope="global", store=None, align={}))
 
 
@@ -143,11 +145,14 @@ def _everywhere(reader: StageState, reads: list[TensorRead]) -> bool:
         if any(end is None or end[1] != ends[0][1] for end in ends):  # type: ignore[index]
             return False
         digits = ends[0][1]  # type: ignore[index]
+        # an axis in two indices: the diagonal of what both reach
         if taken & set(digits):
             return False
         taken |= set(digits)
         low = functools.reduce(make.min_, (end[0] for end in ends))  # type: ignore[index]
         span = make.add(make.sub(functools.reduce(make.max_, (end[0] for end in ends)), low), 1)  # type: ignore[index]
+        # from the smallest step on: each must be no larger than what the smaller ones cover, or there are
+        # gaps
         for v, c in sorted(digits.items(), key=lambda item: item[1]):
             if c <= 0 or facts.prove(make.le(c, span)) is not True:
                 return False

@@ -86,6 +86,8 @@ def _measure(c: Expr) -> tuple[object, int]:
     p = never_negative(c)
     if p is None or not any(p):
         return c, 0
+    # by the greatest divisor of the factors: 2 i + 3 >= 0 is i + 1 >= 0 of integers, and so of one family
+    # with i + 0
     step = gcd(*[k for m, k in p.items() if m])
     return frozenset((m, k // step) for m, k in p.items() if m), p.get((), 0) // step
 
@@ -192,10 +194,13 @@ class _Hoist:
         """The chain of versions; None when they would take too much room."""
         rows = self.family.rows
         old = size(s)
+        # a version for each number of rows that hold; where that is too much for every second, every third …
         for step in range(1, len(rows) + 1):
             tests = list(range(len(rows) - 1, -1, -step))
             made: list[Stmt] = []
             added = -old
+            # between two that are tested the answer of neither is known for the rows in between: these keep
+            # their tests
             for weaker, stronger in zip([*tests, -1], [len(rows), *tests], strict=True):
                 answers = {
                     c: n <= weaker for n, row in enumerate(rows) if n <= weaker or n >= stronger for c in row

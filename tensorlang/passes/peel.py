@@ -41,6 +41,7 @@ def _loop(s: Stmt, facts: Facts) -> Stmt | None:
             begin_of_tail = make.min_(begin_of_tail, past)
     if not decided:
         return For(s.var, s.begin, s.extent, s.kind, s.body, rest)
+    # the tail may begin before the loop does: then all of it is tail
     cut = make.max_(begin_of_tail, s.begin)
     fast = For(s.var, s.begin, make.sub(cut, s.begin), s.kind, without(s.body, decided), rest)
     careful = For(s.var, cut, make.sub(end, cut), s.kind, s.body, (*rest, ("tail", "guard")))
@@ -64,6 +65,7 @@ def _first_turn_that_asks(cond: Expr, var: Var, facts: Facts, inner: set[Var]) -
     p = never_negative(cond)
     if p is None or var not in variables(cond):
         return None
+    # the least over all iterations of the loops inside: the condition holds for them all if it holds there
     worst = facts.bound(from_poly(p, var.dtype), lambda v: v in inner, False)
     if worst is None:
         return None

@@ -27,25 +27,41 @@ _PLAIN = ("serial", "parallel")
 
 PIPELINE = PassPipeline(
     (
+        # reads what the schedule noted at its loops, which is gone once these are rewritten
         Pass("double buffer", double_buffer, "computes what an iteration reads in the iteration before"),
         Pass(
             "simplify", simplify, "folds expressions and tests that the ranges of loops decide", settles=True
         ),
+        # while a split's loop still carries the note of its tail, and before its guards become bounds
         Pass("peel", peel, "the last iterations of tail='peel' become a loop of their own"),
         Pass("rows", rows, "loops over rows of data end where data says"),
+        # a bound costs nothing in the loop, so it comes before the passes that copy loops for the sake of
+        # guards
         Pass("tighten", tighten, "guards become bounds of the loops around them"),
+        # the three that move memory come before partition and unrolling: each nest of a stage still stands
+        # once. Equal copies become one first, for then there is less to move and to share
         Pass("copies once", copies_once, "equal copies of an operand become one"),
         Pass("copies late", copies_late, "moves a copy in front of its first reader"),
         Pass("reuse storage", reuse_storage, "buffers that do not live at the same time share memory"),
         Pass("auto unroll", auto_unroll, "unrolls the loops that a pragma asks for"),
+        # before vectors are made: a guard that is gone needs no mask
         Pass("partition", partition, "a copy without guards for the iterations that need none"),
+        # before unrolling, so that each iteration of a tile is widened once
         Pass("vectorize", vectorize, "vectorized loops become vector code and masks", _ANY, _EXPANDED),
+        # of vectors as the schedule has them, still in one copy
         Pass("split lanes", split_lanes, "lengths of vectors become powers of two", _EXPANDED, _EXPANDED),
         Pass("unroll", unroll, "writes unrolled loops out", _EXPANDED, _PLAIN),
         Pass(
-            "simplify again", simplify, "folds what unrolled iterations decide", _PLAIN, _PLAIN, settles=True
+            # each copy has numbers in the place of the unrolled variables, which decide most of its guards
+            "simplify again",
+            simplify,
+            "folds what unrolled iterations decide",
+            _PLAIN,
+            _PLAIN,
+            settles=True,
         ),
         Pass("dead code", dead_code, "removes what nobody reads", _PLAIN, _PLAIN, settles=True),
+        # only what is left is worth versions of a tile
         Pass("hoist guards", hoist_guards, "moves guards out of inner loops", _PLAIN, _PLAIN),
         Pass(
             "simplify versions",

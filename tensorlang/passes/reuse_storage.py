@@ -48,6 +48,7 @@ def reuse_storage(func: Func) -> Func:
     """The pass."""
     if not any(isinstance(s, Alloc) and s.buffer.scope == "global" for s in preorder(func.body)):
         return func
+    # outputs last: a workspace that several others moved into is one buffer by then
     body = _into_outputs(run(_walk(func.body)), func.outputs)
     return func if body is func.body else func.with_body(body)
 
@@ -169,6 +170,8 @@ def own(buffers: list[Buffer], items: list[Stmt]) -> list[Buffer]:
 def _share(buffers: list[Buffer], items: list[Stmt]) -> dict[Buffer, Buffer]:
     """For each buffer that moves, the buffer it becomes."""
     slots: list[_Slot] = []
+    # first fit in the order of births, as Poletto and Sarkar's linear scan: workspaces are few, and the best
+    # packing is NP-hard
     for life in sorted(_lives(buffers, items), key=lambda x: x.first):
         b = life.buffer
         fits = [
@@ -182,6 +185,7 @@ def _share(buffers: list[Buffer], items: list[Stmt]) -> dict[Buffer, Buffer]:
             and s.takes(b)
         ]
         if fits:
+            # one of its own form if there is one: accesses then stay as they are, row by row
             best = min(fits, key=lambda s: not _same_form(s.tenants[0], b))
             best.admit(b, life.last)
         else:
@@ -190,6 +194,7 @@ def _share(buffers: list[Buffer], items: list[Stmt]) -> dict[Buffer, Buffer]:
     for s in slots:
         if len(s.tenants) > 1:
             first = s.tenants[0]
+            # a flat block where forms differ
             home = first if s.alike else Buffer(first.name, first.dtype, (s.elements,), first.scope)
             out.update((t, home) for t in s.tenants if t is not home)
     return out
@@ -224,6 +229,7 @@ def rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
     def allocs(st: Stmt) -> Steps[Stmt]:
         if isinstance(st, Alloc) and (st.buffer in home or st.buffer in entered):
             to = home.get(st.buffer, st.buffer)
+            # allocated by the first that lives there, or by the caller
             if to in entered or to.scope == "arg":
                 return (yield allocs(st.body))
             entered.add(to)
@@ -250,6 +256,7 @@ def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:
             found.append((s, loops))
             reads = [node for e in s.exprs() for node in loads(e)]
             if any(
+                # at the very element: a neighbour may be written before it is read
                 node.buffer is new or (node.buffer is old and not _same(node.indices, s.indices))
                 for node in reads
             ):
@@ -295,6 +302,7 @@ def once(indices: tuple[Expr, ...], loops: tuple[For, ...]) -> bool:
                 return False
         reach = 0
         for c, iterations in sorted(moving, key=lambda x: x[0]):
+            # of a loop without a known end nothing is known of what larger steps skip
             if c <= reach or reach < 0:
                 return False
             reach = -1 if iterations is None else reach + c * (iterations - 1)

@@ -155,6 +155,7 @@ class _Vectorizer:
             value = self.expr(s.value, mask)
             if value.dtype.lanes == 1:
                 return Let(s.var, value, (yield self.stmt(s.body, mask)))
+            # the variable of one lane stays what it is: what is outside this loop may know it
             wide = Var(s.var.name, value.dtype, s.var.kind)
             self.values[s.var] = wide
             self.named += 1
@@ -186,6 +187,7 @@ class _Vectorizer:
         value = self.expr(s.value, mask)
         if any(i.dtype.lanes > 1 for i in indices):
             return Store(s.buffer, make.broadcast(value, self.lanes), indices, mask)
+        # all lanes write one value to one place: one store of it
         if value.dtype.lanes == 1 and mask is None and not _reads(value, s):
             return Store(s.buffer, value, indices)
         return self.reduce_lanes(s, indices, value, mask)
@@ -201,6 +203,7 @@ class _Vectorizer:
             if inner is old and not _reads(other, s):
                 part = make.broadcast(other, self.lanes)
                 if mask is not None:
+                    # lanes that are left out add what changes nothing
                     part = make.select(
                         mask, part, make.broadcast(_identity(op, part.dtype.element), self.lanes)
                     )

@@ -97,6 +97,7 @@ class Binder:
         outputs: Sequence[Any] = ()
         if returned:
             outputs = self._returned(args, arrays, dims, returned)
+        # after all checks of shapes: an error says what is wrong with the argument, not that two overlap
         starts = list(map(address_of, arrays))
         self._apart(arrays, starts)
         scalars = self._pack_scalars(*map(dims.__getitem__, self.dims), *numbers)
@@ -110,6 +111,8 @@ class Binder:
         there are none of the former."""
         arrays: list[Any] = []
         plain = True
+        # exact types and dtypes only, by identity, as the native entry has it: equal ones are looked at more
+        # closely
         for index, kind, ndim, flags, shape in self.looks:
             a = args[index]
             if (
@@ -144,6 +147,7 @@ class Binder:
         position, and what array they are to be like. Positions go to the parameters that have no name in the
         call, without outputs when they are not enough for them."""
         kernel = self.signature.name
+        # a parameter of that very name is meant first
         like = named.pop("out_like", None) if "out_like" not in self.names else None
         if "out" not in self.names and named.pop("out", out := named.get("out")) is not None:
             named.update(

@@ -81,6 +81,7 @@ def describe(plan: Plan | Direct | Entry, other: Callable[..., Any] | None = Non
     signature = plan.signature
     slots = _Slots(d.name for d in signature.dims)
     numbers = {n.index: (n, slots.add()) for n in binder.numbers}
+    # checks of bounds report by Python; and the entry binds sizes by axes, not by numbers of their name
     if signature.checks or binder.sizes.named or len(binder.slots) > entry.MAX_BUFFERS:
         return None
     records = _records(binder, numbers, slots)
@@ -113,6 +114,7 @@ def describe(plan: Plan | Direct | Entry, other: Callable[..., Any] | None = Non
         bounds_at=bounds_at,
         terms=len(terms),
         terms_at=bounds_at + len(bounds),
+        # an engine gives the lock up by itself, plan by plan; a kernel of much fixed work always
         release=_I64[1] if plan.context else 0 if constant >= RELEASE_WORK and not terms else RELEASE_BYTES,
         release_work=_bits(RELEASE_WORK - constant),
     )
@@ -239,9 +241,11 @@ def layout_holds() -> bool:
         or ctypes.sizeof(ctypes.c_void_p) != 8
         or sys.byteorder != "little"
         or object.__basicsize__ != 16
+        # objects have another head there, and the entry relies on the lock
         or sysconfig.get_config_var("Py_GIL_DISABLED")
     ):
         return False
+    # values that occur nowhere by chance
     word, mark, number, pair = ctypes.c_int64.from_address, b"tensorlang layout", 0.123456789, ("a", "b")
     if (
         ctypes.string_at(id(mark) + entry.Bytes.size, len(mark)) != mark

@@ -132,6 +132,7 @@ class Counted(Whole):
             shape = sizes[at : at + rank]
             n, at = math.prod(shape), at + rank
             part = a if n == a.size else a[:n]
+            # else a view would keep the memory of the largest count alive
             if a.nbytes > FEW_BYTES and 2 * n < a.size:
                 part = part.copy()
             results.append(part.reshape(shape))
@@ -244,6 +245,7 @@ class _Plan:
         self.low[name], self.high[name] = 0, most
         cell = self.learned[self.whole._learned.index(name)]
         bound, none = self._cell(shape[axis]), self._number(0)
+        # cut to what there is: the count comes from memory, and a wrong one must not lead outside
         self._do(LEARN, *self.where[count], cell)
         self._do(MIN, cell, bound, cell)
         self._do(MAX, cell, none, cell)

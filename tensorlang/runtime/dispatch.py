@@ -208,6 +208,7 @@ class Dispatcher:
         check_shape(self.signature, shape)
         check_module(self.signature, module, {d: (n, n) for d, n in zip(self.dims, shape, strict=True)})
         with self._lock:
+            # a new table each time: readers without the lock see the old one or the new one, whole
             self._state.exact = {**self._state.exact, shape: (self._record(module), module)}
             self._tabulate()
 
@@ -252,6 +253,7 @@ class Dispatcher:
         number, processor cycles, dims, oldest first. The ring holds the last ``RING`` calls; what is being
         written is left out."""
         total, ring = self.calls, self._state.ring
+        # numbers are read before and after the rows: a row that was written meanwhile has changed its number
         before = ring[:, 0].copy()
         rows = ring.copy()
         good = rows[(before > call) & (before <= total) & (ring[:, 0] == before)]

@@ -75,6 +75,7 @@ def _where(binder: Binder) -> dict[str, tuple[int, int]]:
         if not s.output:
             for axis, size in s.axes:
                 if isinstance(size, str):
+                    # the first that has it; the native entry compares all others with it
                     where.setdefault(size, (position[s.index], axis))
     return where
 
@@ -99,6 +100,8 @@ def _fixed(
         if len(args) != count:
             return portable(*args)
         try:
+            # made before the call is checked: most calls are right, and an array too much costs less than
+            # looking twice
             new = again()
         except _WRONG:
             return portable(*args)

@@ -176,6 +176,7 @@ class _Table:
         """The words, when they lie at this address."""
         words = list(self.words)
         for word, data in self._data:
+            # behind the steps: a step names its sizes by address, which is known only when the block is made
             words[word] = address + 8 * len(words)
             words += data
         return words
@@ -255,6 +256,7 @@ class Plans:
 
     def serve(self, given: bytes, sizes: bytes, make: Make) -> int:
         """Run on the arrays at these addresses. The status of ``native.engine.table``."""
+        # again and again: between planning and running another thread may have thrown the plan out
         while (status := self._serve(given, sizes, self.address)) == native.UNPLANNED:
             self.plan(self._form.unpack(sizes), make)
         return int(status)
@@ -277,6 +279,7 @@ class Plans:
         while len(self._kept) >= MAX_PLANS:
             self._take_out(self._oldest())
         head = _hash(plan.key) & (native.HEADS - 1)
+        # the plan is whole before the list points to it: that store is what publishes it
         plan.view.next = int(self._heads[head])
         self._kept[plan.key] = plan
         self._heads[head] = plan.address
@@ -289,6 +292,7 @@ class Plans:
             del self._kept[key]
             if not plan.view.used:
                 return plan
+            # a second chance (Corbató's clock): used since the last look, so it goes to the end of the queue
             plan.view.used = 0
             self._kept[key] = plan
 
@@ -302,6 +306,8 @@ class Plans:
             self._heads[head] = plan.view.next
         else:
             before.next = plan.view.next
+        # a call that gave up the lock may still be inside; it is freed at a later look, for nobody new finds
+        # it
         self._retired = [p for p in (*self._retired, plan) if p.view.users]
 
 
