@@ -66,6 +66,7 @@ def sort_key(e: Expr) -> Key:
         return memo["key"]  # type: ignore[no-any-return]
     key: Key
     if type(e) is Var:
+        # two variables of one name are told apart by age, which is the same in every run
         key = (0, e.name, (e.serial,))
     elif type(e) is Const:
         key = (2, str(e.value), ())
@@ -155,6 +156,7 @@ def mul_poly(p: Poly, q: Poly) -> Poly | None:
     out: Poly = {}
     for m1, c1 in p.items():
         for m2, c2 in q.items():
+            # one order of factors, so that i * j and j * i are one monomial
             mono = m1 + m2 if not m1 or not m2 else tuple(sorted(m1 + m2, key=sort_key))
             new = out.get(mono, 0) + c1 * c2
             if new:
@@ -222,6 +224,7 @@ def from_poly(p: Poly, dtype: DType) -> Expr:
             return mono[0]
         terms = [(mono, c)]
     elif len(p) == 2 and const:
+        # one term and the constant: nothing to sort
         terms = [item for item in p.items() if item[0]]
     else:
         terms = [(m, c) for _, m, c in sorted([(_order(m, c), m, c) for m, c in p.items() if m], key=_first)]

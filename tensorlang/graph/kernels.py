@@ -84,6 +84,7 @@ class Compiler:
         """A context in which the kernels of this graph are asked for. One that is new, and that will have
         many, lets another process begin at once: it has begun when the first is declared."""
         operators = " ".join(sorted({_looks(n) for n in graph.nodes if n.kind == "te"}))
+        # names and shapes only: to be wrong costs a process that was not needed, or one that comes late
         key = digest(f"{environment(self.target)} {self.math} {operators}")
         if self.ahead is not None or self.cache.seen(key):
             yield
@@ -153,6 +154,7 @@ class Compiler:
                 return key, Job(text, *facts, _symbol(key, region), steps)
         except DeclareError:
             pass
+        # no other kernel has this name, and no later process
         return f"{_ALONE}{len(self.made)}_{id(d)}", None
 
     def _alone(self, key: str, region: Region, d: Declared) -> KernelCode:

@@ -226,9 +226,11 @@ class Bounds:
         ranges += [(iv.var, make.const(0, iv.dtype), make.sub(loops[iv], 1)) for iv in stage.leaves]
         self.facts.grow(ranges)
         simplifier = Simplifier(self.facts)
+        # from the innermost loops to the axes: a parent is known once its children are
         for rel in reversed(stage.relations):
             rel.values(value, loops)
             for p in rel.parents:
+                # small ones are canonical at birth; simplifying all would take most of the time of a schedule
                 if _is_large(value[p]):
                     value[p] = simplifier(value[p])
         local = {a.var: value[a] for a in (*op.axis, *op.reduce_axis)}
@@ -303,6 +305,7 @@ class Bounds:
         around = self.around(place)
 
         def gone(v: Var) -> bool:
+            # the loops inside the place run through all their values; those around it stand still
             return v.kind == "loop" and v not in around
 
         boxes: list[tuple[Expr, Expr] | None] | None = None
@@ -316,6 +319,8 @@ class Bounds:
                         if boxes is None
                         else [_union(a, b) for a, b in zip(boxes, ends, strict=True)]
                     )
+        # ends with min and max grow with every stage they pass through, unless they are simplified where they
+        # arise
         if boxes is not None and any(ends is not None and _clamped(ends) for ends in boxes):
             simplifier = Simplifier(self._running(place))
             boxes = [

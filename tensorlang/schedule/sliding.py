@@ -96,12 +96,14 @@ def _windows(state: ScheduleState, bounds: Bounds, stage: StageState, found: dic
         if window is None or not _whole_before(bounds, state, stage, host, between, at, window):
             continue
         along = [d for d, c in enumerate(window.moved) if c[1]]
+        # moving along two dimensions at once: what is new is no box of rows
         if len(along) > 1:
             continue
         d, c = (along[0], window.moved[along[0]][1]) if along else (0, 0)
         new = _new_rows(bounds, stage, window, var, d) if along else ()
         if new is None:
             continue
+        # the first iteration has nothing before it
         first: Expr = make.eq(var, 0)
         for cond in new:
             first = make.or_(first, cond)
@@ -348,9 +350,12 @@ def _rings(
             _rows_of_ring(bounds, b.extent[d], d, between, windows, kept_across, onwards),
             const_int(b.store_extent[d]),
         )
+        # an alignment speaks of the whole dimension, which a ring has not; vectors would run over the ring's
+        # end
         if rows is None or d in stage.align or (d == last and vectors):
             continue
         if d == last:
+            # a power of two: ``% rows`` of the innermost index is then a mask
             rows = 1 << (rows - 1).bit_length()
         if whole is None or rows < whole:
             yield d, make.const(rows, b.extent[d].dtype)

@@ -68,6 +68,7 @@ class Trace:
         return isinstance(other, Trace) and self.steps == other.steps and self.decisions == other.decisions
 
     def __hash__(self) -> int:
+        # sorted: two traces are equal whatever the order in which decisions were sampled
         return hash((self.steps, tuple(sorted(self.decisions.items()))))
 
     def with_decisions(self, decisions: Decisions) -> Trace:
@@ -190,12 +191,14 @@ def _value(data: Any, depth: int = 0) -> Any:
         raise ValueError("an object that is not a knob stands where a value is meant")
     if isinstance(data, list):
         if depth > 1:
+            # else a hostile file could nest them until Python's stack is full
             raise ValueError("lists stand deeper in one another than any primitive has them")
         return tuple(_value(v, depth + 1) for v in data)
     return _size(data) if type(data) is int else data
 
 
 def _size(value: Any) -> int:
+    # a bool is an int to isinstance, and JSON's 1e3 a float
     if type(value) is not int or not -LARGEST <= value <= LARGEST:
         raise ValueError(f"{str(value)[:40]} is not a size")
     return value

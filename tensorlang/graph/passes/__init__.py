@@ -51,14 +51,19 @@ class Pass(NamedTuple):
 
 
 PASSES = (
+    # first, so that nothing else weighs what nobody reads
     Pass("dead", drop_dead, 1),
     Pass("identities", drop_identities, 1),
     Pass("duplicates", merge_duplicates, 1),
+    # before constants are folded: afterwards a quantised weight is a plain array of floats
     Pass("levels", keep_levels, 2),
     Pass("constants", fold_constants, 2),
+    # once weights are constants: a scale is written into the arrays
     Pass("scales", scale_weights, 2),
+    # recognised by what is left, whatever the model wrote around it
     Pass("operators", name_operators, 2),
     Pass("products", join_products, 2),
+    # how a convolution is computed is chosen last, when it is what it will be
     Pass("winograd", fewer_multiplications, 2, by_target=True),
     Pass("channels last", keep_channels_last, 2, by_target=True),
 )
@@ -78,6 +83,7 @@ def simplified(
     unknown = sorted(set(without) - set(names))
     if unknown:
         raise DeclareError(f"there is no pass {unknown[0]!r}", because=f"they are {', '.join(names)}")
+    # one pass makes work for another: a joined product may be a constant, a folded one dead.
     for _ in range(MOST_ROUNDS):
         start = graph
         for p in PASSES:

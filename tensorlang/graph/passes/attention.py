@@ -79,6 +79,7 @@ def attention_at(at: Place, n: Node) -> Found | None:
         "Attention",
         attention,
         in_small_operators,
+        # as many digits as a float32 has: computed in float32 or in float64 it names the same kernel
         scale=float(f"{scale * by * factor:.9g}"),
         nan_is_zero=guarded,
     )

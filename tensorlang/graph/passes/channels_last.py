@@ -46,6 +46,7 @@ def keep_channels_last(graph: Program, target: Target) -> Program:
         stays = part.needed()
         if not stays:
             return part.result()
+        # whose result is read with channels first: with it left as it is, what it reads may have to stay too
         left |= stays
 
 
@@ -81,12 +82,14 @@ class _Part:
         if not self.back or not self.new:
             return self.graph
         fixed = set(self.graph.outputs) if self.graph.rest is not None else set()
+        # the rest of a model is told of its values by identity
         if fixed.intersection(self.back):
             return self.graph
         nodes = [self.new.get(id(n), n) for n in self.graph.nodes if n.outputs[0] not in self.back]
         return renewed(self.graph, nodes, self.back)
 
     def _convolution(self, n: Node) -> Node | None:
+        # the answer for a node is the same in every round
         key = ("channels last", self.target)
         found = n.memo[key] if key in n.memo else _found(n, self.target)
         n.memo[key] = found
@@ -114,6 +117,8 @@ class _Part:
         made = _made(n, remade(n, inputs))
         (result,) = made.results
         fits = same_sizes(result.shape, made.outputs[0].shape)
+        # asked again of the result: a function may look at its inputs' shapes and do something else with
+        # other ones
         return made if fits and _each_alone(made) else None
 
 

@@ -36,6 +36,7 @@ def merge_duplicates(graph: Program) -> Program:
             nodes.append(n)
             continue
         replaced.update(zip(n.outputs, same_node.outputs, strict=True))
+        # it stays where the rest of the model reads it, though nobody here does
         if any(v in fixed for v in n.outputs):
             nodes.append(n)
     changed = len(nodes) < len(graph.nodes) or any(v in replaced for n in nodes for v in n.reads)
@@ -94,5 +95,6 @@ def _frozen(x: Any) -> Any:
             return (x.shape, *map(_frozen, x.reshape(-1)))
         return (x.dtype.str, x.shape, x.tobytes())
     if isinstance(x, float):
+        # by bits: 0.0 and -0.0 are equal and do not do the same, NaN is not equal to itself and does
         return ("float", np.float64(x).tobytes())
     return (type(x).__name__, x)

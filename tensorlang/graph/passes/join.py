@@ -96,6 +96,7 @@ class _Join:
         whole, begin = nodes[-1].outputs[0], 0
         for v, size in zip(ends, sizes, strict=True):
             part = Node("Slice", _part, [whole], {"axis": first.axis, "begin": begin, "size": size})
+            # the very values that were there, so that whoever reads them need not change
             part.outputs = [v]
             nodes.append(part)
             begin += size

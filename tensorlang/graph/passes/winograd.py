@@ -124,11 +124,14 @@ def _gains(conv: Conv, known: bool, target: Target) -> bool:
     channels, (height, width) = constant(conv.channels.extent) or 1, conv.sizes
     images, rate = conv.images or 1, table.per_cycle * lanes
     tiles = images * -(-height // 4) * -(-width // 4)
+    # 36 products for the 6 × 6 points of a tile of 4 × 4 outputs, where a direct sum has 9 for each of 16
     products = 36 * channels * conv.each * -(-tiles // lanes) * lanes / rate
+    # half of the rate: the weight comes while the products run
     streamed = 36 * channels * conv.each * 4 / (table.l3_rate / 2)
     transforms = TRANSFORM / lanes * 36 * (channels + conv.each) * tiles
     if not known:
         elements = 36 * channels * conv.each
         transforms += WEIGHT / lanes * elements * (1 if 4 * elements <= target.l2_bytes else 2)
     direct = DIRECT * 9 * channels * conv.each * images * height * width / rate
+    # products wait for the weight or hide its coming; the transforms come before and after
     return max(products, streamed) + transforms < GAIN * direct

@@ -104,6 +104,7 @@ class _Merge:
             changed = True
             while changed:
                 changed = False
+                # from the outputs backwards, so that a chain ends in its last reader
                 for g in sorted(self.groups, key=lambda g: -g.place):
                     if g in self.groups:
                         changed |= self._joined(g, rule)
@@ -112,6 +113,7 @@ class _Merge:
         """Let what ``reader`` reads join it. Whether something did."""
         done = False
         while True:
+            # one at a time: with each the reader's body grows, and the next may no longer fit
             found = next((p for p in self._producers(reader) if self._fits(p, reader, rule)), None)
             if found is None:
                 return done
@@ -172,6 +174,8 @@ class _Merge:
     def _merged(self, producer: Group, reader: Group) -> Group:
         """One group of the two. A producer that others read too stays for them."""
         taken = [v for v in producer.outputs if v in reader.reads]
+        # the worse of both ways: what is read along a row, through something read elsewhere, is read
+        # elsewhere
         how = max(reader.reads[v] for v in taken)
         reads = {v: r for v, r in reader.reads.items() if v not in taken}
         for v, r in producer.reads.items():
@@ -215,6 +219,7 @@ class _Merge:
     def ordered(self) -> list[Region | Node]:
         """The groups in an order in which they can run, near to the order of their nodes."""
         missing = {g: len({self.maker[v] for v in g.reads if v in self.maker}) for g in self.groups}
+        # the number in the middle keeps groups of one place from being compared
         ready = [(g.place, i, g) for i, g in enumerate(self.groups) if not missing[g]]
         heapq.heapify(ready)
         found: list[Region | Node] = []

@@ -71,6 +71,8 @@ class Prices:
             own = self._elements(r.out) * self._operations(r.work) / self.target.vector_lanes(r.out.dtype)
             more = sum(n for v, n in taken.items() if v not in r.reads) * times / total
             written = self._bytes(r.out)
+            # the roofline of the reader's kernel: arithmetic or memory, whichever takes longer, as the other
+            # hides behind it
             again += max(own + times * element / (1 if alone else lanes), more + written)
             once += max(own, self._bytes(out) * times / total + written)
         return Price(again, once)
@@ -107,6 +109,7 @@ class Prices:
 
     def _size(self, n: Expr) -> int:
         for v in variables(n):
+            # rounded down to a multiple that the size may have
             if v.hint is None and (v.hi is None or v.hi > WIDE):
                 self.sizes.given[v] = max(v.lo or 0, HINT // v.multiple_of * v.multiple_of)
         return const_int(self.sizes(n)) or 0

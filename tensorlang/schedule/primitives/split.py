@@ -68,6 +68,7 @@ class Split(Primitive):
             return refuse(f"{word} is {size}: it is how often the {half} loop runs", legal="1 to 2**31 - 1")
         if self.tail not in TAILS:
             return refuse(f"tail={self.tail!r} is not known", legal=", ".join(TAILS))
+        # the other ways need to know at compile time whether, and where, there is a tail
         if isinstance(size, Size) and self.tail not in ("auto", "guard"):
             return refuse(
                 f"tail={self.tail!r} of tiles whose size {size} is known only at the call",
@@ -81,6 +82,7 @@ class Split(Primitive):
                 try_="a loop of the update",
             )
         kind = st.kind(leaf(st, self.loop))
+        # an annotation speaks of one loop: which half would have it
         if kind != "serial":
             return refuse(
                 f"loop {self.stage}.{self.loop} is {kind} already",
@@ -114,8 +116,10 @@ class Split(Primitive):
             leaves=(*st.leaves[:p], outer, inner, *st.leaves[p + 1 :]),
             relations=(*st.relations, rel),
             names=st.used() | {outer.name, inner.name},
+            # initial values are written before all of the loop, so before its outer half
             init_at=outer.name if st.init_at == parent.name else st.init_at,
             pragmas={outer if iv is parent else iv: said for iv, said in st.pragmas.items()},
+            # iterations ahead are counted in the loop that does one step of the old one
             prefetches=tuple(
                 (t, inner.name if loop == parent.name else loop, n) for t, loop, n in st.prefetches
             ),
