@@ -26,7 +26,7 @@ os.environ.setdefault("TENSORLANG_COST", "generic")
 
 from tensorlang.codegen.llvm import parallel  # noqa: E402
 from tensorlang.runtime import set_num_threads  # noqa: E402
-from tensorlang.workers import pool  # noqa: E402
+from tensorlang.workers import processes  # noqa: E402
 from tests.threshold import OF_USERS  # noqa: E402
 
 # Tests are small, and their parallel loops are to run as such: every iteration is worth a part of its own.
@@ -34,8 +34,8 @@ from tests.threshold import OF_USERS  # noqa: E402
 assert OF_USERS > 1
 parallel.PIECE = 1
 # Every processor has tests of its own: a compiling process would take half a second from them to begin.
-assert pool.WORTH > 1
-pool.WORTH = 1 << 30
+assert processes.WORTH > 1
+processes.WORTH = 1 << 30
 
 
 @pytest.fixture(scope="module", autouse=True)

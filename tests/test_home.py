@@ -11,7 +11,7 @@ from tensorlang import options
 from tensorlang.analysis import cost_of
 from tensorlang.analysis.cost_tables import saved_at
 from tensorlang.calibrate import saved
-from tensorlang.graph.cache import Cache
+from tensorlang.graph.kernel_cache import Cache
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from ..measure.protocol import BUILT
 from ..statuses import BUILD_ERROR, OK, OUT_OF_MEMORY
 from ..task import SearchTask
 from ..tune import tune
-from .files import write
+from .shelf import write
 
 _families: dict[str, list[te.Tensor]] = {}
 NICE = 10  # a tenth of a processor that others want too

@@ -31,9 +31,9 @@ from ..measure.measurer import Stages
 from ..statuses import OK
 from ..whole_files import write_whole
 from .builder import Request
-from .files import Shelf
 from .keys import Environment, Key, combined
 from .serves import TUNED, Made, Order
+from .shelf import Shelf
 
 PAGE = 4096
 COMPILE_SECONDS, TUNE_SECONDS = 60.0, 1800.0  # limits

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr.nodes import Expr, Var
 from ..expr.walk import preorder
 from ..schedule.bounds import Bounds, bounds_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .steps import Steps, run
+from .recursion import Steps, run
 
 
 @dataclass

@@ -22,7 +22,7 @@ from ..runtime.engine import Engine
 from ..runtime.engine_file import pack
 from ..runtime.engine_parts import contents_of
 from ..target import as_target
-from .cache import Cache, digest, environment
+from .kernel_cache import Cache, digest, environment
 
 MOST_BYTES = 4 << 30  # of all engines
 LARGEST = 1 << 30  # bytes of weights of one

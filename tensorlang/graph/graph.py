@@ -27,8 +27,8 @@ from ..expr.walk import variables
 from ..protocols import Elements, Entries, Listed, Row
 from ..te import Tensor, dim, placeholder
 from ..te.axis import checked_name
-from .narrow import narrowest
 from .operators import NoOperators
+from .storage_types import narrowest
 
 Function = Callable[..., Any]
 

@@ -22,9 +22,9 @@ from ..runtime.codes import KernelCode
 from ..target import as_target
 from ..te import Tensor, serialize
 from ..workers import Ahead, Job, compile_all
-from .cache import Cache, digest, environment
 from .declare import Declared, declare
 from .graph import Node, Program, Value
+from .kernel_cache import Cache, digest, environment
 from .makers import Schedules, Task
 
 Progress = Callable[[int, int], None]  # kernels that are ready, kernels that are to be compiled

@@ -23,13 +23,13 @@ from ..target import as_target
 from ..te import Tensor
 from ..te.tensor import PlaceholderOp
 from .draw import notebook, svg
-from .engine import compiled, kernels_of
 from .graph import Program, Value, needed
 from .kernels import Compiler, Progress
 from .makers import schedules, tuned
 from .passes import Hooks
 from .passes.rewrite import renewed
-from .profile import Substitution, called_again, substitution
+from .size_profile import Substitution, called_again, substitution
+from .to_engine import compiled, kernels_of
 from .tracing import trace
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from ..arith.conditions import conjunction, conjuncts, denied, disjuncts, never_negative
 from ..arith.facts import Facts
 from ..core.dtype import INT32
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly, reads_data
 from ..expr.nodes import And, Broadcast, Call, Compare, Expr, IfThenElse, Not, Ramp, Var, is_const

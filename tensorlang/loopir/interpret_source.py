@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import DType
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr.intrinsics import EFFECTS
 from ..expr.linear import reads_data
 from ..expr.nodes import READS, Add, Call, Const, Expr, Mul, Sub, Var

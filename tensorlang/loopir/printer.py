@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..core.names import NameSupply
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Ramp, Var

@@ -33,7 +33,7 @@ from typing import Any, NoReturn
 from .. import signposts
 from ..core.dtype import INT64, DType
 from ..core.node import intern
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..entries import public
 from ..errors import LowerError
 from ..expr import make

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ..core.dtype import BOOL, DType
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..core.visit import TypeTable
 from ..expr.intrinsics import EFFECTS, TABLE
 from ..expr.nodes import (

@@ -9,7 +9,7 @@ stays.
 from __future__ import annotations
 
 from ..arith.facts import Facts
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr
 from ..expr.walk import variables

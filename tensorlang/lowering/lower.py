@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 
 from ..arith.conditions import conjunction, conjuncts
 from ..arith.facts import Facts
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..errors import LowerError
 from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Expr, IfThenElse, Var, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
-from ..loopir.build import Builder
+from ..loopir.loop_builder import Builder
 from ..loopir.stmt import (
     NOTHING,
     Alloc,

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..core.dtype import BOOL
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.deep import height as levels
 from ..expr.linear import reads_data, wraps

@@ -12,7 +12,7 @@ come to at most n steps become unrolled loops.
 
 from __future__ import annotations
 
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
 from ..loopir.stmt import Buffer, For, Func, If, Seq, Stmt, Store, loads, preorder, rebuilt

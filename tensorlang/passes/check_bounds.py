@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from ..arith.conditions import denied
 from ..arith.facts import Facts
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, IfThenElse, Select, TruncDiv, TruncMod, Var
 from ..expr.printer import show

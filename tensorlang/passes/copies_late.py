@@ -11,7 +11,7 @@ longer for it. What writes a buffer keeps its order among all that touch it.
 
 from __future__ import annotations
 
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..loopir.stmt import Alloc, Buffer, Func, Stmt, seq
 from .block import Uses, chain, uses
 

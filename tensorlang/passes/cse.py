@@ -11,7 +11,7 @@ such a loop takes along it would have to pack and unpack.
 
 from __future__ import annotations
 
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr.linear import reads_data
 from ..expr.nodes import Broadcast, Const, Expr, Var
 from ..expr.walk import rewrite as rewrite_expr

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from operator import is_
 
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr, Ramp, Var, const_int
 from ..expr.walk import variables

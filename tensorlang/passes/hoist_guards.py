@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from ..arith.conditions import conjunction, conjuncts, never_negative
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import reads_data
 from ..expr.nodes import Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var

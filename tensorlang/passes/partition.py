@@ -18,7 +18,7 @@ from __future__ import annotations
 from ..arith.conditions import conjunction, holds_when_nonneg, never_negative
 from ..arith.facts import Facts
 from ..arith.inequalities import undivided
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly, wraps
 from ..expr.nodes import Expr, Var

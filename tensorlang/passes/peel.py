@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..arith.conditions import holds_when_nonneg, never_negative
 from ..arith.facts import Facts
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import from_poly, poly
 from ..expr.nodes import Expr, Var

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from ..arith.conditions import conjuncts, denied
 from ..arith.facts import Facts
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import add_poly, from_poly, poly, reads_data, split_by_atom, wraps
 from ..expr.nodes import LE, LT, Expr, Var, const_int

@@ -10,7 +10,7 @@ from operator import is_
 
 from ..arith.conditions import conjunction, conjuncts
 from ..arith.simplify import Simplifier, simplifier
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import substitute

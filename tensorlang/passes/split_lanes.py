@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import Broadcast, Expr, Ramp, Var
 from ..expr.walk import rewrite as rewrite_expr

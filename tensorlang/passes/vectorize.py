@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from ..arith.conditions import conjunction, conjuncts
 from ..core.dtype import DType
-from ..core.steps import Steps, run
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import (
     Add,

@@ -30,8 +30,8 @@ from .rules import Number
 
 if TYPE_CHECKING:
     from .module import Plan
+    from .one_call import Entry
     from .steps import Direct
-    from .whole import Entry
 
 # Calls that touch fewer bytes and run fewer statements keep the interpreter's lock: giving it up may cost
 # more than they take.

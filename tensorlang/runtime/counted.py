@@ -33,10 +33,10 @@ from ..native.engine import (
 )
 from .arena import rounded
 from .arrays import address_of, empty
+from .one_call import Whole
 from .program import Host, Kernel, Program
 from .run import MAX_PLANS, Form, Lines, Place, Planned, Sizes
 from .steps import Run
-from .whole import Whole
 
 if TYPE_CHECKING:
     from ..interface.signature import Signature

@@ -35,13 +35,13 @@ from .engine_page import notebook, page
 from .engine_parts import contents_of, engine_of
 from .engine_profile import EngineProfile, profiled, table_of
 from .export import export
+from .one_call import Whole
 from .overrides import Overrides
 from .program import Host, Kernel, Program, Rest, differences, later_key
 from .returned import placed
 from .run import MAX_PLANS, Arenas, Form
 from .steps import Arrays, Direct, Loaded, Run, checked_out, inputs_of
 from .timing import Timing, checked_seconds, measure
-from .whole import Whole
 
 MAX_LATER = 64  # programs that follow, each for what was known when it was needed
 Watch = Callable[[Any, Any, Arrays, dict[str, int], Mapping[int, Any]], None]

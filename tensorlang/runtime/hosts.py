@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.dtype import dtype
 from ..errors import CallError, TensorLangError
-from . import choices, loops
+from . import choices, engine_loops
 from .program import Host, Program, Row, Stored
 from .size_table import SizeTable
 
@@ -21,9 +21,9 @@ MOST = 64  # of small numbers, such as axes, and of sizes that attributes are ke
 
 # what a file may name, with how many inputs it takes at least and at most
 FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
-    "looped": (loops.looped, 2, None),
-    "scanned": (loops.scanned, 1, None),
-    "scanned_rows": (loops.scanned_rows, 1, None),
+    "looped": (engine_loops.looped, 2, None),
+    "scanned": (engine_loops.scanned, 1, None),
+    "scanned_rows": (engine_loops.scanned_rows, 1, None),
     "first_rows": (choices.first_rows, 2, 2),
     "first_columns": (choices.first_columns, 2, 2),
     "compressed": (choices.compressed, 2, 2),

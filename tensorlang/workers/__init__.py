@@ -7,7 +7,7 @@ nothing is timed and every kernel is wanted, so a worker is a plain process that
 
 from ..entries import share
 from .job import Job, compiled
-from .pool import Ahead, compile_all
+from .processes import Ahead, compile_all
 
 __all__ = ["Ahead", "Job", "compile_all", "compiled"]
 

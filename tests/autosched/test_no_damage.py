@@ -16,7 +16,7 @@ from autosched.doctor import examine
 from autosched.tuning.open_sizes import measured_at, note_of
 from tensorlang import te
 from tensorlang.__main__ import main as tensorlang_main
-from tensorlang.graph.cache import Cache
+from tensorlang.graph.kernel_cache import Cache
 from tensorlang.runtime.codes import KernelCode
 from tests.autosched.workloads import Pretend, matmul
 

@@ -22,8 +22,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import tensorlang as tl
-from tensorlang.graph.engine import compiled
 from tensorlang.graph.kernels import Compiler
+from tensorlang.graph.to_engine import compiled
 from tests.frontends.watched import Den, Watch, limit
 from tests.plain import let_pass
 

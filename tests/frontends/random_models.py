@@ -20,7 +20,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import tensorlang as tl
-from tensorlang.graph.engine import compiled
+from tensorlang.graph.to_engine import compiled
 from tests.chance import Chance
 from tests.frontends import rig
 from tests.fuzz import crew

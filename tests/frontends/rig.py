@@ -34,8 +34,8 @@ from onnx.backend.test.loader import load_model_tests
 from onnx.backend.test.runner import Runner
 
 import tensorlang as tl
-from tensorlang.graph.engine import compiled
 from tensorlang.graph.kernels import Compiler
+from tensorlang.graph.to_engine import compiled
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator", "real")
 RANDOM = {

@@ -11,8 +11,8 @@ runtime = pytest.importorskip("onnxruntime")
 import tensorlang as tl  # noqa: E402
 from benchmarks.models.cases import CASES, inputs_of  # noqa: E402
 from benchmarks.models.fetch import path  # noqa: E402
-from tensorlang.graph.engine import compiled  # noqa: E402
 from tensorlang.graph.kernels import Compiler  # noqa: E402
+from tensorlang.graph.to_engine import compiled  # noqa: E402
 
 QUICK = ("silero-16k", "magika")
 MODELS = [m if m in QUICK else pytest.param(m, marks=pytest.mark.fuzz) for m in CASES]

@@ -21,7 +21,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.errors import TensorLangError
-from tensorlang.graph import narrow
+from tensorlang.graph import storage_types
 from tensorlang.graph.passes import PASSES, REGIONS, simplified
 from tests.fuzz import crew
 from tests.plain import let_pass
@@ -66,9 +66,9 @@ def passes(seed: int) -> None:
 def compiled(seed: int, levels: Sequence[int] = (0, 2), without: Sequence[str] = ()) -> None:
     """Raises AssertionError for an engine that gives something else than the operators one by one."""
     case = random_graph(seed, size_of(seed))
-    few = 4 if seed % 2 else narrow.FEW  # constants here are small
+    few = 4 if seed % 2 else storage_types.FEW  # constants here are small
     for level in levels:
-        with patch.object(narrow, "FEW", few):
+        with patch.object(storage_types, "FEW", few):
             engine = case.graph.compile(cache=False, workers=1, level=level, without=without)
         for which in range(len(case.sizes)):
             _called(case, engine, which, f"level {level}, sizes {case.sizes[which]}")

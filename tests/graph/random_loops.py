@@ -9,7 +9,7 @@ import numpy as np
 from tensorlang import ops
 from tensorlang.expr.walk import variables
 from tensorlang.graph import Graph
-from tensorlang.runtime import loops
+from tensorlang.runtime import engine_loops
 
 from .random_elements import kind, with_axes
 from .random_graphs import Draw
@@ -31,7 +31,7 @@ def looped(r: Draw) -> None:
         body.output(v)
     times = r.number(0, 4)
     made = r.g.host(
-        loops.looped,
+        engine_loops.looped,
         [r.g.constant(np.array(times)), None, x, beside],
         [(x.shape, kind(x)), ((times, *x.shape), kind(x))],
         "Loop",

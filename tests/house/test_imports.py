@@ -170,7 +170,7 @@ LAZY = {
     ("tensorlang/torch.py", "tensorlang.frontends"): "torch takes seconds to import, and may be missing",
     ("tensorlang/options.py", "platformdirs"): "takes 10 ms, and only the first schedule needs it",
     (
-        "tensorlang/graph/cache.py",
+        "tensorlang/graph/kernel_cache.py",
         "importlib",
     ): "brings the package email, and only who compiles a graph needs it",
     ("tensorlang/graph/makers.py", "importlib"): "as above",

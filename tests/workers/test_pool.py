@@ -14,8 +14,8 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.runtime.codes import from_bytes, to_bytes
 from tensorlang.te import serialize
-from tensorlang.workers import Ahead, Job, compile_all, compiled, pool
-from tensorlang.workers.pool import _Helper
+from tensorlang.workers import Ahead, Job, compile_all, compiled, processes
+from tensorlang.workers.processes import _Helper
 
 
 def job(width: int) -> Job:
@@ -44,14 +44,16 @@ def test_as_many_processes_as_are_worth_it(
 ) -> None:
     """Where nobody says how many: one more for every so many kernels, and no more than processors."""
 
-    class Begun(pool._Pool):
+    class Begun(processes._Pool):
         def run(self) -> None:
             assert len(self.helpers) == helpers
 
-    monkeypatch.setattr(pool, "_Helper", lambda: SimpleNamespace(results=os.pipe()[0], close=lambda: None))
-    monkeypatch.setattr(pool, "_Pool", Begun)
-    monkeypatch.setattr(pool, "WORTH", 24)
-    monkeypatch.setattr(pool, "processors", lambda: 2)
+    monkeypatch.setattr(
+        processes, "_Helper", lambda: SimpleNamespace(results=os.pipe()[0], close=lambda: None)
+    )
+    monkeypatch.setattr(processes, "_Pool", Begun)
+    monkeypatch.setattr(processes, "WORTH", 24)
+    monkeypatch.setattr(processes, "processors", lambda: 2)
     compile_all([job(2)] * kernels, lambda i, code: None, workers)
 
 
@@ -83,8 +85,8 @@ def test_a_worker_that_dies_is_told():
 
 
 def test_a_worker_begins_before_the_jobs_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "WORTH", 2)
-    monkeypatch.setattr(pool, "processors", lambda: 2)
+    monkeypatch.setattr(processes, "WORTH", 2)
+    monkeypatch.setattr(processes, "processors", lambda: 2)
     jobs = [job(k) for k in (2, 3, 4)]
     found = {}
     with Ahead(4) as ahead:
@@ -95,8 +97,8 @@ def test_a_worker_begins_before_the_jobs_are_known(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_worker_that_nobody_takes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "WORTH", 2)
-    monkeypatch.setattr(pool, "processors", lambda: 2)
+    monkeypatch.setattr(processes, "WORTH", 2)
+    monkeypatch.setattr(processes, "processors", lambda: 2)
     with Ahead(4) as ahead:
         (helper,) = ahead.helpers
     assert helper.process.poll() is not None
@@ -125,8 +127,8 @@ def test_what_a_worker_has_not_begun_is_compiled_here(monkeypatch: pytest.Monkey
             os.close(end)
             os.close(self.results)
 
-    monkeypatch.setattr(pool, "_Helper", Slow)
-    monkeypatch.setattr(pool, "compiled", lambda j: (here.append(j.name), compiled(j))[1])
+    monkeypatch.setattr(processes, "_Helper", Slow)
+    monkeypatch.setattr(processes, "compiled", lambda j: (here.append(j.name), compiled(j))[1])
     compile_all(jobs, lambda i, code: told.append((i, code.symbol)), workers=2)
     assert here == ["k4"]
     assert sorted(told) == [(0, "k2"), (1, "k3"), (2, "k4")]

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...core.steps import Steps, run
+from ...core.recursion import Steps, run
 from ...expr.nodes import Const, Expr, Ramp
 from ...loopir.stmt import (
     Alloc,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ...core.dtype import FLOAT64
-from ...core.steps import Steps
+from ...core.recursion import Steps
 from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, preorder

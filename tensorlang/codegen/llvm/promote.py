@@ -15,7 +15,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, field
 
-from ...core.steps import Steps, run
+from ...core.recursion import Steps, run
 from ...expr import linear, make
 from ...expr.nodes import Broadcast, Const, Expr, Ramp, const_int
 from ...expr.walk import rewrite, variables

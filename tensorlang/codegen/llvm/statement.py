@@ -7,7 +7,7 @@ was allocated.
 
 from __future__ import annotations
 
-from ...core.steps import Steps, run
+from ...core.recursion import Steps, run
 from ...core.visit import TypeTable
 from ...expr import make
 from ...expr.nodes import Call, Const, Expr, Var, const_int

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...core.steps import Steps, run
+from ...core.recursion import Steps, run
 from ...expr.nodes import (
     CALLS,
     Access,

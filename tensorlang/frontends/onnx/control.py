@@ -1,5 +1,5 @@
 """If, Loop and Scan. Knows the importer and how a body becomes a graph of its own; the loops themselves are
-run by ``loops``."""
+run by ``engine_loops``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...errors import TensorLangError
 from ...expr.nodes import Expr, Var
 from ...expr.walk import variables
 from ...graph import Graph, Opaque, Value
-from ...runtime import loops
+from ...runtime import engine_loops
 from ...te import dim
 from . import forms
 from .known import as_known
@@ -162,7 +162,7 @@ def loop(c: Importer, call: Call) -> Any:
     counters = [Value("i", (), "int64"), Value("go", (), "bool")]
     made = _Body(c, call.graphs["body"], state, counters)
     return c.g.host(
-        loops.looped,
+        engine_loops.looped,
         [
             *(c.tensor(n) if n else None for n in (most, condition)),
             *(_packed(c, v) for v in state),
@@ -223,7 +223,7 @@ def scan(c: Importer, call: Call) -> Any:
         batch = xs[0].shape[0]
         results = [r if isinstance(r, str) else ([batch, *r[0]], r[1]) for r in results]
     return c.g.host(
-        loops.scanned_rows if batched else loops.scanned,
+        engine_loops.scanned_rows if batched else engine_loops.scanned,
         [*(_packed(c, v) for v in state), *xs, *made.reads],
         results,
         call.op,

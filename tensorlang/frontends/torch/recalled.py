@@ -20,7 +20,7 @@ from torch import fx
 from torch.fx.node import _get_qualified_name
 
 from ...graph import Engine
-from ...graph.cache import digest
+from ...graph.kernel_cache import digest
 from . import artefacts, stored
 from .partition import Cut
 from .settings import Settings

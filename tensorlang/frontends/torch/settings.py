@@ -18,7 +18,7 @@ from torch import fx
 
 from ... import options as environment
 from ...errors import TensorLangError
-from ...graph.cache import Cache
+from ...graph.kernel_cache import Cache
 from ...graph.makers import schedules
 
 log = logging.getLogger("tensorlang.torch")

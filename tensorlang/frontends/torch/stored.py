@@ -17,8 +17,8 @@ import torch
 from torch import fx
 from torch.utils._pytree import tree_leaves
 
-from ...graph.cache import Cache, digest
 from ...graph.engine_cache import Engines, name_of
+from ...graph.kernel_cache import Cache, digest
 from .settings import Settings
 from .table import OPERATORS, Operator
 from .tensors import dtype_name, held

@@ -23,7 +23,7 @@ from .duplicates import merge_duplicates
 from .identities import drop_identities
 from .join import join_products
 from .levels import keep_levels
-from .operators import name_operators
+from .name_operators import name_operators
 from .scales import scale_weights
 from .winograd import fewer_multiplications
 

@@ -22,8 +22,8 @@ from ...te import ComputeOp, PlaceholderOp, reference
 from ...te.graph import operations
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
-from ..narrow import FEW
 from ..sizes import same_sizes
+from ..storage_types import FEW
 from .dead import drop_dead
 from .rewrite import exchanged, remade, single
 from .scales import SCALE, line, scaled, steps, weighed

@@ -1,5 +1,5 @@
 """Small operators that together are a large one: looked for, proved, replaced. Knows what te means; no
-operator in particular (``operators`` does), no names of operators and no kernels.
+operator in particular (``name_operators`` does), no names of operators and no kernels.
 
 What is found is guessed by its looks and then proved: the te of the small operators together and that of the
 one have the same form (``meaning``). Where somebody else reads what a small one makes, all stay.

@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from ..links import changed, reads
 from ..state import INLINED, At, Pending, ScheduleState, StageState, change
-from .cache import instead_of_output
+from .cache_stages import instead_of_output
 from .verdict import YES, Verdict, refuse
 
 

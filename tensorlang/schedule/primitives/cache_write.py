@@ -17,7 +17,7 @@ from ...expr.nodes import Expr
 from ...expr.walk import substitute
 from ...te.axis import REDUCE, IterVar, fresh_axis
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
-from ..legality.cache import no_layout
+from ..legality.cache_stages import no_layout
 from ..legality.verdict import YES, Verdict, refuse
 from ..relations import Split
 from ..state import At, Pending, ScheduleState, StageState, change

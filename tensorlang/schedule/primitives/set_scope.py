@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..legality.cache import instead_of_output
+from ..legality.cache_stages import instead_of_output
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
 from .base import Primitive, check_own_memory

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
-from ..legality.cache import instead_of_output
+from ..legality.cache_stages import instead_of_output
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
 from .base import Primitive, check_own_memory

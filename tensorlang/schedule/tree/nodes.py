@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...core.steps import Steps, run
+from ...core.recursion import Steps, run
 from ...te.axis import IterVar
 from ..state import At, ScheduleState, StageState
 

@@ -3,7 +3,7 @@ tree and bounds."""
 
 from __future__ import annotations
 
-from ...core.steps import Steps, run
+from ...core.recursion import Steps, run
 from ...core.text import TreeNode as Line
 from ...core.text import bytes_text, draw_tree
 from ...expr import make

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from autosched.tiers.files import Shelf, read, write
 from autosched.tiers.keys import Environment, Key, combined
+from autosched.tiers.shelf import Shelf, read, write
 from tensorlang import te
 
 

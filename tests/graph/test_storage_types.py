@@ -8,10 +8,10 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops
-from tensorlang.graph import narrow
-from tensorlang.graph.narrow import narrowest
+from tensorlang.graph import storage_types
 from tensorlang.graph.passes import simplified
 from tensorlang.graph.passes.scales import scale_weights
+from tensorlang.graph.storage_types import narrowest
 
 RNG = np.random.default_rng(3)
 HALF, BRAIN = np.dtype("float16"), np.dtype(ml_dtypes.bfloat16)
@@ -20,7 +20,7 @@ INF, NAN = float("inf"), float("nan")
 
 def filled(*odd: float) -> np.ndarray:
     """Small whole numbers, and among them some others where no sample looks."""
-    a = np.resize(np.arange(1, 100, dtype="float32"), narrow.FEW)
+    a = np.resize(np.arange(1, 100, dtype="float32"), storage_types.FEW)
     a[1 : 1 + len(odd)] = odd
     return a.reshape(2, -1)
 
@@ -50,10 +50,10 @@ def test_the_narrowest_type_that_has_every_element_is_found(odd, kind):
 
 
 def test_what_saves_nothing_stays_as_it_is(monkeypatch):
-    few, wide = np.ones(narrow.FEW - 1, "float32"), np.ones(narrow.FEW, "float64")
+    few, wide = np.ones(storage_types.FEW - 1, "float32"), np.ones(storage_types.FEW, "float64")
     assert narrowest(few) is few and narrowest(wide) is wide
     a = filled(65536)
-    monkeypatch.setattr(narrow, "find_spec", lambda name: None)  # numpy alone has no bfloat16
+    monkeypatch.setattr(storage_types, "find_spec", lambda name: None)  # numpy alone has no bfloat16
     assert narrowest(a) is a
 
 
