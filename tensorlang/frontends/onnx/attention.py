@@ -50,6 +50,7 @@ def joined(x: Tensor) -> Tensor:
 def as_many_heads(x: Tensor, q: Tensor) -> Tensor:
     """Each head of keys or values for a group of heads of queries."""
     have, wanted = const_int(x.shape[1]), const_int(q.shape[1])
+    # what does not divide is refused by the product that follows, which can name both tensors
     if have is None or wanted is None or have == wanted or wanted % have:
         return x
     return ops.repeat(x, wanted // have, 1)
@@ -115,9 +116,11 @@ class Mask:
         short = not te.whole.is_one(m.shape[-1]) and te.whole.equal(m.shape[-1], keys) is not True
         if short:
             seen.append(at[-1] < m.shape[-1])
+        # broadcast as numpy does, from the last dimension on
         own = at[4 - m.ndim :]
         place = [0 if te.whole.is_one(n) else k for n, k in zip(m.shape, own, strict=True)]
         if short:
+            # a shorter mask is not read beyond its end: those keys are hidden by ``seen``
             place[-1] = make.min_(make.as_expr(place[-1]), m.shape[-1] - 1)
         if m.dtype.is_bool:
             seen.append(m(*place))
@@ -131,6 +134,7 @@ def shares(scores: Tensor, sink: Tensor | None = None) -> Tensor:
     most = ops.max(scores, -1, True)
     if sink is not None:
         sink = of_type(ops.reshape(sink, (1, sink.shape[0], 1, 1)), scores.dtype)
+        # the sink takes part in the maximum too, or its exponential could overflow
         most = ops.maximum(most, sink)
     low = -math.inf
 
@@ -144,6 +148,7 @@ def shares(scores: Tensor, sink: Tensor | None = None) -> Tensor:
     total = ops.sum(powers, -1, None, True)
     if sink is not None:
         total = ops.add(total, ops.exp(ops.subtract(sink, most)))
+    # a row that sees nothing: 0 / 0 would be NaN, and ONNX wants zeros
     nothing, one = constant_like(total, 0), constant_like(total, 1)
     return ops.divide(powers, ops.where(ops.equal(total, nothing), one, total))
 
@@ -167,9 +172,12 @@ def attended(
         if mask.plain and not short:
             return ops.scaled_dot_product_attention(q, k, v, mask.mask, False, scale), None
         if mask.mask is None and mask.lengths is None and mask.left < 0 and mask.right < 0:
+            # with a cache the first query sees more than itself: ``is_causal`` of the plain one has no such
+            # offset
             if const_int(make.as_expr(mask.past)) == 0:
                 return ops.scaled_dot_product_attention(q, k, v, None, True, scale), None
     factor = 1 / math.sqrt(float(const_int(q.shape[3]) or 1)) if scale is None else scale
+    # sums of products of halves overflow at 65504
     inside = "float32" if q.dtype.bits == 16 else str(q.dtype)
     product = ops.matmul(q, k, False, True, inside)
     product = ops.multiply(product, constant_like(product, factor))

@@ -87,6 +87,7 @@ class Importer:
             raise TensorLangError(
                 f"input {name} is {kind or 'of no declared type'}", because="arrays of numbers are supported"
             )
+        # a sequence, or an array of unknown rank: its form is asked of the first call
         if t.of is not None or t.shape is None:
             return self.given(Opaque(self.g.fresh(name), t.kind if t.of is not None else f"{kind}[…]"))
         if kind in narrow.WIDE:
@@ -119,6 +120,8 @@ class Importer:
                     self._cut(self.tensor(need.name))
                 return self.g
             except DeclareError as e:
+                # the same node again with the two sizes equal: calls for which they differ get a graph of
+                # their own
                 if self._assumed(call, e):
                     self.work.appendleft(call)
                     continue
@@ -156,6 +159,7 @@ class Importer:
         """Take two sizes for equal that may differ, for want of which a node is refused: when they do at a
         call, the graph is made anew for the sizes of that call."""
         if error.apart is not None:
+            # the simpler one stays: shapes get shorter, and a number decides more than a name
             new, old = sorted(map(as_expr, error.apart), key=self._simplicity)
             fresh = not any(a is old and b is new for a, b in self.g.assumed)
             if fresh and self.dims.issuperset({*variables(old), *variables(new)}):
@@ -184,6 +188,8 @@ class Importer:
         if condition not in self.decisions:
             if not self.dims.issuperset(variables(condition)):
                 raise Needs(name)
+            # taken to hold, as a model is mostly exported for a shape that passes its own checks; != is asked
+            # for the exception
             self.decisions[condition] = not (isinstance(condition, Compare) and condition.symbol == "!=")
         taken = self.decisions[condition]
         if not any(a is condition for a, _ in self.g.assumed):
@@ -209,6 +215,7 @@ class Importer:
     def _cut(self, pivot: Value | None, dims: Sequence[Var] = (), of: Opaque | None = None) -> None:
         """End the graph with the value that must be known (the form ``of`` what is opaque), and what the rest
         will read."""
+        # only what the rest reads is kept alive across the cut
         read = set(self.outputs) | {n for c in self.work for n in c.reads}
         live = dict.fromkeys(
             v for n in read for v in forms.leaves(self.env.get(n)) if v.data is None and v.known is None
@@ -245,13 +252,17 @@ class Importer:
             self._see(call)
         function = self.model.functions.get((call.domain, call.op))
         operator = OPERATORS.get((call.domain, call.op))
+        # the standard defines many operators by others: those are taken where there is no code for them
         if operator is None and function is None:
             values = map(self.value, call.inputs)
             types = [Type(str(v.dtype), v.sizes) if isinstance(v, Value) else Type("") for v in values]
             function = standard(call, self.opset(call.domain), types)
+        # a function of the model hides the standard's of that name, but not an operator that there is code
+        # for
         if operator is None and function is not None:
             self.inline(function, call)
             return
+        # numbers first: arithmetic on shapes is done here and never becomes a kernel
         found = self.known(call)
         if found is None:
             if operator is None:
@@ -297,6 +308,7 @@ class Importer:
         for key, x in call.attrs.items():
             if key in operator.attributes:
                 attrs[key] = x
+            # attributes with an underscore are notes of exporters
             elif not key.startswith("_"):
                 raise TensorLangError(
                     f"{call!r}: the attribute {key} is not supported",

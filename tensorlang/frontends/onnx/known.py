@@ -158,6 +158,7 @@ def _divided(a: Any, b: Any) -> Any:
             else None
         )
     if isinstance(a, int) and isinstance(b, int):
+        # ONNX divides integers as C does, towards zero
         return None if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
     return a / b if b else None
 
@@ -199,6 +200,7 @@ def cast(c: Importer, call: Call) -> Any:
         return None
     if any(isinstance(x, Expr) for x in a.reshape(-1)):
         return result(c, call, _each(lambda x: _cast(x, kind == "bool"), a), kind)
+    # by way of the type it has: numbers beyond it wrap first
     return c.new(a.astype(v.dtype.to_numpy()).astype(kind), call.outputs[0])
 
 
@@ -253,6 +255,8 @@ def slice_(
         return None
     cut: list[slice] = [slice(None)] * a.ndim
     for d, b, e, s in zip(where, begin, end, step, strict=True):
+        # ONNX's end before the first element, for a negative step, is any number below -size: Python's is
+        # None
         cut[d] = slice(b, None if s < 0 and e < -a.shape[d] else e, s)
     return a[tuple(cut)]
 
@@ -263,6 +267,7 @@ def reshape(call: Call, a: Any, shape: Any = None) -> Any:
     if any(isinstance(n, Expr) for n in sizes):
         return None
     if not call.attrs.get("allowzero", 0):
+        # 0 copies the size that was there, unless ``allowzero`` says that it means none
         sizes = [a.shape[d] if n == 0 else n for d, n in enumerate(sizes)]
     return a.reshape(sizes)
 
@@ -289,6 +294,7 @@ def range_(call: Call, start: Any, limit: Any, delta: Any) -> Any:
 def constant_of_shape(c: Importer, call: Call) -> Any:
     sizes = as_known(c.value(call.inputs[0]))
     value = call.attrs.get("value", np.zeros(1, np.float32))
+    # large ones are made by a kernel when they are wanted
     if sizes is None or any(isinstance(n, Expr) for n in sizes) or math.prod(sizes.tolist()) > MAX_KNOWN:
         return None
     return c.new(np.full(tuple(sizes.tolist()), value.reshape(-1)[0], value.dtype), call.outputs[0])

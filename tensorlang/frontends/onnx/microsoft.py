@@ -139,6 +139,7 @@ def matmul_n_bits(
 ) -> Tensor:
     """``a @ Wᵀ``, W [N, K] in blocks of whole numbers of 2, 4 or 8 bits, the low ones of a byte first."""
     each, blocks = 8 // bits, -(-K // block_size)
+    # the zero point where none is given: 8 of 4 bits
     middle = float(1 << bits - 1)
 
     def number(byte: Expr, k: Any) -> Expr:
@@ -157,6 +158,7 @@ def matmul_n_bits(
         elif zeros.dtype.is_float:
             zero = entry(zeros, n, block, blocks)
         else:
+            # packed as the weight is, each row padded to whole bytes
             zero = number(entry(zeros, n, make.floordiv(block, each), -(-blocks // each)), block)
         return (whole - te.cast(a.dtype, zero)) * te.cast(a.dtype, entry(scales, n, block, blocks))
 
@@ -368,6 +370,7 @@ def multi_head_attention(
         width, keys = q.shape[2], k.shape[2] if k.ndim == 3 else q.shape[2]
         ends = [width, make.add(width, keys)]
         own = ops.split(bias, ends, 0)
+        # one bias for all three, behind each other; keys that come as heads [B, H, S, D] have had theirs
         q = ops.add(q, own[0])
         k, v = (t if t.ndim == 4 else ops.add(t, b) for t, b in ((k, own[1]), (v, own[2])))
     q = heads(q, num_heads)
@@ -396,6 +399,7 @@ def rotary_embedding(
         num_heads = (const_int(x.shape[2]) or 1) // (2 * half)
     if positions.ndim == 2:
         return rotated(x, cos, sin, positions, num_heads, bool(interleaved), rotary_embedding_dim)
+    # all sequences begin at one position
     first = lambda b: te.cast("int32", positions(0))
     return rotated(x, cos, sin, None, num_heads, bool(interleaved), rotary_embedding_dim, first)
 
@@ -428,6 +432,7 @@ def embed_layer_normalization(
     if results == 1:
         return y
     batch = (ids.shape[0],)
+    # the number of tokens that count, as onnxruntime's mask_index
     index = ops.full(batch, 0, "int32") if mask is None else ops.sum(mask, 1, "int32")
     return (y, index, total)[:results]
 

@@ -20,6 +20,7 @@ def _first(x: Tensor | None, layout: int) -> Tensor | None:
 def as_results(made: tuple[Tensor, ...], layout: int, results: int) -> Any:
     """All states [T, D, B, H] and the last ones [D, B, H]; with layout 1 the batch first."""
     if layout:
+        # [T, D, B, H] to [B, T, D, H]
         made = (ops.transpose(made[0], (2, 0, 1, 3)), *(ops.swapaxes(s, 0, 1) for s in made[1:]))
     return made[:results] if results > 1 else made[0]
 

@@ -60,10 +60,12 @@ class _Window:
 
     def _same(self, extent: Expr, d: int, upper: bool) -> tuple[Any, Any]:
         """So that there are extent / stride windows, rounded up; an odd margin is larger behind (upper)."""
+        # so many windows that the last begins at or before the last element (ONNX's formula for SAME)
         last = make.mul(make.sub(make.ceildiv(extent, self.strides[d]), 1), self.strides[d])
         total = (
             make.as_expr(self.span(d) - 1)
             if self.strides[d] == 1
+            # never negative: a stride beyond the kernel leaves elements out, it does not cut the image
             else make.max_(make.sub(make.add(last, self.span(d)), extent), 0)
         )
         small = make.floordiv(total, 2)
@@ -189,9 +191,11 @@ def conv_transpose(
     output_padding: Any = None,
     output_shape: Any = None,
 ) -> Tensor:
+    # SAME of a transposed convolution speaks of the output, and is worked out below
     v = _Window(x, w.shape[2:], strides, pads, dilations, "NOTSET" if auto_pad != "VALID" else auto_pad)
     extra = list(output_padding or [0] * v.n)
     if output_shape or auto_pad.startswith("SAME"):
+        # older files list the batch and the channels too
         wanted = list(output_shape or [])[-v.n :]
         for d in range(v.n):
             # beyond (extent - 1) * stride, and what of it is to go
@@ -204,8 +208,10 @@ def conv_transpose(
                     f"output_shape={output_shape}",
                     because=f"the size of the input, {x.shape[2 + d]}, is open",
                 )
+            # the output may be larger than what the taps reach: the rest is zeros, as output_padding gives
             extra[d] += max(0, -total)
             small = max(0, total) // 2
+            # an odd one more is taken away behind for SAME_UPPER, else in front
             pair = (small, max(0, total) - small)
             v.margins[d] = pair if auto_pad == "SAME_UPPER" else pair[::-1]
     return _TRANSPOSED[v.n](x, w, b, v.strides, tuple(v.margins), tuple(extra), group, v.dilations)
