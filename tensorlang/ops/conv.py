@@ -183,6 +183,7 @@ def convolution(
     )
     extents = [data.shape[d] for d in lay.spatial]
     w = window(op, extents, kernel.taps, stride, padding, dilation)
+    # after the window is made, for SAME its margins follow from the sizes
     w.fits(op, "the kernel", extents, SPATIAL[n])
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
     source = padded(f"{op}.pad", data, lay.spatial, w.before, w.after, margin)

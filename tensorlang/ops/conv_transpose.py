@@ -131,10 +131,13 @@ class _Phases:
         self.stride, self.dilation, self.cut = w.stride[d], w.dilation[d], int(w.before[d])  # type: ignore[arg-type]
         span = self.dilation * (kernel - 1) + 1
         self.kernel = kernel if self.stride == 1 else span
+        # each phase of the stride meets every stride-th tap of the dilated kernel, zeros between its taps
+        # counted
         self.taps = kernel if self.stride == 1 else -(-span // self.stride)
         self.output = make.sub(
             make.add(make.mul(make.sub(extent, 1), self.stride), span + extra - self.cut), w.after[d]
         )
+        # what the padding cuts off in front need not be there to be read
         self.before = max(0, (self.taps - 1) * self.apart - self.cut // self.stride)
         # a margin there is reaches as far as whole phases read, so that as many outputs of each are computed
         whole = make.mul(make.ceildiv(self.output, self.stride), self.stride)
@@ -210,6 +213,7 @@ def _transposed(
         tap = [p.tap(y, t) if p.stride > 1 else t for p, y, t in zip(dims, place, ry, strict=True)]
         held = [c for p, t in zip(dims, tap, strict=True) for c in p.held(t)] if few else []
         if few:
+            # taps with zeros counted, back to those of the weight
             tap = [make.floordiv(t, p.dilation) if not p.as_is else t for p, t in zip(dims, tap, strict=True)]
         f = spread(channel, own, *tap)
         where = te.all(*held) if held else None

@@ -201,6 +201,8 @@ def pooled(
     )
     for d, k in enumerate(kernel):
         for p in (w.before[d], w.after[d]):
+            # a window that lies in the margin alone would have no elements: no largest one, and a mean of
+            # nothing
             if not isinstance(padding, str) and int(p) > w.dilation[d] * (k - 1):  # type: ignore[arg-type]
                 raise DeclareError(
                     f"ops.{op}: padding={padding} of a window of {k}",
@@ -280,10 +282,12 @@ def _avg_pool(
     def count(place: tuple[Any, ...]) -> Expr:
         number = make.as_expr(1)
         for d, i in enumerate(place):
+            # all windows are whole: every count is the same number
             if count_include_pad and not ceil_mode:
                 number = make.mul(number, w.kernel[d])
                 continue
             low, high = (
+                # with ceil_mode the last windows reach beyond the padding, which torch does not count
                 (0, make.add(make.add(extents[d], w.before[d]), w.after[d]))
                 if count_include_pad
                 else (w.before[d], make.add(extents[d], w.before[d]))
@@ -347,6 +351,7 @@ def _adaptive(op: str, data: Any, output_size: Sizes, layout: str, mean: bool) -
     out = sizes(op, "output_size", output_size, 2, 1)
     extents = [data.shape[d] for d in lay.spatial]
     begins = [
+        # m and n by default values: a closure would see the last ones of the loop
         lambda i, m=m, n=n: make.floordiv(make.mul(make.as_expr(i), m), n)
         for m, n in zip(extents, out, strict=True)
     ]

@@ -76,6 +76,7 @@ class CacheRead(Primitive):
                     f"dtype {self.dtype!r} is not known",
                     legal=", ".join(t for t in KNOWN if dtype(t).holds(kind)),
                 )
+            # a narrower copy would change what readers compute
             if not dtype(self.dtype).holds(kind):
                 return refuse(
                     f"{self.dtype} does not hold every value of {kind}",
@@ -93,6 +94,7 @@ class CacheRead(Primitive):
 
         def redirect(e: Expr) -> Expr | None:
             if type(e) is TensorRead and e.tensor is source:
+                # readers see the type that they were declared with
                 return make.cast(source.dtype, intern(TensorRead, copy, e.indices))
             if (
                 type(e) is Cast

@@ -98,11 +98,13 @@ class CacheWrite(Primitive):
             name, axes, op.reduce_axis, tuple(substitute(e, to_new) for e in op.body), op.tag, op.attrs
         )
         index = tuple(a.var for a in op.axis)
+        # the stage keeps its tensors, so that nothing that reads them has to be told
         copy = op.redefined(tuple(intern(TensorRead, t, index) for t in cached.outputs), reduce_axis=())
         new = StageState(
             name,
             cached,
             (*axes, *op.reduce_axis),
+            # beside the copy, where the stage ran: what it reads is there
             attach=st.attach if isinstance(st.attach, At) else None,
             scope=self.scope,
             within=st.within,
@@ -178,7 +180,9 @@ def _by_loops(
     value: dict[IterVar, Expr] = {iv: a.var for iv, a in zip(leaves, axes, strict=True)}
     inside: Expr | None = None
     for rel in reversed(st.relations):
+        # a shifted tail computes elements twice, which in memory would be two places
         (replace(rel, tail="auto") if isinstance(rel, Split) else rel).values(value, extent)
+        # the last tile of the memory is longer than the tensor: what is behind its end is not computed
         if isinstance(rel, Split) and not _divides(rel, extent):
             cond = make.lt(value[rel.parent], extent[rel.parent])
             inside = cond if inside is None else make.and_(cond, inside)

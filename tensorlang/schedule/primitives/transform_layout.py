@@ -165,6 +165,7 @@ class TransformLayout(Primitive):
     def _covers(self, axis: int, old: IterVar) -> str | None:
         """Why the digits of an axis do not add up to it, or None."""
         name, extent = old.name, const_int(old.extent)
+        # from the lowest digit on: the strides of a number's digits are the products of the sizes below
         mine = sorted(((stride, size) for a, stride, size in self.digits if a == axis))
         if not mine:
             return f"the map forgets axis `{name}`: two elements would share a place"
@@ -214,6 +215,7 @@ class TransformLayout(Primitive):
             preferred = own if len(group) == 1 else f"{'.'.join(axes[a].name for a, _, _ in group)}.fused"
             new_axes.append(fresh_axis(names.fresh(preferred), extent))
             rest: Expr = new_axes[-1].var
+            # the last digit of a merged index runs fastest
             for p in reversed(range(len(group))):
                 digit = rest if p == 0 else make.floormod(rest, sizes[p])
                 rest = rest if p == 0 else make.floordiv(rest, sizes[p])
@@ -260,6 +262,7 @@ class TransformLayout(Primitive):
         out: Expr | None = None
         for a, stride, size in group:
             digit = make.floordiv(indices[a], stride)
+            # the outermost digit needs no remainder: it has no more values than there are
             digit = make.floormod(digit, size) if size and not self._outermost(a, stride) else digit
             out = (
                 digit
@@ -427,6 +430,7 @@ def redefined(
 def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Expr]) -> tuple[Digit, ...]:
     """The digits an index is made of, the most significant first: weights must be the products of the sizes
     of those below, dims among them."""
+    # from the smallest weight on: each must be the product of all sizes before it
     terms = sorted(linear.poly(e).items(), key=lambda term: (len(term[0]), term[1]))
     found: list[Digit] = []
     below, under, dims = 1, 1, list[Expr]()  # the places of all digits below, and without the last of them
