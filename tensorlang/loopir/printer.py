@@ -22,6 +22,7 @@ from typing import Any
 
 from ..core.names import NameSupply
 from ..core.recursion import Steps, run
+from ..core.visit import TypeTable
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Ramp, Var
@@ -129,6 +130,9 @@ def _reduction(e: Reduction, outer: int, name: Any) -> Pieces:
     return f"{_REDUCTION_WORDS.get(e.op, e.op)}(", (e.value, 0), ")"
 
 
+statements = TypeTable("text of a statement")
+
+
 class _Writer:
     """Collects the lines of one text."""
 
@@ -149,60 +153,14 @@ class _Writer:
         except DeclareError:  # a malformed loop is shown too: the verifier wants to point at it
             return f"{self.text(s.begin, 5)} + {self.text(s.extent, 6)}"
 
+    def add(self, depth: int, text: str, s: Stmt | None) -> None:
+        self.lines.append((depth, text, s))
+
     def write(self, s: Stmt, depth: int, last: bool = True) -> Steps[None]:
         """``last``: nothing follows in this block, so that what ``s`` allocates need not be seen to die."""
-        add = self.lines.append
-        if isinstance(s, Seq):
-            if not s.stmts:
-                add((depth, "pass", s))
-            for i, part in enumerate(s.stmts):
-                yield self.write(part, depth, last and i == len(s.stmts) - 1)
-        elif isinstance(s, For):
-            # the extent is written before the variable is named: a bound cannot speak of the variable itself
-            span = f"{self.text(s.begin)}, {self.end(s)}"
-            pragmas = "".join(f"  # {k}: {v}" if k == "kept" else f"  # {k}={v}" for k, v in s.attrs)
-            add((depth, f"for {self.names(s.var)} in {_LOOP_WORDS.get(s.kind, s.kind)}({span}):{pragmas}", s))
-            yield self.write(s.body, depth + 1)
-        elif isinstance(s, If):
-            yield self.branch(s, depth, "if")
-        elif isinstance(s, Store):
-            mask = "" if s.mask is None else f" if {self.text(s.mask, 1)}"
-            add((depth, f"{access_text(s.buffer, s.indices, self.names)} = {self.text(s.value, 1)}{mask}", s))
-        elif isinstance(s, Alloc):
-            name = self.names.buffer(s.buffer)
-            within = "" if s.within is None else f" in {self.names.buffer(s.within)}"
-            add((depth, f"{name}: {self.buffer_type(s.buffer)} {s.buffer.scope}{within}", s))
-            yield self.write(s.body, depth, last)
-            if not last:
-                add((depth, f"del {name}", None))
-        elif isinstance(s, Let):
-            value = self.text(s.value)
-            add((depth, f"{self.names(s.var)} = {value}", s))
-            yield self.write(s.body, depth, last)
-        elif isinstance(s, Extern):
-            args = [self.names.buffer(a) if isinstance(a, Buffer) else self.text(a) for a in s.args]
-            add(
-                (
-                    depth,
-                    f"call_{'packed' if s.kind == 'packed' else 'extern'}("
-                    + ", ".join([repr(s.name), *args])
-                    + ")",
-                    s,
-                )
-            )
-        elif isinstance(s, Evaluate):
-            add((depth, self.text(s.value), s))
-        elif isinstance(s, Report):
-            add(
-                (
-                    depth,
-                    f"report({s.access!r}, dim={s.dim}, index={self.text(s.index)}, "
-                    f"extent={self.text(s.extent)})",
-                    s,
-                )
-            )
-        else:
-            raise TypeError(f"no text for {type(s).__name__}")
+        inner = statements(s)(self, s, depth, last)
+        if inner is not None:
+            yield inner
 
     def branch(self, s: If, depth: int, word: str) -> Steps[None]:
         self.lines.append((depth, f"{word} {self.text(s.cond)}:", s))
@@ -254,6 +212,72 @@ class _Writer:
             *[f"{margin}{p}," for p in parts[1:-1]],
             f"{margin}{parts[-1]}):",
         ]
+
+
+# --- statements: one rule each, given the writer, the statement, its depth, whether it is the last ----------
+
+
+@statements.on(Seq)
+def _seq(w: _Writer, s: Seq, depth: int, last: bool) -> Steps[None]:
+    if not s.stmts:
+        w.add(depth, "pass", s)
+    for i, part in enumerate(s.stmts):
+        yield w.write(part, depth, last and i == len(s.stmts) - 1)
+
+
+@statements.on(For)
+def _for(w: _Writer, s: For, depth: int, last: bool) -> Steps[None]:
+    # the extent is written before the variable is named: a bound cannot speak of the variable itself
+    span = f"{w.text(s.begin)}, {w.end(s)}"
+    pragmas = "".join(f"  # {k}: {v}" if k == "kept" else f"  # {k}={v}" for k, v in s.attrs)
+    w.add(depth, f"for {w.names(s.var)} in {_LOOP_WORDS.get(s.kind, s.kind)}({span}):{pragmas}", s)
+    return w.write(s.body, depth + 1)
+
+
+@statements.on(If)
+def _if(w: _Writer, s: If, depth: int, last: bool) -> Steps[None]:
+    return w.branch(s, depth, "if")
+
+
+@statements.on(Store)
+def _store(w: _Writer, s: Store, depth: int, last: bool) -> None:
+    mask = "" if s.mask is None else f" if {w.text(s.mask, 1)}"
+    w.add(depth, f"{access_text(s.buffer, s.indices, w.names)} = {w.text(s.value, 1)}{mask}", s)
+
+
+@statements.on(Alloc)
+def _alloc(w: _Writer, s: Alloc, depth: int, last: bool) -> Steps[None]:
+    name = w.names.buffer(s.buffer)
+    within = "" if s.within is None else f" in {w.names.buffer(s.within)}"
+    w.add(depth, f"{name}: {w.buffer_type(s.buffer)} {s.buffer.scope}{within}", s)
+    yield w.write(s.body, depth, last)
+    if not last:
+        w.add(depth, f"del {name}", None)
+
+
+@statements.on(Let)
+def _let(w: _Writer, s: Let, depth: int, last: bool) -> Steps[None]:
+    value = w.text(s.value)  # before the variable has a name, as for a loop's bounds
+    w.add(depth, f"{w.names(s.var)} = {value}", s)
+    return w.write(s.body, depth, last)
+
+
+@statements.on(Extern)
+def _extern(w: _Writer, s: Extern, depth: int, last: bool) -> None:
+    args = [w.names.buffer(a) if isinstance(a, Buffer) else w.text(a) for a in s.args]
+    word = "packed" if s.kind == "packed" else "extern"
+    w.add(depth, f"call_{word}({', '.join([repr(s.name), *args])})", s)
+
+
+@statements.on(Evaluate)
+def _evaluate(w: _Writer, s: Evaluate, depth: int, last: bool) -> None:
+    w.add(depth, w.text(s.value), s)
+
+
+@statements.on(Report)
+def _report(w: _Writer, s: Report, depth: int, last: bool) -> None:
+    index, extent = w.text(s.index), w.text(s.extent)
+    w.add(depth, f"report({s.access!r}, dim={s.dim}, index={index}, extent={extent})", s)
 
 
 def lines_of(func: Func, names: Names | None = None) -> list[Line]:
