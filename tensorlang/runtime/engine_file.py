@@ -78,6 +78,8 @@ def pack(contents: Contents) -> bytes:
         )
     places, at = [], 0
     for a in contents.constants:
+        # large constants begin on pages, so that a page that is read in for one is not half another's; small
+        # ones would waste more than they gain
         step = PAGE if a.nbytes >= 16 * PAGE else LINE
         places.append(-(-at // step) * step)
         at = places[-1] + a.nbytes
@@ -110,7 +112,10 @@ def assembled(header: bytes, code: bytes, weights: bytes | bytearray) -> bytes:
     """The file of these three."""
     first = MAGIC + str(VERSION).encode() + b"\n"
     begin = len(first) + _TABLE + 1 + len(header) + len(code)
+    # the weights begin on a page of the file: only then do their places in memory have the alignment that
+    # they have in it
     start = -(-begin // PAGE) * PAGE
+    # of fixed width, so that the table's own length is known before its contents
     lengths = (len(header), len(code), start, len(weights))
     rest = b"".join(b" %016x" % n for n in lengths) + b" " + hashlib.sha256(weights).hexdigest().encode()
     digest = hashlib.sha256(rest + b"\n" + header + code).hexdigest().encode()
@@ -168,6 +173,8 @@ def read(path: str | Path, verify: bool = False, mine: bool = False) -> Contents
         if size == 0:
             raise _refused(path, "it is empty")
         try:
+            # mapped and not read: several processes share the pages, and a weight that no call touches is
+            # never loaded
             data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as e:
             raise _refused(path, str(e)) from None
@@ -218,6 +225,7 @@ def _sections(path: Path, data: mmap.mmap, at: int, verify: bool) -> tuple[bytes
         whole = False
     if not whole:
         raise _refused(path, "it is torn: its parts are not as long as it says")
+    # without the weights, unless asked for: hashing gigabytes would read them all
     hashed = hashlib.sha256(table[64:])
     hashed.update(data[begin : begin + header + code])
     if hashed.hexdigest().encode() != digest:
@@ -235,6 +243,7 @@ def _contents(header: Mapping[str, Any], code: bytes, weights: memoryview) -> Co
         made = Signature.from_json(signature)
         codes.append(KernelCode(code[at : at + length], made, (), tuple(map(_text, features))))
         at += length
+    # one loader holds them all, where a name stands for one function
     if len({c.symbol for c in codes}) != len(codes):
         raise ValueError("two kernels have one name")
     helpers = {}
@@ -272,6 +281,7 @@ def _constant(row: Any, weights: memoryview) -> np.ndarray:
     form = dtype(_text(kind)).to_numpy()
     shape = tuple(_index(n, _LARGEST) for n in shape)
     size = math.prod(shape) * form.itemsize
+    # kernels assume the alignment, and read as much as the shape says: both are checked here, once
     if place % LINE or not 0 <= place <= place + size <= len(weights):
         raise ValueError("a constant lies outside")
     return np.frombuffer(weights[place : place + size], form).reshape(shape)
@@ -309,6 +319,7 @@ def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
         name, function, given, made, attrs, bodies = x
         inputs = tuple(None if v is None else _index(v, len(values)) for v in given)
         own = {_text(k): hosts.from_json(a, len(sizes.rows)) for k, a in attrs.items()}
+        # parts run only parts behind them, so that no file can make an engine that runs in circles
         stored = Stored(_text(function), own, [behind[_index(n - behind.start, len(behind))] for n in bodies])
         hosts.check(stored, inputs)
         call = hosts.caller(hosts.FUNCTIONS[function][0], stored, sizes)
@@ -358,6 +369,7 @@ def _check(p: Program, codes: Sequence[KernelCode], constants: Sequence[np.ndarr
         fixed = tuple(p.sizes.rows[n] for n in p.values[v].shape)
         if p.values[v].dtype != _dtype(constants[c]) or fixed != constants[c].shape:
             raise ValueError("a constant has another form")
+    # a file is not trusted to be one that we wrote: every value is made before it is read, by one step
     ready = {*p.inputs, *p.constants}
     for step in p.steps:
         if isinstance(step, Host):
@@ -409,6 +421,7 @@ def _key_in(key: Any) -> Any:
 
 
 def _index(x: Any, count: int) -> int:
+    # a bool is an int to isinstance
     if type(x) is not int or not 0 <= x < count:
         raise ValueError(f"{str(x)[:40]} is not a number below {count}")
     return x

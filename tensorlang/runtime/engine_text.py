@@ -78,6 +78,7 @@ class EngineText:
 
     def size(self, row: int) -> str:
         """The operand of a size."""
+        # in order: a size is computed after those that it is made of, once a function
         for i in self.p.sizes.needed([row]):
             if i not in self.rows:
                 self.rows[i] = self._computed(self.p.sizes.rows[i])

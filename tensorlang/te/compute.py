@@ -268,6 +268,7 @@ def _called(where: str, fcompute: Callable[..., Any], axes: Sequence[IterVar]) -
     try:
         return fcompute(*axes)
     except IndexError as e:
+        # numpy's own words: any other IndexError is the user's
         if "only integers, slices" not in str(e):
             raise
         raise DeclareError(
@@ -352,6 +353,7 @@ def axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[s
     if twice is not None:
         if varargs is not None:
             raise DeclareError(f"{where}: two axes are called `{twice}`", try_="other varargs_names")
+        # a parameter may be called i0, as the axes of ``*indices`` are
         rest = [n if n not in named else f"{n}_" for n in rest]
     return named + rest
 
@@ -359,6 +361,7 @@ def axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[s
 def _plain_names(f: Callable[..., Any], rank: int) -> list[str] | None:
     """The same for a function that takes just the indices, or any number of them: what declares operators,
     hundreds of times in a model. ``inspect`` takes longer than the rest of a small one."""
+    # anything unusual goes by inspect.signature, which is slow and knows all of it
     if type(f) is not FunctionType or f.__dict__ or f.__defaults__ or f.__kwdefaults__:
         return None
     code = f.__code__

@@ -202,6 +202,7 @@ def reduce(
                 f"{reducer.name}(init=…): {len(given)} initial value(s) for {len(exprs)} source(s)",
                 because=f"what is reduced is ({', '.join(map(str, exprs))})",
             )
+        # in the type of the sources, in which the reduction is made
         start = tuple(make.cast(e.dtype, make.as_expr(v, e.dtype)) for v, e in zip(given, exprs, strict=True))
         for v in start:
             for node in preorder(v):
@@ -280,6 +281,8 @@ def _lowest(t: DType) -> Expr:
     return make.neg(infinity(t)) if t.is_float else min_value(t)
 
 
+# each with the value that changes nothing: a partial result may begin with it, and lanes that are left out
+# hold it
 SUM = _builtin("sum", "add", make.add, lambda t: make.const(0, t))
 PROD = _builtin("prod", "mul", make.mul, lambda t: make.const(1, t))
 MIN = _builtin("min", "min", make.min_, _highest)
@@ -437,6 +440,7 @@ def comm_reducer(
 
     def apply(expr: Any, axis: Any = None, where: Any = None, init: Any = None, *more: Any) -> Any:
         """Reduces ``expr``, an expression or a tuple of them, over the axes; or combines expressions."""
+        # TVM's reducers combine values too: a number behind the first is a second value, not an axis
         if isinstance(axis, Expr | float):
             return _combined(fcombine, (expr, axis, where, init, *more))
         if axis is None:
@@ -492,6 +496,7 @@ def _custom(
     many: bool,
 ) -> Reducer:
     """The reducer of parts of these types; ``many``: the functions take and give tuples."""
+    # the user's function is called once, on variables: what it does is then an expression like any other
     lhs = tuple(Var(f"lhs{i}", t) for i, t in enumerate(types))
     rhs = tuple(Var(f"rhs{i}", t) for i, t in enumerate(types))
     result = _parts(name, "fcombine", fcombine(lhs, rhs) if many else fcombine(lhs[0], rhs[0]), types, many)
