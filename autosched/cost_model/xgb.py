@@ -43,6 +43,7 @@ class XGBModel:
         "eta": 0.12,
         "min_child_weight": 4,
         "subsample": 0.8,
+        # many features say nearly the same: each tree sees a third of them
         "colsample_bytree": 0.3,
         "lambda": 1.0,
         "tree_method": "hist",
@@ -53,6 +54,7 @@ class XGBModel:
         "verbosity": 0,
     }
     OWN: ClassVar[dict[str, Any]] = {
+        # shallow and heavily regularised: it learns from 16 candidates at first
         "max_depth": 3,
         "eta": 0.2,
         "lambda": 3.0,
@@ -85,6 +87,8 @@ class XGBModel:
         tables = [np.asarray(x, np.float32) for x, _ in groups]
         weight = [_weight(c) for _, c in groups]
         off = [_seconds(c) - self._prior(x) for x, (_, c) in zip(tables, groups, strict=True)]
+        # less the mean of each task: how fast a machine or a task is as a whole says nothing of which
+        # candidate to take
         label = np.concatenate([o - np.average(o, weights=w) for o, w in zip(off, weight, strict=True)])
         data = xgboost.DMatrix(np.concatenate(tables), label=label, weight=np.concatenate(weight), nthread=1)
         self.start, self.base = None, xgboost.train({**self.PARAMETERS, "seed": self.seed}, data, self.ROUNDS)
@@ -102,6 +106,7 @@ class XGBModel:
         xgboost = _library()
         table, weight = np.asarray(features, np.float32), _weight(costs)
         left = _seconds(costs) - self._known(table)
+        # the constant apart, so that the trees need not spend their splits on it
         self.level = float(np.average(left, weights=weight))
         data = xgboost.DMatrix(table, label=left - self.level, weight=weight, nthread=1)
         self.own = xgboost.train({**self.PARAMETERS, **self.OWN, "seed": self.seed}, data, self.OWN_ROUNDS)
@@ -137,6 +142,7 @@ class XGBModel:
         other features."""
         self._load()
         known = self._prior(table)
+        # a file of another version's features says nothing of these columns
         if self.base is not None and self.base.num_features() == table.shape[1]:
             known += self.BELIEVED * self.base.inplace_predict(table)
         return known

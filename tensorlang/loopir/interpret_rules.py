@@ -135,6 +135,7 @@ def _lazy(t: Translator, e: IfThenElse) -> str:
     sides = []
     for test, side in ((cond, e.a), (f"~{cond}", e.b)):
         live = t.define(test if outer is None else f"{test} & {outer}")
+        # in lanes that take the other side, and which nobody reads
         zero = t.constant(("zeros", e.dtype), lambda: np.zeros(e.dtype.lanes, _held(e.dtype)))
         out = t.define(zero)
         t.begin(f"if {live}.any():")
@@ -181,6 +182,7 @@ def _cast(t: Translator, e: Cast) -> str:
     if old.is_bool:
         return t.hoist(f"int({a})", (a,))
     olo, ohi = old.limits()
+    # Python's integers do not wrap by themselves; where every value fits there is nothing to do
     return a if lo <= olo and ohi <= hi else t.hoist(wrap(a, new), (a,))
 
 
@@ -190,6 +192,8 @@ def _call(t: Translator, e: Call) -> str:
     atoms = [t.value(x) for x in e.args]
     d = e.args[0].dtype
     if d.lanes == 1 and not d.is_float:
+        # numpy's intrinsics work in the type of what they are given: a Python int would be computed in 64
+        # bits
         kind = t.constant(("type", d.to_numpy()), lambda: d.to_numpy().type)
         text = f"{row}({', '.join(f'{kind}({a})' for a in atoms)})"
     else:

@@ -336,6 +336,8 @@ class _Verifier:
         """Well formed, of variables and buffers in scope."""
         if not isinstance(e, Expr):
             self.fail(f"{e!r} is not an expression")
+        # asked each time, though the node was checked before: what is in scope changes, what a node is does
+        # not
         missing = sorted(v.name for v in variables(e) if v not in self.vars)
         if missing:
             self.fail(f"{missing[0]} is used where it is not defined")
@@ -365,6 +367,7 @@ class _Verifier:
                 yield self.visit(part)
             return
         self.stmt = s
+        # a statement may stand in several places, as after peeling; the message marks the one that is wrong
         self.visits[s] = self.visits.get(s, 0) + 1
         if isinstance(s, For):
             yield self.loop(s)
@@ -394,6 +397,7 @@ class _Verifier:
         elif isinstance(s, Extern):
             for b in s.buffers():
                 self.reachable(b)
+                # what is called gets an address and no strides
                 if b.strides is not None and any(a is b for a in s.args):
                     self.fail(f"{b.name} is given to {s.name} but is not compact")
             for b in s.outputs:

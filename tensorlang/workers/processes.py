@@ -93,13 +93,16 @@ class _Pool:
             own = self._own()
             if own is not None:
                 self._finished(own, compiled(self.jobs[own]))
+            # wait only when there is nothing left to do here
             self._hear(None if own is None else 0)
 
     def _own(self) -> int | None:
         """What this process compiles next: what waits, and then what a worker has not begun."""
         if self.waiting:
+            # from the other end than workers take from: the two meet in the middle, not at the same kernel
             return self.waiting.pop()
         for h in self.helpers:
+            # the first is what the worker is at; the last is what it would come to last
             for number in reversed(list(h.given)[1:]):
                 if number not in self.twice and number not in self.ready:
                     self.twice.add(number)
@@ -107,6 +110,7 @@ class _Pool:
         return None
 
     def _finished(self, number: int, code: KernelCode) -> None:
+        # the worker may have been quicker after all: of two equal results the second is dropped
         if number not in self.ready:
             self.ready.add(number)
             self.done(number, code)
@@ -135,6 +139,7 @@ class _Helper:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=options.of_children(str(Path(__file__).parents[2])),
+            # a line that stayed in a buffer would keep a worker waiting, and us for it
             bufsize=0,
         )
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -163,6 +168,7 @@ class _Helper:
         while (end := self.rest.find(b"\n")) >= 0:
             head = json.loads(self.rest[:end])
             whole = end + 1 + head["bytes"]
+            # pipes give what there is: a kernel may come in several pieces
             if len(self.rest) < whole:
                 break
             blob = bytes(self.rest[end + 1 : whole])

@@ -67,6 +67,7 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     around = tile.level - 1
     # the sums stay in registers while the reduction runs
     kept = st.reduction and around >= st.own and st.loops[around].reduce
+    # what stays in registers is written once, behind the reduction
     stores = amount(0) if kept else times(tile.held, len([a for a in st.accesses if a.write]))
     loads = plus(tile.loaded, stores) if st.reduction and not kept else tile.loaded
     chain = (
@@ -74,8 +75,11 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
         if kept
         else amount(0)
     )
+    # a few registers for what is loaded, however much that is: loads are used and forgotten
     spilled = most(plus(tile.held, least(tile.loaded, 4), 1 - target.vector_registers), 0)
     issued = most(times(tile.vectors, weight, SCALE // c.per_cycle), times(loads, SCALE // c.per_cycle))
+    # arithmetic, loads and stores have ports of their own, and a chain of sums waits for itself: the longest
+    # decides
     busy = most(issued, times(most(stores, chain), SCALE))
     one = plus(busy, times(spilled, c.spill * SCALE), c.turn * SCALE)
     at = st.first("parallel")
