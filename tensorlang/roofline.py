@@ -19,6 +19,7 @@ from .schedule.schedule import Schedule, create_schedule
 from .target import Target
 
 CHAINS = 12  # independent sums: latency (4) times throughput (2) of a multiply-add, and some
+# long enough that waking the threads does not count
 STEPS = 1 << 14
 SMALLEST, LARGEST = 1 << 14, 96 << 20  # bytes of the arrays that bandwidth is measured with
 SECONDS, TRIES = 0.04, 3  # of one try; others may be at work during some of them

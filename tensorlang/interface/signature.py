@@ -187,6 +187,7 @@ class Signature:
         return Signature(data["name"], params, dims, externs, checks, constants, work, needs)
 
 
+# of what a file may say: numpy's own limit, and that of schedules
 MAX_RANK, MAX_LANES = 64, 1024
 _KINDS, _ARGUMENTS = ("buffer", "scalar"), ("buffer", "view", "int", "float")
 _LARGEST = (1 << 63) - 1

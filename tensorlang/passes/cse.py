@@ -19,6 +19,7 @@ from ..expr.walk import variables
 from ..loopir.stmt import PARALLEL, For, Func, Let, Seq, Stmt, Store, loads, map_exprs, preorder, rebuilt, seq
 
 LEAST_USES = 2
+# a name keeps a mask alive between its uses: many of them are more registers than there are
 MOST_NAMES = 64
 
 

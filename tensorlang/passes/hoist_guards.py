@@ -30,6 +30,7 @@ from ..expr.walk import variables
 from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, preorder, rebuilt, seq
 
 MOST_ADDED = 600  # statements a kernel may grow by
+# each makes versions of what the ones before have made
 MOST_FAMILIES = 16
 
 

@@ -16,6 +16,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+# a cache line, and the widest vector
 ALIGNMENT = 64
 SMALL = 1 << 14  # bytes of sources that are hashed as a whole
 SAMPLE = 1024  # elements of others

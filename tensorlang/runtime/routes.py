@@ -13,6 +13,8 @@ from ..errors import TensorLangError
 from ..interface.signature import Dim, Param, Signature, evaluate, names_in, show
 from .module import Module
 
+# compares are written out in machine code: beyond that a table of shapes is faster and a tree takes long to
+# compile
 MAX_LEAVES = 4096
 MAX_DEPTH = 256  # compares one after the other
 

@@ -16,6 +16,7 @@ from ..errors import CallError, TensorLangError
 
 # shortest sample in seconds: well above the resolution of the clock and the cost of one call of the loop
 SAMPLE = 1e-3
+# samples: of fewer a median tells little; more do not make it surer
 MIN_RUNS, MAX_RUNS = 5, 1000
 
 

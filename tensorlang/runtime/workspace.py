@@ -22,6 +22,7 @@ from ..native import memory
 from .loader import Code, load_functions
 
 NAMES = ("tensorlang_alloc", "tensorlang_free")
+# bytes kept between calls, so that a kernel called again does not ask the system for pages and zero them
 DEFAULT_BUDGET = 128 << 20
 FAR_REACH = 255  # classes above its own that a request may take a kept block of: any
 IDLE_SECONDS = 2  # a kept block that nobody asked for between two looks this far apart is given back

@@ -18,6 +18,8 @@ from ...errors import TensorLangError
 from .proto import Body, Call, Function, Model, Reference, Signature, Type, short, signature
 from .table import MANY, OPERATORS, Operator
 
+# functions that call functions multiply: thirty in a row, each calling the next twice, are a billion nodes in
+# a file of some kilobytes
 MAX_NODES = 1_000_000
 _SORTS: dict[str, tuple[str, Any]] = {  # what an attribute of a kind holds, in words and for isinstance
     "INT": ("a whole number", int),

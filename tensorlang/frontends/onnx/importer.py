@@ -29,6 +29,7 @@ from .known import KNOWN, as_known, renewed_numbers
 from .proto import BROKEN, Body, Call, Function, Model, Reference, Type, reason, standard
 from .table import OPERATORS, Operator
 
+# a bound, for proofs need one: products of two such sizes still fit 64 bits
 MAX_DIM = 10**9
 MOST_INPUTS = 128  # of a kernel of a node that may be taken in parts
 OF_PARTS = ("Max", "Min", "Sum")

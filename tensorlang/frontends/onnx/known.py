@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .importer import Importer
 
 KNOWN: dict[str, Callable[[Importer, Call], Any]] = {}
+# elements that Python computes one by one: shapes and indices are few, anything larger is data
 MAX_KNOWN = 4096
 
 

@@ -12,6 +12,8 @@ from ...te import reference
 from ..graph import Node, Program, Value
 from .rewrite import plain, renewed
 
+# bytes that a folded value may have in any case, and times as many as it is made of: a weight in another type
+# is worth keeping, one that is repeated a thousand times is not
 MOST_BYTES = 16 << 20
 MOST_GROWTH = 4
 

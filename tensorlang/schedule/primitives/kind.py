@@ -18,6 +18,7 @@ from .fields import LoopName, StageName
 if TYPE_CHECKING:
     from ..schedule import Stage
 
+# beyond all registers by far: more is a mistake, and takes LLVM very long
 MAX_LANES = 1024
 MAX_UNROLL = 4096
 LIMITS = {"vectorized": MAX_LANES, "unrolled": MAX_UNROLL}

@@ -19,6 +19,7 @@ from ..sliding import slide_of
 from ..state import StageState
 
 SHOWN = 1.25  # below, the guarded rest of a last tile looks like repeated work
+# every element twice and more: most likely the stage stands in a loop too far inside
 WARNED = 2.0
 USUAL = 1024  # a size of which nothing is known
 
