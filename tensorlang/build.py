@@ -190,6 +190,7 @@ def _lowered(
 def _passed(func: Func, bounds_check: bool, hooks: tuple[Hook, ...]) -> Func:
     """The kernel after every pass."""
     func = (CHECKED if bounds_check else PIPELINE).run(func, hooks)
+    # so that it is not run through the passes again when it is built
     func.ready = True
     return func
 
@@ -290,6 +291,8 @@ def _scheduled(schedule: Schedule, args: Args, why: Mapping[str, str], asked: _S
     )
     func, packings = lowered(hooks=asked.hooks)
     held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
+    # a page of the kernel shows each pass; kept as a function, since the texts of all passes are larger than
+    # the kernel
     again = lambda hooks: lowered(hooks=hooks)[0]
     return _module(func, asked, held, again, (schedule, args, why))
 
@@ -342,6 +345,7 @@ def _module(
         str(where),
         refused=where.why_not_here() if asked.load else NOT_LOADED,
         constants=held,
+        # a saved kernel is refused on a processor without them, instead of dying of an illegal instruction
         features=where.instruction_sets,
         tools=_Tools(func, where, held, asked.math, again, source),
     )
@@ -453,6 +457,7 @@ def _prepacker(func: Func) -> tuple[bytes, Signature]:
     if text not in _prepackers:
         here = Target.host()
         code = compile_ll(emit(func, here), here, program=lambda: text).object
+        # the oldest goes: models are compiled one after the other, layers of one beside each other
         while len(_prepackers) >= MAX_PREPACKERS:
             _prepackers.pop(next(iter(_prepackers)), None)
         _prepackers[text] = code, kernel_signature(func)

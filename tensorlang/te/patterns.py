@@ -53,6 +53,7 @@ def reads_of(op: ComputeOp) -> Reads:
                 plain.append((node.tensor, node.indices))
                 everywhere.append(used)
                 contiguous.append(
+                    # one that moves another index too jumps from row to row
                     frozenset(v for v in variables(last) if v not in others and _unit(last, v))
                     if last is not None
                     else frozenset()
@@ -103,6 +104,7 @@ def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:
     for c in conjuncts(first.condition):
         if isinstance(c, LT | LE) and c.a.dtype.is_index and reads_data(c.a) is not reads_data(c.b):
             data, index = (c.a, c.b) if reads_data(c.a) else (c.b, c.a)
+            # the data give the range, and what is in it runs over it
             if variables(data).isdisjoint(reduced) and not variables(index).isdisjoint(reduced):
                 found = (found or set()) | variables(data)
     return None if found is None else frozenset(found)
@@ -125,6 +127,7 @@ def operations(body: tuple[Expr, ...]) -> int:
 def few_operations(op: ComputeOp, most: int) -> bool:
     """Whether one element takes at most that many ``operations``; the body of a long chain of inlined stages
     is not written out for it, unless it has too many or nearly so."""
+    # the sum of the parts first, which is known: walking the long body only where that does not decide
     return _at_most(op) <= most or operations(op.body) <= most
 
 

@@ -109,6 +109,7 @@ def _straighten(
             "the reduction",
         )
     extent = make.sub(hi, lo)
+    # of no element, where the data may say so: a loop with a negative extent would be malformed
     whole = Range(lo, extent if facts.prove(make.ge(extent, 0)) is True else make.max_(extent, 0))
     if a.declared is not None and not all(x is y for x, y in zip(whole, a.dom or (), strict=True)):
         raise DeclareError(
@@ -173,6 +174,7 @@ def _tightest(facts: Facts, candidates: Iterable[Expr | None], upper: bool) -> E
 
 def _always(e: Expr) -> Iterator[TensorRead]:
     """The reads that take place at every point."""
+    # a read behind a choice may not take place: it proves nothing of the range
     nodes = preorder(e, lambda n: (n.cond,) if isinstance(n, IfThenElse) else n.children())
     return (n for n in nodes if type(n) is TensorRead)
 
@@ -184,6 +186,7 @@ def _where(e: Reduce, conditions: list[Expr]) -> Expr:
         return e
     inside = conjunction(conditions)
     given = [] if e.condition is None else conjuncts(e.condition)
+    # what it reads may lie beyond the array outside the range
     lazy = (
         [make.if_then_else(inside, conjunction(data), make.const(False))]
         if (data := [c for c in given if reads_data(c)])

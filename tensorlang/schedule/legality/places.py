@@ -211,6 +211,7 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
                     )
                 return YES
             if outer.kind(iv) in _AT_ONCE:
+                # the innermost is named: it is the one that a user can move
                 between = between or [f"{outer.name}.{iv.name}", _AT_ONCE[outer.kind(iv)]]
     return refuse(
         f"loop {place.stage}.{place.loop} is not around the place where `{stage.name}` is computed",
@@ -261,11 +262,13 @@ def settle(
     they read may follow them. With it the first stage at a place that no later call could make legal, if
     there is one."""
     bad: tuple[StageState, Verdict] | None = None
+    # consumers first: where a stage may be depends on where its readers are
     todo = [(-state.position[name], name) for name in _shaken(state, before)]
     heapify(todo)
     last = ""
     while todo:
         p, name = heappop(todo)
+        # it may have been put in the queue several times
         if name == last:
             continue
         last, st = name, state.stage(name)
@@ -273,6 +276,7 @@ def settle(
         if moved is not st:
             was, state = state, state.with_stage(moved)
             for name in _shaken(state, was):
+                # only producers that come later in this order: those before are settled
                 if state.position[name] < -p:
                     heappush(todo, (-state.position[name], name))
         if moved.pending is None:

@@ -23,6 +23,7 @@ def absolute(em: Emitter, t: DType, x: Operands) -> str:
     vector, suffix = em.type(t), types.mangle(em.element(t), t.lanes)
     if t.is_float:
         return em.call(vector, f"llvm.fabs.{suffix}", (vector, x[0]))
+    # false: the least number has itself for its absolute value, as in numpy, and no poison
     return em.call(vector, f"llvm.abs.{suffix}", (vector, x[0]), ("i1", "false"))
 
 
@@ -55,8 +56,10 @@ def whole(em: Emitter, t: DType, name: str, x: str) -> str:
     value = Num(m, "f", x)
     size = m.abs(value)
     if name == "round":  # half away from zero
+        # exact, for it was a float16: none has a fraction that the sum would round
         size = size + 0.5
     start = value if name in ("floor", "ceil") else size
+    # rounds to the nearest even; the selects correct that by one
     near = (start + m.format.magic) - m.format.magic
     if name == "ceil":
         near = near + m.select(near < start, 1.0, 0.0)
@@ -130,9 +133,11 @@ def nextafter16(em: Emitter, t: DType, x: Operands) -> str:
     bits, target_bits = float_bits(em, t, (a,)), float_bits(em, t, (b,))
     up = em.ins(f"fcmp olt {single} {fa}, {fb}")
     negative = em.ins(f"fcmp olt {single} {fa}, {zero}")
+    # away from zero the bits count up, whatever the sign
     grow = em.ins(f"xor {flags} {up}, {negative}")
     step = em.ins(f"select {flags} {grow}, {word16} {k(1)}, {word16} {k(-1)}")
     moved = em.ins(f"add {word16} {bits}, {step}")
+    # from zero, the smallest subnormal with the sign of where it goes
     least = em.ins(f"or {word16} {em.ins(f'and {word16} {target_bits}, {k(-32768)}')}, {k(1)}")
     at_zero = em.ins(f"fcmp oeq {single} {fa}, {zero}")
     out = em.ins(f"select {flags} {at_zero}, {word16} {least}, {word16} {moved}")
@@ -144,6 +149,7 @@ def nextafter16(em: Emitter, t: DType, x: Operands) -> str:
         else em.ins(f"bitcast {word16} {out} to {em.type(t)}")
     )
     nan = em.ins(f"fcmp uno {single} {fa}, {fb}")
+    # with NaN the result is that NaN, made quiet
     total = em.ins(f"fadd {em.type(t)} {a}, {b}")
     return em.ins(f"select {flags} {nan}, {em.type(t)} {total}, {em.type(t)} {value}")
 
@@ -170,8 +176,10 @@ def fmod(m: Kit, x: Num, y: Num) -> Num:
         rest = m.narrow(m.wide(a) - m.wide(whole) * m.wide(b))
     else:
         return lanewise(m, "fmod", x, y)
+    # the quotient may have been rounded up to the next integer: then one divisor too much was taken away
     rest = m.select(rest < 0.0, rest + b, rest)
     rest = m.copysign(m.select(a < b, a, rest), x)
+    # beyond it the quotient's integer part has lost bits
     rare = (quotient > 2.0**m.format.fraction) & (a < float("inf")) & (b > 0.0)
     return m.repaired(rest, rare, _fmod_far, x, y)
 

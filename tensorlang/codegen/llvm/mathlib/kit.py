@@ -266,6 +266,8 @@ class Kit:
     def to_float(self, x: Num) -> Num:
         """Integers as floats; in 64 bits those below 2**51 only (no conversion of vectors before AVX-512)."""
         if self.bits == 64:
+            # the integer in the low bits of the magic number is that number plus the integer; subtracting it
+            # leaves a float
             return self.from_bits(x + self.format.literal(self.format.magic)) - self.format.magic
         return self.emit("f", f"sitofp {self.type('i')} {x.operand} to {self.type('f')}")
 
@@ -296,6 +298,7 @@ class Kit:
         overflows, as it should."""
         even = self.format.bias + 1 & -2
         half = (n + 4 * even).logical(1) - 2 * even
+        # one factor of 2**n would itself overflow, or be subnormal, for results that are neither
         return x * self.power_of_two(half) * self.power_of_two(n - half)
 
     def flipped(self, x: Num, n: Num) -> Num:
@@ -331,6 +334,7 @@ class Kit:
 
     def _split(self, x: Num) -> tuple[Num, Num]:
         scaled = x * (2.0 ** (self.format.fraction // 2 + 1) + 1.0)
+        # Veltkamp's: the upper half of the fraction, so that products of halves are exact
         high = scaled - (scaled - x)
         return high, x - high
 
@@ -362,6 +366,7 @@ class Kit:
         on what stands beside it."""
         em, t = self.em, self.type("f")
         name = f"tensorlang.{slow.__name__}.{types.mangle(self.element, self.lanes)}"
+        # one function a module, whatever number of calls
         if em.module.claim(name):
             self._define(name, slow, len(args))
         call = f"call {t} @{name}({', '.join(f'{t} {a.operand}' for a in args)})"
@@ -385,6 +390,7 @@ class Kit:
         em, t = self.em, self.type("f")
         names = [f"%x{i}" for i in range(count)]
         function = Function(
+            # cold and never inlined: registers of the usual way must not be spilled for it
             f"define internal {t} @{name}({', '.join(f'{t} {x}' for x in names)}) noinline cold willreturn "
             "memory(none) #0"
         )
