@@ -41,10 +41,16 @@ def key_of(e: Expr, descending: bool) -> Expr:
     if t.is_float:
         e = te.cast(inputs.wide(t), e)
         bits = te.float_bits(e)
+        # bits of positive floats count up with them, those of negative ones down: all but the sign are turned
+        # round
         rising = te.select(bits < 0, te.bitwise_xor(bits, te.max_value(kind)), bits)
+        # -0 and 0 are equal, and the sort is stable
         rising = te.select(make.eq(e, make.const(0, e.dtype)), make.const(0, kind), rising)
+        # behind all others, as numpy sorts them
         rising = te.select(te.isnan(e), te.max_value(kind), rising)
     elif t.code == "uint" and t.bits == kind.bits:
+        # unsigned numbers of the key's own width: with the highest bit turned their order is that of signed
+        # ones
         rising = te.bitwise_xor(te.cast(kind, e), te.min_value(kind))
     else:
         rising = te.cast(kind, te.cast("uint8", e) if t.is_bool else e)
@@ -106,6 +112,7 @@ def _before(b: LoopBuilder, keys: Memory, i: Expr, low: Expr, count: Expr) -> Ex
         b.loop("block", make.ceildiv(count, LANES)) as block,
         b.loop("k", LANES, low + block * LANES, vector=True) as k,
     ):
+        # without branches, a vector of compares at a time
         first = te.any(keys[0, k] > key, te.all(make.eq(keys[0, k], key), k < i))
         found.set(found.value + te.cast(INT32, first))
     return b.let("rank", te.cast(i.dtype, found.value))
@@ -123,6 +130,7 @@ def _in_order(b: LoopBuilder, keys: Memory, at: Memory, n: Expr) -> Expr:
             at[1, place] = at[0, i]
     side = b.cell("side", INT32, 1)
     known = const_int(n)
+    # each doubles the runs; of an open size as many as there could be, of which most are passed over
     passes = 31 if known is None else max(-(-known // RUN) - 1, 0).bit_length()
     with b.loop("pass", passes) as p:
         width = b.let("width", te.shift_left(make.const(RUN, n.dtype), te.cast(n.dtype, p)))
@@ -144,8 +152,10 @@ def _merge_all(b: LoopBuilder, keys: Memory, at: Memory, n: Expr, width: Expr, s
         left, right = b.cell("left", n.dtype, low), b.cell("right", n.dtype, middle)
         with b.loop("k", high - low, low) as k:
             i, j = b.let("i", left.value), b.let("j", right.value)
+            # a run that is used up is read all the same, and the value not taken
             ii, jj = b.let("ii", te.min(i, n - 1)), b.let("jj", te.min(j, n - 1))
             one, other = b.let("one", keys[here, ii]), b.let("other", keys[here, jj])
+            # of equals the left one first: the sort is stable
             from_right = te.all(j < high, te.any(i >= middle, other > one))
             taken = b.let("taken", from_right)
             keys[there, k] = te.select(taken, other, one)
@@ -189,6 +199,7 @@ def best_rows(
                     line[j] = key
                     better.set(te.max(better.value, te.cast(INT32, key > least.value)))
                 with b.when(better.value > 0):
+                    # room for a whole vector before any of it is put there
                     with b.when(held.value > room - LANES):
                         _drop(b, keys, at, k, held, least)
                     with b.loop("j", LANES) as j:
@@ -223,6 +234,8 @@ def _collect(b: LoopBuilder, keys: Memory, at: Memory, held: Cell, least: Cell, 
     key, end = b.let("key", key), b.let("end", held.value)
     keys[0, end] = key
     at[0, end] = i
+    # written always, and counted only if it belongs: the next one overwrites what does not. A branch would be
+    # guessed wrong at random
     held.set(end + te.cast(i.dtype, key > least.value))
 
 
@@ -247,6 +260,7 @@ def _drop(b: LoopBuilder, keys: Memory, at: Memory, k: int, held: Cell, least: C
         less, more = b.let("less", low.value), b.let("more", high.value)
         one = make.const(1, kind)
         odd = te.bitwise_and(te.bitwise_and(less, more), one)
+        # the mean of two integers whose sum may overflow
         middle = b.let("middle", te.shift_right(less, one) + te.shift_right(more, one) + odd)
         found = b.cell("found", INT32, 0)
         with b.loop("block", blocks) as block, b.loop("j", LANES, block * LANES, vector=True) as j:
@@ -257,6 +271,7 @@ def _drop(b: LoopBuilder, keys: Memory, at: Memory, k: int, held: Cell, least: C
         with b.when(found.value >= k):
             low.set(te.select(make.eq(found.value, k), middle, middle + 1))
     limit = b.let("limit", high.value)
+    # of keys equal to the limit only so many, the first ones
     missing = b.cell("missing", INT32, k - above.value)
     kept = b.cell("kept", count.dtype, 0)
     with b.loop("i", count) as i:

@@ -56,10 +56,12 @@ class _Body:
         self.sizes = list(dict.fromkeys(d for n in numbers for d in variables(n)))
         self.carried = [_like(v, c) for v in carried]
         self.graph, self.results = self._made()
+        # a size that a body changes is open from then on, which may open others: until nothing changes
         while self.graph.rest is None:
             if not any([self._met(i, self.results[self.first + i]) for i in range(len(carried))]):
                 break
             self.graph, self.results = self._made()
+        # a body that must know values imports itself anew at each step, with everything carried opaque
         if self.graph.rest is not None:
             self.carried = [Opaque("state", "any") for _ in carried]
             self.graph, self.results = self._made()
@@ -75,6 +77,7 @@ class _Body:
         now = type(c)(c.model, g)
         inputs = [_input(now, v) for v in (*self.before, *self.carried, *self.after)]
         new = {v: _input(now, v) for v in self.reads}
+        # an array of no elements that has the outer sizes as its own, so that the body's graph can tell them
         now.given(Value(g.fresh("sizes"), [*self.sizes, 0], "uint8"))
         now.env |= {n: forms.mapped(v, lambda w: new.get(w, w)) for n, v in self.outer.items()}
         now.env |= {n: v for (n, _), v in zip(self.body.inputs, inputs, strict=True)}
@@ -197,6 +200,7 @@ def _true(v: Any) -> bool:
 @graph_op("Scan")
 def scan(c: Importer, call: Call) -> Any:
     """The body for each slice of the inputs that are scanned."""
+    # version 8 scans a batch of sequences, with their lengths as first input
     batched = c.opset() < 9
     if batched and call.inputs[0]:
         raise TensorLangError(f"{call!r}: sequence_lens is not supported")

@@ -150,6 +150,7 @@ def pow_(a: Tensor, b: Tensor) -> Tensor:
         return paired("pow", a, b, whole_power)
     if a.dtype == b.dtype:
         return ops.power(a, b)
+    # the base decides the result's type, not how exactly it is computed
     wide = "float64" if a.dtype.is_int or "64" in f"{a.dtype}{b.dtype}" else "float32"
     return ops.cast(ops.power(ops.cast(a, wide), ops.cast(b, wide)), a.dtype)
 

@@ -36,6 +36,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 def _chosen(router: Tensor, k: int, normalise: bool, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     """The experts [T, k] of each token and their shares of its result."""
     _, experts = ops.top_k(router, k)
+    # over all experts and not the chosen ones; normalised among those only if asked for
     shares = ops.softmax(router, -1) if weights is None else weights
     own = ops.gather_elements(shares, experts, 1)
     return experts, ops.divide(own, ops.sum(own, -1, None, True)) if normalise else own
@@ -90,6 +91,7 @@ def _activated(h: Tensor, gate: Tensor | None, activation: tuple[str, float, flo
         if not fusion:
             raise DeclareError("swiglu with swiglu_fusion=0 and without a third layer", legal="1, 2")
         half = make.floordiv(h.shape[2], make.as_expr(2))
+        # 1: both halves interleaved, 2: one behind the other
         own = (lambda n, p: n * 2 + p) if fusion == 1 else (lambda n, p: n + half * p)
         parts = (
             te.compute((*h.shape[:2], half), lambda t, s, n, p=p: h(t, s, own(n, p)), name="part")

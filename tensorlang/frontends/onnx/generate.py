@@ -61,6 +61,7 @@ def eye_like(x: Tensor, *, dtype: int | None = None, k: int = 0) -> Tensor:
 
 _WINDOWS = {
     "HannWindow": (0.5, 0.5, 0.0),
+    # ONNX's numbers, not the rounded 0.54 and 0.46 of numpy
     "HammingWindow": (25 / 46, 21 / 46, 0.0),
     "BlackmanWindow": (0.42, 0.5, 0.08),
 }
@@ -117,6 +118,7 @@ def _random(c: Importer, call: Call, draw: Any, shape: Any, kind: Any, inputs: A
     seed = call.attrs.get("seed")
 
     def drawn(*arrays: np.ndarray, size: Any) -> np.ndarray:
+        # a new one for each call: a node with a seed gives the same numbers each time
         generator = np.random.RandomState(None if seed is None else int(seed) % 2**32)
         return np.asarray(draw(generator, *arrays, size=size, **attrs)).astype(kind.to_numpy())
 
@@ -161,6 +163,7 @@ def multinomial(c: Importer, call: Call) -> Any:
     count = call.attrs.get("sample_size", 1)
 
     def draw(g: Any, p: np.ndarray, size: Any) -> np.ndarray:
+        # Gumbel's trick: no exponentials to normalise
         return np.argmax(p[:, None, :] + g.gumbel(size=(*size, p.shape[1])), -1)
 
     return _random(c, call, draw, [x.shape[0], count], kind, [x])

@@ -111,6 +111,8 @@ def slice_(
     begin, end, where = (a if b is None else b for a, b in ((starts, begin), (ends, end), (axes, where)))
     steps = [1] * len(begin) if steps is None else steps
     end = [
+        # ONNX's words for "to the end": the largest number of either width, or for steps backwards the
+        # smallest
         None if isinstance(e, int) and (e >= 2**31 - 1 or (s < 0 and e < -(2**31) + 2)) else e
         for e, s in zip(end, steps, strict=True)
     ]
@@ -132,6 +134,7 @@ def split(
         raise TensorLangError(f"Split: num_outputs is {num_outputs}, the node has {results} outputs")
     if sizes is None:
         n = x.shape[axis]
+        # the last part is the smaller one, since version 18
         each = te.ceildiv(n, results)
         ends: list[Any] = [each * k for k in range(1, results)]
     else:
@@ -163,6 +166,7 @@ def pad(
     where = dimensions(x, axes)
     margins = [(0, 0)] * x.ndim
     for k, d in enumerate(where):
+        # all widths before, then all behind
         margins[d] = (width[k], width[k + len(where)])
     if any(isinstance(n, int) and n < 0 for pair in margins for n in pair):
         begin = [max(0, -a) for a, _ in margins]
