@@ -56,13 +56,8 @@ def tune(
     """
     check_limits("tune", trials=trials, seconds=seconds, patience=patience, batch=batch, timeout=timeout)
     check_seed("tune", seed)
-    why_not = task.target.why_not_here() if measurer is None else None
-    if why_not is not None:
-        raise tl.TensorLangError(
-            f"tune({task.name}): candidates for {task.target} cannot be measured here",
-            because=why_not,
-            try_="the target of this machine (target=None), or measurer= for one that measures elsewhere",
-        )
+    if measurer is None:
+        _check_here(task)
     start, budget, others = time.perf_counter(), Budget(trials, batch, seconds, patience), Others()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
     how = chosen("strategy", strategy, STRATEGIES)() if isinstance(strategy, str) else strategy
@@ -103,6 +98,17 @@ def tune(
         report.round([], result.best, result.flops)
     report.end(result)
     return result
+
+
+def _check_here(task: SearchTask) -> None:
+    """Raises TensorLangError for a task whose candidates this processor cannot run."""
+    why_not = task.target.why_not_here()
+    if why_not is not None:
+        raise tl.TensorLangError(
+            f"tune({task.name}): candidates for {task.target} cannot be measured here",
+            because=why_not,
+            try_="the target of this machine (target=None), or measurer= for one that measures elsewhere",
+        )
 
 
 def stopped_text(session: Session, log: RecordLog, new: int) -> str:

@@ -80,14 +80,7 @@ def lower_state(
     slides = slides_of(state, bounds)
     workspace_buffers(state, bounds, slides, buffers)
     share_buffers(state, buffers)
-    known = bounds.stages
-    used = [
-        e
-        for st in state.stages
-        if not st.is_placeholder and st.name in known
-        for e in (*bounds[st.name].loops.values(), *_scalars(st))
-    ]
-    dims = sizes_of(params, used)
+    dims = sizes_of(params, _counted(state, bounds))
     writer = _Writer(state, bounds, slides, buffers, params)
     outputs = tuple(
         buffers[t]
@@ -97,11 +90,7 @@ def lower_state(
         if buffers[t].scope == "arg"
     )
     updates = tuple(buffers[t] for st in state.stages for t in st.updates)
-    for t in constants:
-        if any(buffers[t] is b for b in updates):
-            raise LowerError(
-                f"the constant `{t.name}` is updated in place", try_=f"pass {t.name} as an argument"
-            )
+    _check_constants(constants, buffers, updates)
     given = frozenset((*dims, *(p for p in params if isinstance(p, Var))))
     # as keys, so that what several stages ask for is asked once
     needs = {**dict(cuts_of(bounds)), **dict(needs_of(state))}
@@ -120,6 +109,27 @@ def lower_state(
         needs=(*stated(given), *((c, why) for c, why in needs.items() if given >= variables(c))),
         updates=updates,
     )
+
+
+def _counted(state: ScheduleState, bounds: Bounds) -> list[Expr]:
+    """What loops count to and bodies read as numbers: the sizes in them are the kernel's."""
+    known = bounds.stages
+    return [
+        e
+        for st in state.stages
+        if not st.is_placeholder and st.name in known
+        for e in (*bounds[st.name].loops.values(), *_scalars(st))
+    ]
+
+
+def _check_constants(
+    constants: Sequence[Tensor], buffers: Mapping[Tensor, Buffer], updates: Sequence[Buffer]
+) -> None:
+    for t in constants:
+        if any(buffers[t] is b for b in updates):
+            raise LowerError(
+                f"the constant `{t.name}` is updated in place", try_=f"pass {t.name} as an argument"
+            )
 
 
 def _nobody_waits(state: ScheduleState) -> None:

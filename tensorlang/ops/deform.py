@@ -114,17 +114,7 @@ def deform_conv(
         inputs.floating(op, weight, "weight"),
         inputs.floating(op, offset, "offset"),
     )
-    n = x.ndim - 2
-    if n < 1 or weight.ndim != x.ndim or offset.ndim != x.ndim:
-        raise DeclareError(
-            f"ops.{op}: {inputs.named(x)}, weight {inputs.named(weight)}, offset {inputs.named(offset)}",
-            because="they are [N, C, H, W], [O, C / groups, KH, KW] and [N, offsets, OH, OW]",
-        )
-    kernel = [const_int(k) or 0 for k in weight.shape[2:]]
-    if 0 in kernel:
-        raise DeclareError(
-            f"ops.{op}: weight {inputs.named(weight)} has no number of taps", try_="numbers of taps"
-        )
+    kernel = _kernel(op, x, weight, offset)
     extents, each = x.shape[2:], weight.shape[1]
     w = window(op, extents, list(weight.shape[2:]), stride, padding, dilation)
     out = w.output(extents)
@@ -150,6 +140,22 @@ def deform_conv(
 
     total = inputs.stage(op, tags.REDUCE, [x.shape[0], weight.shape[0], *out], product)
     return rounded(op, biased(op, total, bias, lambda i: i[1], weight.shape[0]), x.dtype)
+
+
+def _kernel(op: str, x: Tensor, weight: Tensor, offset: Tensor) -> list[int]:
+    """The taps of a weight of as many dimensions as the image and its offsets. Raises DeclareError."""
+    n = x.ndim - 2
+    if n < 1 or weight.ndim != x.ndim or offset.ndim != x.ndim:
+        raise DeclareError(
+            f"ops.{op}: {inputs.named(x)}, weight {inputs.named(weight)}, offset {inputs.named(offset)}",
+            because="they are [N, C, H, W], [O, C / groups, KH, KW] and [N, offsets, OH, OW]",
+        )
+    kernel = [const_int(k) or 0 for k in weight.shape[2:]]
+    if 0 in kernel:
+        raise DeclareError(
+            f"ops.{op}: weight {inputs.named(weight)} has no number of taps", try_="numbers of taps"
+        )
+    return kernel
 
 
 def _check_groups(op: str, x: Tensor, weight: Tensor, by: tuple[int, int]) -> None:

@@ -19,7 +19,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
-from .window import SPATIAL, axis_names, image, layout_of
+from .window import SPATIAL, Layout, axis_names, image, layout_of
 
 __all__ = ["resize"]
 
@@ -49,18 +49,7 @@ def resize(
     """
     n = {"W": 1, "H": 2, "D": 3}[next((c for c in "DHW" if isinstance(layout, str) and c in layout), "H")]
     lay = layout_of("resize", layout, n)
-    modes = tuple(dict.fromkeys(("nearest", "linear", _LINEAR[n])))
-    if mode not in modes:
-        raise DeclareError(
-            f"ops.resize: mode={mode!r}", because=f"the layout is {layout}", legal=", ".join(map(repr, modes))
-        )
-    data = image("resize", data, lay)
-    if mode == "nearest" and align_corners:
-        raise DeclareError(
-            "ops.resize: align_corners=True with mode='nearest'",
-            because="it says where to interpolate",
-            try_=f"mode={_LINEAR[n]!r}",
-        )
+    data = _image(data, lay, n, mode, align_corners, layout)
     listed = tuple(size) if isinstance(size, tuple | list) else (size,) * n
     if len(listed) != n:
         raise DeclareError(
@@ -68,8 +57,6 @@ def resize(
             f"dimension{'' if n == 1 else 's'}",
             because=f"the layout is {layout}",
         )
-    if mode != "nearest":
-        inputs.floating("resize", data, "data")
     x, inside = data, data.dtype if mode == "nearest" else inputs.wide(data.dtype)
     for d, wanted in reversed(list(zip(lay.spatial, listed, strict=True))):
         to = make.as_expr(wanted)
@@ -93,6 +80,23 @@ def resize(
     return te.compute(
         x.shape, lambda *i: te.cast(data.dtype, x(*i)), name="resize.cast", tag=tags.ELEMENTWISE
     )  # type: ignore[no-any-return]
+
+
+def _image(data: Tensor, lay: Layout, n: int, mode: str, align_corners: bool, layout: str) -> Tensor:
+    """The image, which fits the mode. Raises DeclareError."""
+    modes = tuple(dict.fromkeys(("nearest", "linear", _LINEAR[n])))
+    if mode not in modes:
+        raise DeclareError(
+            f"ops.resize: mode={mode!r}", because=f"the layout is {layout}", legal=", ".join(map(repr, modes))
+        )
+    data = image("resize", data, lay)
+    if mode == "nearest" and align_corners:
+        raise DeclareError(
+            "ops.resize: align_corners=True with mode='nearest'",
+            because="it says where to interpolate",
+            try_=f"mode={_LINEAR[n]!r}",
+        )
+    return data if mode == "nearest" else inputs.floating("resize", data, "data")
 
 
 def _along(

@@ -396,11 +396,7 @@ class Module:
             ("cooldown_interval_ms", cooldown_interval_ms, 0),
             ("cache_flush_bytes", cache_flush_bytes, 0),
         ):
-            if not isinstance(value, int | float) or value < least or (least and not isinstance(value, int)):
-                raise TensorLangError(
-                    f"time_evaluator({word}={value!r}): at least {least}, and a number",
-                    try_="number=10, repeat=3",
-                )
+            _check_count(word, value, least)
 
         def evaluator(*args: Any) -> Timing:
             try:
@@ -585,3 +581,11 @@ def load(path: str | Path, *, mine: bool = False) -> Module:
         constants=found.constants,
         features=found.features,
     )
+
+
+def _check_count(word: str, value: Any, least: int) -> None:
+    """Raises TensorLangError for a setting of ``time_evaluator`` that is no number, or too small a one."""
+    if not isinstance(value, int | float) or value < least or (least and not isinstance(value, int)):
+        raise TensorLangError(
+            f"time_evaluator({word}={value!r}): at least {least}, and a number", try_="number=10, repeat=3"
+        )

@@ -155,7 +155,7 @@ MUTANTS = (
     ),
     M(
         "rfactor forgets the tail's condition",
-        "schedule.primitives.rfactor:Rfactor.apply",
+        "schedule.primitives.rfactor:_in_new_loops",
         "conds.extend(make.lt(value[p], extent[p]) for p in rel.parents if len(rel.parents) == 1)",
         "pass",
         ("partial_results",),
