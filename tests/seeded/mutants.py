@@ -213,13 +213,13 @@ MUTANTS = (
     M(
         "a stage may move where a reader does not see it",
         "schedule.legality.places:place_verdict",
-        "if outside:",
-        "if False:",
+        "if not outside:",
+        "if True:",
         ("refusals",),
     ),
     M(
         "an output may be computed inside a loop",
-        "schedule.legality.places:place_verdict",
+        "schedule.legality.places:_may_move",
         "if stage.is_output:",
         "if False:",
         ("refusals",),
@@ -495,7 +495,7 @@ MUTANTS = (
     ),
     M(
         "x % c is thought to be at most c - 2",
-        "arith.facts:Facts._interval",
+        "arith.facts:Facts._remainder",
         "return 0, (None if hi is None else hi - 1)",
         "return 0, (None if hi is None else hi - 2)",
         ("laws",),
