@@ -18,11 +18,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from . import signposts
 from .errors import TensorLangError
 
 HERE = ("te", "topi", "tir", "nd", "testing")  # of ``from tvm import …``, there under the same names
 TUNERS = ("auto_scheduler",)  # which autosched is
 FOREIGN = {"bind": "threads of a GPU; parallel and vectorize take loops of the CPU"}
+# Of stages and kernels, whose names say that they are TVM's
+GONE = {
+    "set_store_predicate": signposts.STAGE["set_store_predicate"],
+    "env_threads": signposts.STAGE["env_threads"],
+    "imported_modules": signposts.MODULE["imported_modules"],
+}
+GPUS = ("cuda", "opencl", "rocm", "metal", "vulkan", "nvptx", "webgpu")  # kinds of TVM's targets
 RENAMED = {"compute_dag": "tensors"}  # of what only TVM's objects have
 # Methods of what a program makes by names that are left: AutoTVM's configurations, schedules of blocks
 METHODS = {
@@ -38,6 +46,7 @@ METHODS = {
 }
 _OPTIONS = {"num_measure_trials": "trials", "early_stopping": "patience"}
 _DROPPED = ("verbose", "runner", "builder", "num_measures_per_round")  # which tune does by itself
+_GOES_ON = "autosched.tune does this by itself; its trials= counts those of its records"
 # Objects that only tune's arguments are made of: how it measures, with which model, by which policy
 _BY_ITSELF = ("LocalBuilder", "LocalRunner", "LocalRPCMeasureContext", "SketchPolicy", "XGBModel")
 
@@ -190,13 +199,19 @@ class _Reader(ast.NodeVisitor):
             self.edit(node, f"{value}.{RENAMED[node.attr]}")
             return
         if isinstance(node.value, ast.Name) and node.value.id in self.dropped:
-            self.leave(node, f"{node.value.id}.{node.attr}", "autosched.tune does this by itself")
+            self.leave(node, f"{node.value.id}.{node.attr}", _GOES_ON)
             return
         if base is not None:
             self._known(node, base, node.attr)
         elif node.attr in FOREIGN and not isinstance(node.value, ast.Name):
             self.leave(node, f".{node.attr}(…)", FOREIGN[node.attr])
+        elif node.attr in GONE:
+            self.leave(node, f".{node.attr}", GONE[node.attr])
         self.generic_visit(node)
+
+    def visit_Constant(self, node: ast.Constant) -> None:
+        if self.modules and isinstance(node.value, str) and node.value.partition(" ")[0] in GPUS:
+            self.leave(node, repr(node.value), "kernels run on the CPU; target='llvm'")
 
     def _foreign(self, node: ast.Attribute) -> bool:
         """List the use of a name that is left, or of what was made by one; whether it was such a use."""
@@ -280,6 +295,11 @@ class _Reader(ast.NodeVisitor):
             self.edit(node.value, options)
             return
         if isinstance(node.targets[0], ast.Name) and self._by_itself(node.value):
+            for n in ast.walk(
+                node.value
+            ):  # goes with the policy, and what it did is not quite what tune does
+                if isinstance(n, ast.Attribute) and n.attr == "PreloadMeasuredStates":
+                    self.leave(n, n.attr, _GOES_ON)
             self.dropped.add(node.targets[0].id)
             self.edit(node.value, "None")
             return

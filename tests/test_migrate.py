@@ -127,6 +127,45 @@ def test_what_is_left_is_listed_with_its_line():
     )
 
 
+RFACTOR = """
+import tvm
+from tvm import te
+A = te.placeholder((64, 64), name="A")
+k = te.reduce_axis((0, 64), "k")
+B = te.compute((64,), lambda i: te.sum(A[i, k], axis=k), name="B")
+s = te.create_schedule(B.op)
+BF = s.rfactor(B, s[B].split(B.op.reduce_axis[0], factor=16)[1])
+s[B].set_store_predicate(True)
+fcuda = tvm.build(s, [A, B], "cuda")
+opencl = tvm.build(s, [A, B], target="opencl -device=adreno")
+print(fcuda.imported_modules[0].get_source())
+"""
+
+
+def test_the_gpu_half_of_a_tutorial_is_listed_line_by_line():
+    """Names of stages and kernels that are TVM's alone, and targets that are no CPU."""
+    left = [(line, what) for line, what, _ in migrate(RFACTOR).left]
+    assert left == [
+        (9, ".set_store_predicate"),
+        (10, "'cuda'"),
+        (11, "'opencl -device=adreno'"),
+        (12, ".imported_modules"),
+    ]
+    assert migrate('device = "cuda"\n').left == []
+
+
+def test_going_on_from_records_says_what_trials_counts():
+    """TVM measures as many more; here those of the file are among them."""
+    program = """
+from tvm import auto_scheduler
+policy = auto_scheduler.SketchPolicy(
+    task, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates("f.json")])
+task.tune(auto_scheduler.TuningOptions(num_measure_trials=5), search_policy=policy)
+"""
+    ((line, what, why),) = migrate(program).left
+    assert (line, what) == (4, "PreloadMeasuredStates") and "trials= counts those of its records" in why
+
+
 def test_a_program_without_tvm_stays_as_it_is():
     text = "import numpy as np\nfrom . import te  # ñ\nx = te.relu(3)\n"
     assert migrate(text).text == text and migrate(text).left == []
@@ -239,6 +278,7 @@ def test_a_scheduler_of_tasks_becomes_the_arguments_of_a_call():
     assert [left[:2] for left in made.left] == [
         (5, "extract_tasks(…)"),
         (9, "auto_scheduler.TaskScheduler"),
+        (11, "'cuda'"),
         (11, "print_best(…)"),
     ]
 

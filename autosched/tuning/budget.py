@@ -54,7 +54,7 @@ class Budget:
             self.end = time.perf_counter() + seconds
             self.last = self.end - min(RESERVED * seconds, MOST_RESERVED)
         self._why = ""
-        self._best, self._idle = float("inf"), 0
+        self._best, self._idle, self._new = float("inf"), 0, 0
 
     def batches(self, session: Session) -> Iterator[tuple[Session, list[str]]]:
         """Proposals, one by one, until there are enough, the space is exhausted, it is too late, or nobody
@@ -71,6 +71,7 @@ class Budget:
 
     def note(self, session: Session) -> None:
         """One more candidate was measured."""
+        self._new += 1
         if session.best < BETTER * self._best:
             self._best, self._idle = session.best, 0
         else:
@@ -94,7 +95,12 @@ class Budget:
         return bool(self._why)
 
     def notes(self, session: Session) -> list[str]:
-        """What ended it, where it was not the trials."""
+        """What ended it, where it was not the trials, and where there were none left."""
         if not self._why and self.late() and session.tried < self.trials:
             self._why = "there was no more time"
-        return [f"ended after {session.tried} of {self.trials} trials: {self._why}"] if self._why else []
+        if self._why:
+            return [f"ended after {session.tried} of {self.trials} trials: {self._why}"]
+        if not self._new and session.trials >= self.trials:
+            more = f"trials={session.trials + self.trials} measures {self.trials} more"
+            return [f"nothing was measured: trials={self.trials} counts those of the records; {more}"]
+        return []

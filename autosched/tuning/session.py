@@ -269,7 +269,8 @@ class Session:
 
     def notes(self) -> list[str]:
         """What a person should know of how it went."""
-        near = [f"began with {self.near} that were best for like computations"] if self.near else []
+        were = "that was" if self.near == 1 else "that were"
+        near = [f"began with {self.near} {were} best for like computations"] if self.near else []
         measured = ["every candidate of the space was measured"] if self.exhausted else []
         limits = [] if self.task.limits is None else [f"what is searched keeps to {self.task.limits}"]
         return [*near, *measured, *limits, *self.variants.left_out]

@@ -209,7 +209,7 @@ def div(a: ExprLike, b: ExprLike) -> Expr:
     t = a.dtype
     if not t.is_float:
         raise DeclareError(
-            f"`/` on integers: {a} / {b}",
+            f"`/` on integers: {intern(Div, a, b)}",
             because=f"both sides are {t}",
             try_="`//` for the floor, te.truncdiv for C's rounding, or .astype('float32') first",
         )

@@ -140,10 +140,22 @@ def test_a_search_begins_with_what_was_best_at_other_sizes() -> None:
     first, second = [tl.Trace.from_json(t) for t in pretend.traces[:2]]
     assert canonical_trace(first) == next(r for r in log.records[known:] if r.start).steps
     assert second.decisions == won.trace().decisions
-    assert "began with 1 that were best for like computations" in result.notes
+    assert "began with 1 that was best for like computations" in result.notes
     # of other functions nothing is taken
     other = tune(SearchTask(scale, (20,), template=scale_template), trials=2, records=log, measurer=Pretend())
     assert not any("like computations" in note for note in other.notes)
+
+
+def test_trials_that_the_records_have_are_not_measured_and_it_says_so(tmp_path: Path) -> None:
+    """Whoever comes from a tuner that measures as many more sees why nothing happens, and what to write."""
+    task, log = SearchTask(matmul, (64, 64, 64), template=matmul_template), tmp_path / "r.jsonl"
+    first = tune(task, trials=6, records=log, measurer=Pretend(), model="random", progress=False)
+    again = tune(task, trials=4, records=log, measurer=Pretend(), model="random", progress=False)
+    assert not any("nothing was measured" in n for n in first.notes) and again.measured == 0
+    (why,) = [n for n in again.notes if n.startswith("nothing was measured")]
+    assert why.endswith("trials=4 counts those of the records; trials=10 measures 4 more") and why in str(
+        again
+    )
 
 
 def test_failures_are_counted_and_not_repeated(tmp_path: Path) -> None:
