@@ -55,6 +55,19 @@ GONE: Mapping[str, str] = {
     "Database": "autosched.RecordLog(path)",
     "JSONDatabase": "autosched.RecordLog(path)",
 }
+_OF_ONE = "one kernel of it at a size; tl.compile(f(77)), whose"
+GONE_OF_DYNAMIC: Mapping[str, str] = {
+    "profile": f"{_OF_ONE} profile(x) takes the time of its loops",
+    "view": f"{_OF_ONE} view() is the page",
+    "roofline": f"{_OF_ONE} view() has the roofline",
+    "get_source": f"{_OF_ONE} get_source('asm') is the code",
+    "tree": "f.explain(m=77) says what runs; te.create_schedule(outputs).tree()",
+    **dict.fromkeys(
+        ("plan", "kernels", "table", "report", "trace", "schedule"), "f.explain(m=77), f.account"
+    ),
+    "tune": "autosched.specialise(f, task) makes code for hot sizes",
+    "flops": "task.flops at one size",
+}
 GONE_OF_TASK: Mapping[str, str] = {
     "tune": "autosched.tune(task, trials=64, records='f.jsonl')",
     "compute_dag": "task.tensors, task.schedule()",

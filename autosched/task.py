@@ -13,7 +13,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 import tensorlang as tl
 from tensorlang import te
@@ -187,7 +187,7 @@ class SearchTask:
     def flops(self) -> float:
         """Operations of the computation as it is declared, whatever a schedule makes of it; 0 when a size is
         symbolic."""
-        return float(analyse(self.schedule()).flops)
+        return Operations(analyse(self.schedule()).flops)
 
     def schedule(self) -> tl.Schedule:
         """A fresh schedule of the task's tensors, no step made.
@@ -219,6 +219,13 @@ class SearchTask:
         """The best measured schedule as Python text that a person can paste."""
         s, _ = self.apply_best(records)
         return s.trace.to_python(numbers=True)
+
+
+class Operations(float):
+    """How many there are. It is no function, and says so."""
+
+    def __call__(self, *args: Any) -> NoReturn:
+        raise tl.TensorLangError("task.flops is a number, not a function", try_="task.flops")
 
 
 def _word(call: Callable[..., Any]) -> str:
@@ -268,7 +275,7 @@ def check_template(name: str, template: Any) -> None:
 
 def _as_argument(x: Any) -> Any:
     """A float says so when it is taken for a size."""
-    return te.axis.FloatArgument(x) if type(x) is float else x
+    return te.axis.FloatArgument(x) if isinstance(x, float) else x
 
 
 def _computed(t: te.Tensor) -> bool:

@@ -29,7 +29,7 @@ def user_location() -> str | None:
     """
     frame = sys._getframe(1)
     while frame is not None:
-        if not is_ours(frame) and not _of_numpy(frame):
+        if not is_ours(frame) and not _of_others(frame):
             return readable_place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -42,9 +42,10 @@ def is_ours(frame: FrameType) -> bool:
     )
 
 
-def _of_numpy(frame: FrameType) -> bool:
-    """Whether a frame is one of numpy's functions, which ask their arguments (``np.sum(A)``)."""
-    return str(frame.f_globals.get("__name__", "")).startswith("numpy.")
+def _of_others(frame: FrameType) -> bool:
+    """Whether a frame is one of numpy's functions, which ask their arguments (``np.sum(A)``), or of torch's,
+    which call their backend."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] in ("numpy", "torch")
 
 
 def readable_place(file: str, line: int) -> str:

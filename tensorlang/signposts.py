@@ -258,11 +258,19 @@ MODULE = {
     "set_input": "arrays are arguments; f(a, b)",
     "get_output": "a kernel returns its output; f(a, b)",
     "source": "f.get_source('ir')",
+    "roofline": "f.view() is a page with the roofline; f.view().save('view.html')",
+    "report": "f.view().save('view.html'), f.explain()",
+    "why": "f.explain()",
+    "flops": "operations are counted of a task; autosched.SearchTask.of([x, y]).flops",
+    "tune": "a computation is tuned; autosched.tune(autosched.SearchTask.of([x, y]))",
 }
 
 _ONE = "an engine is a function; engine(a), or engine.run({'x': a}) by names"
 MAKES_ENGINES = "g.compile() of a tl.Graph or tl.load_onnx(path), tl.Engine.load(path)"
 ENGINE = {
+    "tune": "kernels are tuned before; g.tune('model.jsonl'), then g.compile(records='model.jsonl')",
+    "view": "engine.report('model.html', x)",
+    **dict.fromkeys(("roofline", "flops"), "engine.profile(x) has the time of each kernel, and GB/s"),
     "cpu": "an engine runs on the processor; engine(a)",
     "half": "what is exported in float16 is computed so; engine(a)",
     "compile": "an engine is compiled; engine(a)",
@@ -459,6 +467,7 @@ GRAPH = {
     "add_node": "g.call(ops.relu, x)",
     "add": "g.call(ops.add, x, y)",
     "remove": "g.subgraph(inputs, outputs) of what is to stay",
+    "summary": "print(g)",
     "optimize": "compile optimises; g.compile(level=2)",
     "simplify": "compile simplifies; g.compile(level=2)",
     "benchmark": "g.compile().benchmark(a)",

@@ -7,9 +7,10 @@ import sys
 from typing import Any
 
 from . import signposts
-from .boundary import shown
+from .boundary import misfit, shown
 from .entries import close
 from .errors import TensorLangError
+from .protocols import Listed
 
 __all__ = ["adaptive", "backend", "enable", "explain", "graphs", "invalidate", "monitor", "op", "reset"]
 
@@ -26,7 +27,7 @@ def graphs() -> list[Any]:
     """What became of the graphs that torch handed over in this process, in their order."""
     from .frontends.torch import backend as room
 
-    return list(room.GRAPHS)
+    return Listed("tensorlang.torch.graphs()", room.GRAPHS)
 
 
 def reset() -> None:
@@ -75,8 +76,20 @@ def adaptive(
     what is being compiled, ``release()`` gives it up.
     """
     from .frontends.torch import adaptive as room
+    from .frontends.torch.settings import settings_of
 
     _check_called("adaptive", model)
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise TensorLangError(f"tensorlang.torch.adaptive(dynamic={shown(dynamic)}): True, False or None")
+    settings_of(options, None)
+    for word, most in (("budget", budget), ("memory", memory)):
+        if most is not None and (
+            isinstance(most, bool) or not isinstance(most, int | float) or not most >= 0
+        ):
+            raise TensorLangError(
+                f"tensorlang.torch.adaptive({word}={shown(most)}): a number from 0, or None",
+                try_="budget=60, in seconds; memory=1 << 30, in bytes",
+            )
     return room.Adaptive(
         model, budget, memory=memory, background=background, options=options, dynamic=dynamic
     )
@@ -95,6 +108,10 @@ def monitor(many: int = 3) -> Any:
     """
     from .frontends.torch import monitor as room
 
+    if isinstance(many, bool) or not isinstance(many, int) or many < 1:
+        raise TensorLangError(
+            f"tensorlang.torch.monitor({shown(many)}): a whole number from 1", try_="many=3"
+        )
     return room.Monitor(many)
 
 
@@ -109,6 +126,13 @@ def explain(fn: Any, *args: Any, **kwargs: Any) -> Any:
     from .frontends.torch import explain as room
 
     _check_called("explain", fn)
+    wrong = misfit(getattr(fn, "forward", fn), *args, **kwargs)
+    if wrong:
+        raise TensorLangError(
+            f"tensorlang.torch.explain: {getattr(fn, '__name__', type(fn).__name__)} takes other arguments",
+            because=str(wrong),
+            try_="tensorlang.torch.explain(model, x), with the arguments of a call",
+        )
     return room.explained(fn, args, kwargs)
 
 
@@ -145,4 +169,4 @@ if "torch._dynamo" in sys.modules:
 
 # the backend is called by torch alone, which wants its exceptions as they are
 backend.__guarded__ = True  # type: ignore[attr-defined]
-close(__name__, "tensorlang.torch", TensorLangError, signposts.TORCH)
+close(__name__, "tensorlang.torch", TensorLangError, signposts.TORCH, flags=True)

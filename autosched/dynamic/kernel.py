@@ -15,6 +15,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.entries import public
 
+from ..signposts import GONE_OF_DYNAMIC
 from ..tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
 from .plan import Plans, plans_of
 from .size_profile import ShapeProfile
@@ -97,6 +98,7 @@ class Explanation:
 @public(
     tl.TensorLangError,
     "DynamicKernel",
+    GONE_OF_DYNAMIC,
     page="autosched.reporting.objects:dynamic_page",
     made="autosched.tune_dynamic(task, profile)",
 )
@@ -119,11 +121,11 @@ class DynamicKernel:
         self._call = dispatcher.entry
         self.tiers: Tiers | None = None  # who looks after it, see ``specialise``
 
-    def __call__(self, *args: Any) -> Any:
-        """Run it. Raises CallError for arguments it cannot take and, unless the profile says ``generic``, for
-        sizes outside all profiles."""
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run it; arguments may have names, ``f(x=a, out=y)``. Raises CallError for arguments it cannot take
+        and, unless the profile says ``generic``, for sizes outside all profiles."""
         try:
-            return self._call(*args)
+            return self._call(*args, **named)
         except tl.CallError as e:
             of_range = str(e.because).startswith(tuple(f"{d} is declared at" for d in self.dims))
             if of_range and e.try_ is None and self.profiles[0].out_of_range == "error":

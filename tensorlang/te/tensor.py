@@ -264,6 +264,15 @@ class Tensor(Operators):
 
     __hash__ = object.__hash__
 
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> NoReturn:
+        word = getattr(func, "__name__", "function").strip("_")
+        raise DeclareError(
+            f"torch's {word} of a declared tensor",
+            because="it has no elements until a kernel has run",
+            try_=f"tl.ops.{word}(A), if there is one, or te.compute; tensors of torch go to the kernel",
+        )
+
     def __bool__(self) -> NoReturn:
         raise DeclareError(
             f"the truth of the tensor {self.name}",

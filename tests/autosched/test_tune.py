@@ -158,6 +158,16 @@ def test_trials_that_the_records_have_are_not_measured_and_it_says_so(tmp_path: 
     )
 
 
+def test_sizes_and_counts_that_are_not_what_they_look_like() -> None:
+    """numpy's float64 is a float of Python; operations are a number, no function."""
+    with pytest.raises(tl.TensorLangError, match="is not a size"):
+        SearchTask(matmul, (np.float64(8), 8, 8))
+    task = SearchTask(matmul, (8, 8, np.int64(8)))
+    assert task.flops == 1024 and repr(task.flops) == "1024.0"
+    with pytest.raises(tl.TensorLangError, match="is a number, not a function"):
+        task.flops()
+
+
 def test_failures_are_counted_and_not_repeated(tmp_path: Path) -> None:
     task = SearchTask(matmul, (64, 64, 64), template=matmul_template)
     log = RecordLog(tmp_path / "r.jsonl")

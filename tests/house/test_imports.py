@@ -82,7 +82,7 @@ ROOMS: dict[str, set[str]] = {
     "given": TE | {"runtime"},  # arrays of constants, checked
     "explanation": TE | {"analysis", "loopir", "schedule", "target"},
     "roofline": {"analysis", "build", "core", "runtime", "schedule", "target", "te"},
-    "migrate": {"errors"},  # asks modules by name
+    "migrate": {"errors", "signposts"},  # asks modules by name
     "calibrate": {"analysis", "build", "errors", "runtime", "schedule", "target", "te"},
 }
 

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
+from ...errors import TensorLangError
 from . import backend
 from .memory import available
 from .region import version_of
@@ -268,6 +269,8 @@ class Adaptive:
 
     def wait(self, seconds: float | None = None) -> bool:
         """Wait for what is being compiled; whether it is ready."""
+        if seconds is not None and (isinstance(seconds, bool) or not isinstance(seconds, int | float)):
+            raise TensorLangError(f"wait(seconds={seconds!r}): a number of seconds, or None", try_="wait(60)")
         thread = self._thread
         if thread is not None:
             thread.join(seconds)

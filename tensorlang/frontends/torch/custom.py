@@ -32,6 +32,10 @@ def custom_operator(kernel: Any, name: str) -> Any:
             because="a kernel is needed, which says what it takes",
             try_="tl.compile([x, y]) or tl.build(s, [x, y])",
         )
+    if not isinstance(name, str):
+        raise TensorLangError(
+            f"tensorlang.torch.op(name={name!r}): no name of an operator", try_="'my::matmul'"
+        )
     _fits(signature)
     inputs = [p for p in signature.params if not p.output]
     outputs = [p for p in signature.params if p.output]

@@ -65,6 +65,8 @@ def settings_of(options: Mapping[str, Any] | None, mode: str | None) -> Settings
             legal="default, max-autotune",
             try_="leave mode out; options={'level': …} chooses how graphs are simplified",
         )
+    if options is not None and not isinstance(options, Mapping):
+        raise TensorLangError(f"torch.compile(options={options!r}): a dict", try_="options={'level': 2}")
     wrong = [k for k in options or {} if k not in OPTIONS]
     if wrong:
         raise TensorLangError(
@@ -90,6 +92,29 @@ def _check(s: Settings) -> None:
         raise TensorLangError(
             f"torch.compile(options={{'trials': {s.trials!r}}})",
             because="it is how many candidates are measured for each kernel, a number from 0",
+        )
+    if s.workers is not None and (
+        isinstance(s.workers, bool) or not isinstance(s.workers, int) or s.workers < 1
+    ):
+        raise TensorLangError(
+            f"torch.compile(options={{'workers': {s.workers!r}}}): at least one process compiles, this one",
+            try_="options={'workers': 1}",
+        )
+    if not isinstance(s.freeze, bool):
+        raise TensorLangError(
+            f"torch.compile(options={{'freeze': {s.freeze!r}}}): True or False",
+            because="parameters are constants, or inputs of each call",
+        )
+    if not isinstance(s.cache, bool | str | Path | None):
+        raise TensorLangError(
+            f"torch.compile(options={{'cache': {s.cache!r}}})",
+            because="it is a directory, False for none, or None for the user's",
+        )
+    if s.profile is not None and not isinstance(s.profile, Mapping):
+        raise TensorLangError(
+            f"torch.compile(options={{'profile': {s.profile!r}}})",
+            because="a profile has a list of sizes for each input that it names",
+            try_=EXAMPLE,
         )
     for name, sizes in (s.profile or {}).items():
         if not isinstance(sizes, list | tuple):

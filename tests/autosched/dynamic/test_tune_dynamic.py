@@ -54,6 +54,20 @@ def test_every_number_of_rows_is_right(target):
     assert f.account.family == "dense" and f.account.exhaustive and f.account.shapes == 65
 
 
+def test_arguments_go_by_name_and_what_it_has_not_says_where_to_look(tiny):
+    f, w = tiny
+    x = whole(np.random.default_rng(2), 5, 16)
+    named = {p.name: x for p in f.dispatcher.signature.params if not p.output}
+    out = np.empty((5, 68), "float32")
+    assert (f(**named) == x @ w).all() and f(x, out=out) is out and (out == x @ w).all()
+    with pytest.raises(tl.CallError, match="has no argument q"):
+        f(x, q=3)
+    for word in ("profile", "view", "roofline", "get_source", "tree", "kernels", "tune"):
+        with pytest.raises(tl.TensorLangError, match=f"DynamicKernel has no '{word}'") as e:
+            getattr(f, word)
+        assert "try " in str(e.value)
+
+
 @pytest.mark.parametrize("most", [0, 2])
 def test_a_profile_of_fewer_rows_than_the_highest_tile(most):
     """Tiles of more rows than any call has were timed on arrays of too few: an error where the processor has

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+from tensorlang import te
 from tensorlang.errors import TensorLangError
 from tensorlang.graph import makers
 from tensorlang.runtime import num_threads, set_num_threads
@@ -34,6 +36,48 @@ def search(monkeypatch):
 
 def f(x):
     return (x * 2 + 1).relu().sum(-1)
+
+
+LINEAR = torch.nn.Linear(8, 4).eval()
+
+
+@pytest.mark.parametrize(
+    ("mistake", "says"),
+    [
+        (lambda: tlt.explain(LINEAR), "takes other arguments"),
+        (lambda: tlt.explain(LINEAR, torch.ones(2, 8), y=3), "takes other arguments"),
+        (lambda: tlt.adaptive(LINEAR, budget=-1), "budget=-1"),
+        (lambda: tlt.adaptive(LINEAR, budget="x"), "budget='x'"),
+        (lambda: tlt.adaptive(LINEAR, memory="a"), "memory='a'"),
+        (lambda: tlt.adaptive(LINEAR, dynamic="maybe"), "dynamic='maybe'"),
+        (lambda: tlt.adaptive(LINEAR, options=3), "options=3"),
+        (lambda: tlt.adaptive(LINEAR, options={"nope": 1}), "'nope'"),
+        (lambda: tlt.adaptive(LINEAR).wait("a"), "seconds='a'"),
+        (lambda: tlt.enable("x"), "on='x'"),
+        (lambda: tlt.monitor(0), "monitor(0)"),
+        (lambda: tlt.op(torch.relu, "a::b"), "a kernel is needed"),
+        (lambda: tlt.graphs()[100], "graphs()"),
+        (lambda: settings_of({"workers": -1}, None), "'workers': -1"),
+        (lambda: settings_of({"workers": "a"}, None), "'workers': 'a'"),
+        (lambda: settings_of({"freeze": "no"}, None), "'freeze': 'no'"),
+        (lambda: settings_of({"cache": 5}, None), "'cache': 5"),
+        (lambda: settings_of({"profile": 3}, None), "'profile': 3"),
+        (lambda: torch.relu(te.placeholder((2,), name="A")), "relu of a declared tensor"),
+    ],
+)
+def test_a_mistake_is_one_error_at_the_line_of_the_user(mistake, says):
+    with pytest.raises(TensorLangError) as e:
+        mistake()
+    assert says in str(e.value) and f"{Path(__file__).name}:" in str(e.value)
+
+
+def test_options_that_are_wrong_are_told_at_the_line_of_the_call():
+    """Torch wraps what its backend raises; the place in it is the program's, not a file of torch."""
+    with pytest.raises(Exception, match="not known to this backend") as e:
+        torch.compile(LINEAR, backend="tensorlang", options={"quick": True})(torch.ones(2, 8))
+    assert (
+        f"{Path(__file__).name}:" in str(e.value) and "__init__.py" not in str(e.value).partition("Set ")[0]
+    )
 
 
 def regions():
