@@ -92,9 +92,9 @@ def refuse(cls: type, label: str, instead: Mapping[str, str]) -> None:
     for name, (written, why) in SYNTAX.items():
         if not _own(cls, name) and not (name == "__len__" and counted):
             setattr(cls, name, _refusal(name, written.replace("{o}", word), why, instead.get(name)))
-    if not _own(cls, "__enter__"):  # alone it makes no context manager, and ``with`` asks for it first
+    if not _own(cls, "__enter__"):  # one of the two makes no context manager: that which ``with`` asks first
         entered = _refusal("__enter__", f"with {word}", NO_WITH, instead.get("__enter__"), NoWithError)
-        cls.__enter__ = Asked(entered)  # type: ignore[attr-defined]
+        setattr(cls, "__exit__" if sys.version_info >= (3, 14) else "__enter__", Asked(entered))
     if "__call__" in instead and not _own(cls, "__call__"):
         cls.__call__ = _refusal("__call__", f"{word}({{x}})", UNCALLED, instead["__call__"])  # type: ignore[method-assign, operator]
     if "pickle" in instead:
@@ -166,6 +166,9 @@ class Listed(list[E]):
 
     def __getattr__(self, name: str) -> NoReturn:
         raise no_name(self.of, name, "a list")
+
+    def __call__(self, *args: Any) -> NoReturn:
+        raise UnsupportedError(f"{self.of}(…)", because="it is a list, and no function", try_=self.of)
 
     def __getitem__(self, index: Any) -> Any:
         try:
@@ -297,7 +300,7 @@ class Asked:
 
     def __get__(self, o: Any, cls: type | None = None) -> NoReturn:
         if o is None:
-            raise AttributeError("__enter__")
+            raise AttributeError("of a class, not of an object")
         self.refused(o)
         raise AssertionError
 
