@@ -45,7 +45,7 @@ def beside(name: str, trials: int, seed: int, python: str, threads: int | None =
     with tempfile.TemporaryDirectory() as place:
         np.savez(Path(place) / "inputs.npz", *values)
         for _ in range(PROCESSES):
-            ours = elsewhere(name, steps, None)["times"]
+            ours = elsewhere(name, ["", "", steps], None)["times"]
             found.setdefault("default", []).append(ours[0])
             found.setdefault("tuned", []).append(ours[2])
             for s in [s for s in SCHEDULERS if s not in failed]:

@@ -42,6 +42,46 @@ def _rows(op: Callable[..., te.Tensor], *shape: int) -> list[te.Tensor]:
     return [x, op(x)]
 
 
+def _conv1d(c: int, size: int, f: int, kernel: int, dilation: int = 1) -> list[te.Tensor]:
+    x, w = te.placeholder((1, c, size), name="x"), te.placeholder((f, c, kernel), name="w")
+    return [x, w, ops.conv1d(x, w, padding=dilation * (kernel - 1) // 2, dilation=dilation)]
+
+
+def _conv3d(c: int, depth: int, size: int, f: int, kernel: int) -> list[te.Tensor]:
+    x = te.placeholder((1, c, depth, size, size), name="x")
+    w = te.placeholder((f, c, kernel, kernel, kernel), name="w")
+    return [x, w, ops.conv3d(x, w, padding=kernel // 2)]
+
+
+def _dilated(c: int, size: int, f: int, dilation: int) -> list[te.Tensor]:
+    x, w = te.placeholder((1, c, size, size), name="x"), te.placeholder((f, c, 3, 3), name="w")
+    return [x, w, ops.conv2d(x, w, padding=dilation, dilation=dilation)]
+
+
+def _transposed(c: int, size: int, f: int, kernel: int) -> list[te.Tensor]:
+    x, w = te.placeholder((1, c, size, size), name="x"), te.placeholder((c, f, kernel, kernel), name="w")
+    return [x, w, ops.conv_transpose2d(x, w, stride=2, padding=(kernel - 1) // 2)]
+
+
+def _dense(m: int, k: int, n: int, activation: Callable[..., te.Tensor]) -> list[te.Tensor]:
+    x, w, b = (
+        te.placeholder((m, k), name="x"),
+        te.placeholder((n, k), name="w"),
+        te.placeholder((n,), name="b"),
+    )
+    return [x, w, b, ops.dense(x, w, b, activation=activation)]
+
+
+def _attention(heads: int, tokens: int, width: int) -> list[te.Tensor]:
+    q, k, v = (te.placeholder((1, heads, tokens, width), name=n) for n in "qkv")
+    return [q, k, v, ops.scaled_dot_product_attention(q, k, v)]
+
+
+def _blocks(m: int, k: int, hidden: int) -> list[te.Tensor]:
+    x, v, w = (te.placeholder(s, name=n) for n, s in (("x", (m, k)), ("v", (k, hidden)), ("w", (hidden, k))))
+    return [x, v, w, ops.matmul(ops.relu(ops.matmul(x, v)), w)]
+
+
 def _norm(m: int, n: int) -> list[te.Tensor]:
     x, w, b = te.placeholder((m, n), name="x"), te.placeholder((n,), name="w"), te.placeholder((n,), name="b")
     return [x, w, b, ops.layer_norm(x, weight=w, bias=b)]
@@ -76,6 +116,44 @@ TASKS: dict[str, Callable[[], Sequence[te.Tensor]]] = {
     "sum_last 2048 1024": lambda: _rows(lambda x: ops.sum(x, 1), 2048, 1024),
     "sum_first 1024 1024": lambda: _rows(lambda x: ops.sum(x, 0), 1024, 1024),
     "gelu 512 1024": lambda: _rows(ops.gelu, 512, 1024),
+    "matmul 96 96 96": lambda: _matmul(96, 96, 96),
+    "matmul 127 251 509": lambda: _matmul(127, 251, 509),
+    "matmul 4 1024 1024": lambda: _matmul(4, 1024, 1024),
+    "matmul 768 64 768": lambda: _matmul(768, 64, 768),
+    "matmul 16 3000 128": lambda: _matmul(16, 3000, 128),
+    "matmul_nt 77 640 320": lambda: _matmul(77, 640, 320, True),
+    "matmul_nt 384 384 1536": lambda: _matmul(384, 384, 1536, True),
+    "batch_matmul 4 197 197 64": lambda: _batch(4, 197, 64, 197),
+    "batch_matmul_nt 16 50 50 32": lambda: _batch(16, 50, 50, 32, True),
+    "dense relu 48 384 768": lambda: _dense(48, 384, 768, ops.relu),
+    "dense gelu 128 512 512": lambda: _dense(128, 512, 512, ops.gelu),
+    "two products 96 192 384": lambda: _blocks(96, 192, 384),
+    "attention 6 100 32": lambda: _attention(6, 100, 32),
+    "attention 2 256 80": lambda: _attention(2, 256, 80),
+    "conv 17 37 23 5": lambda: _conv(17, 37, 23, 5),
+    "conv 96 20 160 3": lambda: _conv(96, 20, 160, 3),
+    "conv 32 48 32 3": lambda: _conv(32, 48, 32, 3),
+    "conv 48 27 96 3 s2": lambda: _conv(48, 27, 96, 3, 2),
+    "conv 40 30 240 1": lambda: _conv(40, 30, 240, 1),
+    "conv 3 64 48 4 s4": lambda: _conv(3, 64, 48, 4, 4),
+    "grouped 96 24 96 g4": lambda: _conv(96, 24, 96, 3, 1, 4),
+    "grouped 128 14 128 g32": lambda: _conv(128, 14, 128, 3, 1, 32),
+    "depthwise 144 28 5": lambda: _conv(144, 28, 144, 5, 1, 144),
+    "depthwise 32 75": lambda: _conv(32, 75, 32, 3, 1, 32),
+    "conv1d 80 400 192 3": lambda: _conv1d(80, 400, 192, 3),
+    "conv1d 32 1000 64 7": lambda: _conv1d(32, 1000, 64, 7),
+    "conv1d 48 300 48 3 d4": lambda: _conv1d(48, 300, 48, 3, 4),
+    "conv3d 8 10 20 24 3": lambda: _conv3d(8, 10, 20, 24, 3),
+    "dilated 48 33 48": lambda: _dilated(48, 33, 48, 2),
+    "transposed 96 12 48 4": lambda: _transposed(96, 12, 48, 4),
+    "transposed 32 20 32 3": lambda: _transposed(32, 20, 32, 3),
+    "softmax 333 77": lambda: _rows(lambda x: ops.softmax(x, -1), 333, 77),
+    "log_softmax 64 5000": lambda: _rows(lambda x: ops.log_softmax(x, -1), 64, 5000),
+    "layer_norm 99 1024": lambda: _norm(99, 1024),
+    "mean_middle 32 500 96": lambda: _rows(lambda x: ops.mean(x, 1), 32, 500, 96),
+    "max_last 600 700": lambda: _rows(lambda x: ops.max(x, 1), 600, 700),
+    "max_pool 48 60": lambda: _rows(lambda x: ops.max_pool2d(x, 3, stride=2, padding=1), 1, 48, 60, 60),
+    "avg_pool 96 30": lambda: _rows(lambda x: ops.avg_pool2d(x, 2, stride=2), 1, 96, 30, 30),
 }
 
 

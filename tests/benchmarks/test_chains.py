@@ -46,3 +46,22 @@ def test_the_table_has_what_was_told_and_what_is_true() -> None:
     text = chains.table([entry, {**entry, "gain": 0.5}, nothing])
     assert "2.25       2.00       1.01" in text and "nothing worked" in text
     assert text.endswith("geometric mean of 2: 1.00, least 0.50")
+    first = {**entry, "gains": [1.99, 2.0, 2.01], "since": 4.0}
+    assert chains.table([first]).splitlines()[-2:] == [
+        "over the first defaults, of 1: 4.00, least 4.00",
+        "told and true of 1, within 3% or both intervals: 0 within, 0 interval, 1 no",
+    ]
+
+
+def test_what_was_told_is_true_within_a_bound_or_as_far_as_it_is_known() -> None:
+    entry = {"claimed": 1.25, "gain": 1.22, "gains": [1.1, 1.2, 1.22, 1.23, 1.3], "interval": None}
+    assert chains.agrees(entry) == "within"
+    assert chains.agrees({**entry, "gain": 1.15, "interval": (1.2, 1.3)}) == "interval"
+    assert chains.agrees({**entry, "gain": 1.0, "gains": [0.9, 1.0, 1.1]}) == "no"
+    assert chains.agrees({**entry, "claimed": None, "gain": 1.02}) == "within"
+
+
+def test_first_defaults_still_apply() -> None:
+    """A trace that was kept builds the schedule it was kept of, by today's names."""
+    (steps,) = chains.first_default("GMM", 1)
+    assert chains.timed("GMM", ["", steps], chains.target_of(1))["ratios"][0] == 1.0
