@@ -34,6 +34,7 @@ from tensorlang.analysis import Sizes, positions
 from ..records.record import median_interval
 from ..statuses import OK, OUT_OF_MEMORY, WRONG_ANSWER
 from .builder import computation, kernel_file, outputs_of
+from .differing import differing, largest
 from .protocol import PREPARE, TIMING, TIMING_SERIAL, Job, Outcome
 from .turns import in_turns
 from .worker import in_child
@@ -87,6 +88,7 @@ class Workbench:
                 strict=True,
             )
         ]
+        self.sizes = [1.0 if a.dtype.kind in "biu" else largest(a) for a in self.right]
 
     @staticmethod
     def array(
@@ -137,9 +139,9 @@ class Workbench:
         """What is wrong with the outputs as they stand; empty when nothing is."""
         for i, (t, right) in enumerate(zip(self.outputs, self.right, strict=True)):
             got = self.arrays[t]
-            bad = ~_close(got, right)
+            bad = differing(got, right, self.sizes[i])
             if bad.any() and right.dtype.kind not in "biu":
-                bad = ~_close(got, right, self.slack()[i])
+                bad = differing(got, right, self.sizes[i], self.slack()[i])
             n = int(bad.sum())
             if n:
                 at = tuple(int(x[0]) for x in np.nonzero(bad))
@@ -209,18 +211,6 @@ class Workbench:
         for t in self.outputs:
             a = self.arrays[t]
             a.fill(np.nan if a.dtype.kind not in "biu" else 1 if a.dtype.kind == "b" else 99)
-
-
-def _close(got: Any, right: Any, slack: float = 0.0) -> Any:
-    same = got == right
-    if got.dtype.kind in "biu" or same.all():
-        return same
-    eps = 2.0**-7 if got.dtype.name == "bfloat16" else float(np.finfo(got.dtype).eps)
-    got, right = got.astype(np.float64), right.astype(np.float64)
-    both = np.isnan(got) & np.isnan(right)
-    size = float(np.max(np.abs(right), initial=1.0, where=np.isfinite(right)))
-    with np.errstate(invalid="ignore"):
-        return same | both | (np.abs(got - right) <= 64 * eps * size + slack)
 
 
 def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
