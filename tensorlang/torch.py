@@ -136,18 +136,19 @@ def explain(fn: Any, *args: Any, **kwargs: Any) -> Any:
     return room.explained(fn, args, kwargs)
 
 
-def op(kernel: Any, name: str) -> Any:
+def op(kernel: Any, name: str, *, replace: bool = False) -> Any:
     """A kernel as an operator of torch, ``"my::matmul"``, that takes and gives tensors; dynamo traces it
     without a break, for its shapes follow from the kernel's signature::
 
         square = tensorlang.torch.op(tl.compile([x, x * x]), "my::square")
         y = torch.compile(lambda t: square(t) + 1)(torch.ones(4))
 
-    Raises TensorLangError for kernels that are not of compact tensors alone, and names that torch refuses.
+    A name stands for one kernel; with ``replace`` it stands for this one from now on. Raises TensorLangError
+    for kernels that are not of compact tensors alone, names that torch refuses, and names that torch has.
     """
     from .frontends.torch import custom as room
 
-    return room.custom_operator(kernel, name)
+    return room.custom_operator(kernel, name, replace)
 
 
 def _check_called(call: str, fn: Any) -> None:

@@ -13,13 +13,13 @@ import argparse
 import json
 import statistics
 import subprocess
-import sys
 import time
-from pathlib import Path
+from collections.abc import Iterator
 from typing import Any
 
 from ..harness.figures import geomean
 from .cases import CASES
+from .command import Rows, Table, parser, run
 
 WAYS = ("eager", "inductor_frozen", "tensorlang")
 
@@ -88,10 +88,11 @@ def measured(
             process.close()
 
 
-def table(rows: dict[str, dict[str, Any]], ways: list[str]) -> str:
+def table(rows: Rows, ways: list[str]) -> Table:
     """The figures, and what is slower than the best of the others."""
     others = [w for w in ways if w != "tensorlang"]
-    lines = [f"{'model, threads':26}" + "".join(f"{w:>17}" for w in ways) + "   ours ÷ best   compile, s"]
+    head = f"{'model, threads':26}" + "".join(f"{w:>17}" for w in ways) + "   ours ÷ best   compile, s"
+    lines = []
     ratios: dict[str, list[float]] = {w: [] for w in others}
     slow = []
     for key, row in rows.items():
@@ -104,34 +105,27 @@ def table(rows: dict[str, dict[str, Any]], ways: list[str]) -> str:
             text += f"{min(found.values(), default=1.0):10.2f}×" + f"{ours['compile']:14.1f}"
             slow += [f"{key} ({ratio:.2f}× {w})" for w, ratio in found.items() if ratio < 0.9]
         lines.append(f"{key:26}{text}")
-    lines += [f"geometric mean over {w}: {geomean(r):.2f}× of {len(r)}" for w, r in ratios.items()]
-    lines.append("below 0.9: " + (", ".join(slow) or "none"))
-    return "\n".join(lines)
+    end = [f"geometric mean over {w}: {geomean(r):.2f}× of {len(r)}" for w, r in ratios.items() if r]
+    return Table(head, lines, [*end, "below 0.9: " + (", ".join(slow) or "none")])
+
+
+def figures(args: argparse.Namespace, names: list[str]) -> Iterator[tuple[str, Any]]:
+    """A row for each model and number of threads."""
+    for name in names:
+        for threads in args.threads:
+            yield (
+                f"{name}, {threads}",
+                measured(args.python, name, threads, args.ways, args.seconds, args.calls, args.clock),
+            )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.torch_models", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="model", help=", ".join(CASES))
-    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
-    parser.add_argument("--ways", nargs="+", default=list(WAYS))
-    parser.add_argument("--seconds", type=float, default=4.0, help="of calls, for each model")
-    parser.add_argument("--calls", type=int, default=200)
-    parser.add_argument("--clock", choices=("wall", "processor"), default="wall")
-    parser.add_argument("--python", default=sys.executable, help="what runs the processes")
-    parser.add_argument("--json", type=Path, help="the file that figures are added to")
-    args = parser.parse_args()
-    wrong = [n for n in args.names if n not in CASES]
-    if wrong:
-        parser.error(f"no model {wrong[0]}; there are {', '.join(CASES)}")
-    rows: dict[str, Any] = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
-    for name in args.names or CASES:
-        for threads in args.threads:
-            key = f"{name}, {threads}"
-            rows[key] = measured(args.python, name, threads, args.ways, args.seconds, args.calls, args.clock)
-            if args.json:
-                args.json.write_text(json.dumps(rows, indent=1) + "\n")
-            print(table({key: rows[key]}, args.ways).splitlines()[1], flush=True)
-    print(table(rows, args.ways))
+    command = parser("benchmarks.torch_models", __doc__, WAYS)
+    command.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    command.add_argument("--seconds", type=float, default=4.0, help="of calls, for each model")
+    command.add_argument("--calls", type=int, default=200)
+    command.add_argument("--clock", choices=("wall", "processor"), default="wall")
+    run(command, CASES, figures, table)
 
 
 if __name__ == "__main__":

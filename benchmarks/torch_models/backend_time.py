@@ -17,11 +17,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from ..harness.figures import geomean
-from .cases import CASES
+from .command import Rows, Table, parser, run
 
 MODELS = ("mlp", "resnet18", "mobilenet_v2", "vit_b_32", "bert", "gpt2")
 WAYS = ("tensorlang", "inductor", "inductor_frozen")
@@ -80,11 +81,12 @@ def measured(
     }
 
 
-def table(rows: dict[str, dict[str, Any]], ways: list[str]) -> str:
+def table(rows: Rows, ways: list[str]) -> Table:
     """Milliseconds inside the backend (and of the whole first call), ours ÷ each of the others."""
     others = [w for w in ways if w != "tensorlang"]
-    lines = [f"{'model, threads: state':30}" + "".join(f"{w + ', ms (whole)':>28}" for w in ways)]
-    lines[0] += "".join(f"{'÷ ' + w:>18}" for w in others)
+    head = f"{'model, threads: state':30}" + "".join(f"{w + ', ms (whole)':>28}" for w in ways)
+    head += "".join(f"{'÷ ' + w:>18}" for w in others)
+    lines = []
     ratios: dict[tuple[str, str], list[float]] = {}
     for key, row in rows.items():
         for state in STATES:
@@ -99,36 +101,28 @@ def table(rows: dict[str, dict[str, Any]], ways: list[str]) -> str:
                     ratios.setdefault((state, w), []).append(ratio)
                     text += f"{ratio:18.3f}"
             lines.append(text)
-    lines += [
+    end = [
         f"geometric mean, {state}: {geomean(r):.3f} of {w} ({len(r)} models)"
         for (state, w), r in ratios.items()
     ]
-    return "\n".join(lines)
+    return Table(head, lines, end)
+
+
+def figures(args: argparse.Namespace, names: list[str]) -> Iterator[tuple[str, Any]]:
+    """A row for each model."""
+    with tempfile.TemporaryDirectory() as own:
+        root = args.caches or Path(own)
+        for name in names:
+            key = f"{name}, {args.threads}"
+            yield key, measured(args.python, name, args.threads, args.ways, args.rounds, root)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks.torch_models.backend_time", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="model", help=", ".join(CASES))
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--ways", nargs="+", default=list(WAYS))
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--python", default=sys.executable, help="what runs the processes")
-    parser.add_argument("--caches", type=Path, help="a directory for caches that later runs find prepared")
-    parser.add_argument("--json", type=Path, help="the file that figures are added to")
-    args = parser.parse_args()
-    wrong = [n for n in args.names if n not in CASES]
-    if wrong:
-        parser.error(f"no model {wrong[0]}; there are {', '.join(CASES)}")
-    rows: dict[str, Any] = json.loads(args.json.read_text()) if args.json and args.json.exists() else {}
-    with tempfile.TemporaryDirectory() as own:
-        root = args.caches or Path(own)
-        for name in args.names or MODELS:
-            key = f"{name}, {args.threads}"
-            rows[key] = measured(args.python, name, args.threads, args.ways, args.rounds, root)
-            if args.json:
-                args.json.write_text(json.dumps(rows, indent=1) + "\n")
-            print("\n".join(table({key: rows[key]}, args.ways).splitlines()[:3]), flush=True)
-    print(table(rows, args.ways))
+    command = parser("benchmarks.torch_models.backend_time", __doc__, WAYS)
+    command.add_argument("--threads", type=int, default=2)
+    command.add_argument("--rounds", type=int, default=3)
+    command.add_argument("--caches", type=Path, help="a directory for caches that later runs find prepared")
+    run(command, MODELS, figures, table)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import torch
 Case = tuple[torch.nn.Module, tuple[torch.Tensor, ...]]
 CASES: dict[str, Callable[[], Case]] = {}
 WORDS = 1000
+NOTHING = 1e-4  # of a weight
 TEXT: dict[str, Any] = {
     "vocab_size": WORDS,
     "hidden_size": 256,
@@ -138,10 +139,19 @@ def _statistics(net: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
         m.momentum = momentum
 
 
+def _drawn(net: torch.nn.Module) -> None:
+    """Draws weights anew that begin as nothing, as heads and scales of layers do before a training: whatever
+    comes before them would not be seen in the result."""
+    with torch.no_grad():
+        for name, p in net.named_parameters():
+            if not name.endswith("bias") and p.ndim > 1 and p.abs().max() < NOTHING:
+                p.normal_(std=p.shape[-1] ** -0.5)
+
+
 def case(name: str) -> Case:
     """The model in eval mode, with the inputs of a call; the same in every process."""
     torch.manual_seed(0)
     net, inputs = CASES[name]()
-    net.eval()
+    _drawn(net.eval())
     _statistics(net, inputs)
     return net.eval(), inputs

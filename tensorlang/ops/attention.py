@@ -24,6 +24,7 @@ from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor, whole
 from . import inputs, tags
+from .softmax import weight
 
 __all__ = ["scaled_dot_product_attention"]
 
@@ -188,7 +189,7 @@ def attend(
         most: Expr = top(*i[:-1])
         if masked:  # a row without keys: exp(-inf - 0) is the zero it should be
             most = te.select(most > te.min_value(inside), most, te.const(0, inside))
-        grown = te.exp(scores(*i) - most)
+        grown = weight(scores(*i) - most)
         return (
             te.if_then_else(make.le(_block(i[-1]), _block(i[-2])), grown, te.const(0, inside))
             if is_causal

@@ -81,7 +81,7 @@ def time_of(rows: int, columns: int, high: int, vectors: int, lanes: int, target
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a matrix product for ``apply``: not of one column, and not a few rows with a
     right operand that lies column by column, which are products along memory."""
-    product = product_of(inside.op)
+    product = product_of(inside.op, views=True)
     if (
         product is None
         or size(product.column) == 1
@@ -120,7 +120,7 @@ def _packs(product: Product) -> bool:
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute the product ``inside`` in register tiles of ``out``, which has its shape and reads it at its
     own place."""
-    product = product_of(inside.op)
+    product = product_of(inside.op, views=True)
     assert product is not None
     own = dict(zip(inside.op.axis, out.op.axis, strict=True))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
@@ -224,7 +224,7 @@ def _left(
     """The left operand copied, where it pays. A wide copy of narrow panels is for the caller to place."""
     if product.left is product.right and t.packs:  # one copy, which both read
         return None
-    held = _held(inside, product.left, constants, target)
+    held = product.row in product.left_axes and _held(inside, product.left, constants, target)
     wide = held or _widens(inside, product.left)
     # four bytes side by side are read where they lie; pairs are widened, and others put side by side
     apart = product.left_axes.get(inside.op.reduce_axis[-1]) != len(product.left.shape) - 1

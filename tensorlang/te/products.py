@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..expr.linear import poly
-from ..expr.nodes import Expr, FloorDiv, Mul, const_int
+from ..expr.nodes import Expr, FloorDiv, FloorMod, Mul, const_int
 from ..expr.walk import preorder, variables
 from .axis import IterVar
 from .patterns import constant, narrow_product, reads_of, reducer_kind, step, typical
@@ -44,28 +44,50 @@ class Product:
         return self.right_axes[self.column] == len(self.right.shape) - 1
 
 
-def product_of(op: ComputeOp) -> Product | None:
-    """The matrix product that ``op`` computes, None when it is something else."""
+def product_of(op: ComputeOp, views: bool = False) -> Product | None:
+    """The matrix product that ``op`` computes, None when it is something else. With ``views`` the rows of the
+    left operand may lie in another order than they are counted in, as those of the windows of an image do:
+    it has no dimension for their axes then, and the last one for the sum's."""
     reads = _factors(op)
     if not reads or not op.axis:
         return None
     by_var = {a.var: a for a in (*op.axis, *op.reduce_axis)}
-    operands = []
+    operands = list[tuple[Tensor, dict[IterVar, int]]]()
+    picked = list[Tensor]()
     for tensor, indices in reads:
         axes = [by_var.get(i) for i in indices]  # type: ignore[call-overload]
         places = {a: d for d, a in enumerate(axes) if a is not None}
         if len(places) + sum(const_int(i) is not None for i in indices) < len(indices):
-            return None
+            picks = views and not any(n is tensor for n, _ in operands) and _picks_rows(op, indices)
+            if not picks:
+                return None
+            picked.append(tensor)
+            places = {a: d for a, d in places.items() if a in op.reduce_axis}
         operands.append((tensor, places))
     column = op.axis[-1]
     sides = [i for i, (_, places) in enumerate(operands) if column in places]
     if len(sides) != 1:
         return None
     (right, right_axes), (left, left_axes) = operands[sides[0]], operands[1 - sides[0]]
+    if any(t is right for t in picked):
+        return None
     rows = [a for a in op.axis if a not in right_axes]
     if not all(a in left_axes and a in right_axes for a in op.reduce_axis):
         return None
     return Product(left, right, left_axes, right_axes, _row(rows), column, narrow_product(op))
+
+
+def _picks_rows(op: ComputeOp, indices: Sequence[Expr]) -> bool:
+    """Whether these are rows, picked by quotients of the axes of all but the columns, and an element of a row
+    for each index of the sum."""
+    *rows, last = indices
+    sums, column = op.reduce_axis, op.axis[-1].var
+    return (
+        len(sums) == 1
+        and last is sums[0].var
+        and not any(v is column or v is last for i in rows for v in variables(i))
+        and any(isinstance(e, FloorDiv | FloorMod) for i in rows for e in preorder(i))
+    )
 
 
 def _row(rows: Sequence[IterVar]) -> IterVar | None:

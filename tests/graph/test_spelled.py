@@ -135,6 +135,34 @@ def test_attention(hidden, guarded):
         same(g, *arrays)
 
 
+@pytest.mark.parametrize("batch", [1, 3])
+def test_attention_with_masks_of_windows(batch):
+    """A bias of heads, then a mask of windows, which is added where windows have a dimension of their own."""
+    g = Graph()
+    windows, heads, n = 4, 2, 40
+    count = batch * windows
+    q, k, v = (g.input((count, heads, n, 8), name=name) for name in "qkv")
+    bias, mask = g.input((1, heads, n, n), name="bias"), g.input((1, windows, 1, n, n), name="mask")
+    keys = g.call(ops.transpose, k, axes=[0, 1, 3, 2])
+    scores = g.call(ops.add, g.call(ops.matmul, g.call(ops.multiply, q, number(g, 0.5)), keys), bias)
+    apart = g.call(ops.reshape, scores, shape=[-1, windows, heads, n, n])
+    scores = g.call(ops.reshape, g.call(ops.add, apart, mask), shape=list(scores.shape))
+    g.output(g.call(ops.matmul, g.call(ops.softmax, scores), v))
+    assert names(g) == ["Attention"]
+    hidden = np.where(wave(1, windows, 1, n, n) > 0.5, np.float32(-100), np.float32(0))
+    same(g, *(wave(count, heads, n, 8) for _ in "qkv"), wave(1, heads, n, n), hidden)
+
+
+def test_scores_in_another_order_stay():
+    """What is added to scores whose rows are exchanged with their heads is no mask of theirs."""
+    g = Graph()
+    q, k, v = (g.input((40, 40, 40, 8), name=name) for name in "qkv")
+    scores = g.call(ops.matmul, q, g.call(ops.transpose, k, axes=[0, 1, 3, 2]))
+    turned = g.call(ops.transpose, scores, axes=[1, 0, 2, 3])
+    g.output(g.call(ops.matmul, g.call(ops.softmax, turned), v))
+    assert "Attention" not in names(g)
+
+
 def test_rows_of_products_are_read_where_they_lie():
     g = Graph()
     heads = [g.call(ops.transpose, g.input(("b", "n", 2, 8), name=name), axes=[0, 2, 1, 3]) for name in "qkv"]

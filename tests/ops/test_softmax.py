@@ -80,3 +80,14 @@ def test_it_is_torchs():
     for name in ("softmax", "log_softmax"):
         want = getattr(torch.nn.functional, name)(torch.from_numpy(a).double(), dim=0).numpy()
         near(compiled(getattr(ops, name)(x, axis=0), {x: a}), want, "float32", 24, 2.0**-21)
+
+
+@pytest.mark.parametrize(("t", "low"), [("float32", -100), ("float64", -720)])
+def test_weights_too_small_for_all_digits_are_zero(t, low):
+    """A mask of -100 leaves nothing, and no number below the least normal one, of which products are slow."""
+    a = np.array([[0, 1, low], [low, low, low], [np.nan, 0, low], [-np.inf, 0, low]], t)
+    x = te.placeholder(a.shape, t, name="x")
+    got = compiled([ops.softmax(x, 1)], {x: a})
+    assert np.array_equal(got[:, 2], np.array([0, 1 / 3, np.nan, 0], t), equal_nan=True)
+    rows = [0, 1, 3]
+    near(got[rows, :2], softmax(a[rows].astype("float64"), 1)[:, :2], t, 24)

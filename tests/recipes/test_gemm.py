@@ -387,3 +387,44 @@ def test_a_large_right_operand_is_read_a_block_at_a_time(
     s = default_schedule(ops.matmul(A, B), as_target("llvm -mcpu=znver5 -num-cores=1"), constants=[B])
     loops = [loop.split(".", 1)[1] for loop in re.findall(r"loop (matmul\.\S+)", s.tree())]
     assert loops[0].startswith(first), s.tree()
+
+
+def windows(dtype: str = "float32", size: int | te.Var = 14) -> list[te.Tensor]:
+    """[x, w, x's windows of 7 × 7 pixels @ w]: rows in another order than they lie."""
+    x = te.placeholder((2, size, 14, 20), name="x", dtype=dtype)
+    w = te.placeholder((20, 40), name="w", dtype=dtype)
+    parts = ops.transpose(ops.reshape(x, (2, size // 7, 7, 2, 7, 20)), (0, 1, 3, 2, 4, 5))
+    return [x, w, ops.matmul(ops.reshape(parts, (2 * (size // 7) * 2, 49, 20)), w)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int8"])
+@pytest.mark.parametrize("fixed", [False, True])
+def test_rows_of_windows_are_those_of_a_product(dtype: str, fixed: bool) -> None:
+    rng = np.random.default_rng(4)
+    x, w, y = windows(dtype)
+    kind = x.dtype.to_numpy()
+    a, b = rng.integers(-4, 5, (2, 14, 14, 20)).astype(kind), rng.integers(-4, 5, (20, 40)).astype(kind)
+    rows = a.reshape(2, 2, 7, 2, 7, 20).transpose(0, 1, 3, 2, 4, 5).reshape(8, 49, 20)
+    wanted = rows.astype("int64") @ b.astype("int64")
+    made = tl.compile([x, w, y], constants={w: b})(a) if fixed else tl.compile([x, w, y])(a, b)
+    assert np.array_equal(made, wanted.astype(made.dtype))
+
+
+def test_a_constant_beside_rows_of_windows_is_in_panels() -> None:
+    x, w, y = windows()
+    tree = str(default_schedule(y, AVX512, constants=[w]).tree())
+    assert "w.global" in tree
+
+
+def test_columns_in_another_order_are_no_product() -> None:
+    """Nor rows that depend on what is summed."""
+    rng = np.random.default_rng(5)
+    x, w = te.placeholder((6, 8), name="x"), te.placeholder((8, 12), name="w")
+    k = te.reduce_axis((0, 8), name="k")
+    turned = te.compute((6, 12), lambda i, j: te.sum(x[i, k] * w[k, j // 4 + j % 4 * 3], axis=k), name="t")
+    skewed = te.compute((6, 12), lambda i, j: te.sum(x[(i + k) % 6, k] * w[k, j], axis=k), name="s")
+    a, b = rng.integers(-4, 5, (6, 8)).astype("float32"), rng.integers(-4, 5, (8, 12)).astype("float32")
+    j, ks = np.arange(12), np.arange(8)
+    assert np.array_equal(tl.compile([x, w, turned])(a, b), a @ b[:, j // 4 + j % 4 * 3])
+    each = np.stack([a[(i + ks) % 6, ks] for i in range(6)])
+    assert np.array_equal(tl.compile([x, w, skewed])(a, b), each @ b)

@@ -22,9 +22,10 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def custom_operator(kernel: Any, name: str) -> Any:
+def custom_operator(kernel: Any, name: str, replace: bool = False) -> Any:
     """``kernel`` as the operator ``name``, ``"namespace::operator"``. Raises TensorLangError for what is no
-    kernel with one result or more, and for a name that torch refuses."""
+    kernel with one result or more, for a name that torch refuses, and unless it is to be replaced for one
+    that torch has."""
     signature = getattr(kernel, "signature", None)
     if not isinstance(signature, Signature):
         raise TensorLangError(
@@ -37,6 +38,8 @@ def custom_operator(kernel: Any, name: str) -> Any:
             f"tensorlang.torch.op(name={name!r}): no name of an operator", try_="'my::matmul'"
         )
     _fits(signature)
+    if not replace:
+        _check_new(name)
     inputs = [p for p in signature.params if not p.output]
     outputs = [p for p in signature.params if p.output]
 
@@ -65,6 +68,18 @@ def custom_operator(kernel: Any, name: str) -> Any:
             try_="a name such as 'my::matmul', not used before",
         ) from None
     return made
+
+
+def _check_new(name: Any) -> None:
+    """Raises TensorLangError for an operator that torch has: it would stand for another kernel from now on,
+    wherever it is used."""
+    space, _, own = name.partition("::") if isinstance(name, str) else ("", "", "")
+    if space.isidentifier() and own.isidentifier() and hasattr(getattr(torch.ops, space), own):
+        raise TensorLangError(
+            f"tensorlang.torch.op: torch has an operator {name!r}",
+            because="a name stands for one kernel, also where graphs were compiled with it",
+            try_=f"another name, or op(kernel, {name!r}, replace=True), and torch.compile anew",
+        )
 
 
 def _fits(signature: Signature) -> None:

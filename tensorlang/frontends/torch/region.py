@@ -189,6 +189,7 @@ class Region(Generic[S]):
 
     def _compiled(self, args: Any) -> _Made:
         # a parameter may be replaced or written to while it is packed: the next call will see it
+        self.frozen = tuple(i for i in self.frozen if not args[i].is_inference())  # torch counts no writes
         held = [args[i].detach() for i in self.frozen]
         stamp = [(i, x.data_ptr(), version_of(x)) for i, x in zip(self.frozen, held, strict=True)]
         engine, how = self.source.engine(self.frozen, held, stamp)

@@ -3,6 +3,7 @@ and a product. Knows ops and ``spelled``; no names of operators and no kernels."
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ... import ops, te
@@ -13,10 +14,12 @@ from ...ops.attention import attend
 from ...te import Tensor, whole
 from ..graph import Node, Value
 from ..regions.facts import Kind, facts_of
+from ..sizes import same_sizes
 from .meaning import axis, form_of
 from .rewrite import single
 from .spelled import FAR, Found, Place, calls, read_by, te_of
 
+Shape = Sequence[Expr]
 HINT = 64  # of a number of keys that nobody knows
 # keys; below, three kernels are as fast as one. 12 heads of 32 on one thread, copies of heads included: 0.8
 # times as fast at 16 keys, 1.0 at 64, 1.1 at 128, 1.15 at 384; 1.0 to 1.6 on two threads
@@ -24,29 +27,58 @@ FEW = 32
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float, nan_is_zero: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *masks: Tensor,
+    scale: float,
+    nan_is_zero: bool,
+    shapes: Sequence[Shape | None] = (),
 ) -> Tensor:
-    """``softmax(q kᵀ scale + mask) v``; rows of which the softmax is NaN give NaN, or zeros."""
-    tensors = [q, k, v] if mask is None or mask.ndim <= 2 else [q, k, v, mask]
-    batch = inputs.broadcast_shape("attention", tensors, but_last=2)
+    """``softmax(q kᵀ scale + mask + …) v``; rows of which the softmax is NaN give NaN, or zeros. Where there
+    is a shape for a mask, it is added to scores of that shape, which has as many elements as that of the
+    product and the same two dimensions at the end."""
+    own = [m for m, shape in zip(masks, _each(shapes, masks), strict=True) if shape is None and m.ndim > 2]
+    batch = inputs.broadcast_shape("attention", [q, k, v, *own], but_last=2)
+    sizes = (*batch, q.shape[-2], k.shape[-2])
+    added = [_as_added(m, shape, sizes) for m, shape in zip(masks, _each(shapes, masks), strict=True)]
 
     def score(s: Expr, i: Any) -> Expr:
         s = s * te.const(scale, q.dtype)
-        return s if mask is None else s + whole.read(mask, i)
+        for mask in added:
+            s = s + whole.read(mask, i)
+        return s
 
     return attend(q, k, v, batch, score, False, False, nan_is_zero=nan_is_zero).result
 
 
 def in_small_operators(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float, nan_is_zero: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *masks: Tensor,
+    scale: float,
+    nan_is_zero: bool,
+    shapes: Sequence[Shape | None] = (),
 ) -> Tensor:
     """The same as small operators compute it."""
     last = [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2]
     scores = ops.multiply(ops.matmul(q, ops.transpose(k, last)), scale)
-    weights = ops.softmax(scores if mask is None else ops.add(scores, mask))
+    for mask, shape in zip(masks, _each(shapes, masks), strict=True):
+        scores = ops.add(scores, _as_added(mask, shape, scores.shape))
+    weights = ops.softmax(scores)
     if nan_is_zero:
         weights = ops.where(ops.isnan(weights), 0.0, weights)
     return ops.matmul(weights, v)
+
+
+def _each(shapes: Sequence[Shape | None], masks: Sequence[Tensor]) -> Sequence[Shape | None]:
+    return shapes or [None] * len(masks)
+
+
+def _as_added(mask: Tensor, shape: Shape | None, sizes: Sequence[Expr]) -> Tensor:
+    """The mask of scores of these sizes."""
+    return mask if shape is None else ops.reshape(ops.broadcast_to(mask, shape), list(sizes))
 
 
 def attention_at(at: Place, n: Node) -> Found | None:
@@ -65,7 +97,7 @@ def attention_at(at: Place, n: Node) -> Found | None:
     scores = _scores(at, softmax.reads[0])
     if scores is None:
         return None
-    product, scale, mask = scores
+    product, scale, masks = scores
     q, by = _scaled(at, product.inputs[0])
     turned = _keys(at, product.inputs[1])
     if turned is None or q.ndim < 2:
@@ -73,15 +105,18 @@ def attention_at(at: Place, n: Node) -> Found | None:
     k, factor = turned
     if typical(k.shape[-2], HINT) < FEW:
         return None
+    own = product.outputs[0].shape
+    shapes = [None if same_sizes(shape, own) else shape for _, shape in masks]
     return at.one(
         n,
-        [q, k, v, mask],
+        [q, k, v, *(mask for mask, _ in masks)],
         "Attention",
         attention,
         in_small_operators,
         # as many digits as a float32 has: computed in float32 or in float64 it names the same kernel
         scale=float(f"{scale * by * factor:.9g}"),
         nan_is_zero=guarded,
+        shapes=shapes if any(shape is not None for shape in shapes) else (),
     )
 
 
@@ -90,41 +125,55 @@ def _product(n: Node) -> bool:
     return single(n) and len(n.inputs) == len(n.reads) == 2 and facts_of(n).kind is Kind.HEAVY
 
 
-def _scores(at: Place, s: Value) -> tuple[Node, float, Value | None] | None:
-    """The product that scores are made of, what it is multiplied by, what is added."""
-    scale, mask = 1.0, None
+def _scores(at: Place, s: Value) -> tuple[Node, float, list[tuple[Value, Shape]]] | None:
+    """The product that scores are made of, what it is multiplied by, and what is added, the last first, each
+    with the shape of the scores it is added to."""
+    scale, masks = 1.0, list[tuple[Value, Shape]]()
     for _ in range(FAR):
         n = at.made(s)
         if n is None:
             return None
         if _product(n):
-            return n, scale, mask
+            return n, scale, masks[::-1]
         reads = read_by(n)
-        if len(reads) == 2 and mask is None:
-            inner = next((v for v in reads if _leads_to_product(at, v)), None)
-            if inner is None:
+        if len(reads) == 2:
+            inner = next((v for v in reads if _leads_to_product(at, v, FAR)), None)
+            if inner is None or scale != 1.0:
                 return None
-            mask, s = next(v for v in reads if v is not inner), inner
+            masks.append((next(v for v in reads if v is not inner), n.outputs[0].shape))
+            s = inner
             continue
-        factor = _factor(n, reads[0]) if len(reads) == 1 else None
-        if factor is None:
+        if len(reads) != 1:
             return None
-        scale, s = scale * factor, reads[0]
+        if not _regroups(n, reads[0]):
+            factor = _factor(n, reads[0])
+            if factor is None:
+                return None
+            scale *= factor
+        s = reads[0]
     return None
 
 
-def _leads_to_product(at: Place, v: Value) -> bool:
-    for _ in range(FAR):
-        n = at.made(v)
-        if n is None:
-            return False
-        if _product(n):
-            return True
-        reads = read_by(n)
-        if len(reads) != 1:
-            return False
-        v = reads[0]
-    return False
+def _regroups(n: Node, x: Value) -> bool:
+    """Whether a node seems to hand on ``x`` with its dimensions grouped anew, but for the last two."""
+    made = n.outputs[0]
+    facts = facts_of(n)
+    return (
+        facts.kind is Kind.MAP
+        and facts.work == 0
+        and min(x.ndim, made.ndim) > 2
+        and not same_sizes(made.shape, x.shape)
+        and same_sizes(made.shape[-2:], x.shape[-2:])
+    )
+
+
+def _leads_to_product(at: Place, v: Value, far: int) -> bool:
+    n = at.made(v) if far else None
+    if n is None:
+        return False
+    return _product(n) or any(
+        _leads_to_product(at, w, far - 1) for w in read_by(n) if w.data is None and len(n.reads) <= 2
+    )
 
 
 def _factor(n: Node, x: Value) -> float | None:

@@ -199,6 +199,28 @@ def test_rows_that_lie_in_columns_are_taken_as_they_are(kind):
                 assert ours.stride() == theirs.stride()
 
 
+def test_parameters_whose_writes_nobody_counts_are_no_constants():
+    """Those made in inference mode have no version."""
+    with torch.inference_mode():
+        model = torch.nn.Linear(4, 4).eval()
+        f, x = compiled(model), torch.randn(2, 4)
+        same(f(x), model(x))
+        model.weight.mul_(2), model.bias.add_(1)
+        same(f(x), model(x))
+    (graph,) = tlt.graphs()
+    assert graph.taken == graph.nodes and graph.counts[0].calls == 2
+
+
+def test_parameters_written_in_inference_mode_are_noticed():
+    model = torch.nn.Linear(4, 4).eval()
+    f, x = compiled(model), torch.randn(2, 4)
+    for _ in range(2):
+        with torch.no_grad():
+            same(f(x), model(x))
+        with torch.inference_mode():
+            model.weight.mul_(2)
+
+
 def test_what_is_returned_is_nobody_elses():
     model = torch.nn.Linear(4, 4).eval()
     f = compiled(lambda x: (x, model(x), model.weight * 1))

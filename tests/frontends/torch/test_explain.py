@@ -104,6 +104,20 @@ def test_a_kernel_is_an_operator_that_dynamo_traces():
         tlt.op(len, "ours::len")
 
 
+def test_an_operator_keeps_its_kernel_unless_it_is_replaced():
+    x = te.placeholder((3,), name="x")
+    double, triple = (tl.compile([x, te.compute((3,), lambda i: x[i] * k, name="y")]) for k in (2, 3))
+    first = tlt.op(double, "ours::times")
+    for name in ("ours::times", "aten::add"):
+        with pytest.raises(TensorLangError, match=f"torch has an operator '{name}'"):
+            tlt.op(triple, name)
+    ones = torch.ones(3)
+    torch.testing.assert_close(first(ones), 2 * ones)
+    again = tlt.op(triple, "ours::times", replace=True)
+    torch.testing.assert_close(again(ones), 3 * ones)
+    torch.testing.assert_close(torch.compile(again, backend=tlt.backend, fullgraph=True)(ones), 3 * ones)
+
+
 def test_a_function_that_dynamo_skips_is_said_to_run_as_it_is():
     """A break within ``try`` leaves no graph at all."""
 
