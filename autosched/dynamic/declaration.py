@@ -109,6 +109,8 @@ class Declaration:
 
 def on_lines(array: np.ndarray) -> np.ndarray:
     """A copy whose first element is on a cache line."""
+    # numpy promises 16 bytes: a vector across two cache lines costs a second access, and times would depend
+    # on where an array happens to lie
     raw = np.empty(array.nbytes + 64, np.uint8)
     start = -raw.ctypes.data % 64
     out = raw[start : start + array.nbytes].view(array.dtype).reshape(array.shape)

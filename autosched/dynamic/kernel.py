@@ -56,6 +56,7 @@ class Account:
                 "tuple[int, ...]": (tuple,),
                 "tuple[str, ...]": (tuple,),
             }
+            # by type, not isinstance: a bool is an int, and `true` in a file is no number
             if type(value) not in kinds[str(f.type)]:
                 raise TypeError(f"{f.name} is of type {type(value).__name__}")
         if not {*map(type, given["worst_shape"])} <= {int} or not {*map(type, given["notes"])} <= {str}:
@@ -127,6 +128,8 @@ class DynamicKernel:
         try:
             return self._call(*args, **named)
         except tl.CallError as e:
+            # the check is machine code that knows dims and no profiles: that a size was at fault is told from
+            # its words
             of_range = str(e.because).startswith(tuple(f"{d} is declared at" for d in self.dims))
             if of_range and e.try_ is None and self.profiles[0].out_of_range == "error":
                 e.try_ = (
@@ -213,8 +216,10 @@ class DynamicKernel:
     def stats(self) -> KernelStats:
         """Calls so far and, of those the dispatcher remembers, how many there were of each shape and by each
         route; with the tiers' own figures when they look after it. Printed, it is a table."""
+        # by identity: what was published for exact shapes meanwhile is a route too, and no plan names it
         names = {id(r): n for r, n in zip(self.dispatcher.routes, self._plans.names, strict=True)}
         calls, rows = self.dispatcher.since(0)
+        # a row holds the route's number, processor cycles, and then the sizes
         shapes = Counter(tuple(int(n) for n in row[2:]) for row in rows)
         numbers = Counter(int(n) for n in rows[:, 0])
         routes: Counter[str] = Counter()

@@ -118,6 +118,7 @@ class ShapeProfile:
             return 1.0
         if callable(self.weights):
             return float(self.weights(shape))
+        # of a single dim, a bare number is a shape too
         key: Any = shape if shape in self.weights or len(shape) > 1 else shape[0]
         return float(self.weights.get(key, 1.0))
 
@@ -144,6 +145,7 @@ class ShapeProfile:
         rng = np.random.default_rng(seed)
         columns = []
         for s, by in spans:
+            # a size may be 0, which has no logarithm: it is clipped into the span below
             low, high = np.log(max(1, s.least)), np.log(max(1, s.most))
             free = np.exp(rng.uniform(low, high, SAMPLES)).astype(np.int64)
             runs = np.exp(rng.uniform(low, high, max(1, SAMPLES // RESIDUES))).astype(np.int64)
@@ -198,6 +200,7 @@ def _span(name: str, given: Any) -> Span:
         whole = whole * 3
     elif len(whole) == 2:
         least, most = whole
+        # the middle by ratio, not by difference: from 1 to 4096 that is 64
         whole = [least, round((max(1, least) * max(1, most)) ** 0.5), most]
     if len(whole) != 3 or not 0 <= whole[0] <= whole[1] <= whole[2]:
         raise tl.TensorLangError(

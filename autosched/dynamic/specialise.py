@@ -57,6 +57,7 @@ def specialise(
             f"specialise(highest={highest})", legal=f"{SPECIALISED} (specialised) or {TUNED} (searched)"
         )
     d = kernel.dispatcher
+    # the same code behind counters of its own: trials must not look like shapes that the user called
     twin = tl.Dispatcher(d.signature, d.routes, d.tree)
     most, typical = _largest_and_typical(kernel, decl)
     # planned by the largest call, so that serving a shape never allocates
@@ -83,6 +84,7 @@ def specialise(
     )
     former, kernel.tiers = kernel.tiers, tiers
     if former is not None:
+        # stopped before its code goes, or it would publish that again
         former.stop()
         for shape in former.manager.published:
             d.retire(shape)
@@ -120,6 +122,7 @@ def _largest_and_typical(kernel: DynamicKernel, decl: Declaration) -> tuple[dict
     """The largest sizes of all profiles and the typical ones of the first, as multiples of what the dims
     promise."""
     multiples = {name: v.multiple_of for name, v in decl.dims.items()}
+    # a size that is no multiple of what its dim promises is never called
     most = {
         name: max(p.dims[name].most for p in kernel.profiles) // by * by for name, by in multiples.items()
     }

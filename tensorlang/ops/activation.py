@@ -237,6 +237,7 @@ def softplus(x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
 
     def of(e: Expr) -> Expr:
         scaled = e * make.const(b, e.dtype)
+        # not against overflow, which softplus_of avoids itself: torch gives x there, to the bit
         return te.select(scaled > make.const(limit, e.dtype), e, softplus_of(scaled) / make.const(b, e.dtype))
 
     return _of_floats("softplus", x, of)

@@ -176,6 +176,8 @@ def attend(
     e = te.reduce_axis((0, q.shape[-1]), "e")
 
     def dot(*i: Any) -> Expr:
+        # by blocks, not by tokens: a loop over blocks leaves whole ones out without a test in the innermost
+        # one; what is too much within a block is masked by the score
         seen = make.le(_block(i[-1]), _block(i[-2])) if is_causal else None
         return te.sum(at(q, i, i[-2], e) * at(k, i, i[-1], e), axis=e, where=seen)
 
@@ -212,6 +214,7 @@ def attend(
 
     def divided(*i: Any) -> Expr:
         t = total(*i[:-1])
+        # divided last: a row of the result has as many elements as a head, a row of scores one for each key
         quotient = values(*i) / t
         if nan_is_zero:
             quotient = te.select(te.isnan(t), te.const(0, inside), quotient)

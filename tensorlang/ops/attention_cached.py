@@ -180,6 +180,7 @@ class _Score(NamedTuple):
             else:
                 s = s + te.cast(self.inside, value)
             conditions += own
+        # last, so that it does not count what a mask of floats holds at a hidden key
         return te.select(te.all(*conditions), s, -te.infinity(self.inside)) if conditions else s
 
 
@@ -217,6 +218,7 @@ def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
         inputs.same_size(op, f"the {what} of v {v.name}", v.shape[d], k.shape[d], f"k is {inputs.named(k)}")
     inputs.same_size(op, f"the batch of k {k.name}", k.shape[0], q.shape[0], f"q is {inputs.named(q)}")
     many, few = const_int(q.shape[1]), const_int(k.shape[1])
+    # symbols cannot be divided here: they have to be the same one
     if many is None or few is None:
         inputs.same_size(
             op, f"the number of heads of k {k.name}", k.shape[1], q.shape[1], f"q is {inputs.named(q)}"
@@ -250,6 +252,7 @@ def _masked(mask: Tensor, i: Sequence[Any]) -> tuple[list[Expr], Expr]:
     inside = make.lt(i[3], keys)
     if const_int(inside) == 1:
         return [], whole.read(mask, i)
+    # clipped, since a select reads both sides
     return [inside], whole.read(mask, [*i[:3], te.min(make.as_expr(i[3]), keys - 1)])
 
 
@@ -311,6 +314,7 @@ def rotary_embedding(
             value = te.select(make.eq(odd, 0), mine - other, mine + other)
         else:
             (a, d), (c, e) = pair(at, half), pair(at - half, 0 - half)
+            # not a select, which reads both sides: the partner of the other half lies outside of the row
             value = te.if_then_else(make.lt(at, half), a - d, c + e)
         return te.cast(x.dtype, te.if_then_else(make.lt(at, turned), value, own) if given else value)
 

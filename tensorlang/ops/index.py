@@ -208,6 +208,7 @@ def reverse_sequence(x: Tensor, lengths: Tensor, time_axis: int = 0, batch_axis:
 
     def element(*i: Any) -> Expr:
         length = te.max(te.min(signed(lengths(i[b])), n), 0)
+        # a select reads both sides: behind the length this would be a place before the tensor
         turned = te.max(length - 1 - i[t], 0)
         return x(*i[:t], te.select(make.lt(i[t], length), turned, i[t]), *i[t + 1 :])
 

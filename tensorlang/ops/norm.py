@@ -251,6 +251,7 @@ def batch_norm(
     e0, inside = _eps("batch_norm", eps), inputs.wide(x.dtype)
 
     def scaling(c: Any) -> Expr:
+        # a root for each channel, not for each element: for those a multiply and an add are left
         r = te.rsqrt(te.cast(inside, variance(c)) + make.const(e0, inside))
         return r if weight is None else te.cast(inside, weight(c)) * r
 

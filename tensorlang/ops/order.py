@@ -98,6 +98,7 @@ def top_k(
             f"ops.top_k: k={k} of dimension {d} of {inputs.named(x)}", legal=f"0 to {x.shape[d]}"
         )
     few = const_int(count)
+    # a known k keeps the best of a row in k places; one that is a symbol sorts the row
     if few is not None and few >= 1 and count is not x.shape[d]:
         return _ordered("top_k", x, d, largest, few)
     values, places = _ordered("top_k", x, d, largest)

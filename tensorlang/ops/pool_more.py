@@ -128,7 +128,9 @@ def max_pool_with_indices(
         value = source(*i[:2], *reads)
         is_best = make.eq(value, best(*i))
         if data.dtype.is_float:
+            # NaN is the largest, as for the pool, and equals nothing
             is_best = te.any(is_best, te.isnan(value))
+        # where a window holds nothing but the lowest number, its padding equals that, and has no place
         inside = te.all(*[te.all(at >= 0, at < m) for at, m in zip(own, extents, strict=True)])
         return te.min(te.select(te.all(is_best, inside), flat, te.max_value(INT64)), axis=again)
 
@@ -186,6 +188,7 @@ def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: b
         for m in reversed(box[1:]):
             index.append(make.floormod(flat, te.cast(INT64, m)))
             flat = make.floordiv(flat, te.cast(INT64, m))
+        # the first index is what is left, not wrapped round: a place out of range stays out of range
         return (*i[:rows], flat, *reversed(index))
 
     return te.scatter(

@@ -127,6 +127,8 @@ def _stored(steps: Expr, zero: Expr | None, out: DType, limits: tuple[int, int])
     """A number of steps as it is stored. What float32 cannot hold, near the ends of 32 bits, saturates."""
     number = te.nearbyint(steps)
     if zero is not None:
+        # after rounding, as ONNX has it: before, a half would go to the other side where the zero point is
+        # odd
         number = number + te.cast(number.dtype, zero)
     if limits != out.limits():
         low, high = (make.const(v, number.dtype) for v in limits)
@@ -145,6 +147,7 @@ def dequantize_linear(
     block = inputs.integer(op, "block_size", block_size)
     by, zero = (_parameter(op, "scale", scale, x, axis, block), _zero(op, zero_point, x, axis, block))
     inside = inputs.wide(scale.dtype)
+    # differences are made of whole numbers: one of two int32 has 33 bits, and float32 holds 24
     exact = INT32 if x.dtype.bits < 32 else INT64
 
     def element(*i: Any) -> Expr:
@@ -160,6 +163,7 @@ def scale_of_range(least: Expr, most: Expr) -> Expr:
     """The scale at which uint8 holds what lies between these and 0."""
     zero = make.const(0.0, FLOAT32)
     spread = make.max_(te.cast(FLOAT32, most), zero) - make.min_(te.cast(FLOAT32, least), zero)
+    # all zeros: 0 / 0 would make the stored numbers NaN
     return te.select(make.eq(spread, 0.0), make.const(1.0, FLOAT32), spread / 255.0)
 
 

@@ -301,6 +301,7 @@ def _results(layer: Layer, states: Sequence[dict[str, Tensor]]) -> list[Tensor]:
             f"{op}.{s}",
             tags.INJECTIVE,
             [len(states), x.shape[1], layer.size],
+            # row `times` is the last of every sequence: behind their ends states stay as they are
             lambda d, n, j, s=s: te.cast(x.dtype, chosen(d, [states[k][s](times, n, j) for k in directions])),
         )
         for s in states[0]
@@ -408,6 +409,7 @@ def _gru_cell(layer: Layer, step: Step, linear_before_reset: bool) -> dict[str, 
     def update(t: Any, n: Any, j: Any) -> Expr:
         given, from_state = step.read("h", t, n, j), product(t, n, j)
         if linear_before_reset:
+            # in this form alone the two biases cannot be added beforehand: the gate multiplies one of them
             of_state = reset(t, n, j) * (from_state + layer.bias(d, "h", j, True))
             hidden = g(given + of_state + layer.bias(d, "h", j, False))
         else:
@@ -494,6 +496,7 @@ def _lstm_cell(
 
     def state(t: Any, n: Any, j: Any) -> Expr:
         now = next_cell(t, n, j)
+        # the peephole of the output gate sees the new cell, those of the others the one before
         new = f(gate("o", t, n, j, now)) * of_cell(now)
         return step.alive(t, n, new, h(t - 1, n, j))
 

@@ -169,6 +169,8 @@ def _lines(x: Tensor, which: Sequence[int], size: Any, scales: Any, roi: Any) ->
             scale = float(inputs.number(op, "a scale", scales[k]))
             if not scale > 0:
                 raise DeclareError(f"ops.{op}: a scale of {scale}", because="it is size after ÷ size before")
+            # the ratio that was meant, not the float next to it: 10 times 0.7 is 7, 10 times float32(0.7) is
+            # less
             exact = Fraction(scale).limit_denominator(1 << 12)
             to = make.floordiv(make.mul(extent, exact.numerator), exact.denominator)
         least = const_int(to)

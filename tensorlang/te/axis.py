@@ -206,6 +206,7 @@ def assume(*conditions: Any) -> None:
             fixed("assume: the condition", part)
             for v in names:
                 if not any(part is c for c in v.assumed):
+                    # kept at each size it speaks of: a proof meets it by whichever of them it meets first
                     v.assumed = (*v.assumed, part)
 
 

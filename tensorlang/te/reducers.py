@@ -70,9 +70,6 @@ class Reduce(Expr):
         index: int,
     ) -> None:
         self._memo = None
-        self.contains = together(
-            together(0 if condition is None else condition.contains, sources), init or ()
-        )
         self.reducer = reducer
         self.sources = sources
         self.axes = axes
@@ -211,6 +208,7 @@ def reduce(
                         f"{reducer.name}(init={v}): depends on the axis `{node.name}` it reduces over",
                         because="the initial value is there before the first step",
                     )
+    # one node for each value of a tuple, which differ in their index only: lowering makes one loop of them
     return tuple(intern(Reduce, reducer, exprs, axes, cond, start, i) for i in range(len(exprs)))
 
 

@@ -154,6 +154,7 @@ def _check_state(name: str, i: Tensor, u: Tensor, s: Tensor) -> None:
         if t.dtype is not s.dtype:
             raise DeclareError(f"scan {name!r}: {what} {t.name} is {t.dtype}, the state {s.name} {s.dtype}")
         for d in range(0 if what == "update" else 1, s.ndim):
+            # expressions are interned: equal sizes are one object
             if t.shape[d] is not s.shape[d]:
                 raise DeclareError(
                     f"scan {name!r}: dimension {d} of {what} {t.name} is {t.shape[d]}, of the state "
@@ -184,6 +185,7 @@ def _rows(name: str, inits: Sequence[Tensor], states: Sequence[Tensor]) -> tuple
 
 def _own(t: Tensor) -> Tensor:
     """``t`` itself when it can be written straight into the state, else a copy of it that can."""
+    # an argument is the caller's memory, and the result of another scan is that one's
     if isinstance(t.op, ComputeOp) and not isinstance(t.op, ScanOp):
         return t
     return compute(t.shape, lambda *i: t[i], name=f"{t.name}.init")

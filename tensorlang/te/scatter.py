@@ -168,6 +168,7 @@ def _points(
             *(place if isinstance(place, tuple | list) else (place,)),
         )
 
+    # a compute of value and place, for its checks and its messages; the tensors it has are dropped
     op = compute(domain, point, name=name, varargs_names=names)[0].op  # type: ignore[index]
     assert isinstance(op, ComputeOp)
     brought, *place = op.body
@@ -212,6 +213,7 @@ def scattered(op: ScatterOp, start: Any, updates: tuple[Any, ...], rounded: Call
         for *at, v in zip(*places, value[inside], strict=True):  # each sum is rounded
             out[tuple(at)] = rounded(np.asarray(_NUMPY[op.combine](out[tuple(at)], v)))
     else:
+        # not out[places] += value, which counts one of several updates of a place
         _NUMPY[op.combine].at(out, places, value[inside])
     return out
 

@@ -58,6 +58,7 @@ def from_json(text: str) -> list[Tensor]:
         return _Reader(json.loads(text)).tensors
     except TensorLangError:
         raise
+    # text of any kind: a document of the wrong form fails wherever it is first read
     except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, AssertionError) as e:
         raise DeclareError(
             "not a computation", because=f"{type(e).__name__}: {e}", try_="text made by te.serialize.to_json"

@@ -88,6 +88,7 @@ def _in_tiles(name: str, parallel: bool, where: Where, s: tl.Schedule) -> None:
     assert found is not None
     *outer, last = [a for a in stage.op.axis if a is not found.axis]
     if outer and _in_line(stage, outer[-1], last):
+        # rows that lie one after the other are walked as one line: one tail in all, not one a row
         last = stage.fuse(outer.pop(), last)
     side = s.sample_tile(
         found.axis, candidates=SIDES, values=SIDES[-1], role="unroll", name=s.free_decision(f"side_{name}")

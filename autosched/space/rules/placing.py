@@ -73,6 +73,7 @@ def _axes_around(host: tl.Stage, loop: te.IterVar) -> list[te.IterVar]:
     """The axes that the loops of a stage up to one of them run over."""
     leaves = list(host.leaf_iter_vars)
     result = leaves[: next(p for p, iv in enumerate(leaves) if iv is loop) + 1]
+    # from the leaves back to the axes: the relation made last is undone first
     for r in reversed(host.state.relations):
         if any(c is iv for c in r.children for iv in result):
             result = [iv for iv in result if not any(iv is c for c in r.children)] + list(r.parents)

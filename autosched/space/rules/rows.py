@@ -44,6 +44,7 @@ class Rows:
         threads: list[partial[None]] = []
         if True in shared and not inside_scan(stage):
             threads = [partial(_root, stage.name, "rows", where)] if points >= cores else []
+            # with many elements the elements alone share out evenly, without partial results to add up
             if points < 8 * cores and reducer_kind(stage.op) != "custom":
                 threads.append(partial(_root, stage.name, "parts", where))
         alone = [] if threads and False not in shared else [partial(_root, stage.name, "", where)]
@@ -69,6 +70,7 @@ def _root(name: str, shared: str, where: Where, s: tl.Schedule) -> None:
         n = constant(outermost.extent)
         parts = s.sample_tile(
             outermost,
+            # several parts a thread even out what one thread is late by
             candidates=[where.target.num_cores * v for v in (1, 2, 4)],
             role="parallel",
             values=where.target.num_cores if n is None else min(n, where.target.num_cores),
@@ -99,6 +101,7 @@ def in_lanes(s: tl.Schedule, stage: tl.Stage, where: Where) -> None:
     ):
         return
     allowed = [lanes * v for v in VECTORS if n is None or lanes * v <= n]
+    # several chains of additions: one alone waits for the latency of each before the next
     usual = allowed[min(2, len(allowed) - 1)]
     width = s.sample_tile(
         last, candidates=allowed, values=usual, role="vector", name=s.free_decision(f"lanes_{stage.name}")

@@ -87,6 +87,7 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
     axes |= {names[g]: fused[g] for g in names}
     blocked = form.levels == "SSRSRS"
     fits = _fitting(where)
+    # in SSRSRS this tile is cut again: it holds several that fit the registers
     high, usual = MAX_ROWS * (4 if blocked else 1), fits if len(rows) == 1 else -(-fits * 2 // 3)
     block = partial(_knob, s, most=MAX_BLOCK, usual=8, what="block")
     cuts: dict[str, Cut | None] = {}
@@ -117,6 +118,7 @@ def tile(s: tl.Schedule, out: tl.Stage, inside: tl.Stage, form: Form, where: Whe
         if not form.at_root:
             copy.compute_at(out, loops.around[0])
         elif form.parallel:
+            # all panels beforehand: one thread alone would make the others wait for them
             copy.parallel(copy.leaf_iter_vars[0])
 
 
@@ -144,6 +146,7 @@ def _sums(
     """The loops of the reduction in its tile."""
     lanes, fits = where.lanes(inside), _fitting(where)
     reduce = list(inside.op.reduce_axis)
+    # an open size counts as the largest: it is the one a search cannot write out
     main = max(reduce, key=lambda a: constant(a.extent) or 1 << 20)
     small = [a for a in reduce if a is not main and (constant(a.extent) or MAX_TAPS + 1) <= MAX_TAPS]
     large = [a for a in reduce if a is not main and not any(a is b for b in small)]
@@ -178,6 +181,7 @@ def packable(inside: tl.Stage, column: te.IterVar) -> tuple[te.Tensor, dict[te.I
     tensor, indices = found[0]
     axes = [by_var[i] for i in indices if i in by_var]  # type: ignore[index]
     places = {a: d for d, a in enumerate(axes)}
+    # fewer: some index is a sum of axes, or two are by the same axis, and a panel has no dimension for that
     return (tensor, places) if len(places) == len(indices) else None
 
 

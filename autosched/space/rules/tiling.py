@@ -65,6 +65,8 @@ class Tiling:
             if out.state.is_output
             else [place for place in places(s, out) if decided(s[place[0]]) and not repeats(s, out, place)]
         )
+        # the loops around a place are shared out already; and panels made in the tile's own loops would be
+        # made again in each iteration of the place
         fused = [replace(f, parallel=False) for f in found if f.at_root or not f.panel]
         apart = [partial(_tiled, out.name, stage.name, form, None, where) for form in found]
         within = [
@@ -180,6 +182,7 @@ def forms(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[Form]:
                 if work >= BLOCKED and _rows(stage, column):
                     found.append(make(levels="SSRSRS"))
     if len(axes) > 1 and _feeds_rows(s, stage):
+        # among the first: the list is cut below, and a search tries early sketches first
         found[1:1] = [replace(f, by_rows=True, column_first=False) for f in found if f.at_root][:1]
         found[3:3] = [replace(f, by_rows=True) for f in found if not f.panel and not f.column_first][:1]
     return found[:16]
@@ -197,6 +200,7 @@ def _feeds_rows(s: tl.Schedule, stage: tl.Stage) -> bool:
 
 def _packed(stage: tl.Stage, column: int, make: partial[Form], where: Where, taps: list[bool]) -> list[Form]:
     n, lanes = constant(stage.op.axis[column].extent), where.lanes(stage)
+    # a panel wider than all columns would only be filled with zeros
     most = 4 if n is None else -(-n // lanes)
     vectors = (
         [v for v in (2, 3, 4, 1) if v <= most][:3]

@@ -49,6 +49,8 @@ def _by_tiles(name: str, m: int, where: Where, s: tl.Schedule) -> None:
     stage = s[name]
     shared = where.threads(iterations(stage))[0]
     lanes = where.lanes(stage)
+    # Lavin and Gray's steps ("Fast Algorithms for Convolutional Neural Networks", CVPR 2016): both operands
+    # are transformed, multiplied point by point, and the products transformed back in two steps
     products = s[s.winograd(name, m)]
     data, kernel = [s[s.state.of(t).name] for t in products.op.input_tensors]
     (back,) = [s[r.name] for r in s.state.readers(products.name)]
@@ -59,6 +61,8 @@ def _by_tiles(name: str, m: int, where: Where, s: tl.Schedule) -> None:
     _transform(s, data, lanes, shared)
     _tile_back(s, back, inverse, m, lanes, shared)
     local = s[s.cache_write(products.name, "local")]
+    # axes are the two of a point, the tile, the output channel: for each point a matrix product of tiles by
+    # channels
     tile(s, s[products.name], local, Form(column=3, rows=(2,), parallel=shared), where)
 
 

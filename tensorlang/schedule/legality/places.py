@@ -55,6 +55,7 @@ def place_verdict(
     """Whether ``stage`` may be computed at that loop of ``target``; with ``hope`` a refusal says whether
     later calls could make it legal."""
     mark = (target.name, loop)
+    # `legal` is a function in what follows: verdicts are asked for far more often than their texts are read
     verdict = _may_move(state, stage, mark)
     if not verdict:
         return verdict

@@ -147,6 +147,7 @@ class ReverseComputeAt(Primitive):
         kept = {k: v for k, v in producer.kinds.items() if all(k is not iv for iv in outer)}
         producer = change(producer, attach=At(self.stage, ours[-1].name), kinds=kept)
         state = state.with_stage(consumer, producer)
+        # the checks above are the rules of compute_at, seen from the other stage
         assert place_verdict(state, producer, consumer, ours[-1].name)
         return state, None
 
@@ -197,6 +198,7 @@ def mirrored(
     relations: list[Relation] = []
     work = consumer
     for rel in producer.relations:
+        # the consumer has no such loops
         if rel.children[0].kind == REDUCE:
             continue
         made = tuple(

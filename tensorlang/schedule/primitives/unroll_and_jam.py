@@ -49,6 +49,7 @@ class UnrollAndJam(Primitive):
         state, (outer, inner) = Split(self.stage, self.loop, self.factor).apply(state)
         st = state.stage(self.stage)
         enclosed = list(st.leaves[position(st, inner.name) + 1 :])
+        # a vector loop has to stay the innermost one: jammed into it, its lanes would be far apart
         while enclosed and st.kind(enclosed[-1]) in ("vectorized", "unrolled"):
             enclosed.pop()
         state, _ = Reorder(self.stage, (*[iv.name for iv in enclosed], inner.name)).apply(state)

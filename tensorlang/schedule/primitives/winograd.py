@@ -180,6 +180,7 @@ class _Stages:
             return substitute(conv.weight, at)
 
         tap: Callable[..., Expr] = as_read
+        # a copy first, or the sums of the transform would gather a vector of outputs from as many places
         if conv.weight.indices[-1] is not conv.outputs.var:
             tap = self._compute("taps", [*"cijo"], [self.channels, TAPS, TAPS, self.outputs], as_read)
         rows = self._compute(
@@ -223,6 +224,7 @@ class _Stages:
         conv, m = self.conv, self.m
         read = conv.data
         spatial = [d for d, i in enumerate(read.indices) if not isinstance(i, Var) and const_int(i) is None]
+        # a tile of m outputs reads m + 2 places, its neighbour the last two of them again
         extents = [n * m + 2 for n in self.tiles]
 
         def element(*at: Any) -> Expr:
@@ -232,6 +234,8 @@ class _Stages:
             known |= {tap.var: make.const(0, "int32") for _, tap, _ in conv.places}
             found: Expr = substitute(read, known)
             for d, n, (_, _, added) in zip(spatial, extents, conv.places, strict=True):
+                # the last tiles are whole ones, which an image of another size than a multiple of a tile does
+                # not fill
                 if const_int(read.tensor.shape[d]) is None or n + added > (
                     const_int(read.tensor.shape[d]) or 0
                 ):
