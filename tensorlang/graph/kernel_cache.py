@@ -72,6 +72,7 @@ class Cache:
 
     def _path(self, key: str) -> Path:
         assert self.directory is not None
+        # in 256 directories: one with all of them would be slow to list
         return self.directory / key[:2] / f"{key}.kernel"
 
     def get(self, key: str) -> KernelCode | None:
@@ -87,6 +88,7 @@ class Cache:
         assert self.directory is not None
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # nobody waits for the disk: a file that a power failure tore is a miss
             files.write({path: data}, what, lasting=False)
         except (OSError, TensorLangError) as e:
             _warn_once(self.directory, getattr(e, "strerror", None) or "it cannot be written")

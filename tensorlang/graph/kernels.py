@@ -130,6 +130,7 @@ class Compiler:
 
         def done(number: int, code: KernelCode) -> None:
             self.made[keys[number]] = code
+            # as each comes, so that a build which is broken off loses none
             self.cache.put(keys[number], code)
             if self.progress is not None:
                 self.progress(sum(k in self.made for k in keys), len(keys))

@@ -373,6 +373,7 @@ class Graph(Program):
         names = {d.name: new for d, new in self.renames.items() if d.name != new}
         if not names:
             return text
+        # whole names only, and none behind a dot: of `n` in `n * 2`, not in `len` or in `x.n`
         words = "|".join(map(re.escape, names))
         return re.sub(rf"(?<![\w.])({words})(?![\w.])", lambda m: names[m[1]], text)
 

@@ -132,6 +132,7 @@ def replaced(x: Any, sizes: Substitution) -> Any:
     if isinstance(x, list | tuple):
         return type(x)(replaced(y, sizes) for y in x)
     if isinstance(x, np.ndarray) and x.dtype == object:
+        # the None keeps numpy from looking into elements that may be sequences themselves
         return np.array([replaced(y, sizes) for y in x.reshape(-1)] + [None], object)[:-1].reshape(x.shape)
     return x
 

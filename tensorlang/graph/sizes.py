@@ -63,6 +63,7 @@ class Sizes:
             return self.table.add(self.name(e))
         kids = [self._rows[k] for k in e.children()]
         if isinstance(e, ast.Cast):
+            # a table computes in one width: casts between types of sizes change nothing
             return kids[0]
         op = "if" if isinstance(e, ast.Choice) else _OPS.get(type(e))
         if op is None:

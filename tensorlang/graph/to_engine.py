@@ -171,6 +171,7 @@ class _Writer:
                 program.steps.append(self._host(part, [source.inner(g) for g in part.graphs]))
             else:
                 last = program.steps[-1] if program.steps else None
+                # kernels with nothing between them are one step of the program
                 if isinstance(last, tuple):
                     program.steps[-1] = (*last, number)
                 else:

@@ -56,6 +56,7 @@ def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> T
 
     def element(*at: Any) -> Any:
         index = te.cast("int64", indices(*at[:axis], *at[axis + 1 :]))
+        # ops.one_hot leaves a negative index out; ONNX counts it from the end
         index = te.select(index < 0, index + depth, index)
         return te.select(index == at[axis], values(1), values(0))
 
@@ -77,6 +78,7 @@ def tensor_scatter(
         row = at[axis] - first
         row = te.floormod(row, size) if mode == "circular" else row
         inside = te.all(row >= 0, row < rows)
+        # not a select, which reads both sides: most rows of a cache are none of the update
         return te.if_then_else(inside, update(*at[:axis], row, *at[axis + 1 :]), past(*at))
 
     return te.compute(past.shape, element, name="tensor_scatter")

@@ -197,6 +197,7 @@ def _shares(
 ) -> Tensor:
     y = ops.dequantize_linear(x, x_scale, x_zero)
     if flat:
+        # as the Softmax of that opset does: what lies behind the axis is one row
         y = ops.reshape(ops.softmax(ops.flatten(y, axis % y.ndim, y.ndim - 1), -1), x.shape)
     else:
         y = ops.softmax(y, axis)

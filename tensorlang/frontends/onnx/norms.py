@@ -44,6 +44,7 @@ def batch_normalization(
         return y
 
     def running(old: Tensor, new: Tensor) -> Tensor:
+        # momentum is the share of the old statistics in ONNX, of the new ones in torch
         old_part = ops.multiply(old, constant_like(old, momentum))
         new = of_type(new, old.dtype)
         return ops.add(old_part, ops.multiply(new, constant_like(new, 1 - momentum)))
@@ -100,6 +101,7 @@ def layer_normalization(
     wide = _wide(x, stash_type)
     mean, var = _statistics(wide, axes, True)
     factor = inverse_root(var, epsilon)
+    # rounded before scale and bias, as ONNX's function body has it, which is in two stages
     y = scaled(of_type(_apart(wide, mean, factor), x.dtype), scale, bias)
     return (y, mean, factor)[:results] if results > 1 else y
 

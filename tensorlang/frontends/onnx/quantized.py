@@ -56,6 +56,7 @@ def quantize_linear(c: Importer, call: Call) -> Any:
     if kind.startswith("float"):
         y = c.g.call(_divided, x, scale, op=call.op, **how, **where)
         return c.narrowed(rounded(c.g, y, kind, bool(call.attrs.get("saturate", 1))), kind)
+    # 4 and 2 bits are kept one to a byte, in the type that WIDE names
     few = kind in WIDE
     y = c.g.call(
         _quantised,

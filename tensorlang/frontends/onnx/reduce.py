@@ -22,6 +22,7 @@ def _reduction(f: Reduction) -> Any:
     ) -> Tensor:
         where = axes if where is None else [where] if isinstance(where, int) else where
         if not where:
+            # no axes are all axes, unless the attribute says that they are none
             where = () if noop_with_empty_axes else None
         return f(x, None if where is None else tuple(where), bool(keepdims))
 
@@ -29,6 +30,7 @@ def _reduction(f: Reduction) -> Any:
 
 
 def _sum(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
+    # ONNX keeps the type, where numpy widens sums of integers
     return ops.sum(x, axis, x.dtype, keepdims)
 
 
@@ -54,6 +56,7 @@ def _extreme(f: Any) -> Any:
     def where(x: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Tensor:
         if not select_last_index:
             return f(x, axis, bool(keepdims))
+        # ours is the first of equals: the last one is the first from behind
         back = f(ops.flip(x, axis), axis, bool(keepdims))
         return ops.subtract(x.shape[axis] - 1, back)
 
