@@ -167,9 +167,6 @@ class Listed(list[E]):
     def __getattr__(self, name: str) -> NoReturn:
         raise no_name(self.of, name, "a list")
 
-    def __call__(self, *args: Any) -> NoReturn:
-        raise UnsupportedError(f"{self.of}(…)", because="it is a list, and no function", try_=self.of)
-
     def __getitem__(self, index: Any) -> Any:
         try:
             return list.__getitem__(self, index)

@@ -158,6 +158,17 @@ def test_trials_that_the_records_have_are_not_measured_and_it_says_so(tmp_path: 
     )
 
 
+def test_a_list_of_tensors_is_no_function() -> None:
+    """Were it callable, to say so when it is called, it would be taken for a declaration and a template."""
+    task = SearchTask(matmul, (8, 8, 8))
+    for wrong in (
+        lambda: SearchTask(task.tensors),
+        lambda: SearchTask(matmul, (8, 8, 8), template=task.tensors),
+    ):
+        with pytest.raises(tl.TensorLangError, match="function"):
+            wrong()
+
+
 def test_sizes_and_counts_that_are_not_what_they_look_like() -> None:
     """numpy's float64 is a float of Python; operations are a number, no function."""
     with pytest.raises(tl.TensorLangError, match="is not a size"):
