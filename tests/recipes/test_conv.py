@@ -343,3 +343,16 @@ def test_blocks_that_are_transposed_in_vectors_end_with_a_tile(c, o, side, strid
         (again,) = re.findall(r"compute conv2d\.local +reads [^\n]*", tree)
         times = re.search(r"each element ([\d.]+) times", again)
         assert times is None or float(times[1]) <= 1.1
+
+
+def test_an_open_batch_takes_the_tiles_of_one_image():
+    """Loops of known axes are counted in 32 bits, whatever other axes have: of 64 bits the tile was not known
+    to be 48 pixels, and 84 of each were computed."""
+    w = te.placeholder((64, 32, 3, 3), name="w")
+
+    def tile(n):
+        x = te.placeholder((n, 32, 28, 28), name="x")
+        tree = default_schedule(ops.conv2d(x, w, padding=1), AVX512, [w]).tree()
+        return re.findall(r"storage (conv2d\S*) +(\S+\[.*\])", str(tree))
+
+    assert tile(te.dim("n", 0, 10**9)) == tile(1)

@@ -96,7 +96,7 @@ class Fuse(Primitive):
                 fused = iv
                 continue
             name = fresh_loop_name(st, _both(fused.name, iv.name))
-            both = IterVar(Var(name, _counter(st, iv), "loop"), None, iv.kind)
+            both = IterVar(Var(name, _counter(st, fused, iv), "loop"), None, iv.kind)
             p = position(st, fused.name)
             gone = {fused.name: name, iv.name: name}
             new = change(
@@ -158,13 +158,18 @@ def _noted(
     return {**kept, both: tuple(sorted(noted.items()))} if noted else kept
 
 
-def _counter(st: StageState, iv: IterVar) -> DType:
-    """The type a fused loop is counted in: that of its part, unless the iterations of all loops of the kind
-    may be too many for it."""
+def _counter(st: StageState, outer: IterVar, inner: IterVar) -> DType:
+    """The type the loop of these two is counted in: that of the inner one, unless the iterations of all axes
+    that they are parts of may be too many for it."""
+    made_of = {outer: None, inner: None}
+    for rel in reversed(st.relations):
+        if any(loop in made_of for loop in rel.children):
+            made_of.update(dict.fromkeys(rel.parents))
     facts, iterations = Facts(), 1
-    for axis in st.compute.axis if iv.kind == DATA else st.compute.reduce_axis:
-        most = facts.interval(axis.extent)[1]
-        if most is None:
-            return INT64
-        iterations *= max(1, most)
-    return iv.dtype if iterations < _MANY else INT64
+    for axis in st.compute.axis if inner.kind == DATA else st.compute.reduce_axis:
+        if axis in made_of:
+            most = facts.interval(axis.extent)[1]
+            if most is None:
+                return INT64
+            iterations *= max(1, most)
+    return inner.dtype if iterations < _MANY else INT64
