@@ -1,8 +1,10 @@
 """softmax, log_softmax and hard_max: row operators in stages that a schedule fuses row by row. Knows
 reductions over dimensions.
 
-The first two take the largest element out first, so that no exp overflows. 16-bit floats are computed in
-float32 and rounded once. A row that is all minus infinity gives NaN, as in torch.
+The first two take the largest element out first, so that no exp overflows. softmax multiplies a row by the
+reciprocal of its sum, one division for all its elements: within 1.5 ulp of their quotients, which take ten
+times as long as products. 16-bit floats are computed in float32 and rounded once. A row that is all minus
+infinity gives NaN, as in torch.
 """
 
 from __future__ import annotations
@@ -49,12 +51,12 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
         x.shape,
         lambda *i: weight(te.cast(inside, x(*i)) - top(*inputs.without(i, (d,)))),
     )
-    total = over("softmax.sum", grown, (d,), te.sum)
+    total, one = over("softmax.sum", grown, (d,), te.sum), make.const(1.0, inside)
     return inputs.stage(
         "softmax",
         tags.SOFTMAX,
         x.shape,
-        lambda *i: te.cast(x.dtype, grown(*i) / total(*inputs.without(i, (d,)))),
+        lambda *i: te.cast(x.dtype, grown(*i) * (one / total(*inputs.without(i, (d,))))),
         {"axis": d},
     )
 

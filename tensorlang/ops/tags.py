@@ -17,7 +17,9 @@ INJECTIVE = "injective"
 REDUCE = "reduce"  # a reduction over some dimensions: sum, max, the row sums inside a norm
 # the index at which a reduction takes its value, found where the value equals the result of the stage before
 ARG_REDUCE = "arg_reduce"
-SOFTMAX = "softmax"  # exp stage ÷ its row sums; stages softmax.max, softmax.exp, softmax.sum
+SOFTMAX = (
+    "softmax"  # exp stage × the reciprocals of its row sums; stages softmax.max, softmax.exp, softmax.sum
+)
 LOG_SOFTMAX = "log_softmax"  # x - max - log(sum of exp); stages log_softmax.max, .exp, .sum, .log
 NORM = "norm"  # (x - mean) * rstd * weight + bias over row statistics; stages .sum, .mean, .squares, .rstd
 SCATTER = "scatter"  # updates at places that are data, one after the other: te.scatter

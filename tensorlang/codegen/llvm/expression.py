@@ -107,8 +107,9 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
     suffix = types.mangle(em.element(e.dtype), e.dtype.lanes)
     if e.dtype.is_float:
         # not minnum: that would drop a NaN. Without ``nsz`` x86 takes three instructions more to tell -0 from
-        # 0
-        return em.call(t, f"llvm.{word}imum.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)), flags="nsz")
+        # 0. It asks whether the first operand is NaN: not what a reduction has so far, which would wait
+        a, b = em.value(e.a), em.value(e.b)
+        return em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
     sign = "s" if e.dtype.code == "int" else "u"
     return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
 
