@@ -255,7 +255,7 @@ def worker_loop(me: Member) -> ptr:
     me.tid = i32(c.syscall(GETTID))
     state = address(me.state)
     while True:
-        limit = load(settings.spin, relaxed)
+        limit, since = load(settings.spin, relaxed), now()
         if spin_until(state, POSTED, False, min(me.patience, limit)):
             me.patience = limit  # work came while spinning: be as patient as allowed next time
         else:
@@ -266,6 +266,9 @@ def worker_loop(me: Member) -> ptr:
                     sleep_on(state, ASLEEP)
                     if load(me.state, acquire) != ASLEEP:
                         break
+                # short regions in close succession: impatient, it would come too late to each of them
+                if now() - since < i64(limit):
+                    me.patience = limit
         # fails where the caller has taken the work back meanwhile
         if compare_exchange(me.state, POSTED, RUNNING, acq_rel, acquire):
             # rounding and flushing of denormals as in the caller: results must not depend on who runs a part

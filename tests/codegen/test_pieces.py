@@ -118,3 +118,16 @@ def test_unknown_work_is_worth_a_thread_each_iteration(monkeypatch: pytest.Monke
     assert Kernel(Func("k", (x, y), body, (), (y,)))(counts, got) == 0
     np.testing.assert_array_equal(got, counts * (counts - 1) // 2)
     assert helper.regions == [(0, 6)]
+
+
+def test_reading_memory_is_work_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As much as a sum in registers at least: what is read from memory and goes to other memory counts, what
+    a loop adds to in its place does not."""
+    monkeypatch.setattr(parallel, "REGION", 1)
+    monkeypatch.setattr(parallel, "PIECE", 10)
+    x, y, z = (buffer(name, "int32", 100) for name in "XYZ")
+    body = loop(100, lambda i: Store(z, load(x, (i,)) + load(y, (i,)), (i,)), PARALLEL)
+    helper.regions.clear()
+    a, b, got = np.arange(100, dtype=np.int32), np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
+    assert Kernel(Func("k", (x, y, z), body, (), (z,)))(a, b, got) == 0
+    assert (got == 2 * a).all() and helper.regions == [(0, 30)]
