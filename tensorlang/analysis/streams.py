@@ -85,8 +85,6 @@ def transposed(op: ComputeOp) -> Transposition | None:
     if len(op.axis) < 2 or op.reduce_axis or len(op.body) != 1:
         return None
     last = op.axis[-1]
-    if op.body[0].dtype.bytes < 4 and any(constant(a.extent) is None for a in op.axis):
-        return None  # tiles of narrow elements are large, and their masks would take seconds to compile
     axes = {a.var: a for a in op.axis[:-1]}
     found: list[Transposition] = []
     for _, indices in reads_of(op).plain:

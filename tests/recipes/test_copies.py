@@ -115,3 +115,24 @@ def test_vectors_that_touch_no_margin_are_read_as_they_lie(sizes, mode):
     for w in (sizes[1],) if sizes[1] else (2, 15, 16, 17, 33, 64):
         a = np.arange(5 * w, dtype="float32").reshape(5, w)
         np.testing.assert_array_equal(kernel(a), np.pad(a, ((0, 0), (1, 1)), mode))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "float16", "bool"])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (16, 32), (33, 70), (200, 3)])
+def test_narrow_elements_of_open_sizes(m, n, dtype):
+    a = (counted((m, n)) % 2 if dtype == "bool" else counted((m, n)) % 120).astype(dtype)
+    x = te.placeholder((te.var("m"), te.var("n")), dtype, name="x")
+    f = tl.compile([x, ops.transpose(x)], target="llvm -mcpu=skylake-avx512 -num-cores=1")
+    # the ends of tiles: one function that gathers, not a branch and a load for each lane at 137 places
+    assert len(re.findall(r"call .*@llvm.masked.gather", f.get_source("ll"))) <= 2
+    assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)
+
+
+@pytest.mark.parametrize(("rows", "along_rows"), [(300, True), (100, False), (1000, False)])
+def test_many_long_rows_are_walked_along(rows, along_rows):
+    """Down a column every tile would begin in sixteen other pages."""
+    x = te.placeholder((rows, 700), name="x")
+    leaves = default_schedule(y := ops.transpose(x), "llvm -num-cores=1")[y].state.leaves
+    assert leaves[0].name.startswith(y.op.axis[1 if along_rows else 0].name)
+    a = counted((rows, 700))
+    assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)

@@ -19,6 +19,7 @@ from ...loopir.stmt import Buffer, Load, load
 from . import convert, streaming, types
 from .emitter import Emitter, Storage, buffers_read
 from .expression import rules
+from .text import Function
 
 _LARGEST = 2**31 - 1
 
@@ -298,15 +299,33 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
     # masks are registers of their own there, and a gather takes a lane a cycle
     if apart and em.target.vector_bits >= 512:
         return _load_strided(em, buffer, place, element, align, em.value(mask))
-    pointers = _pointers(em, buffer, place, element)
+    return _gathered(em, _pointers(em, buffer, place, element), em.value(mask), element, n, align)
+
+
+def _gathered(em: Emitter, pointers: str, flags: str, element: str, n: int, align: int) -> str:
+    """What lies at the pointers where flags hold, 0 elsewhere. Narrow elements, for which no processor has an
+    instruction, are gathered by a function: a branch and a load for each lane, 17,000 lines of assembly for
+    the tiles at the ends of a transpose of bytes, where sizes are open."""
+    vector = types.lanes_of(element, n)
     name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
-    return em.call(
-        vector,
-        name,
-        (f"<{n} x ptr> align {align}", pointers),
-        (f"<{n} x i1>", em.value(mask)),
-        (vector, "zeroinitializer"),
-    )
+
+    def gather(em: Emitter, pointers: str, flags: str) -> str:
+        where = (f"<{n} x ptr> align {align}", pointers)
+        return em.call(vector, name, where, (f"<{n} x i1>", flags), (vector, "zeroinitializer"))
+
+    if element not in ("i8", "i16", "half", "bfloat"):
+        return gather(em, pointers, flags)
+    own = f"tensorlang.gather.{types.mangle(element, n)}"
+    if em.module.claim(own):
+        function = Function(
+            f"define internal {vector} @{own}(<{n} x ptr> %pointers, <{n} x i1> %flags) noinline willreturn "
+            "memory(read) #0"
+        )
+        inside = Emitter(em.module, function, em.math)
+        result = gather(inside, "%pointers", "%flags")
+        inside.block.end = f"  ret {vector} {result}"
+        em.module.add(function)
+    return em.ins(f"call {vector} @{own}(<{n} x ptr> {pointers}, <{n} x i1> {flags})")
 
 
 def _masked_load(em: Emitter, address: str, flags: str, element: str, n: int, align: int) -> str:
