@@ -43,22 +43,29 @@ def col2im(
     w = window(op, extents, [make.as_expr(k) for k in kernel], stride, padding, dilation)
     count, places = math.prod(kernel), w.output(extents)
     _check_windows(op, x, kernel, places)
-    axes = [te.reduce_axis((0, k), f"r{d}") for d, k in enumerate(kernel)]
+    # with a stride, a place of the image has taps of one phase only
+    spans = [apart * (k - 1) + 1 for k, apart in zip(kernel, w.dilation, strict=True)]
+    taps = [k if st == 1 else -(-span // st) for k, span, st in zip(kernel, spans, w.stride, strict=True)]
+    axes = [te.reduce_axis((0, k), f"r{d}") for d, k in enumerate(taps)]
     out = inputs.sum_type(x.dtype) if x.dtype.is_int else x.dtype
     inside = inputs.wide(out)
 
     def element(b: Any, c: Any, *p: Any) -> Expr:
         tap, flat, inside_of = make.as_expr(0), make.as_expr(0), []
         for d, (i, t) in enumerate(zip(p, axes, strict=True)):
-            begin = make.add(i, w.before[d]) - t.var * w.dilation[d]
-            at = make.floordiv(begin, w.stride[d])
-            inside_of += [begin >= 0, at < places[d]]
-            if w.stride[d] > 1:
-                inside_of.append(make.eq(make.floormod(begin, w.stride[d]), 0))
-            tap, flat = (
-                tap * kernel[d] + t.var,
-                make.add(make.mul(flat, places[d]), kept_within(at, places[d])),
-            )
+            stride, apart, place = w.stride[d], w.dilation[d], make.add(i, w.before[d])
+            own: Expr = t.var
+            if stride == 1:
+                at = make.sub(place, own * apart)
+            else:
+                at = make.sub(make.floordiv(place, stride), t.var)
+                reached = make.add(make.floormod(place, stride), t.var * stride)
+                inside_of += [reached < spans[d], make.eq(make.floormod(reached, apart), 0)]
+                own = make.floordiv(reached, apart)
+            inside_of += [at >= 0, at < places[d]]
+            # neighbours along the last dimension stay neighbours; the others are within for all to see
+            at = at if d == n - 1 else kept_within(at, places[d])
+            tap, flat = tap * kernel[d] + own, make.add(make.mul(flat, places[d]), at)
         value = te.cast(inside, x(b, c * count + tap, flat))
         return te.sum(te.if_then_else(te.all(*inside_of), value, make.const(0, inside)), axis=axes)
 

@@ -20,7 +20,7 @@ from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs, tags
 from .places import corners, cubic_weight, kept_within, linear_weight
-from .take import index_rule, indices_of
+from .take import index_rule, indices_of, pixels_of
 
 __all__ = ["affine_grid", "grid_sample", "roi_align"]
 
@@ -237,19 +237,20 @@ def roi_align(
     inside, many, begins = regions.inside, regions.many, regions.begins
     reducer = te.sum if mode == "avg" else te.max
 
-    def over(r: Any, c: Any, i: Any, j: Any) -> Expr:
+    def over(r: Any, i: Any, j: Any, c: Any) -> Expr:
         (ay, ty), (ax, tx) = regions.samples(r, 0, i), regions.samples(r, 1, j)
         return reducer(regions.sampled(mode, (r, c, i, j), (ty, tx)), axis=[ay, ax])
 
+    # where a sample lies is the same for all channels, which stand side by side
     total = inputs.stage(
-        f"{op}.{'sum' if mode == 'avg' else 'max'}", tags.REDUCE, [rois.shape[0], x.shape[1], *parts], over
+        f"{op}.{'sum' if mode == 'avg' else 'max'}", tags.REDUCE, [rois.shape[0], *parts, x.shape[1]], over
     )
 
     def element(r: Any, c: Any, i: Any, j: Any) -> Expr:
         count = te.cast(inside, make.mul(many(r, 0), many(r, 1)))
         if mode == "avg":
-            return te.cast(x.dtype, total(r, c, i, j) / make.max_(count, make.const(1.0, inside)))
-        e: Expr = total(r, c, i, j)
+            return te.cast(x.dtype, total(r, i, j, c) / make.max_(count, make.const(1.0, inside)))
+        e: Expr = total(r, i, j, c)
         zero = make.const(0.0, inside)
         if begins is not None:  # what was skipped counts 0
             skipped = [
@@ -259,7 +260,7 @@ def roi_align(
             e = te.select(te.any(*skipped), make.max_(e, zero), e)
         return te.cast(x.dtype, te.select(make.eq(count, 0.0), zero, e))
 
-    return inputs.stage(op, tags.BROADCAST, total.shape, element)
+    return inputs.stage(op, tags.BROADCAST, [rois.shape[0], x.shape[1], *parts], element)
 
 
 def _check_regions(
@@ -300,6 +301,7 @@ class _Regions:
         self.ratio, self.scale, self.aligned = ratio, scale, aligned
         self.inside = inputs.wide(x.dtype)
         self.image = index_rule(op, "clip")
+        self.pixels = pixels_of(f"{op}.pixels", x, inputs.product([rois.shape[0], *parts]))
         sides: list[ExprLike] = [rois.shape[0], 2]
         self.bins = inputs.stage(
             f"{op}.bins", tags.BROADCAST, sides, lambda r, d: self.length(r, d) / self.part(d)
@@ -373,6 +375,6 @@ class _Regions:
         terms = []
         for element, share in corners(kept):
             index = [kept_within(k, m) for k, m in zip(element, x.shape[2:], strict=True)]
-            terms.append(share * te.cast(inside, x(image, c, *index)))
+            terms.append(share * te.cast(inside, self.pixels(image, c, *index)))
         value = reduce(make.add if mode == "avg" else make.max_, terms)
         return te.select(within, value, make.const(0.0, inside))

@@ -210,3 +210,14 @@ def full(shape: ExprLike | Sequence[ExprLike], fill_value: float, dtype: str | D
     return inputs.stage(
         "full", tags.INJECTIVE, shape if isinstance(shape, tuple | list) else (shape,), lambda *i: value
     )
+
+
+def pixels_of(name: str, x: Tensor, read: Expr) -> Callable[..., Expr]:
+    """How to read an image [N, C, H, W] at (n, c, y, x), of which every channel is ``read`` at so many
+    places: in a stage with the channels of a pixel side by side, unless that would copy more than is read."""
+    n, c, h, w = x.shape
+    places, all_pixels = const_int(read), const_int(make.mul(h, w))
+    if places is not None and all_pixels is not None and 4 * places < all_pixels:
+        return x
+    pixels = inputs.stage(name, tags.TABLE, [n, h, w, c], lambda b, i, j, k: x(b, k, i, j))
+    return lambda b, k, i, j: pixels(b, i, j, k)

@@ -183,3 +183,18 @@ def test_neighbouring_pixels_are_sampled_in_vectors():
     f = tl.compile([x, grid, ops.grid_sample(x, grid)], "llvm -mcpu=skylake-avx512 -num-cores=1")
     assert "grid_sample.local: float32[1, 6, 1, 32]" in f.get_source("ir")
     assert "vgatherdps" in f.get_source("asm")
+
+
+def test_few_regions_of_a_large_image_are_read_where_they_lie():
+    """To put the channels of all its pixels side by side would copy more than is read."""
+    x = RNG.standard_normal((1, 2, 30, 40)).astype("float32")
+    rois, batch = np.array([[1.5, 2, 25, 20]], "float32"), np.array([0])
+    t, r, b = (
+        te.placeholder(x.shape, name="x"),
+        te.placeholder((1, 4), name="r"),
+        te.placeholder((1,), "int64", name="b"),
+    )
+    y = ops.roi_align(t, r, b, (3, 2), 0.9, 2)
+    assert not any("pixels" in s.name for s in te.create_schedule(y).stages)
+    want = region(x[0].astype("float64"), rois[0].astype("float64"), (3, 2), 0.9, 2, True, "avg")
+    near(compiled(y, {t: x, r: rois, b: batch}), want[None], "float32", 64, 2e-5)

@@ -10,6 +10,7 @@ from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...ops.pool import lowest
+from ...ops.take import pixels_of
 from ...ops.window import padded
 from ...te import Tensor
 from ..words import constant_like
@@ -358,25 +359,42 @@ def max_roi_pool(
     x: Tensor, rois: Tensor, *, pooled_shape: Sequence[int], spatial_scale: float = 1.0
 ) -> Tensor:
     """The largest element of each of ``pooled_shape`` parts of boxes (image, x1, y1, x2, y2), 0 of none."""
-    h, w = x.shape[2:]
-    rows, columns = te.reduce_axis((0, h), "rows"), te.reduce_axis((0, w), "columns")
+    parts = [int(n) for n in pooled_shape]
+    image = pixels_of("max_roi_pool.pixels", x, make.mul(rois.shape[0], parts[0] * parts[1]))
 
-    def inside(r: Any, at: Any, k: Any, d: int, extent: Expr) -> Expr:
-        """Whether ``at`` lies in part ``k`` of box ``r`` along dimension ``d``."""
-        first, last = (te.cast("int32", te.floor(rois(r, c) * spatial_scale + 0.5)) for c in (2 - d, 4 - d))
-        size = te.cast("float32", make.max_(last - first + 1, 1)) / float(pooled_shape[d])
-        begin = te.cast("int32", te.floor(te.cast("float32", k) * size)) + first
-        end = te.cast("int32", te.ceil(te.cast("float32", k + 1) * size)) + first
-        return te.all(at >= begin, at < end, begin < extent)
+    def ends(d: int) -> tuple[Tensor, Tensor]:
+        """Of each box and part the first element of the image along dimension ``d``, and the number."""
+        extent = x.shape[2 + d]
 
-    def most(r: Any, c: Any, i: Any, j: Any) -> Expr:
-        where = te.all(inside(r, rows, i, 0, h), inside(r, columns, j, 1, w))
-        image = te.cast("int32", rois(r, 0))
-        return te.max(x(image, c, rows, columns), axis=[rows, columns], where=where)  # type: ignore[no-any-return]
+        def kept(place: Expr) -> Expr:
+            return make.max_(make.min_(te.cast("int32", place), extent), 0)
 
-    shape: Any = (rois.shape[0], x.shape[1], *pooled_shape)
+        def both(r: Any, k: Any) -> tuple[Expr, Expr]:
+            first, last = (
+                te.cast("int32", te.floor(rois(r, c) * spatial_scale + 0.5)) for c in (2 - d, 4 - d)
+            )
+            size = te.cast("float32", make.max_(last - first + 1, 1)) / float(parts[d])
+            begin = kept(te.cast("int32", te.floor(te.cast("float32", k) * size)) + first)
+            end = kept(te.cast("int32", te.ceil(te.cast("float32", k + 1) * size)) + first)
+            return begin, make.max_(end - begin, 0)
+
+        names = [f"max_roi_pool.{what}{d}" for what in ("first", "number")]
+        shape: Any = (rois.shape[0], parts[d])
+        return tuple(te.compute(shape, lambda r, k, n=n: both(r, k)[n], name=names[n]) for n in (0, 1))  # type: ignore[misc,return-value]
+
+    (top, rows), (left, columns) = ends(0), ends(1)
+
+    def most(r: Any, i: Any, j: Any, c: Any) -> Expr:
+        axes, at = [], []
+        for d, (begin, number, k) in enumerate(((top, rows, i), (left, columns, j))):
+            extent = x.shape[2 + d]
+            axes.append(te.reduce_axis((0, make.min_(number(r, k), extent)), ("row", "column")[d]))
+            at.append(make.max_(make.min_(axes[d].var + begin(r, k), make.sub(extent, 1)), 0))
+        return te.max(image(te.cast("int32", rois(r, 0)), c, *at), axis=axes)  # type: ignore[no-any-return]
+
+    shape: Any = (rois.shape[0], *parts, x.shape[1])
     found: Any = te.compute(shape, most, name="max_roi_pool")
-    return ops.where(ops.isinf(found), constant_like(found, 0), found)
+    return ops.transpose(ops.where(ops.isinf(found), constant_like(found, 0), found), (0, 3, 1, 2))
 
 
 @te_op("DeformConv")
