@@ -462,9 +462,16 @@ def qlinear_add(
     y_scale: Tensor,
     y_zero: Tensor | None = None,
 ) -> Tensor:
+    """As onnxruntime does: all zero points are one number, added before the rounding."""
     one, other = ops.divide(a_scale, y_scale), ops.divide(b_scale, y_scale)
-    y = ops.add(ops.dequantize_linear(a, one, a_zero), ops.dequantize_linear(b, other, b_zero))
-    return rounded(y, y_zero, a.dtype)
+    kind = one.dtype
+    fixed = ops.full((), 0.0, kind) if y_zero is None else ops.cast(y_zero, kind)
+    for zero, factor in ((a_zero, one), (b_zero, other)):
+        if zero is not None:
+            fixed = ops.subtract(fixed, ops.multiply(ops.cast(zero, kind), factor))
+    terms = (ops.multiply(ops.cast(x, kind), by) for x, by in ((a, one), (b, other)))
+    y = ops.add(next(terms), ops.add(next(terms), fixed))
+    return rounded(y, None, a.dtype if y_zero is None else y_zero.dtype)
 
 
 @te_op("QLinearMul", domain=MICROSOFT)
