@@ -100,8 +100,9 @@ def _held_out() -> Iterator[tuple[str, Any, Any, tuple[str, ...]]]:
 
 
 def test_the_shipped_model_orders_tasks_it_has_not_seen() -> None:
-    """Bounds a little below what it reached when it was trained: see benchmarks/results/cost_model.json. It has
-    learnt on Zen 5; a model that had learnt these very machines' times put 83 % of these pairs in order."""
+    """Bounds a little below what it reached when it was trained. It has learnt on an Emerald Rapids, and these
+    are times of a quiet Zen; a model that had learnt these very machines' times put 83 % of these pairs in
+    order."""
     pairs, best = [], []
     for name, features, seconds, names in _held_out():
         model = XGBModel()
