@@ -40,6 +40,8 @@ class Cost:
     # KiB of L2): blocks of about 256 are as good as any from k = 256 to 3072, though from k = 1024 on they
     # live in the third cache. Smaller ones read the left operand too often, larger ones lose up to 6 %
     block_columns: int = 256
+    # bytes that a block of them may take where the second cache is large and the third one far; else no limit
+    block_bytes: int = 1 << 30
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 

@@ -140,7 +140,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     shared = worth_a_thread(inside.op, iterations, target)
     rows = [] if product.row is None else [product.row]
     keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
-    block = _columns_at_once(product, t, target.num_cores if shared else 1, target)
+    block = _columns_at_once(inside, product, t, target.num_cores if shared else 1, target)
     blocks = bool(keep) or block is not None
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
     loops = nest(
@@ -239,13 +239,17 @@ def _left(
     return None
 
 
-def _columns_at_once(product: Product, t: _Tiles, threads: int, target: Target) -> int | None:
-    """Panels of a block; see ``_block``."""
+def _columns_at_once(inside: Stage, product: Product, t: _Tiles, threads: int, target: Target) -> int | None:
+    """Panels of a block; see ``_block``. A block that is read again for each tile of rows and does not stay
+    in the second cache comes from the third one as often."""
     if t.overlaps:
         return None
     m = _rows(product)
     wide = t.packs and (m is None or m >= 4 * PACKED_ROWS)
-    most = cost_of(target).block_columns // (1 if wide else 2)
+    table = cost_of(target)
+    most = table.block_columns // (1 if wide else 2)
+    depth = math.prod(size(k) or 1 for k in inside.op.reduce_axis)
+    most = min(most, table.block_bytes // (depth * product.right.dtype.bytes))
     return _block(size(product.column), t.width, most, threads)
 
 
