@@ -59,7 +59,11 @@ class Measurer:
         command = [sys.executable, "-c", code] if self.command is None else [*self.command, *entries]
         try:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                cwd=None if _here() else "/",  # Python 3.13.0 cannot import numpy in a deleted directory
             )
         except OSError as e:
             self._tidy()
@@ -195,8 +199,12 @@ def _made() -> Directory:
 
 def _paths() -> list[str]:
     """Where modules are looked for; the working directory by its name, unless it was deleted."""
+    return [path for p in sys.path for path in ([p] if p else _here())]
+
+
+def _here() -> list[str]:
+    """The working directory; nothing where it was deleted."""
     try:
-        here = [os.getcwd()]
+        return [os.getcwd()]
     except OSError:
-        here = []
-    return [path for p in sys.path for path in ([p] if p else here)]
+        return []
