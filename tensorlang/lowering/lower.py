@@ -509,6 +509,8 @@ class _Writer:
 
     def scatter(self, stage: StageState, op: ScatterOp) -> Stmt:
         """The updates in order, each where its place is inside."""
+        from .scattered_rows import in_vectors, loop_over, own_axes  # few programs scatter
+
         buffer = self.buffers[op.outputs[0]]
         places = [place(self.value(stage, e)) for e in op.where]
         index = tuple(
@@ -518,6 +520,11 @@ class _Writer:
         out = around(Store(buffer, COMBINE[op.combine](load(buffer, index), value), index), parts)
         inside = [c for i, n in zip(index, buffer.shape, strict=True) for c in (make.ge(i, 0), make.lt(i, n))]
         conds = [c for c in inside if self.bounds.facts.prove(c) is not True]
+        # rows go as they are: what is asked of places is asked once for each
+        own = own_axes(op, [*conds, *(e for i, e in zip(index, places, strict=True) if i is not e)])
+        wide = CACHE_LINE // buffer.dtype.bytes
+        for a in op.domain[len(op.domain) - own :][::-1]:
+            out = in_vectors(a, out, wide) if a is op.domain[-1] else loop_over(a, out)
         if conds:
             out = If(conjunction(conds), out)
         # an index read from memory has a name, so that it is read once, tested, and used as it was tested
@@ -525,8 +532,8 @@ class _Writer:
             if i is not e:
                 (at,), parts = in_parts((e,))
                 out = around(Let(i, at, out), parts)  # type: ignore[arg-type]
-        for a in reversed(op.domain):
-            out = For(a.var, make.const(0, a.dtype), a.extent, "serial", out)
+        for a in reversed(op.domain[: len(op.domain) - own]):
+            out = loop_over(a, out)
         return out
 
     def store_all(

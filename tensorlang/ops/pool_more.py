@@ -20,6 +20,7 @@ from . import inputs, tags
 from .pool import lowest, pooled, reach, windows
 from .reduce import max as maximum
 from .reduce import mean, norm
+from .shape import reshape
 from .take import indices_of
 from .window import SPATIAL, Padding, Sizes, padded, spatial_rank, taps
 
@@ -178,30 +179,20 @@ def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: b
         )
     for d, (a, b) in enumerate(zip(indices.shape, x.shape, strict=True)):
         inputs.same_size(op, f"dimension {d} of indices {indices.name}", a, b, f"x is {inputs.named(x)}")
-    extents = [make.as_expr(m) for m in listed]
+    shape = [*x.shape[:2], *(make.as_expr(m) for m in listed)]
     rows = 0 if whole else 2
-    box = [*x.shape[:2], *extents][rows:]
-
-    def where(*i: Any) -> tuple[Any, ...]:
-        flat = te.cast(INT64, indices(*i))
-        index: list[Expr] = []
-        for m in reversed(box[1:]):
-            index.append(make.floormod(flat, te.cast(INT64, m)))
-            flat = make.floordiv(flat, te.cast(INT64, m))
-        # the first index is what is left, not wrapped round: a place out of range stays out of range
-        return (*i[:rows], flat, *reversed(index))
-
-    return te.scatter(
+    laid = te.scatter(  # as one row: a place is told without dividing
         0,
         x.shape,
-        where,
+        lambda *i: (*i[:rows], te.cast(INT64, indices(*i))),
         lambda *i: x(*i),
         "set",
-        shape=(*x.shape[:2], *extents),
+        shape=(*shape[:rows], inputs.product(shape[rows:])),
         dtype=x.dtype,
         name=op,
         tag=tags.SCATTER,
     )
+    return reshape(laid, shape)
 
 
 def global_avg_pool(data: Tensor) -> Tensor:

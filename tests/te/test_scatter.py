@@ -203,3 +203,38 @@ def test_refusals():
         with pytest.raises(tl.DeclareError) as error:
             call()
         assert why in str(error.value)
+
+
+@pytest.mark.parametrize("combine", ["add", "set"])
+@pytest.mark.parametrize("columns", [1, 16, 67, 160])
+@pytest.mark.parametrize("is_open", [False, True])
+def test_rows_go_in_vectors(columns, combine, is_open):
+    """Where the last index is the point's own, and is asked for nothing."""
+    width = te.var("w") if is_open else columns
+    D, I = te.placeholder((6, 2, width), name="D"), te.placeholder((9,), "int64", name="I")
+    V = te.placeholder((9, 2, width), name="V")
+    O = te.scatter(
+        D, V.shape, lambda i, h, j: (I[i], h, j), lambda i, h, j: V[i, h, j] + 1, combine, name="O"
+    )
+    values = [
+        rng().integers(-3, 9, (6, 2, columns)).astype("float32"),
+        rng().integers(-2, 8, 9),
+        rng().integers(-3, 9, (9, 2, columns)).astype("float32"),
+    ]
+    agree(O, dict(zip((D, I, V), values, strict=True)))
+    ir = tl.compile([D, I, V, O]).get_source("ir")
+    assert is_open or columns == 1 or "V[i, h, j]" not in ir
+    assert ir.index("O.at0 = ") < ir.index("in range(0, 2)", ir.index("O.at0 = "))  # once for each row
+
+
+def test_rows_that_are_asked_for_their_place_go_one_by_one():
+    """An index that occurs in another one, and one that may be outside."""
+    D, V = te.placeholder((40, 40), name="D"), te.placeholder((5, 50), name="V")
+    values = {D: np.zeros((40, 40), "float32"), V: rng().integers(1, 9, (5, 50)).astype("float32")}
+    for where in (
+        lambda i, j: (i + j // 4, j),
+        lambda i, j: (i, j),
+        lambda i, j: (j, j),
+        lambda i, j: (i, 39 - j),
+    ):
+        agree(te.scatter(D, V.shape, where, lambda i, j: V[i, j], "add", name="O"), values)
