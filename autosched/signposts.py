@@ -61,9 +61,9 @@ GONE_OF_DYNAMIC: Mapping[str, str] = {
     "view": f"{_OF_ONE} view() is the page",
     "roofline": f"{_OF_ONE} view() has the roofline",
     "get_source": f"{_OF_ONE} get_source('asm') is the code",
-    "tree": "f.explain(m=77) says what runs; te.create_schedule(outputs).tree()",
+    "tree": "d.explain(m=77) says what runs; te.create_schedule(outputs).tree()",
     **dict.fromkeys(
-        ("plan", "kernels", "table", "report", "trace", "schedule"), "f.explain(m=77), f.account"
+        ("plan", "kernels", "table", "report", "trace", "schedule"), "d.explain(m=77), d.account"
     ),
     "tune": "autosched.specialise(f, task) makes code for hot sizes",
     "flops": "task.flops at one size",

@@ -56,6 +56,7 @@ from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffer
 from .lanes import in_range, spare_guards
 from .needs import cuts_of, needs_of, stated
 from .parts import Parts, around, in_parts
+from .scattered_rows import in_vectors, loop_over, own_axes
 from .tails import check_tails, tail_note
 
 CACHE_LINE = 64  # bytes
@@ -509,8 +510,6 @@ class _Writer:
 
     def scatter(self, stage: StageState, op: ScatterOp) -> Stmt:
         """The updates in order, each where its place is inside."""
-        from .scattered_rows import in_vectors, loop_over, own_axes  # few programs scatter
-
         buffer = self.buffers[op.outputs[0]]
         places = [place(self.value(stage, e)) for e in op.where]
         index = tuple(
