@@ -24,7 +24,7 @@ def worth_a_thread(op: ComputeOp, iterations: int, target: Target) -> bool:
 
 def least_for_a_thread(op: ComputeOp, target: Target) -> int:
     """From how many iterations of ``op`` on they are. Those of a register tile take less time than others."""
-    table, product = cost_of(target), product_of(op) if op.reduce_axis else None
+    table, product = cost_of(target), product_of(op, views=True) if op.reduce_axis else None
     if product is None:
         return table.thread
     return math.ceil(table.thread * max(1.0, table.product / _slower(op, product, target)))

@@ -19,9 +19,10 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .common import in_registers, share_out, work
-from .gemm import in_lanes, tile_for
-from .lanes import lane_tile, lanes_of, reduce_in_lanes, sums_in_lanes, vector_width
+from .gemm import in_lanes
+from .lanes import lanes_of, reduce_in_lanes, sums_in_lanes, vector_width
 from .nests import fill, lines_at_once
+from .register_tile import lane_tile, tile_for
 
 PARTS = (
     tags.ATTENTION_DOTS,

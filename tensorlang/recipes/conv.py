@@ -22,9 +22,9 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
 from .common import share_out, size, together_of, work
-from .gemm import tile_for, time_of
 from .nests import fuse
 from .pixels import FEW, convolve, fill_weight, pack_weight, quads, strips, transpose_pixels
+from .register_tile import tile_for, time_of
 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
 # faster for 1×1

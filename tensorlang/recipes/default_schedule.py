@@ -48,6 +48,7 @@ from . import (
 from .attention import attention
 from .common import in_registers, share_out, size, stream_stores, work
 from .lanes import reduce_in_lanes, share_reduction, vector_width
+from .register_tile import even
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
 # target, constants)
@@ -368,8 +369,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     )
     height = most
     if rows is not None and (m := size(own[rows])) is not None:
-        blocks = -(-m // height)
-        height = -(-m // blocks)  # blocks of nearly equal height beat full ones and a remainder
+        height = even(m, height)
     width = lanes * vectors
     jo, ji = out.split(axes[-1], width if n is None else min(width, n))
     unrolled = [] if rows is None else [(rows, height)]
@@ -406,5 +406,5 @@ def _beside(inside: Stage, reads: Reads, rows: int, room: int) -> tuple[int, int
     for d in range(len(own) - 2, -1, -1):
         n = size(own[d])
         if d != rows and n is not None and n > 1 and reads.reused_over(own[d], own[-1]):
-            return d, -(-n // -(-n // room))  # in blocks of nearly equal height
+            return d, even(n, room)
     return None

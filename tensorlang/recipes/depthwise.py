@@ -19,6 +19,7 @@ from ..te import IterVar, Tensor
 from .common import in_registers, size, work
 from .conv import padding_of, rows_in_vectors
 from .nests import wide_ahead
+from .register_tile import even
 
 REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the other pools
 # that are written out, where a stride leaves out no more than every second pixel. Measured, 7 × 7 of 56 × 56:
@@ -84,7 +85,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if around:
         y = around.pop()
         high = size(y) or highest
-        y, yi = _cut(out, y, -(-high // -(-high // highest)))
+        y, yi = _cut(out, y, even(high, highest))
         around.append(y)
         tile = [yi]
     out.reorder(*front, *around, xo, *tile, xi)

@@ -15,6 +15,7 @@ from ..te import IterVar, Tensor
 from .common import in_registers, share_out, size, work
 from .conv import padding_of, rows_in_vectors
 from .pointwise import pack_outputs
+from .register_tile import group_tile
 
 # output rows that get their margin together: more want a larger cache, fewer copy more rows twice. Measured
 # at 96 channels of 160 × 160: twice as fast as with a margin around the whole image
@@ -109,21 +110,10 @@ def _sum(s: Schedule, inside: Stage, conv: Conv, out: Stage, place: IterVar, lan
 
 
 def _tile(conv: Conv, apart: int, target: Target) -> tuple[int, int]:
-    """(outputs, vectors) of the register tile, which does not reach beyond a group: the fewest cycles for all
-    outputs, and of equals the narrowest, since nobody knows how wide the image is."""
-    registers, table = int(target.vector_registers * SUMS), cost_of(target)
-
-    def cycles(high: int, vectors: int) -> float:
-        blocks, rest = divmod(conv.each, high)
-        time = blocks * table.tile(high, vectors)
-        return (time + REST * table.tile(rest, vectors) if rest else time) / vectors
-
+    """(outputs, vectors) of the register tile; of equals the narrowest, since nobody knows how wide the image
+    is."""
+    table = cost_of(target)
     # one vector where elements are picked out of two: half the code; more where outputs are few
     widths = (1, 2) if apart > 1 else (2,) if conv.each * 2 >= table.chains else (2, 4)
-    tiles = [
-        (high, v)
-        for v in widths
-        for high in range(1, min(conv.each, registers // v) + 1)
-        if conv.groups == 1 or conv.each % high == 0
-    ]
-    return min(tiles, key=lambda t: (round(cycles(*t), 2), t[1]))
+    most = int(target.vector_registers * SUMS)
+    return group_tile(conv.each, widths, most, table, whole=conv.groups > 1, rest=REST)

@@ -20,8 +20,8 @@ from ..target import Target
 from ..te import Tensor
 from .common import in_registers, share_out, size, work
 from .conv import by_phase, depth, padding_of, rows_in_vectors, time_by_pixel
-from .gemm import tile_for, time_of
 from .pointwise import pack_outputs, wide_or_packed
+from .register_tile import group_tile, tile_for, time_of
 
 CROSSING = 1.08  # times as long takes a tile whose vectors cross lines of the cache, as taps beside taps do
 # of each element of the image: with its margin, and row behind row; the same where a stride picks elements
@@ -81,10 +81,8 @@ def _tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int, int
     table, registers = cost_of(target), target.vector_registers
     if conv.groups == 1:
         return tile_for(conv.each, pixels, lanes, registers, table)
-    divisors = [d for d in range(1, conv.each + 1) if conv.each % d == 0]
     # half of the registers: with more LLVM spills sums for NEON, and these are chains enough
-    tiles = [(d, v) for d in divisors for v in range(1, 5) if d * v <= registers // 2]
-    return min(tiles, key=lambda t: (table.tile(*t) / (t[0] * t[1]), t))
+    return group_tile(conv.each, range(4, 0, -1), registers // 2, table, whole=True)
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:

@@ -13,13 +13,14 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import ROOFLINE, Cost, Product, bytes_of, cost_of, product_of, worth_a_thread
+from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .common import converts, share_out, size, together_of, work
-from .lanes import lane_tile, lanes_of, sums_in_lanes
+from .lanes import lanes_of, sums_in_lanes
 from .nests import fill, lines_at_once, nest, pack, sums, widen
+from .register_tile import even, lane_tile, tile_for
 
 STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
 STREAMED_DEPTH = 8  # rows of it that are read side by side
@@ -33,49 +34,6 @@ MANY_TILES = 6
 # weights far and near, two hardware threads of a core): 8 rows 0.74 and 0.86 of the time, 96 0.84 and 1.00,
 # 128 1.00 and 1.14, 512 1.08 and 1.14; the requests take places of the loads that a tile lives on
 AHEAD_ROWS = 96
-
-
-def tile_for(
-    rows: int | None, columns: int | None, lanes: int, registers: int, table: Cost = ROOFLINE
-) -> tuple[int, int]:
-    """(rows, vectors) of the register tile with the least time for a product of that many rows and columns.
-
-    What an iteration of k takes, ``table`` tells. Blocks of rows are of nearly equal height. The rest of a
-    vector, where one tile has all columns, is sums of fewer lanes in registers of their own: 7 columns are 4
-    and 2 and 1.
-    """
-    best: tuple[float, int, int] | None = None
-    vectors = None if columns is None else -(-columns // lanes)
-    for v in range(1, registers):
-        for r in range(1, registers):
-            held = (
-                v
-                if columns is None or columns >= v * lanes
-                else columns // lanes + (columns % lanes).bit_count()
-            )
-            if r * held + (held if r > 1 else 1) + 1 > registers or (r > 1 and v > 4):
-                break
-            m, n = rows or 1 << 12, vectors or 1 << 12
-            if (r > m and r > 1) or v > n:
-                continue
-            high = -(-m // -(-m // r))  # blocks of nearly equal height
-            heights = [(m // high, high), (1, m % high)]
-            widths = [(-(-n // v), held)]
-            cost = sum(a * b * table.tile(h, w) for a, h in heights for b, w in widths if h and w)
-            if best is None or (cost, -r * v) < best:
-                best = (cost, high, v)
-    assert best is not None
-    return best[1], best[2]
-
-
-def time_of(rows: int, columns: int, high: int, vectors: int, lanes: int, target: Target) -> float:
-    """Cycles of an iteration of the reduction for all rows and columns, in tiles of ``high × vectors``."""
-    table, whole = cost_of(target), -(-columns // lanes)
-    time = 0.0
-    for rows_each, blocks in ((high, rows // high), (rows % high, 1)):
-        for wide, tiles in ((vectors, whole // vectors), (whole % vectors, 1)):
-            time += blocks * tiles * table.tile(rows_each, wide) if rows_each and wide else 0
-    return time
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -331,7 +289,7 @@ def _stream(
 ) -> None:
     """Few rows: the right operand is read once, ``STREAMED_DEPTH`` of its rows side by side, while the sums
     wait in the first cache. The cores take parts of k, so that each reads memory as it lies."""
-    high = -(-m // -(-m // 4))
+    high = even(m, 4)
     vectors = max(2, min(4, 8 // high))
     (k,) = inside.op.reduce_axis
     depth, shares = size(k), target.num_cores

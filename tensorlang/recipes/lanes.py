@@ -7,16 +7,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import Cost, cost_of, has_calls, reads_of, reducer_kind, step, typical
+from ..analysis import cost_of, has_calls, reads_of, reducer_kind, step, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .common import in_registers, share_out, size, work
 from .nests import Axes, nest, sums
 
-# lines of memory read side by side. Measured (Zen 5, 1 × 4096 × 4096, 16 KiB from line to line): 4 or 6 are
-# 1.2 times as fast as 1, 2, 8 or 15
-STREAMS = 6
 VECTORS = 4  # side by side: as many chains of operations, of which each waits for the one before
 
 
@@ -88,19 +85,6 @@ def lanes_of(depth: int | None, lanes: int) -> int:
     """Of how many lanes the sums along memory of that many elements are: half of a vector's where no rest is
     left then."""
     return lanes // 2 if depth is not None and depth % lanes and depth % (lanes // 2) == 0 else lanes
-
-
-def lane_tile(rows: int | None, columns: int | None, registers: int, table: Cost) -> tuple[int, int]:
-    """(rows, columns) of the tile of sums along memory, each in the lanes of a register of its own, with the
-    least time for a product of so many."""
-    m, best = rows or 1 << 12, (math.inf, 0, 0)
-    for high in range(1, min(m, registers) + 1):
-        height = -(-m // -(-m // high))  # blocks of nearly equal height
-        for wide in range(1, min(columns or registers, (registers - 1) // (height + 1), STREAMS) + 1):
-            time = (m // height) * table.tile(height, wide)
-            time += table.tile(m % height, wide) if m % height else 0
-            best = min(best, (time * (1 / wide if columns is None else -(-columns // wide)), -height, wide))
-    return -best[1], best[2]
 
 
 def sums_in_lanes(s: Schedule, inside: Stage, out: Stage, place: IterVar, keep: Axes, lanes: int) -> Stage:

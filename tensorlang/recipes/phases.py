@@ -19,6 +19,7 @@ from ..te import IterVar, Tensor
 from .common import in_registers, share_out, size, work
 from .conv import padding_of
 from .nests import wide_ahead
+from .register_tile import even
 
 MOST_PHASES = 9  # of the last axis in a tile
 SPARE = 4  # registers for what is read
@@ -90,7 +91,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
                 around.append(other)
             tile += [inner, vector] if last else [inner]
         elif d == row and (m := size(axis)) is not None and m > 1:
-            outer, inner = out.split(axis, -(-m // -(-m // high)))
+            outer, inner = out.split(axis, even(m, high))
             around, tile = [*around, outer], [*tile, inner]
         else:
             around.append(axis)
@@ -208,7 +209,7 @@ def _rows_together(
     for d, (axis, stride) in enumerate(zip(list(out.op.axis), strides, strict=True)):
         n = size(axis)
         if d == outputs and n is not None and n > 1:
-            outer, inner = out.split(axis, -(-n // -(-n // high)))
+            outer, inner = out.split(axis, even(n, high))
             around, tile = [*around, outer], [*tile, inner]
         elif d < len(strides) - 2 and stride is not None and stride > 1:
             outer, inner = out.split(axis, stride)

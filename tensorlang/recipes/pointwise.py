@@ -19,8 +19,8 @@ from ..target import Target
 from ..te import Tensor
 from .common import converts, in_registers, share_out, size, work
 from .conv import by_phase, counted, depth, padding_of, time_by_pixel
-from .gemm import tile_for, time_of
 from .nests import fuse, pack, widen
+from .register_tile import tile_for, time_of
 
 # tiles of pixels for which a panel of a narrower weight is made wide. Measured (Zen 5): 12 to 19 % of the
 # time is lost where that is done for each tile, 1 to 3 % for 8 of them

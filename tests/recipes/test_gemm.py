@@ -9,7 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
-from tensorlang.recipes import default_schedule, gemm
+from tensorlang.recipes import default_schedule, gemm, register_tile
 from tensorlang.target import as_target
 from tests.codegen.test_assembly import AVX2, AVX512
 from tests.recipes.long import LONG
@@ -192,7 +192,7 @@ def test_a_constant_right_operand_is_packed_whole() -> None:
     [(512, 512, (6, 2)), (4, 512, (4, 3)), (1, 512, (1, 8)), (64, 64, (4, 2)), (None, None, (6, 2))],
 )
 def test_tiles_by_shape(m: int | None, n: int | None, tile: tuple[int, int]) -> None:
-    rows, vectors = gemm.tile_for(m, n, 8, 16)
+    rows, vectors = register_tile.tile_for(m, n, 8, 16)
     assert rows * vectors >= 8, "too few chains to keep the multipliers busy"
     assert (rows, vectors) == tile or (m, n) != (512, 512)
 
@@ -202,7 +202,7 @@ def test_no_accumulator_leaves_its_register(m: int, n: int, k: int) -> None:
     A, B, C = product(m, n, k)
     asm = tl.build(default_schedule(C, AVX2), [A, B, C], AVX2).get_source("asm")
     fma = [line for line in asm.splitlines() if "vfmadd" in line]
-    rows, vectors = gemm.tile_for(m, n, as_target(AVX2).vector_lanes("float32"), 16)
+    rows, vectors = register_tile.tile_for(m, n, as_target(AVX2).vector_lanes("float32"), 16)
     assert len(fma) >= rows * vectors
     assert not [line for line in fma if re.search(r"\(%r[sb]p", line)], "the register tile spills"
 
@@ -264,7 +264,7 @@ def test_a_tile_of_narrow_integers_is_products_together_without_stack_traffic(
     A, B, C = narrow(96, 256, 128, False, right, kinds)
     lines = tl.build(default_schedule(C, target), [A, B, C], target).get_source("asm").splitlines()
     together = [line for line in lines if instruction in line]
-    rows, vectors = gemm.tile_for(96, 256, lanes, registers)
+    rows, vectors = register_tile.tile_for(96, 256, lanes, registers)
     assert len(together) >= rows * vectors and not [line for line in lines if "vpmulld" in line]
     assert not [line for line in together if re.search(r"\(%r[sb]p", line)], "the register tile spills"
 

@@ -1,0 +1,120 @@
+"""Which register tile a product or a convolution gets: the one chooser that all recipes ask, with the tiles
+that each of them may have. Knows the table of costs; knows nothing of schedules.
+
+What the recipes differ in is which tiles they offer, never how a tile is weighed: ``cheapest`` does that. Of
+tiles that take the same time it takes the first, so each offers first what costs least besides time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..analysis import ROOFLINE, Cost, cost_of
+from ..target import Target
+
+MANY = 1 << 12  # rows or vectors where their number is symbolic: the rests at the end do not decide then
+# lines of memory read side by side. Measured (Zen 5, 1 × 4096 × 4096, 16 KiB from line to line): 4 or 6 are
+# 1.2 times as fast as 1, 2, 8 or 15
+STREAMS = 6
+Tile = tuple[int, int]  # rows and vectors
+
+
+def even(n: int, most: int) -> int:
+    """The height of blocks of ``n`` of nearly equal height, at most ``most``. They beat full blocks and a
+    rest, whose few sums wait for one another: by 4 to 11 % of a product's time."""
+    return -(-n // -(-n // most))
+
+
+def column(rows: int, high: int, vectors: int, table: Cost, rest: float = 1.0) -> float:
+    """Cycles of an iteration of the reduction for all rows, in tiles ``high`` rows high and one tile wide.
+    What a last, lower tile takes counts ``rest`` times."""
+    blocks, left = divmod(rows, high)
+    time = blocks * table.tile(high, vectors)
+    return time + rest * table.tile(left, vectors) if left else time
+
+
+def time_of(rows: int, columns: int, high: int, vectors: int, lanes: int, target: Target) -> float:
+    """Cycles of an iteration of the reduction for all rows and columns, in tiles of ``high × vectors``."""
+    table = cost_of(target)
+    tiles, left = divmod(-(-columns // lanes), vectors)
+    time = tiles * column(rows, high, vectors, table)
+    return time + column(rows, high, left, table) if left else time
+
+
+def cheapest(
+    tiles: Iterable[Tile],
+    rows: int,
+    wide: int | None,
+    table: Cost,
+    rest: float = 1.0,
+    held: Callable[[int], int] = int,
+) -> Tile:
+    """The first of ``tiles`` with the fewest cycles for ``rows`` × ``wide``, in the unit of their widths;
+    None where nobody knows how wide. ``held`` are the registers that a row of so wide a tile takes."""
+
+    def time(tile: Tile) -> float:
+        high, width = tile
+        each = column(rows, high, held(width), table, rest)
+        return each / width if wide is None else each * -(-wide // width)
+
+    return min(tiles, key=time)
+
+
+def tile_for(
+    rows: int | None, columns: int | None, lanes: int, registers: int, table: Cost = ROOFLINE
+) -> Tile:
+    """(rows, vectors) of the register tile with the least time for a product of that many rows and columns.
+
+    Blocks of rows are of nearly equal height. The rest of a vector, where one tile has all columns, is sums
+    of fewer lanes in registers of their own: 7 columns are 4 and 2 and 1.
+    """
+    m, n = rows or MANY, MANY if columns is None else -(-columns // lanes)
+
+    def held(vectors: int) -> int:
+        if columns is None or columns >= vectors * lanes:
+            return vectors
+        return columns // lanes + (columns % lanes).bit_count()
+
+    def fits(high: int, vectors: int) -> bool:
+        """With the operands beside the sums: the vectors of a row (one row takes them from memory as it
+        multiplies), and an element of the other operand."""
+        row = held(vectors)
+        return high * row + (row if high > 1 else 1) + 1 <= registers and (high == 1 or vectors <= 4)
+
+    # of equals the largest: it reads the operands least often
+    tiles = [
+        (even(m, high), vectors)
+        for vectors in range(min(registers - 1, n), 0, -1)
+        for high in range(min(registers - 1, m), 0, -1)
+        if fits(high, vectors)
+    ]
+    return cheapest(tiles, m, n, table, held=held)
+
+
+def group_tile(
+    outputs: int, widths: Iterable[int], sums: int, table: Cost, *, whole: bool, rest: float = 1.0
+) -> Tile:
+    """(outputs, vectors) of the tile of a convolution whose row of pixels is long or symbolic: of at most so
+    many ``sums``, of one of these widths, of equals the first one and the lowest. With ``whole`` it does not
+    reach from one group of outputs, which reads the same channels, into the next."""
+    tiles = [
+        (high, vectors)
+        for vectors in widths
+        for high in range(1, min(outputs, sums // vectors) + 1)
+        if not whole or outputs % high == 0
+    ]
+    return cheapest(tiles, outputs, None, table, rest)
+
+
+def lane_tile(rows: int | None, columns: int | None, registers: int, table: Cost) -> Tile:
+    """(rows, columns) of the tile of sums along memory, each in the lanes of a register of its own, with the
+    least time for a product of so many."""
+    m = rows or MANY
+    # of equals the tallest, since columns are streams of memory. A register for a row's elements beside the
+    # sums and the columns' elements
+    tiles = [
+        (high, wide)
+        for high in sorted({even(m, most) for most in range(1, min(m, registers) + 1)}, reverse=True)
+        for wide in range(1, min(columns or registers, (registers - 1) // (high + 1), STREAMS) + 1)
+    ]
+    return cheapest(tiles, m, columns, table)
