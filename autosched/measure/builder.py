@@ -19,6 +19,7 @@ from tensorlang import te
 from ..records.replay import replay
 from ..statuses import BUILD_ERROR, OUT_OF_MEMORY, REFUSED
 from .protocol import BUILT, Job, Outcome
+from .small import quiet, small_job
 
 KEPT = 64  # kernels in the directory
 _computations: dict[str, list[te.Tensor]] = {}
@@ -79,6 +80,13 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         return outcome(BUILT)
     except MemoryError as e:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")
+
+
+def prepare(directory: str) -> None:
+    """Build small kernels in the process of which builders are forked, so that they find the compiler loaded.
+    What fails here fails again in a worker, where it is told."""
+    for parallel in (False, True):
+        build(small_job(parallel), directory, quiet)
 
 
 def _kept(file: Path) -> bool:

@@ -233,11 +233,12 @@ class Nursery:
 def serve(stages: Stages, jobs: int, results: int, directory: Directory) -> None:
     """Measure the jobs that come in on one pipe, tell the outcomes on the other, in the order in which they
     are known. The directory is removed at the end."""
-    build, run = (
-        getattr(importlib.import_module(m), f)
-        for m, _, f in (s.partition(":") for s in (stages.build, stages.run))
-    )
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's business
+    named = [s.partition(":") for s in (stages.build, stages.run)]
+    modules = [importlib.import_module(m) for m, _, _ in named]
+    build, run = (getattr(module, f) for module, (_, _, f) in zip(modules, named, strict=True))
+    for module in modules:  # a room of stages may prepare what all its workers need
+        getattr(module, "prepare", lambda directory: None)(directory.path)
     gc.collect()
     gc.freeze()  # what is imported stays, and no worker looks through it again
     gc.set_threshold(

@@ -36,6 +36,7 @@ from ..statuses import OK, OUT_OF_MEMORY, WRONG_ANSWER
 from .builder import computation, kernel_file, outputs_of
 from .differing import differing, largest
 from .protocol import PREPARE, TIMING, TIMING_SERIAL, Job, Outcome
+from .small import quiet, small_job
 from .turns import in_turns
 from .worker import in_child
 
@@ -250,6 +251,15 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
             return outcome(OK, times=times)
     except MemoryError as e:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")
+
+
+def prepare(directory: str) -> None:
+    """Check and time a small kernel in the process of which runners are forked, so that they find the native
+    parts of the runtime compiled. The parallel one is loaded only: a fork would not have its threads."""
+    if kernel_file(small_job(False), directory).exists():  # else the builder could not, and will tell
+        run(small_job(False), directory, quiet)
+    if kernel_file(small_job(True), directory).exists():
+        tl.load(kernel_file(small_job(True), directory), mine=True)
 
 
 @contextmanager
