@@ -24,7 +24,8 @@ from .conv import convolution
 from .matmul import product
 from .reduce import max as maximum
 from .reduce import min as minimum
-from .window import SPATIAL, Padding, Sizes, spatial_rank
+from .window import SPATIAL, Padding, Sizes, padded, spatial_rank, window
+from .window import taps as window_taps
 
 __all__ = [
     "conv_integer",
@@ -199,6 +200,7 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 # --- products -----------------------------------------------------------------------------------------------
 
 
+MANY = 16  # outputs of a group from which on the sums of their windows cost little beside the products
 FEW_ROWS = 4  # below which the sums of the other operand's columns cost more than differences of this one
 
 
@@ -233,17 +235,18 @@ def _shifted(op: str, what: str, x: Tensor, p: Tensor | None, axis: int) -> Tens
     )
 
 
-def _apart(x: Tensor, p: Tensor | None, y: Tensor, y_zero: Tensor | None) -> bool:
+def _apart(x: Tensor, p: Tensor | None, y: Tensor, y_zero: Tensor | None, of_sign: bool = True) -> bool:
     """Whether ``x`` is multiplied as it is stored, and its zero point, times the sum of each column of
     ``y``, taken away after: uint8 times int8 is one instruction for four products on newer processors, which
     sums of constants do not slow down. Where int8 has no zero point, or is not 8 bits, nothing is gained. A
-    zero point of another type may be none of the numbers that ``x`` can hold, as margins are to."""
+    zero point of another type may be none of the numbers that ``x`` can hold, as margins are to. Not
+    ``of_sign``: whatever the sign of ``y``, which another step gives it."""
     return (
         x.dtype.bits == y.dtype.bits == 8
-        and y.dtype.code == "int"
+        and (y.dtype.code == "int" or not of_sign)
         and y_zero is None
         and (p is None or (p.dtype == x.dtype and p.ndim <= 1))
-        and not (x.dtype.code == "uint" and p is None)
+        and not (x.dtype.code == "uint" and p is None and of_sign)
     )
 
 
@@ -260,6 +263,23 @@ def _unsigned(op: str, what: str, x: Tensor, p: Tensor | None, axis: int) -> tup
     wide = dtype("int16")
     turned = inputs.stage(
         f"{op}.{what}", tags.LINES, x.shape, lambda *i: te.cast("uint8", te.cast(wide, x(*i)) + more)
+    )
+    return turned, zero
+
+
+def _signed(op: str, what: str, y: Tensor, p: Tensor | None, axis: int) -> tuple[Tensor, At]:
+    """8-bit numbers as int8, and their zero point: uint8 are 128 less."""
+    less = 0 if y.dtype.code == "int" else 128
+    if p is None:
+        zero: At = lambda i: make.const(-less, INT32)
+    else:
+        own = _parameter(op, f"the zero point of {what}", p, y, axis, 0)
+        zero = lambda i: te.cast(INT32, own(i)) - less
+    if not less:
+        return y, zero
+    wide = dtype("int16")
+    turned = inputs.stage(
+        f"{op}.{what}", tags.LINES, y.shape, lambda *i: te.cast("int8", te.cast(wide, y(*i)) - less)
     )
     return turned, zero
 
@@ -346,8 +366,61 @@ def _int_conv(
         )
         total = convolution(op, n, x, w, *how, te.cast("uint8", zero(())))
         return _taken_away(op, total, zero, sums, 1)
+    if one and w.ndim == x.ndim and _apart(x, x_zero, w, None, of_sign=False) and _outputs(w, groups) >= MANY:
+        return _int_conv_apart(op, n, x, w, x_zero, w_zero, how)
     x, w = _shifted(op, "data", x, x_zero, 0), _shifted(op, "weight", w, w_zero, 0)
     return convolution(op, n, x, w, *how)
+
+
+def _outputs(weight: Tensor, groups: int) -> int:
+    """Of a group; 0 where they are not known."""
+    return (const_int(weight.shape[0]) or 0) // groups
+
+
+def _int_conv_apart(
+    op: str,
+    n: int,
+    x: Tensor,
+    w: Tensor,
+    x_zero: Tensor | None,
+    w_zero: Tensor | None,
+    how: tuple[Tensor | None, Sizes, Padding, Sizes, int, str, None, DType],
+) -> Tensor:
+    """A convolution whose weight is unsigned or has a zero point: of the weight as int8, less that zero point
+    times the sum of each window's differences, which all outputs of a group share."""
+    x, zero = _unsigned(op, "data", x, x_zero, 0)
+    w, w_less = _signed(op, "weight", w, w_zero, 0)
+    _, stride, padding, dilation, groups, *_ = how
+    each_in, each_out = w.shape[1], make.floordiv(w.shape[0], groups)
+    taps = [te.reduce_axis((0, m), f"k{d}") for d, m in enumerate(w.shape[1:])]
+    sums = inputs.stage(
+        f"{op}.sums", tags.REDUCE, [w.shape[0]], lambda o: te.sum(te.cast(INT32, w(o, *taps)), axis=taps)
+    )
+    c = te.reduce_axis((0, each_in), "c")
+    over_channels = inputs.stage(
+        f"{op}.channels",
+        tags.REDUCE,
+        [x.shape[0], groups, *x.shape[2:]],
+        lambda b, g, *i: te.sum(te.cast(INT32, x(b, g * each_in + c, *i)) - zero(()), axis=c),
+    )
+    seen = window(op, x.shape[2:], w.shape[2:], stride, padding, dilation)
+    source = padded(f"{op}.margin", over_channels, range(2, n + 2), seen.before, seen.after, 0)
+    total = convolution(op, n, x, w, *how, te.cast("uint8", zero(())))
+    axes = window_taps(seen.kernel)
+    within = inputs.stage(
+        f"{op}.windows",
+        tags.REDUCE,
+        [x.shape[0], groups, *total.shape[2:]],
+        lambda b, g, *i: te.sum(source(b, g, *seen.reads(i, axes)), axis=axes),
+    )
+    return inputs.stage(
+        f"{op}.apart",
+        tags.BROADCAST,
+        total.shape,
+        lambda b, o, *i: (
+            total(b, o, *i) - zero(()) * sums(o) - w_less((o,)) * within(b, make.floordiv(o, each_out), *i)
+        ),
+    )
 
 
 def _requantised(

@@ -71,11 +71,14 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     conv = conv_of(inside.op)
     assert conv is not None
     lanes, cores = target.vector_lanes(inside.op.body[0].dtype), target.num_cores
+    together = together_in(conv, target)
     high, vectors = _tile(conv, lanes, target)
+    if together > 1:
+        # one vector of the loop IR, so that the products of a group are neighbours
+        vectors = 1 << (min(vectors, conv.each // lanes)).bit_length() - 1
     width = lanes * vectors
     iterations = work(inside)
     fixed = any(t is conv.weight for t in constants)
-    together = _together(conv, target)
     order = [*conv.taps, conv.channels] if together > 1 else _order(conv, _taps_unrolled(conv, high))
     weight = pack_weight(s, conv, inside, width, order, together)
     rows = _by_pixel(s, conv, inside) if conv.pointwise else None
@@ -84,7 +87,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
         return [*n, *_by_group(conv, o, counted(places, conv.sizes))]
 
-    finished = strips(s, out, inside, laid_out)
+    in_panels = together > 1 and conv.groups == 1 and conv.each % width > 0
+    finished = strips(s, out, inside, laid_out, width if in_panels else None)
     images, (o, *spatial) = list(out.op.axis[: len(conv.batch)]), out.op.axis[len(conv.batch) :]
     blocks, block = _blocks(conv, high, lanes, cores)
     # the image is transposed by the block where there are blocks enough to share out, or else as a whole
@@ -124,7 +128,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if padded is not None:
         if images:
             padded.compute_at(out, images[-1])
-        front = _fill_margin(padded, lanes, together, len(images))
+        front = fill_margin(padded, lanes, together, len(images))
         share_out(padded, front, iterations // PACKED_PIXELS, target)
     if rows is not None:
         if in_blocks or images:
@@ -133,7 +137,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         share_out(rows, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
 
 
-def _fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[IterVar]:
+def fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[IterVar]:
     """The loops of the image with its margin, in vectors of pixels or of quads of channels. Those around."""
     if together > 1:
         quads(padded, images, lanes, together)
@@ -144,7 +148,7 @@ def _fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[
     return front[images:]
 
 
-def _together(conv: Conv, target: Target) -> int:
+def together_in(conv: Conv, target: Target) -> int:
     """How many channels are multiplied at once: those of a group come in fours where any do."""
     together = together_of(conv.data, conv.weight, target)
     return together if together == 4 and (size(conv.channels) or 1) % together == 0 else 1

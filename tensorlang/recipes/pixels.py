@@ -19,10 +19,21 @@ FEW = 4  # elements of 32 bits that are transposed together
 BESIDE = 8  # pixels of an image that are transposed side by side: half a cache line
 
 
-def strips(s: Schedule, out: Stage, inside: Stage, layout: Callable[..., list[Any]]) -> Stage:
+def strips(
+    s: Schedule, out: Stage, inside: Stage, layout: Callable[..., list[Any]], whole: int | None = None
+) -> Stage:
     """The stage of finished pixels between the sums and ``out``; both lie in memory as ``layout`` says,
-    pixels and channels last."""
-    inside.transform_layout(layout)
+    pixels and channels last. With ``whole`` the sums are of whole panels of so many channels, also of those
+    there are not, which nobody reads: products that are summed together bear no test."""
+
+    def in_panels(*at: Any) -> list[Any]:
+        *front, pixel, o = layout(*at)
+        return [*front, o // whole, pixel, o % whole]
+
+    if whole is None:
+        inside.transform_layout(layout)
+    else:
+        inside.transform_layout(in_panels, pad_value="any")
     finished = s[s.cache_write(out.name, "local")]
     finished.transform_layout(layout)
     return finished

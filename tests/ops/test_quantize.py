@@ -191,6 +191,30 @@ def test_zero_points_apart_from_the_product(kind, zeros):
     assert np.array_equal(got, want)
 
 
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(("kind", "other"), [("uint8", "uint8"), ("int8", "uint8"), ("uint8", "int8")])
+@pytest.mark.parametrize("zeros", ["one", "outputs", "none"])
+def test_a_weight_with_a_zero_point_is_multiplied_as_int8(kind, other, zeros, groups):
+    """Its zero point is taken away after, times the sums of windows: the same to the last bit."""
+    a = RNG.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, (2, 8, 9, 11)).astype(kind)
+    low, high = np.iinfo(other).min, np.iinfo(other).max
+    w = RNG.integers(low, high + 1, (32, 8 // groups, 3, 3)).astype(other)
+    za = np.array(np.iinfo(kind).min + 9, kind)
+    zw = {"one": np.array(high - 5), "outputs": RNG.integers(low, high, 32), "none": None}[zeros]
+    x, y, p = placeholders(a, w, za)
+    feed, q = {x: a, y: w, p: za}, None
+    less = np.int32(0)
+    if zw is not None:
+        q = te.placeholder(zw.shape, other, name="q")
+        feed[q] = zw.astype(other)
+        less = zw.astype("int32").reshape(-1, 1, 1, 1) if zw.ndim else zw.astype("int32")
+    got = compiled(ops.conv_integer(x, y, p, q, 2, ((1, 0), (0, 2)), 1, groups), feed)
+    want = images.conv(
+        a.astype("int32") - za.astype("int32"), w.astype("int32") - less, None, 2, ((1, 0), (0, 2)), 1, groups
+    )
+    exact(got, want, "int32")
+
+
 @pytest.mark.parametrize(("kind", "other", "zero"), [("uint8", "int8", -5), ("int8", "uint8", 200)])
 def test_a_zero_point_that_the_data_cannot_hold(kind, other, zero):
     """Margins count as the zero point: they were once that number cut to the type of the data."""

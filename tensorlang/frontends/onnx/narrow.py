@@ -80,8 +80,8 @@ def less_zero_points(
     new: Callable[[np.ndarray, str], Value],
 ) -> list[Value | None]:
     """The inputs of a product of stored numbers, at these positions, without zero points that are 0: a
-    constant weight is taken from its own ahead, and is int8 where the differences fit, which newer processors
-    multiply four at a time."""
+    constant weight is int8, which newer processors multiply four at a time. Where the differences fit, its
+    zero point is taken from it ahead; where they do not, uint8 and its zero point are both 128 less."""
     given = [*inputs, *[None] * (1 + max(x_zero or 0, weight_zero) - len(inputs))]
     if x_zero is not None and _is_zero(given[x_zero]):
         given[x_zero] = None
@@ -97,8 +97,12 @@ def less_zero_points(
         less = less.reshape(shape)
     whole = w.data.astype("int16") - less
     fits = not whole.size or (whole.min() >= -128 and whole.max() <= 127)
-    if zero is not None or (fits and w.data.dtype != np.int8):
-        given[weight], given[weight_zero] = new(whole.astype("int8") if fits else whole, w.name), None
+    if fits and (zero is not None or w.data.dtype != np.int8):
+        given[weight], given[weight_zero] = new(whole.astype("int8"), w.name), None
+    elif not fits and w.data.dtype == np.uint8:
+        given[weight] = new((w.data.astype("int16") - 128).astype("int8"), w.name)
+        zeros = less.reshape(-1) if less.size > 1 else less
+        given[weight_zero] = new((zeros - 128).astype("int8"), w.name)
     return given
 
 
