@@ -53,6 +53,7 @@ def _of_numbers(op: str, x: Any, f: Callable[[Expr], Expr]) -> Tensor:
 
 
 def _clamped(e: Expr, lo: float, hi: float) -> Expr:
+    # max_ and min_ hand a NaN on from either side, so that a NaN stays one
     return make.min_(make.max_(e, make.const(lo, e.dtype)), make.const(hi, e.dtype))
 
 
@@ -77,6 +78,7 @@ def leaky_relu(x: Tensor, negative_slope: float = 0.01) -> Tensor:
     """``x`` where it is positive, else ``negative_slope * x``. The shape is that of ``x``, and so is the
     type. Raises DeclareError for integers and bool."""
     slope = inputs.number("leaky_relu", "negative_slope", negative_slope)
+    # not max(x, slope x), which takes the wrong side for a slope above 1
     return _of_floats("leaky_relu", x, lambda e: te.select(e > 0.0, e, e * make.const(slope, e.dtype)))
 
 
@@ -102,6 +104,7 @@ def prelu(x: Tensor, weight: Tensor, axis: int = 1) -> Tensor:
 
     def element(*i: Any) -> Expr:
         e = te.cast(inputs.wide(x.dtype), x(*i))
+        # a weight of no dimensions takes no index at all
         w = te.cast(e.dtype, weight(*[0 if shared else i[d]] * weight.ndim))
         return te.cast(x.dtype, te.select(e > 0.0, e, e * w))
 
@@ -116,6 +119,7 @@ def elu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
 def selu(x: Tensor) -> Tensor:
     """``scale * elu(x, alpha)`` with the constants of self-normalising networks (Klambauer et al. 2017)."""
+    # where mean 0 and variance 1 are a fixed point; all digits, as torch and ONNX have them
     alpha, scale = 1.6732632423543772, 1.0507009873554805
     return _of_floats("selu", x, lambda e: make.const(scale, e.dtype) * elu_of(e, make.const(alpha, e.dtype)))
 
@@ -132,6 +136,7 @@ def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
 
     def of(e: Expr) -> Expr:
         zero, c = make.const(0, e.dtype), make.const(a, e.dtype)
+        # no select: one of the two is zero on either side, and a NaN comes through both
         return make.max_(e, zero) + make.min_(c * te.expm1(e / c), zero)
 
     return _of_floats("celu", x, of)
@@ -152,6 +157,7 @@ def shrink(x: Tensor, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
     its softshrink with ``bias=lambd``. Of floats, and of integers, which are computed in float64."""
     limit, b = inputs.number("shrink", "lambd", lambd), inputs.number("shrink", "bias", bias)
     x = inputs.tensor("shrink", x)
+    # a bias of 0.5 beside integers is rounded once, at the end
     inside = FLOAT64 if x.dtype.is_int else inputs.wide(inputs.floating("shrink", x).dtype)
     low, high, by, zero = (make.const(v, inside) for v in (-limit, limit, b, 0))
 
@@ -282,6 +288,7 @@ def mish(x: Tensor) -> Tensor:
     """
 
     def of(e: Expr) -> Expr:
+        # without a bound exp overflows, and inf / inf is NaN; from 20 on n / (n + 2) is 1 to the last bit
         t = te.exp(make.min_(e, make.const(20.0, e.dtype)))
         n = t * (t + 2.0)
         return e * (n / (n + 2.0))

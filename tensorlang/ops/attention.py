@@ -64,16 +64,19 @@ def scaled_dot_product_attention(
         )
     factor = scale_of(op, q, scale)
     group = _group(op, q, k, v) if enable_gqa else 1
+    # heads that are shared do not broadcast: the result has those of q
     batch = inputs.broadcast_shape(op, [q, k, v], but_last=2 if group == 1 else 3)
     if group > 1:
         batch = (*batch, q.shape[-3])
     if mask is not None:
         mask = _mask(op, mask, (*batch, q.shape[-2], k.shape[-2]))
+    # sums of products of halves overflow at 65504
     inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
 
     def score(s: Expr, i: Sequence[Any]) -> Expr:
         s = s * te.const(factor, inside)
         if is_causal:
+            # counted from the first key, as torch does, also where there are more keys than queries
             return te.select(make.le(make.as_expr(i[-1]), make.as_expr(i[-2])), s, -te.infinity(inside))
         if mask is None:
             return s
@@ -159,6 +162,7 @@ def attend(
 
     def at(t: Tensor, i: Sequence[Any], row: Any, column: Any) -> Expr:
         own = [0 if inputs.is_one(n) else j for n, j in zip(t.shape, i[lead - (t.ndim - 2) : lead])]
+        # neighbouring heads share: keys are read where they lie, and not repeated in memory
         if group > 1 and t is not q and not inputs.is_one(t.shape[-3]):
             own[-1] = make.floordiv(make.as_expr(own[-1]), group)
         return te.cast(inside, t(*own, row, column))

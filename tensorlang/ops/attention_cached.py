@@ -71,11 +71,13 @@ def attention(
     _check(op, (q, k, v), past_key, past_value, kv_lengths, scores)
     before: ExprLike = 0
     if past_key is not None and past_value is not None:
+        # query i is token i + before of the whole sequence
         before = inputs.tensor(op, past_key, "past_key").shape[-2]
         k, v = concatenate([past_key, k], 2), concatenate([past_value, v], 2)
     group = _group(op, q, k, v)
     inputs.same_size(op, f"the head size of k {k.name}", k.shape[-1], q.shape[-1], f"q is {inputs.named(q)}")
     inputs.same_size(op, f"the tokens of v {v.name}", v.shape[-2], k.shape[-2], f"k is {inputs.named(k)}")
+    # of the scores, with the keys of the past, which masks count too
     shape = (*q.shape[:3], k.shape[2])
     factor, cap = scale_of(op, q, scale), float(inputs.number(op, "softcap", softcap))
     if mask is not None:
@@ -86,6 +88,7 @@ def attention(
     left, right = (inputs.integer(op, "a side of window", n) for n in window)
     sight = _Sight(q.shape[2], before, kv_lengths, is_causal, left, right)
     rule = _Score(inside, factor, cap, sight, mask)
+    # not causal for ``attend``, whose blocks begin at the first key: here a query may begin anywhere
     stages = attend(q, k, v, q.shape[:2], rule.of, False, rule.hides, group)
     result = stages.result
     if joined:
@@ -138,6 +141,7 @@ class _Sight(NamedTuple):
         place = row + self.before
         if self.lengths is not None:
             length = signed(self.lengths(i[0]))
+            # the last query is the last token of its own sequence, and sequences of a batch differ in length
             place = row + (length - self.queries)
             conditions.append(make.lt(key, length))
         if self.causal:
@@ -161,6 +165,7 @@ class _Score(NamedTuple):
     @property
     def hides(self) -> bool:
         """Whether a query may see no key at all."""
+        # asked at any index: only whether there are conditions counts
         return self.mask is not None or bool(self.sight.of([make.as_expr(0)] * 4))
 
     def raw(self, dot: Expr) -> Expr:
@@ -168,6 +173,7 @@ class _Score(NamedTuple):
 
     def capped(self, dot: Expr) -> Expr:
         cap = te.const(self.cap, self.inside)
+        # 0 means no cap, as ONNX has it
         return self.raw(dot) if self.cap <= 0 else te.tanh(self.raw(dot) / cap) * cap
 
     def of(self, dot: Expr, i: Sequence[Any]) -> Expr:
@@ -192,6 +198,7 @@ def _asked(scores: str, stages: Stages, rule: _Score, i: Sequence[Any]) -> Expr:
         return rule.capped(stages.dots(*i))
     if scores == "masked":
         return stages.scores(*i)
+    # a row that sees nothing has a sum of zero, and shares of zero
     total = stages.sums(*i[:-1])
     return te.select(make.eq(total, 0.0), te.const(0, rule.inside), stages.exps(*i) / total)
 
@@ -234,7 +241,9 @@ def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
 def _mask(op: str, mask: Any, scores: Sequence[Expr]) -> Tensor:
     mask = mask_of(op, mask)
     fits = 1 <= mask.ndim <= 4 and all(
-        inputs.is_one(n) or inputs.equal(n, m) for n, m in zip(mask.shape[-2::-1], scores[-2::-1])
+        # all but the keys, of which a mask may have fewer
+        inputs.is_one(n) or inputs.equal(n, m)
+        for n, m in zip(mask.shape[-2::-1], scores[-2::-1])
     )
     if not fits or inputs.at_most(mask.shape[-1], scores[-1]) is False:
         raise DeclareError(
@@ -291,6 +300,7 @@ def rotary_embedding(
             f"ops.{op}: {turned} elements are turned of {size}", because="they are turned in pairs"
         )
     position_ids = _angles_of_tokens(op, (cos, sin), position_ids, turned)
+    # a position beyond the tables reads their last row, never memory behind them
     rule = index_rule(op, "clip")
     inside = inputs.wide(x.dtype)
 
@@ -300,6 +310,7 @@ def rotary_embedding(
         return te.cast(inside, t(rule(whole.read(position_ids, (b, token)), t.shape[0]), j))
 
     def element(*i: Any) -> Expr:
+        # the element's place in its own head
         at = make.floormod(make.as_expr(i[-1]), size) if joined else make.as_expr(i[-1])
         b, token = i[0], i[1] if joined else i[2]
         own = te.cast(inside, x(*i))

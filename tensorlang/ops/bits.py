@@ -37,6 +37,7 @@ def _bits(
     op: str, x: Operand, y: Operand, f: Callable[[Expr, Expr], Expr], of_bools: Callable[[Expr, Expr], Expr]
 ) -> Tensor:
     _no_floats(op, x, y)
+    # a bool is a byte in memory of which only 0 and 1 are legal: the logical word keeps it so
     return nary(op, (x, y), lambda a, b: of_bools(a, b) if a.dtype.is_bool else f(a, b))
 
 
@@ -68,6 +69,7 @@ def bitwise_not(x: Tensor) -> Tensor:
 
 def _shift(op: str, x: Operand, y: Operand, f: Callable[[Expr, Expr], Expr]) -> Tensor:
     _no_floats(op, x, y)
+    # one bool beside an integer is promoted to it, as numpy does
     if all(isinstance(v, bool) or (isinstance(v, Tensor | Expr) and v.dtype.is_bool) for v in (x, y)):
         raise DeclareError(
             f"ops.{op}: the operands are bool, integers are needed", try_="ops.cast(x, 'int8')"

@@ -53,6 +53,7 @@ def depth_to_space(x: Tensor, block_size: int, mode: str = "DCR") -> Tensor:
 
     def place(n: Expr, c: Expr, i: Expr, j: Expr) -> list[Expr]:
         by, bx = make.floormod(i, b), make.floormod(j, b)
+        # which of place and channel is the outer one is all that ONNX's two modes differ in
         channel = (by * b + bx) * each + c if mode == "DCR" else (c * b + by) * b + bx
         return [n, channel, make.floordiv(i, b), make.floordiv(j, b)]
 

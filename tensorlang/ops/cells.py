@@ -29,6 +29,7 @@ def softplus_of(e: Expr) -> Expr:
     return make.max_(e, make.const(0.0, e.dtype)) + te.log1p(te.exp(make.neg(te.abs(e))))
 
 
+# the numbers are those of ONNX's operator RNN, whose attributes leave them out too
 # name → function of an element and two parameters, and what these are when left out
 TABLE: dict[str, tuple[Callable[[Expr, Expr, Expr], Expr], float, float]] = {
     "affine": (lambda e, a, b: a * e + b, 1.0, 0.0),
@@ -58,6 +59,7 @@ def activation_of(
             f"ops.{op}: {len(listed)} activations, {len(default)} are needed",
             try_=f"activations={tuple(default)}",
         )
+    # iterators, so that each function takes the next number and those without a parameter take none
     first, second = (iter(() if v is None else v) for v in (alpha, beta))
     return tuple(_activation(op, n, first, second) for n in listed)
 
@@ -66,6 +68,7 @@ def _activation(op: str, name: str, alpha: Any, beta: Any) -> Activation:
     if name not in TABLE:
         raise DeclareError(f"ops.{op}: the activation {name!r} is not known", legal=", ".join(TABLE))
     f, a, b = TABLE[name]
+    # fewer numbers than functions are allowed: those behind the end have their defaults
     a = inputs.number(op, "activation_alpha", next(alpha, a)) if name in _WITH_ALPHA else a
     b = inputs.number(op, "activation_beta", next(beta, b)) if name in _WITH_BETA else b
     return lambda e: f(e, make.const(a, e.dtype), make.const(b, e.dtype))

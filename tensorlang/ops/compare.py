@@ -36,6 +36,7 @@ def _bool(_: DType) -> DType:
 
 
 def _ordered(t: DType) -> DType:
+    # bools are ordered False < True, as in numpy, but a comparison of one bit is that of a sign
     return as_dtype("uint8") if t.is_bool else t
 
 
@@ -97,6 +98,7 @@ def isclose(
     and with ``equal_nan`` so is NaN."""
 
     def close(a: Expr, b: Expr) -> Expr:
+        # of an infinite b the right side would be infinite, and all numbers close to it
         near = te.all(te.isfinite(b), te.abs(a - b) <= te.abs(b) * rtol + atol)
         same = te.any(make.eq(a, b), near)
         return te.any(same, te.all(te.isnan(a), te.isnan(b))) if equal_nan else same
@@ -139,6 +141,7 @@ def where(condition: Tensor, x: Operand, y: Operand) -> Tensor:
     Tensor(where: float32[2, 3])
     """
     condition = inputs.tensor("where", condition, "condition")
+    # the condition takes no part in the promotion
     (a, b), common = inputs.operands("where", (x, y))
     return broadcast(
         "where",

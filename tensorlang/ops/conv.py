@@ -127,6 +127,7 @@ def depthwise_conv2d(
     :func:`conv2d`, and for an open C."""
     lay = layout_of("depthwise_conv2d", layout, 2)
     data = image("depthwise_conv2d", data, lay)
+    # the number of groups is part of what the operator is, and so cannot be a symbol
     channels = const_int(lay.channels(data.shape))
     if channels is None:
         raise DeclareError(
@@ -192,6 +193,7 @@ def convolution(
         _check_depthwise_blocks(op, kernel, weight, lay, channels)
     elif lay.block is not None:
         _check_blocks(op, kernel, lay, channels, groups)
+    # without the reduction over one channel: its loop would stand between the taps and their vectors
     element, axes = (_depthwise if depthwise else _grouped)(source, kernel, lay, w, groups, inside)
     batch, _, _ = lay.parts(data.shape)
     result_channels = (
@@ -268,6 +270,7 @@ class Weight:
                     try_="weight_layout=None",
                 )
             order = plain
+        # what goes with channels last elsewhere: HWIO beside NHWC
         order = (plain if layout.letters.startswith("NC") else f"{spatial}IO") if order is None else order
         if not isinstance(order, str) or sorted(order) != sorted(plain):
             raise DeclareError(
@@ -284,6 +287,7 @@ class Weight:
                 because=f"with layout={layout.text!r} it is {self.text}",
             )
         if layout.block is not None:
+            # the order of NCHW8c in TVM: inputs of a block, then its outputs, which are a vector
             blocks = [const_int(n) for n in weight.shape[-2:]]
             if blocks[0] is None or blocks[1] is None:
                 raise DeclareError(
@@ -312,6 +316,7 @@ def _check_blocks(op: str, kernel: Weight, lay: Layout, channels: Expr, groups: 
         )
     for count, block, what in ((channels, lay.block, "input"), (kernel.outputs, kernel.out_block, "output")):
         size = const_int(count)
+        # a block would belong to two groups, which read different channels
         if groups > 1 and size is not None and size // groups % block:
             raise DeclareError(
                 f"ops.{op}: a group of {size // groups} {what} channels is not a multiple of the block of "
@@ -327,6 +332,7 @@ def _depthwise(
     times = make.floordiv(kernel.outputs, groups)  # outputs of each channel
 
     def element(batch: Any, channel: tuple[Any, ...], place: tuple[Any, ...]) -> Expr:
+        # in blocked layouts ``_check_depthwise_blocks`` has made sure that outputs are the channels
         read = channel if lay.block is not None else (make.floordiv(channel[0], times),)
         x = source(*lay.arranged(batch, read, w.reads(place, ry)))
         return te.cast(inside, x) * te.cast(inside, kernel(channel, (0,) * len(channel), ry))
@@ -344,6 +350,7 @@ def _grouped(
     inner = [] if lay.block is None else [te.reduce_axis((0, lay.block), "ri")]
 
     def element(batch: Any, channel: tuple[Any, ...], place: tuple[Any, ...]) -> Expr:
+        # written as no addition at all for one group, which recipes recognise by its plain reads
         first = 0 if groups == 1 else make.mul(make.floordiv(channel[0], outputs), each)
         x = source(*lay.arranged(batch, (rc + first, *inner), w.reads(place, ry)))
         return te.cast(inside, x) * te.cast(inside, kernel(channel, (rc, *inner), ry))

@@ -134,6 +134,7 @@ class _Phases:
         # each phase of the stride meets every stride-th tap of the dilated kernel, zeros between its taps
         # counted
         self.taps = kernel if self.stride == 1 else -(-span // self.stride)
+        # torch's formula: (extent - 1) stride + span + extra - before - after
         self.output = make.sub(
             make.add(make.mul(make.sub(extent, 1), self.stride), span + extra - self.cut), w.after[d]
         )
@@ -159,6 +160,7 @@ class _Phases:
         """Under what conditions the kernel has that tap, zeros counted."""
         if self.as_is:
             return []
+        # a phase of the last stride begins behind the kernel's end
         inside = make.lt(make.as_expr(tap), make.const(self.kernel, INT32))
         apart = make.eq(make.floormod(make.as_expr(tap), self.dilation), 0)
         return [inside, apart] if self.dilation > 1 else [inside]
@@ -211,6 +213,7 @@ def _transposed(
         own = o if groups == 1 else make.floormod(make.as_expr(o), outputs)
         x = source(b, channel, *[p.read(y, t) for p, y, t in zip(dims, place, ry, strict=True)])
         tap = [p.tap(y, t) if p.stride > 1 else t for p, y, t in zip(dims, place, ry, strict=True)]
+        # as the condition of the sum: the taps are unrolled, and those that are not held fold away
         held = [c for p, t in zip(dims, tap, strict=True) for c in p.held(t)] if few else []
         if few:
             # taps with zeros counted, back to those of the weight
@@ -276,6 +279,7 @@ def _phases(
     w = window(op, extents, weight.shape[2:], stride, padding, dilation)
     extra = sizes(op, "output_padding", output_padding, n, 0)
     for d, e in enumerate(extra):
+        # torch's bound; more of it would be rows that no tap reaches
         if e >= max(w.stride[d], w.dilation[d]):
             raise DeclareError(
                 f"ops.{op}: output_padding={output_padding} is not less than stride {w.stride[d]} or "

@@ -43,10 +43,12 @@ def col2im(
     w = window(op, extents, [make.as_expr(k) for k in kernel], stride, padding, dilation)
     count, places = math.prod(kernel), w.output(extents)
     _check_windows(op, x, kernel, places)
+    # each place gathers what reaches it: no two iterations add to one element, and all may run in parallel
     # with a stride, a place of the image has taps of one phase only
     spans = [apart * (k - 1) + 1 for k, apart in zip(kernel, w.dilation, strict=True)]
     taps = [k if st == 1 else -(-span // st) for k, span, st in zip(kernel, spans, w.stride, strict=True)]
     axes = [te.reduce_axis((0, k), f"r{d}") for d, k in enumerate(taps)]
+    # narrow integers are added up in wider ones and wrapped once
     out = inputs.sum_type(x.dtype) if x.dtype.is_int else x.dtype
     inside = inputs.wide(out)
 
@@ -131,6 +133,7 @@ def deform_conv(
         mask = inputs.floating(op, mask, "mask")
     _check_moves(op, x, weight, offset, mask, by[1] * math.prod(kernel), out)
     inside = inputs.wide(x.dtype)
+    # as a stage: each moved tap is four reads and is used for every output channel
     columns = _taps(op, x, offset, mask, w, kernel, make.floordiv(x.shape[1], by[1]), out)
     per_out = make.floordiv(weight.shape[0], by[0])
     rc, rt = (
@@ -226,16 +229,19 @@ def _taps(
     def tap(b: Any, c: Any, t: Any, *o: Any) -> Expr:
         group, rest = make.floordiv(make.as_expr(c), per_offset), make.as_expr(t)
         own: list[Expr] = []
+        # the tap's number back into its row and column, the last dimension first
         for k in reversed(kernel):
             own.insert(0, make.floormod(rest, k))
             rest = make.floordiv(rest, k)
         places = []
         for d, (i, at_tap) in enumerate(zip(o, own, strict=True)):
+            # the order of torchvision and ONNX: group, tap, then y before x
             moved = te.cast(inside, offset(b, (group * count + t) * n + d, *o))
             start = make.sub(make.add(make.mul(i, w.stride[d]), make.mul(at_tap, w.dilation[d])), w.before[d])
             places.append(te.cast(inside, start) + moved)
         terms = []
         for at, share in corners(places):
+            # each of the four neighbours counts by itself: at a border half of them are outside and are zeros
             there = te.all(*[c for a, m in zip(at, extents, strict=True) for c in (a >= 0, a < m)])
             value = te.cast(inside, x(b, c, *[kept_within(a, m) for a, m in zip(at, extents, strict=True)]))
             terms.append(te.select(there, share * value, make.const(0.0, inside)))

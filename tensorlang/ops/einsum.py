@@ -64,10 +64,13 @@ def einsum(
     sizes = _sizes(terms)
     common = inputs.result_type(*[x.dtype for x in xs])
     inside, out = accumulator("einsum", common, common, out_dtype)
+    # no product is taken: a float keeps its type, as numpy's einsum of one operand does
     if len(xs) == 1 and out_dtype is None:
         out = inside if common.is_int else common
     total = terms[0]
     for k, term in enumerate(terms[1:], 1):
+        # a label that nobody behind reads is summed now, so that each product is as small as this order
+        # allows
         later = {c for t in terms[k + 1 :] for c in t.labels} | set(wanted)
         last = k == len(terms) - 1
         both = dict.fromkeys((*total.labels, *term.labels))
@@ -111,6 +114,7 @@ def _sizes(terms: Sequence[Term]) -> dict[str, Expr]:
     known: dict[str, tuple[Expr, Tensor]] = {}
     for t in terms:
         for n, c in zip(t.tensor.shape, t.labels, strict=True):
+            # a size of 1 is no evidence: another operand may have the label's real one
             if c not in known or inputs.is_one(known[c][0]):
                 known[c] = (n, t.tensor)
             elif not inputs.is_one(n):
@@ -145,12 +149,14 @@ def _parsed(subscripts: str, xs: Sequence[Tensor]) -> tuple[list[Term], Labels]:
         )
     terms = [Term(x, _labels(subscripts, part, x)) for part, x in zip(parts, xs, strict=True)]
     rank = max((sum(c[0] == "." for c in t.labels) for t in terms), default=0)
+    # numbered from the end, so that ellipses of fewer dimensions align at the last one
     dots = tuple(f"...{d}" for d in range(rank - 1, -1, -1))
     if arrow:
         letters = _letters(subscripts, right)
         wanted = tuple(c for part in letters for c in (dots if part == "..." else (part,)))
     else:
         every = [c for t in terms for c in t.labels if c.isalpha()]
+        # without an arrow numpy's rule: what occurs once, in the order of the alphabet
         wanted = (*dots, *sorted(c for c in set(every) if every.count(c) == 1))
     if len(set(wanted)) != len(wanted):
         raise _refused(subscripts, "the result names a label twice")

@@ -72,6 +72,7 @@ __all__ = [
 def _numbers(op: str, *values: Any) -> None:
     """Raises DeclareError when all are bools, of which arithmetic makes no sense."""
     types = [v.dtype for v in values if isinstance(v, Tensor | Expr)]
+    # a number beside a tensor of bools makes it a tensor of numbers
     if all(t.is_bool for t in types) and all(isinstance(v, bool | Tensor | Expr) for v in values):
         raise DeclareError(
             f"ops.{op}: the operands are bool, numbers are needed",
@@ -174,6 +175,7 @@ def _nonzero(op: str, b: Expr) -> Expr:
         if b.value == 0:
             raise DeclareError(f"ops.{op}: the divisor is the literal 0")
         return b
+    # the processor traps on an integer division by zero, and a select computes both sides
     return te.select(make.eq(b, 0), make.const(1, b.dtype), b)
 
 
@@ -187,7 +189,9 @@ def _mod(a: Expr, b: Expr) -> Expr:
     if a.dtype.is_int:
         return _guarded("mod", make.floormod, a, b)
     r = te.fmod(a, b)
+    # C's remainder has the sign of a; of unlike signs it is one divisor away from Python's
     floored = te.select((r < 0) != (b < 0), r + b, r)
+    # numpy's remainder of zero has the sign of the divisor: -0.0 for a negative one
     return te.select(make.eq(r, 0.0), te.copysign(make.const(0.0, a.dtype), b), floored)
 
 
@@ -200,8 +204,10 @@ def _floor_divide(a: Expr, b: Expr) -> Expr:
     q = (a - r) / b
     q = te.select(te.all(make.ne(r, 0.0), (r < 0) != (b < 0)), q - 1.0, q)
     whole = te.floor(q)
+    # q is a whole number but for its rounding: the nearest one, not the one below
     whole = te.select(q - whole > 0.5, whole + 1.0, whole)
     whole = te.select(make.eq(q, 0.0), te.copysign(make.const(0.0, a.dtype), a / b), whole)
+    # the infinity or NaN that numpy gives; a - r is NaN there
     return te.select(make.eq(b, 0.0), a / b, whole)
 
 
@@ -228,6 +234,7 @@ def power(x: Operand, y: Operand) -> Tensor:
             because="an integer to a negative power is not an integer",
             try_="ops.cast(x, 'float32') first",
         )
+    # a literal exponent is written out as products
     if isinstance(y, int) and isinstance(x, Tensor):
         y_literal = y
         return unary("power", x, lambda e: te.power(e, y_literal))
@@ -251,6 +258,7 @@ def logaddexp(x: Operand, y: Operand) -> Tensor:
 
 
 def _logaddexp(a: Expr, b: Expr) -> Expr:
+    # exp of the difference to the larger one is at most 1
     larger = make.max_(a, b)
     far = te.abs(a - b)  # NaN for two infinities of one sign, which are their own sum
     return te.select(make.eq(a, b), a + math.log(2), larger + te.log1p(te.exp(-far)))
@@ -285,6 +293,7 @@ def clip(x: Tensor, min: Operand | None = None, max: Operand | None = None) -> T
     Tensor(clip: float32[2, 3])
     """
     x = inputs.tensor("clip", x)
+    # as operands, so that a bound that is a tensor takes part in broadcasting and promotion
     bounds = tuple(b for b in (min, max) if b is not None)
     if not bounds:
         raise DeclareError("ops.clip: neither min nor max is given", try_="ops.clip(x, 0, 6)")
@@ -559,6 +568,7 @@ def nan_to_num(
     def finite(e: Expr) -> Expr:
         if not e.dtype.is_float:
             return e
+        # of the type of x, not of the wider one in which a half is computed: an infinite half becomes 65504
         highest, lowest = te.max_value(x.dtype), te.min_value(x.dtype)
         above = te.cast(e.dtype, highest) if posinf is None else make.const(posinf, e.dtype)
         below = te.cast(e.dtype, lowest) if neginf is None else make.const(neginf, e.dtype)

@@ -58,6 +58,8 @@ def dft(
         raise DeclareError("ops.dft: axis is the last dimension", because="it holds the parts of a number")
     n = x.shape[d]
     if dft_length is None:
+        # half a spectrum has n // 2 + 1 elements; of the two lengths that gives, the even one, as numpy's
+        # irfft
         length = make.mul(make.sub(n, 1), 2) if inverse and onesided else n
     else:
         length = make.as_expr(dft_length)
@@ -83,6 +85,7 @@ def _transform(
     parts = const_int(shape[-1])
     half = make.add(make.floordiv(length, 2), 1)
     real_result = inverse and onesided
+    # a longer signal is cut off, a shorter one padded with zeros, which need not be summed
     given = make.min_(shape[d], half) if real_result else make.min_(shape[d], length)
     given = shape[d] if inputs.equal(given, shape[d]) else given
     size = half if onesided and not inverse else length
@@ -97,12 +100,14 @@ def _transform(
         return te.cast(inside, x(*i[:d], t, *i[d + 1 :], part))
 
     def twice(t: Any) -> Expr:  # of a onesided spectrum all but the ends stand for two
+        # the mean, and of an even length the last one, which are their own conjugates
         alone = te.any(make.eq(t, 0), make.eq(make.mul(t, 2), length))
         return te.select(alone, make.const(1.0, inside), make.const(2.0, inside))
 
     outer = [size if k == d else m for k, m in enumerate(shape[:-1])]
 
     def total(name: str, imaginary: bool) -> Tensor:
+        # real and imaginary parts are stages of their own: one reduction has one result
         t = te.reduce_axis((0, given), "t")
 
         def body(*i: Any) -> Expr:
@@ -128,6 +133,7 @@ def _transform(
 def _two_steps(length: Expr) -> tuple[int, int] | None:
     """The factors of a length with the least sum, where two steps are less than half of the work."""
     n = const_int(length)
+    # the divisor nearest the root, below it
     small = max((b for b in range(1, math.isqrt(n) + 1) if n % b == 0), default=1) if n else 1
     return (n // small, small) if n and 2 * (n // small + small) <= n else None
 
@@ -158,6 +164,7 @@ def _in_two_steps(
 
     def element(at: Sequence[Any], t: Any, rest: Sequence[Any], part: int) -> Expr:
         e = te.cast(inside, x(*at, t, *rest, part))
+        # not a select, which would read behind the end of a shorter signal
         return e if inputs.at_most(n, given) else te.if_then_else(t < given, e, make.const(0.0, inside))
 
     def split(i: Sequence[Any]) -> tuple[Sequence[Any], Any, Any, Sequence[Any]]:
@@ -206,6 +213,7 @@ def _in_two_steps(
     scale = make.const(float(n), inside)
 
     def result(*i: Any) -> Expr:
+        # the second step leaves element k1 + a k2 at [k2, k1]
         place = (*i[:d], i[d] // a, i[d] % a, *i[d + 1 : -1])
         e = te.if_then_else(make.eq(i[-1], 0), both[0](*place), both[1](*place))
         return te.cast(kind, e / scale if inverse else e)
@@ -236,6 +244,7 @@ def _table(
     n = const_int(length)
 
     def rest(t: Any, k: Any) -> Expr:
+        # the product of two indices fits 32 bits
         if n is not None and n * n < 1 << 31:
             return make.floormod(make.mul(te.cast(INT32, t), te.cast(INT32, k)), make.const(n, INT32))
         # a quotient of integers is rounded to the next one only from 2**53 on, and floats divide in vectors
@@ -280,6 +289,7 @@ def stft(
             )
     length = window.shape[0] if window is not None else make.as_expr(frame_length or 0)
     inside = inputs.wide(x.dtype)
+    # whole frames only: the rest of the signal is not read
     frames = make.add(make.floordiv(make.sub(x.shape[1], length), step), 1)
     shape = [x.shape[0], frames, length, x.shape[2]]
 

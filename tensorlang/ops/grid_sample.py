@@ -26,6 +26,7 @@ __all__ = ["affine_grid", "grid_sample", "roi_align"]
 
 TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 PADDING = ("zeros", "border", "reflection")
+# torch's and ONNX's number for the free parameter of Keys' cubic; OpenCV has it too, others -0.5
 CUBIC = -0.75
 
 
@@ -61,8 +62,10 @@ def grid_sample(
         value = sampling.weight(places(b, d, *own), t)
         if padding_mode != "zeros":
             return value
+        # -1 marks a tap outside of the image
         return te.select(at(b, d, t, *own) < 0, make.const(0.0, inside), value)
 
+    # one index and one weight a tap and dimension, shared by all channels, instead of all again for each
     shape: list[ExprLike] = [x.shape[0], n, count, *out]
     at = inputs.stage(
         f"{op}.at", tags.BROADCAST, shape, lambda b, d, t, *o: sampling.element_at(places(b, d, *o), d, t)
@@ -76,6 +79,7 @@ def grid_sample(
         factors = [weights(b, d, t, *o) for d, t in enumerate(taps)]
         value = te.cast(inside, x(b, c, *read))
         if count == 1:
+            # a select and no product: 0 times an infinite pixel would be NaN
             there = te.all(*[make.ne(f, 0.0) for f in factors])
             return te.cast(x.dtype, te.select(there, value, make.const(0.0, inside)))
         return te.sum(reduce(make.mul, [*factors, value]), axis=axes)
@@ -114,16 +118,21 @@ class _Sampling:
     def place(self, b: Any, o: Sequence[Any], d: int) -> Expr:
         """Where along dimension ``d`` of the image. The last number of a grid is of the first dimension."""
         n = len(self.extents)
+        # grids say x, y, z; images are [D, H, W]
         e, size = te.cast(self.inside, self.grid(b, *o, n - 1 - d)), te.cast(self.inside, self.extents[d])
         e = (e + 1.0) / 2.0 * (size - 1.0) if self.align_corners else ((e + 1.0) * size - 1.0) / 2.0
         if self.mode == "nearest":
+            # halves to the even element, as torch's nearest does here
             e = te.nearbyint(e)
         if self.padding == "zeros":
             return e
         if self.padding == "border":  # each neighbour is kept within in ``element_at``
+            # a place far outside would leave the integers; so many elements beyond the border all taps read
+            # the border
             far = make.const(float(self.count - 1), self.inside)
             return make.max_(make.min_(e, size - 1.0 + far), -far)
         low, high = _borders(size, self.align_corners)
+        # a place inside is not mirrored, which would round it
         return te.select(te.any(e < low, e > high), _mirrored(e, low, high), e)
 
     def element_at(self, e: Expr, d: Any, t: Any) -> Expr:
@@ -133,6 +142,7 @@ class _Sampling:
         size = _each(d, list(self.extents))
         if self.padding == "reflection":
             low, high = _borders(te.cast(self.inside, size), self.align_corners)
+            # the neighbours of a mirrored place may lie beyond the border again
             tap = te.cast(INT32, _mirrored(te.cast(self.inside, tap), low, high))
         if self.padding == "zeros":
             return te.select(te.all(tap >= 0, tap < size), tap, -1)
@@ -155,6 +165,7 @@ def _each(d: Any, values: Sequence[Expr]) -> Expr:
 
 
 def _borders(size: Expr, align_corners: bool) -> tuple[Expr, Expr]:
+    # the border runs through the middle of the last pixels, or along their outer edges
     half = make.const(0.0 if align_corners else 0.5, size.dtype)
     return make.const(0.0, size.dtype) - half, size - 1.0 + half
 
@@ -165,7 +176,9 @@ def _mirrored(e: Expr, low: Expr, high: Expr) -> Expr:
     away = te.abs(e - low)
     turns = te.floor(away / span)
     rest = away - turns * span
+    # every second time the way back
     even = make.eq(turns - te.floor(turns / 2.0) * 2.0, 0.0)
+    # an image of one pixel has no span to mirror in, and 0 / 0 would be NaN
     return te.select(make.eq(span, 0.0), low, te.select(even, low + rest, high - rest))
 
 
@@ -193,6 +206,7 @@ def affine_grid(theta: Tensor, size: Sequence[ExprLike], align_corners: bool = F
     def along(d: int, i: Any) -> Expr:
         at, m = te.cast(inside, i), te.cast(inside, extents[d])
         if align_corners:
+            # linspace of one element is its start
             return te.select(make.eq(m, 1.0), make.const(-1.0, inside), at * 2.0 / (m - 1.0) - 1.0)
         return (at * 2.0 + 1.0) / m - 1.0
 
@@ -233,6 +247,7 @@ def roi_align(
     parts = [inputs.integer(op, "output_size", m) for m in output_size]
     ratio = inputs.integer(op, "sampling_ratio", sampling_ratio)
     scale = inputs.number(op, "spatial_scale", spatial_scale)
+    # what does not depend on the channel is computed once for a region
     regions = _Regions(op, x, rois, batch_indices, parts, ratio, scale, aligned)
     inside, many, begins = regions.inside, regions.many, regions.begins
     reducer = te.sum if mode == "avg" else te.max
@@ -317,12 +332,14 @@ class _Regions:
             self.begins = (self.first(op, 0), self.first(op, 1))
 
     def corner(self, r: Any, k: int) -> Expr:
+        # pixels are squares around their index: Detectron2's correction of the first RoIAlign
         offset = make.const(0.5 if self.aligned else 0.0, self.inside)
         return te.cast(self.inside, self.rois(r, k)) * make.const(self.scale, self.inside) - offset
 
     def length(self, r: Any, d: Any) -> Expr:
         sides = [self.corner(r, 3) - self.corner(r, 1), self.corner(r, 2) - self.corner(r, 0)]
         side = te.select(make.eq(d, 0), *sides)
+        # the first one made regions of less than a pixel one pixel large
         return side if self.aligned else make.max_(side, make.const(1.0, self.inside))
 
     def part(self, d: Any) -> Expr:
@@ -341,6 +358,7 @@ class _Regions:
 
         def sample(r: Any, p: Any) -> Expr:
             each = self.bins(r, d) / te.cast(self.inside, self.many(r, d))
+            # two elements before the image, not one: what is rounded here must not skip a sample inside
             skipped = (-2.0 - self.corner(r, 1 - d) - te.cast(self.inside, p) * self.bins(r, d)) / each
             return te.max(te.min(te.cast(INT32, te.floor(skipped)), self.many(r, d)), 0)
 
@@ -366,6 +384,7 @@ class _Regions:
             along = along + (te.cast(inside, t) + 0.5) * self.bins(r, d) / count
             place.append(self.corner(r, 1 - d) + along)
             ends.append(te.cast(inside, x.shape[2 + d]))
+        # up to one pixel outside a sample counts as the border's, farther away as zero
         within = te.all(*[c for e, m in zip(place, ends, strict=True) for c in (e >= -1.0, e <= m)])
         kept = [
             make.max_(make.min_(e, m - 1.0), make.const(0.0, inside))

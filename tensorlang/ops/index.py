@@ -79,6 +79,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0, mode: str = "inde
             x.shape[d],
             f"the first {batch} dimension{'' if batch == 1 else 's'} are the batch of {inputs.named(x)} too",
         )
+    # the last dimension holds the k indices of one place
     outer = indices.ndim - 1
 
     def element(*i: Any) -> Expr:
@@ -87,6 +88,7 @@ def gather_nd(x: Tensor, indices: Tensor, batch_dims: int = 0, mode: str = "inde
 
     out = inputs.stage("gather_nd", tags.INJECTIVE, [*indices.shape[:-1], *x.shape[batch + depth :]], element)
     for d in range(batch, batch + depth):
+        # an index is brought within bounds, and an empty dimension has none to bring it to
         inputs.needing("gather_nd", out, x, d, 1, unless_empty=True)
     return out
 
@@ -101,6 +103,7 @@ def _scatter(
             f"ops.{op}: updates {updates.name} are {updates.dtype}, {x.name} is {x.dtype}",
             try_=f"ops.cast({updates.name}, {x.dtype.name!r})",
         )
+    # add and mul of bools would wrap in a byte where only 0 and 1 are legal
     if x.dtype.is_bool and reduction != "none":
         raise DeclareError(
             f"ops.{op}: reduction={reduction!r} of bools", try_="reduction='none', or ops.cast(x, 'uint8')"
@@ -207,6 +210,7 @@ def reverse_sequence(x: Tensor, lengths: Tensor, time_axis: int = 0, batch_axis:
     n = x.shape[t]
 
     def element(*i: Any) -> Expr:
+        # lengths are data: what is too long or negative must not read beside the tensor
         length = te.max(te.min(signed(lengths(i[b])), n), 0)
         # a select reads both sides: behind the length this would be a place before the tensor
         turned = te.max(length - 1 - i[t], 0)

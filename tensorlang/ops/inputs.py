@@ -32,6 +32,7 @@ def tensor(op: str, x: Any, what: str = "x") -> Tensor:
     if isinstance(x, Tensor):
         return x
     shape = getattr(x, "shape", None)
+    # only values of a graph have sizes that are expressions and are no tensors
     if isinstance(shape, tuple) and shape and all(isinstance(n, Expr) for n in shape):
         name = getattr(x, "name", what)
         raise DeclareError(
@@ -63,6 +64,7 @@ def floating(op: str, x: Any, what: str = "x") -> Tensor:
 
 def number(op: str, what: str, value: Any) -> float:
     """A Python number, fixed when the kernel is declared. Raises DeclareError for anything else."""
+    # True is an int for Python; as a scale or a slope it is a mistake
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise DeclareError(
             f"ops.{op}: {what} is {_said(value)}, a Python number is needed",
@@ -74,6 +76,7 @@ def number(op: str, what: str, value: Any) -> float:
 def integer(op: str, what: str, value: Any) -> int:
     """A Python whole number. Raises DeclareError for anything else."""
     try:
+        # operator.index takes True for 1
         if isinstance(value, bool | np.bool_):
             raise TypeError
         return operator.index(value)
@@ -115,6 +118,7 @@ def in_order(op: str, x: Tensor, lo: Any, hi: Any) -> None:
 def at_most(a: ExprLike, b: ExprLike) -> bool | None:
     """Whether ``a <= b``: True or False when that is sure whatever the symbols stand for, else None."""
     e = make.le(a, b)
+    # symbols of shapes are sizes, and so not negative; more is not known of them here
     return bool(e.value) if isinstance(e, Const) else Facts(sizes=variables(e)).prove(e)
 
 
@@ -122,6 +126,7 @@ def divides(divisor: ExprLike, size: ExprLike) -> bool:
     """Whether ``size`` is sure to be a multiple of ``divisor``."""
     size, divisor = make.unify(size, divisor)
     n, d = const_int(size), const_int(divisor)
+    # before the remainder, which by zero is an error of Python's
     if d is not None and d < 1:
         return False
     return n % d == 0 if n is not None and d is not None else Facts().divisible(size, divisor)
@@ -136,6 +141,7 @@ def product(sizes: Sequence[ExprLike]) -> Expr:
             rest.append(make.as_expr(s))
         else:
             known *= n
+    # known sizes are multiplied in Python, which does not overflow
     total = make.as_expr(known, rest[0].dtype if rest else None)
     for e in rest:
         total = make.mul(total, e)
@@ -153,6 +159,7 @@ def same_size(op: str, what: str, size: ExprLike, wanted: ExprLike, because: str
         because=because,
         try_=None if sure else "the same symbol, or the same number, for sizes that are one",
     )
+    # an error that the caller may still avert, by saying elsewhere that the two symbols are equal
     raise error if sure else error.unless_equal(size, wanted)
 
 
@@ -197,6 +204,7 @@ def result_type(*types: DType) -> DType:
     for t in types[1:]:
         if t is result:
             continue
+        # brain: the bfloat16 of the two, if there is one
         brain, other = (result, t) if result.code == "bfloat" else (t, result)
         if brain.code != "bfloat":
             result = dtype(np.promote_types(result.to_numpy(), t.to_numpy()))
@@ -248,6 +256,8 @@ def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor | Expr], DType
         types = [make.as_expr(v).dtype for v in values]
     common = result_type(*types)
     for v in values:
+        # numpy's rule for Python numbers (NEP 50): they take part by their kind and not by their size. A
+        # np.float64 is a float too, and was counted above
         if isinstance(v, float) and not isinstance(v, np.generic) and not common.is_float:
             common = FLOAT64
         elif isinstance(v, int) and not isinstance(v, bool) and common.is_bool:
@@ -298,6 +308,7 @@ def needing(op: str, out: Tensor, x: Tensor, d: int, least: int, unless_empty: b
     for size in out.shape if unless_empty else ():
         cond = make.or_(cond, make.lt(size, 1))
     known = Facts(sizes=variables(cond))
+    # proved without the exception first: it is the shorter proof, and nearly always enough
     sure = (
         bool(cond.value)
         if isinstance(cond, Const)

@@ -23,6 +23,7 @@ MANY = 8  # tensors that are told apart one after the other
 
 
 def _several(op: str, tensors: Any) -> list[Tensor]:
+    # a tensor can be iterated over, by rows, which nobody means here
     if isinstance(tensors, Tensor) or not isinstance(tensors, tuple | list):
         raise DeclareError(f"ops.{op}: the tensors are not a list", try_=f"ops.{op}([a, b])")
     result = [inputs.tensor(op, t, f"tensor {k}") for k, t in enumerate(tensors)]
@@ -59,6 +60,7 @@ def concatenate(tensors: Sequence[Tensor], axis: int = 0) -> Tensor:
                     first.shape[k],
                     f"they are joined along dimension {d}; {first.name} is {inputs.text(first.shape)}",
                 )
+    # expressions, since sizes may be symbols; the last one is the size of the result
     begins: list[Expr] = [make.as_expr(0)]
     for x in xs:
         begins.append(begins[-1] + x.shape[d])
@@ -90,6 +92,7 @@ def _part(parts: Sequence[Expr], begins: Sequence[Expr], i: Expr) -> Expr:
         return te.if_then_else(i < begins[half], first, second)
     chosen = parts[-1]
     for k in reversed(range(len(parts) - 1)):
+        # not a select: a part is read only where it has elements
         chosen = te.if_then_else(i < begins[k + 1], parts[k], chosen)
     return chosen
 
@@ -155,6 +158,7 @@ def split(x: Tensor, indices_or_sections: int | Sequence[ExprLike], axis: int = 
     d = inputs.axis_of("split", axis, x.ndim)
     n = x.shape[d]
     if isinstance(indices_or_sections, tuple | list):
+        # as numpy: a cut behind the end gives empty parts, no error
         places = [make.as_expr(0), *[_bound(n, c, n) for c in indices_or_sections], n]
     else:
         parts = inputs.integer("split", "the number of parts", indices_or_sections)
@@ -237,6 +241,7 @@ def _cut(op: str, x: Tensor, ranges: dict[int, tuple[Expr, Expr, int]]) -> Tenso
 def _range(n: Expr, begin: ExprLike | None, end: ExprLike | None, step: int) -> tuple[Expr, Expr, int]:
     """First index, how many, and stride of ``begin:end:step`` over ``n`` elements, by Python's rules
     (slice.indices)."""
+    # Python's slice.indices: backwards, -1 is the place before the first element
     least, most = (make.as_expr(0), n) if step > 0 else (make.as_expr(-1), n - 1)
     lo = _bound(n, begin, least if step > 0 else most, least, most)
     hi = _bound(n, end, most if step > 0 else least, least, most)
@@ -251,13 +256,16 @@ def _bound(
         return default
     e, top = make.as_expr(given), n if most is None else most
     k = const_int(e)
+    # only a number: of a symbol nobody knows whether it is negative, and so it never counts from the end
     e = n + e if k is not None and k < 0 else e
+    # the bound is written out only where it is not known to hold: shapes stay as short as they can
     e = e if inputs.at_most(e, top) else top if inputs.at_most(top, e) else te.min(e, top)
     return e if inputs.at_most(least, e) else te.max(e, least)
 
 
 def _length(span: Expr, step: int) -> Expr:
     n = make.ceildiv(span if step > 0 else 0 - span, abs(step))
+    # end before begin is an empty slice
     return n if inputs.at_most(0, n) else te.max(n, 0)
 
 
@@ -284,6 +292,8 @@ def pad(
     if mode != "constant":
         for d in padded:
             n, widest = const_int(x.shape[d]), max(margins[d])
+            # numpy reflects again and again; one reflection reaches n - 1 elements, and more is refused as
+            # torch does
             if n is not None and (n == 0 or (mode == "reflect" and widest >= n)):
                 raise DeclareError(
                     f"ops.pad: {mode} by {widest} of dimension {d} of {inputs.named(x)}",
@@ -300,6 +310,7 @@ def pad(
             inputs.needing("pad", out, x, d, 1 if mode == "edge" else max(margins[d]) + 1)
         return out
     if isinstance(constant_values, Tensor):
+        # a tensor of one element, as ONNX's Pad has it: known only when the kernel runs
         value = te.cast(x.dtype, constant_values(*[0] * constant_values.ndim))
     else:
         value = make.const(inputs.number("pad", "constant_values", constant_values), x.dtype)
@@ -309,6 +320,7 @@ def pad(
         within = [
             c
             for d in sorted(padded)
+            # a side without a margin needs no test
             for c, w in ((own[d] >= 0, margins[d][0]), (own[d] < x.shape[d], margins[d][1]))
             if w
         ]
@@ -330,6 +342,7 @@ def _margins(x: Tensor, width: Any) -> list[tuple[int, int]]:
 
     if not isinstance(width, tuple | list):
         return [(one(width), one(width))] * x.ndim
+    # numpy's short forms: one pair for all dimensions, in brackets or not
     if len(width) == 2 and not any(isinstance(w, tuple | list) for w in width):
         return [(one(width[0]), one(width[1]))] * x.ndim
     if len(width) == 1 and isinstance(width[0], tuple | list):

@@ -59,6 +59,8 @@ def _nll(op: str, x: Any, target: Any, weight: Any, reduction: str, ignore_index
         raise DeclareError(f"ops.{op}: reduction={reduction!r}", legal="'none', 'sum', 'mean'")
     d = 0 if x.ndim == 1 else 1
     weight = _fitting(op, x, target, weight, d)
+    # clipped, since ignore_index may be any number: -100 is torch's default, and its element is read all the
+    # same
     inside, classes, rule = inputs.wide(x.dtype), x.shape[d], index_rule(op, "clip")
 
     def weighing(*i: Any) -> Expr:
@@ -80,12 +82,14 @@ def _nll(op: str, x: Any, target: Any, weight: Any, reduction: str, ignore_index
 
     if reduction == "none":
         return _stage(op, target, lambda *i: te.cast(x.dtype, losing(*i)))
+    # a stage, so that the sum over it is a plain reduction along memory
     lost = _stage(f"{op}.each", target, losing)
     axes = tuple(range(target.ndim))
     total = over(f"{op}.sum", lost, axes, te.sum)
     if reduction == "sum":
         return scaled(op, total, lambda e: e, x.dtype)
     weights = _stage(f"{op}.weights", target, weighing)
+    # the mean is over weights, not over elements: with no element counted it is NaN, as torch's
     count = over(f"{op}.count", weights, axes, te.sum)
     return inputs.stage(op, tags.ELEMENTWISE, [], lambda: te.cast(x.dtype, total() / count()))
 

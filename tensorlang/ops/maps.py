@@ -20,7 +20,12 @@ def unary(name: str, x: Tensor, f: Callable[[Expr], Expr], result: DType | None 
     once."""
     out = x.dtype if result is None else result
     return inputs.stage(
-        name, tags.ELEMENTWISE, x.shape, lambda *i: te.cast(out, f(te.cast(inputs.wide(out), x(*i))))
+        # 16-bit floats are computed in float32 and rounded once: each step rounded would lose bits at every
+        # one
+        name,
+        tags.ELEMENTWISE,
+        x.shape,
+        lambda *i: te.cast(out, f(te.cast(inputs.wide(out), x(*i)))),
     )
 
 

@@ -74,6 +74,7 @@ def product(
     a, b = inputs.tensor(op, a, "a"), inputs.tensor(op, b, "b")
     _check_transposed(op, a, transpose_a, "transpose_a")
     _check_transposed(op, b, transpose_b, "transpose_b")
+    # a vector has no batch: numpy gives it a dimension of 1, which the result does not have
     batch = inputs.broadcast_shape(op, [a, b], but_last=2)
     ka = a.shape[-2 if transpose_a else -1]
     kb = b.shape[-1 if transpose_b or b.ndim == 1 else -2]
@@ -94,6 +95,7 @@ def product(
         column: Sequence[ExprLike],
         transposed: bool,
     ) -> Expr:
+        # batches align at their last dimension; an operand may have fewer
         own = lead[len(lead) - (t.ndim - 2) :] if t.ndim > 2 else ()
         outer = [0 if inputs.is_one(n) else i for n, i in zip(t.shape, own)]
         return te.cast(inside, t(*outer, *((*column, *row) if transposed else (*row, *column))))
@@ -199,6 +201,7 @@ def accumulator(op: str, a: DType, b: DType, out_dtype: str | DType | None) -> t
             f"ops.{op}: both operands are bool, numbers are needed", try_="ops.cast(x, 'int32')"
         )
     out = inputs.product_type(common) if out_dtype is None else known_dtype(f"ops.{op}: out_dtype", out_dtype)
+    # an out_dtype that is narrower than the operands does not narrow the sum, only its result
     return inputs.wide(inputs.result_type(common, out)), out
 
 
@@ -227,6 +230,7 @@ def biased(
         channels,
         f"there are {channels} output channels, one number for each",
     )
+    # it would be cut to whole numbers in silence
     if bias.dtype.is_float and not total.dtype.is_float:
         raise DeclareError(
             f"ops.{op}: bias {bias.name} is {bias.dtype}, the product {total.dtype}",

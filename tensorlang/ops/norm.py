@@ -26,6 +26,7 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"
 
 Index = Sequence[Any]
 
+# torch's default for rms_norm: the machine epsilon of the type of x, computed in float32 or not
 _EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
 
 
@@ -153,6 +154,7 @@ def _normal(
     def wide(*i: Any) -> Expr:
         return te.cast(inside, element(*i))
 
+    # in two passes: the mean of squares less the square of the mean cancels where the mean is large
     mean = mean_stages(f"{op}.mean", box, axes, wide)
     squares = squares_about(f"{op}.squares", box, axes, wide, mean)
     rstd = _rstd(op, squares, box, axes, e0)
@@ -166,6 +168,7 @@ def _normal(
 
 def _rstd(op: str, squares: Tensor, box: Sequence[Expr], axes: Sequence[int], eps: float) -> Tensor:
     t = squares.dtype
+    # a root and a division for each row, and not for each element
     return scaled(f"{op}.rstd", squares, lambda e: te.rsqrt(e / count(box, axes, t) + make.const(eps, t)), t)
 
 
@@ -299,6 +302,7 @@ def group_norm(
         )
     weight, bias = _channel_parameters("group_norm", x, weight, bias)
     each = make.floordiv(channels, groups)
+    # groups are only another way to count: nothing is copied
     box = (x.shape[0], make.as_expr(groups), each, *x.shape[2:])
     return _normal(
         "group_norm",

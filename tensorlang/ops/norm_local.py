@@ -35,6 +35,7 @@ def lrn(
     numbers = {"alpha": alpha, "beta": beta, "bias": bias}
     inside = inputs.wide(x.dtype)
     a, b, c = (make.const(inputs.number("lrn", what, v), inside) for what, v in numbers.items())
+    # of an even size one neighbour more behind, as in ONNX's LRN
     before, channels = (n - 1) // 2, x.shape[d]
     r = te.reduce_axis((0, n), "r")
 
@@ -42,6 +43,7 @@ def lrn(
         at = i[d] + r - before
         e = te.cast(inside, x(*i[:d], at, *i[d + 1 :]))
         within = te.all(at >= 0, at < channels)
+        # the divisor stays ``size`` at the border too, so zeros need not be told from what is missing
         return te.sum(te.if_then_else(within, e * e, make.const(0, inside)), axis=r)
 
     squares = inputs.stage("lrn.squares", tags.REDUCE, x.shape, square)

@@ -37,6 +37,7 @@ def _ordered(
     if axis is None:
         x, axis = flatten(x), 0
     d = inputs.axis_of(op, axis, x.ndim)
+    # rows of neighbours: a merge reads them many times
     turned = x if d == x.ndim - 1 else swapaxes(x, d, -1)
     n = turned.shape[-1]
     rows = make.as_expr(inputs.product(turned.shape[:-1])) if x.ndim > 1 else make.as_expr(1)
@@ -44,6 +45,7 @@ def _ordered(
     size = n
     if few is not None:
         size = make.as_expr(few) if inputs.at_most(few, n) else make.min_(n, make.as_expr(few))
+    # one program makes values and places together, and every row is independent of the others
     both = te.loops(
         sort_rows if few is None else best_rows,
         [flat],
@@ -111,6 +113,7 @@ def nonzero(x: Tensor) -> tuple[Tensor, Tensor]:
     x = inputs.tensor("nonzero", x)
     if x.ndim == 0:
         x = reshape(x, (1,))
+    # how many there are is data, and a shape cannot wait for it: room for all, and the number beside it
     total = te.cast(INT64, inputs.product(x.shape))
     shapes: list[Any] = [(x.ndim, total), ()]
     return tuple(te.loops(nonzero_places, [x], shapes, [INT64, INT64], name="nonzero", tag=tags.LOOPS))  # type: ignore[return-value]
@@ -140,6 +143,7 @@ def compress(condition: Tensor, x: Tensor, axis: int | None = None) -> tuple[Ten
         "compress",
         tags.INJECTIVE,
         chosen.shape,
+        # behind the last one the places are zeros, and would show the first slice again
         lambda *i: te.select(te.cast(INT64, i[d]) < count(), chosen(*i), zero),
     )
     return out, count
@@ -158,6 +162,7 @@ def unique(
     if axis is None:
         flat = x if x.ndim == 1 else flatten(x)
         n = flat.shape[0]
+        # elements have an order by sorting, n log n; rows are compared one with another
         rows, order = reshape(flat, (n, 1)), argsort(flat)
     else:
         d = inputs.axis_of("unique", axis, x.ndim)
@@ -226,11 +231,13 @@ def non_max_suppression(
     wide, judged = (cast(t, inside) if t.dtype is not inside else t for t in (boxes, scores))
     most = _one_number(op, "max_output_boxes_per_class", max_output_boxes_per_class, "int64")
     overlap = _one_number(op, "iou_threshold", iou_threshold, inside.name)
+    # no threshold: every finite score is above the least number
     lowest = te.min_value(inside).value if score_threshold is None else score_threshold  # type: ignore[attr-defined]
     least = _one_number(op, "score_threshold", lowest, inside.name)
     each = boxes.shape[1]
     if not isinstance(max_output_boxes_per_class, Tensor):
         known, given = const_int(each), max(0, int(max_output_boxes_per_class))
+        # of a class no more are kept than are wanted: a bound of the memory, where the number is known
         each = make.as_expr(min(known, given)) if known is not None else te.min(each, given)
     bound = te.cast(INT64, inputs.product([scores.shape[0], scores.shape[1], each]))
     chosen, count = te.loops(

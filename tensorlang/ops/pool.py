@@ -237,6 +237,7 @@ def _max_pool(
 ) -> Tensor:
     data, lay, w, out = pooled(op, n, data, kernel_size, stride, padding, dilation, ceil_mode, layout)
     behind = reach(w, [data.shape[d] for d in lay.spatial], out, ceil_mode)
+    # the lowest number and not zero, which would win over negative elements
     source = padded(f"{op}.pad", data, lay.spatial, w.before, behind, lowest(data.dtype))
     axes = taps(w.kernel)
     return windows(
@@ -246,6 +247,7 @@ def _max_pool(
 
 def lowest(t: DType) -> Expr:
     """What no element is below: the value of margins and of no elements."""
+    # an infinity: the least finite number would beat a window that holds only -inf
     return make.neg(te.infinity(t)) if t.is_float else te.min_value(t)
 
 
@@ -304,6 +306,7 @@ def _within(w: Window, d: int, start: Expr, low: ExprLike, high: ExprLike) -> Ex
     apart = w.dilation[d]
     if apart == 1:
         return make.sub(make.min_(make.add(start, w.kernel[d]), high), make.max_(start, low))
+    # counted in taps, of which a dilated window has fewer than elements
     before = make.max_(make.ceildiv(make.sub(low, start), apart), 0)
     return make.sub(make.min_(make.ceildiv(make.sub(high, start), apart), w.kernel[d]), before)
 
@@ -325,6 +328,7 @@ def windows(
 
     def element(*i: Any) -> Expr:
         n, c, place = lay.parts(i)
+        # the cast belongs to the element, or a sum of halves would be rounded at every step
         value = te.cast(inside, source(*lay.arranged(n, c, reads(place))))
         return reducer(value, axis=axes, where=None if where is None else where(place))  # type: ignore[no-any-return]
 

@@ -118,6 +118,7 @@ def max_pool_with_indices(
     best = windows(
         op, source, lay, out, lambda p: w.reads(p, axes), axes, te.max, source.dtype, tags.POOL_MAX
     )
+    # the windows are walked twice: the maximum stays a plain reduction, as recipes know it
     again = taps(w.kernel)
 
     def place(*i: Any) -> Expr:
@@ -138,6 +139,7 @@ def max_pool_with_indices(
     first = inputs.stage(f"{op}.first", tags.ARG_REDUCE, best.shape, place)
 
     def counted(*i: Any) -> Expr:
+        # ONNX's storage_order = 1
         place = _turned(first(*i), extents) if column_major else first(*i)
         if not whole:
             return place
@@ -179,6 +181,7 @@ def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: b
         )
     for d, (a, b) in enumerate(zip(indices.shape, x.shape, strict=True)):
         inputs.same_size(op, f"dimension {d} of indices {indices.name}", a, b, f"x is {inputs.named(x)}")
+    # what is at no index stays zero, so that the size has to be given: strides may leave a rest
     shape = [*x.shape[:2], *(make.as_expr(m) for m in listed)]
     rows = 0 if whole else 2
     laid = te.scatter(  # as one row: a place is told without dividing

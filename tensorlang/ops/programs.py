@@ -31,6 +31,7 @@ def _before(a: Expr, b: Expr, descending: bool) -> Expr:
         return b < a if descending else a < b
     a, b = te.cast(inputs.wide(a.dtype), a), te.cast(inputs.wide(b.dtype), b)
     first, second = (b, a) if descending else (a, b)
+    # NaN behind all numbers whichever way they run, as numpy sorts them
     return te.any(first < second, te.all(te.isnan(second), make.not_(te.isnan(first))))
 
 
@@ -56,13 +57,16 @@ def order_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory]) 
         place = b.cell("place", n.dtype, 0)
         with b.loop("k", i) as k:
             sign = b.cell("sign", INT32, 0)
+            # what is read from memory has no bounds that a proof could use; this gives it some
             other = b.let("other", te.cast(n.dtype, kept_within(order[k], te.cast(INT64, n))))
+            # the first elements that differ decide; the loop has no way out, so the rest compares nothing
             with b.loop("j", m) as j, b.when(make.eq(sign.value, 0)):
                 mine, theirs = b.let("mine", x[i, j]), b.let("theirs", x[other, j])
                 sign.set(
                     te.cast(INT32, _before(theirs, mine, False))
                     - te.cast(INT32, _before(mine, theirs, False))
                 )
+            # equal rows keep their order
             with b.when(sign.value >= 0):
                 place.set(place.value + 1)
         with b.loop("k", i - place.value) as k:
@@ -107,6 +111,7 @@ def _unique(x: Array, order: Array, sorted: bool) -> list[Any]:
     rows = x[order]
     if len(rows):
         same = (rows[1:] == rows[:-1]) | ((rows[1:] != rows[1:]) & (rows[:-1] != rows[:-1]))
+        # a row that differs from the one before it in the order begins a group
         heads = np.concatenate([[True], ~same.all(1)])
     else:
         heads = np.zeros(0, bool)
@@ -133,6 +138,7 @@ def unique_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory],
     with b.loop("i", n) as i:
         for memory in (first, counts):
             memory[i] = 0
+        # not numbered yet
         number[i] = -1
         with b.loop("j", m) as j:
             rows[i, j] = te.cast(rows.dtype, 0)
@@ -168,6 +174,7 @@ def unique_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory],
         with b.loop("j", m) as j:
             rows[place, j] = x[start, j]
     with b.loop("i", n) as i:
+        # from the group's place in the order to its number in the result
         which = b.let("which", number[inverse[i]])
         inverse[i] = which
         counts[which] = counts[which] + 1
@@ -204,6 +211,7 @@ def _overlap(a: Array, b: Array, center: bool) -> Any:
     """The intersection of two boxes over their union, 0 of boxes without an area."""
     with np.errstate(all="ignore"):
         p, q = _corners(list(a), center), _corners(list(b), center)
+        # boxes beside each other have a negative side, and two of them would make a positive area
         sides = [max(min(p[d + 2], q[d + 2]) - max(p[d], q[d]), np.float32(0)) for d in (0, 1)]
         areas = [(c[2] - c[0]) * (c[3] - c[1]) for c in (p, q)]
         shared = sides[0] * sides[1]
@@ -212,6 +220,8 @@ def _overlap(a: Array, b: Array, center: bool) -> Any:
 
 def _first(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Expr:
     """Whether a candidate, score and box, goes before another."""
+    # of equal scores the box of the lower number, as a stable sort has it: the order does not depend on the
+    # heap
     return te.any(a[0] > b[0], te.all(make.eq(a[0], b[0]), a[1] < b[1]))
 
 
@@ -260,6 +270,7 @@ def kept_boxes(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], 
     zero, none = make.const(0, kind), make.const(0, n.dtype)
     total = b.cell("total", INT64, 0)
     wanted, limit, lowest = b.let("wanted", most[()]), b.let("limit", overlap[()]), b.let("lowest", least[()])
+    # by columns, and whole vectors of them: areas and corners of 16 boxes are loaded at once
     corners = b.memory("corners", (5, make.ceildiv(n, LANES) * LANES), kind)
     heap = b.memory("keys", (n,), scores.dtype), b.memory("at", (n,), n.dtype)
     with b.loop("image", images) as image, b.loop("class", classes) as cls:
@@ -268,6 +279,7 @@ def kept_boxes(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], 
             heap[0][found.value] = scores[image, cls, i]
             heap[1][found.value] = i
             found.set(found.value + 1)
+        # a heap and no sort: few of the boxes are taken before enough are kept
         size = b.let("size", found.value)
         height = _levels(b, size)
         with b.loop("up", height - 1) as up:  # from the last level but one
@@ -279,6 +291,7 @@ def kept_boxes(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], 
         with b.loop("rank", size) as rank, b.when(te.cast(INT64, kept.value) < wanted):
             i = b.let("box", kept_within(heap[1][0], n))
             last = b.let("last", size - 1 - rank)
+            # the last leaf sinks from the root into the hole that the best one leaves
             candidate = b.let("score", heap[0][last]), b.let("other", heap[1][last])
             _sink(b, heap, none, last, te.min(height, last), candidate)
             own = [
@@ -289,6 +302,7 @@ def kept_boxes(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], 
             with b.when(_apart(b, corners, kept.value, own, limit)):
                 place = b.let("place", kept.value)
                 with (
+                    # the lanes behind the last box have no area, so that they meet nothing
                     b.when(make.eq(place % LANES, 0)),
                     b.loop("d", 5) as row,
                     b.loop("k", LANES, place, vector=True) as k,
@@ -311,6 +325,7 @@ def _apart(b: LoopBuilder, corners: Memory, kept: Expr, own: Sequence[Expr], lim
     meets = b.cell("meets", INT32, 0)
     with (
         b.loop("block", make.ceildiv(kept, LANES)) as block,
+        # a block that is met ends the search: the blocks behind it are not computed
         b.when(make.eq(meets.value, 0)),
         b.loop("k", LANES, block * LANES, vector=True) as k,
     ):

@@ -49,12 +49,14 @@ def _limits(op: str, t: DType, bits: int | None) -> tuple[int, int]:
         return t.limits()
     if bits not in (2, 4, 8) or bits > t.bits:
         raise DeclareError(f"ops.{op}: bits={bits} in {t}", legal="2, 4, 8, no more than the type has")
+    # ONNX's int4 and uint4 are kept in bytes here: the range is narrower than the type
     return (-(1 << bits - 1), (1 << bits - 1) - 1) if t.code == "int" else (0, (1 << bits) - 1)
 
 
 def _parameter(op: str, what: str, p: Tensor, x: Tensor, axis: int, block_size: int) -> At:
     """A scale or zero point, by the element of ``x`` that it belongs to. Raises DeclareError for a shape that
     does not fit."""
+    # one number for all, however it is written: exporters write both
     if p.ndim == 0 or (p.ndim == 1 and inputs.is_one(p.shape[0]) and not block_size):
         return lambda i: p(*[0] * p.ndim)
     d = inputs.axis_of(op, axis, x.ndim)
@@ -69,6 +71,7 @@ def _parameter(op: str, what: str, p: Tensor, x: Tensor, axis: int, block_size: 
             try_=None if block_size else "block_size=32, with the dimensions of x",
         )
     for k, (n, m) in enumerate(zip(p.shape, x.shape, strict=True)):
+        # the last block may be shorter
         blocks = make.ceildiv(m, block_size) if k == d else m
         inputs.same_size(
             op,
@@ -115,6 +118,7 @@ def quantize_linear(
     out = known_dtype(f"ops.{op}: dtype", default if dtype is None else dtype)
     block = inputs.integer(op, "block_size", block_size)
     by, zero = (_parameter(op, "scale", scale, x, axis, block), _zero(op, zero_point, x, axis, block))
+    # an int32 that is quantised again is divided in the type of the scale
     inside, limits = inputs.wide(x.dtype if x.dtype.is_float else scale.dtype), _limits(op, out, bits)
 
     def element(*i: Any) -> Expr:
@@ -132,6 +136,7 @@ def _stored(steps: Expr, zero: Expr | None, out: DType, limits: tuple[int, int])
         # odd
         number = number + te.cast(number.dtype, zero)
     if limits != out.limits():
+        # the cast saturates at the ends of the type, which are not these
         low, high = (make.const(v, number.dtype) for v in limits)
         number = make.min_(make.max_(number, low), high)
     return te.cast(out, number)
@@ -163,6 +168,7 @@ def dequantize_linear(
 def scale_of_range(least: Expr, most: Expr) -> Expr:
     """The scale at which uint8 holds what lies between these and 0."""
     zero = make.const(0.0, FLOAT32)
+    # the range has to contain 0, so that padding and relu stay exact
     spread = make.max_(te.cast(FLOAT32, most), zero) - make.min_(te.cast(FLOAT32, least), zero)
     # all zeros: 0 / 0 would make the stored numbers NaN
     return te.select(make.eq(spread, 0.0), make.const(1.0, FLOAT32), spread / 255.0)
@@ -229,6 +235,7 @@ def _shifted(op: str, what: str, x: Tensor, p: Tensor | None, axis: int) -> Tens
         at: At = partial(whole.read, p)
     else:
         at = _parameter(op, f"the zero point of {what}", p, x, axis, 0)
+    # differences of 8-bit numbers have 9 bits
     kind = dtype("int16") if x.dtype.bits == p.dtype.bits == 8 else INT32
     return inputs.stage(
         f"{op}.{what}", tags.LINES, x.shape, lambda *i: te.cast(kind, x(*i)) - te.cast(kind, at(i))
@@ -243,6 +250,7 @@ def _apart(x: Tensor, p: Tensor | None, y: Tensor, y_zero: Tensor | None, of_sig
     ``of_sign``: whatever the sign of ``y``, which another step gives it."""
     return (
         x.dtype.bits == y.dtype.bits == 8
+        # the instruction takes uint8 times int8
         and (y.dtype.code == "int" or not of_sign)
         and y_zero is None
         and (p is None or (p.dtype == x.dtype and p.ndim <= 1))
@@ -257,6 +265,7 @@ def _unsigned(op: str, what: str, x: Tensor, p: Tensor | None, axis: int) -> tup
         zero: At = lambda i: make.const(more, INT32)
     else:
         own = _parameter(op, f"the zero point of {what}", p, x, axis, 0)
+        # (x + 128) - (zero + 128): the differences stay what they were
         zero = lambda i: te.cast(INT32, own(i)) + more
     if not more:
         return x, zero
@@ -357,6 +366,7 @@ def _int_conv(
     w, w_zero = _stored_numbers(op, "weight", weight, weight_zero_point)
     n = spatial_rank(op, x)
     how = (bias, stride, padding, dilation, groups, f"NC{SPATIAL[n]}", None, INT32)
+    # the margin has one value: a zero point for each channel would need as many
     one = x_zero is None or x_zero.ndim == 0 or inputs.is_one(x_zero.shape[0])
     if one and w.ndim == x.ndim and _apart(x, x_zero, w, w_zero):
         x, zero = _unsigned(op, "data", x, x_zero, 0)
@@ -364,6 +374,7 @@ def _int_conv(
         sums = inputs.stage(
             f"{op}.sums", tags.REDUCE, [w.shape[0]], lambda o: te.sum(te.cast(INT32, w(o, *taps)), axis=taps)
         )
+        # padded with the zero point, so that the margin counts nothing once that is taken away
         total = convolution(op, n, x, w, *how, te.cast("uint8", zero(())))
         return _taken_away(op, total, zero, sums, 1)
     if one and w.ndim == x.ndim and _apart(x, x_zero, w, None, of_sign=False) and _outputs(w, groups) >= MANY:
@@ -434,6 +445,7 @@ def _requantised(
     zero = _parameter(op, "y_zero_point", y_zero, total, axis, 0)
 
     def element(*i: Any) -> Expr:
+        # scales first: their product is the same for a whole channel
         factor = te.cast(FLOAT32, scales[0](i)) * te.cast(FLOAT32, scales[1](i)) / te.cast(FLOAT32, by(i))
         return _stored(te.cast(FLOAT32, total(*i)) * factor, zero(i), out, limits)
 

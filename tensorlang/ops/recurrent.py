@@ -60,6 +60,7 @@ class Layer:
         """The bias of a gate: of the input, of the state, or (None) both added."""
         if self.b is None:
             return make.const(0.0, self.inside)
+        # ONNX's layout: the biases of the input for all gates, then those of the state
         of_state = make.add(make.mul(self.size, len(self.order)), self.row(gate, j))
         given = te.cast(self.inside, self.b(d, self.row(gate, j)))
         more = te.cast(self.inside, self.b(d, of_state))
@@ -73,6 +74,8 @@ class Layer:
             return step
         if self.lengths is None:
             return make.sub(make.sub(times, 1), step)
+        # backwards a sequence begins at its own end, not at that of the longest one; behind its length the
+        # place is some place that ``alive`` leaves out
         return kept_within(signed(self.lengths(n)) - 1 - step, times)
 
     def clipped(self, e: Expr) -> Expr:
@@ -108,10 +111,12 @@ def _layer(
     if direction not in DIRECTIONS:
         raise DeclareError(f"ops.{op}: direction={direction!r}", legal=", ".join(map(repr, DIRECTIONS)))
     gates = order if gates is None else gates
+    # torch and Keras have the same gates in other orders: weights are read by a letter and never copied
     if sorted(gates) != sorted(order):
         raise DeclareError(f"ops.{op}: gates={gates!r}", legal=f"the letters {', '.join(order)} in any order")
     reverse = DIRECTIONS[direction]
     b, lengths = _fitting(op, len(order), x, w, r, b, lengths, direction)
+    # each direction has functions of its own
     functions = activation_of(op, activations, [*default] * len(reverse), alpha, beta)
     limit = None if clip is None else inputs.number(op, "clip", clip)
     return Layer(op, x, w, r, b, lengths, reverse, functions, limit, gates, inputs.wide(x.dtype))
@@ -178,6 +183,7 @@ class Step:
         self.name = (
             layer.op if len(layer.reverse) == 1 else f"{layer.op}.{'back' if layer.reverse[d] else 'on'}"
         )
+        # one row more than times: the first is the state before
         rows = make.add(x.shape[0], 1)
         self.shape = (rows, x.shape[1], layer.size)
         self.state = {
@@ -215,6 +221,7 @@ class Step:
         """``e`` within the sequence, else the other one."""
         if self.layer.lengths is None:
             return e
+        # row t is after t times
         return te.select(make.as_expr(t) <= signed(self.layer.lengths(n)), e, else_)
 
     def read(self, gate: str, t: Any, n: Any, j: Any) -> Expr:
@@ -235,6 +242,7 @@ class Step:
         def number(what: str, f: Callable[[Any], Expr]) -> Tensor:
             return inputs.stage(f"{self.name}.{what}", tags.ELEMENTWISE, (self.shape[0],), f)
 
+        # one range for the states of all sequences, as ONNX quantises a whole tensor
         least, most = end("least", te.min), end("most", te.max)
         scale = number("scale", lambda t: scale_of_range(least(t), most(t)))
         zero = number("zero", lambda t: zero_of_range(least(t), scale(t)))
@@ -283,6 +291,7 @@ def _results(layer: Layer, states: Sequence[dict[str, Tensor]]) -> list[Tensor]:
 
     def of(d: int, t: Any, n: Any, j: Any) -> Expr:
         step = make.as_expr(t)
+        # the way back is its own inverse: the step that read time t is found as the time of step t
         e = states[d]["h"](layer.place(d, step, n) + 1, n, j)
         return e if layer.lengths is None else te.select(step < signed(layer.lengths(n)), e, zero)
 
@@ -392,6 +401,7 @@ def gru(
 def _gru_cell(layer: Layer, step: Step, linear_before_reset: bool) -> dict[str, Tensor]:
     h, d = step.state["h"], step.d
     f, g = layer.function(d, 0), layer.function(d, 1)
+    # two products and not one: the letters of ``gates`` need not stand together
     z_product, r_product = (step.product(q, q, lambda t, n, k: h(t - 1, n, k)) for q in "zr")
 
     def gate(q: str, product: Tensor) -> Tensor:
@@ -403,6 +413,7 @@ def _gru_cell(layer: Layer, step: Step, linear_before_reset: bool) -> dict[str, 
     if linear_before_reset:
         product = step.product("h", "h", lambda t, n, k: h(t - 1, n, k))
     else:
+        # the product waits for the reset gate here, and cannot run together with those of the gates
         kept = step.stage("kept", lambda t, n, j: reset(t, n, j) * h(t - 1, n, j))
         product = step.product("h", "h", lambda t, n, k: kept(t, n, k))
 
@@ -488,6 +499,7 @@ def _lstm_cell(
     def cell(t: Any, n: Any, j: Any) -> Expr:
         old = c(t - 1, n, j)
         i = f(gate("i", t, n, j, old))
+        # coupled gates: what is not written is kept
         forget = 1.0 - i if input_forget else f(gate("f", t, n, j, old))
         new = forget * old + i * g(gate("c", t, n, j, None))
         return step.alive(t, n, new, old)

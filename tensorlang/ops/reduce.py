@@ -70,8 +70,10 @@ def _over_elements(
     inner = {d: te.reduce_axis((0, shape[d]), name=f"k{d}") for d in axes}
 
     def body(*i: Any) -> Expr:
+        # a kept dimension has the index 0, which the axis of the reduction takes the place of
         given = iter(i if not keepdims else [v for d, v in enumerate(i) if d not in axes])
         e = element(*[inner[d] if d in inner else next(given) for d in range(len(shape))])
+        # no dimensions to reduce: the element itself, for a reduction needs an axis
         return reducer(e, axis=list(inner.values())) if inner else e
 
     return inputs.stage(name, tag, rest, body, {"axes": tuple(axes), "rank": len(shape)})
@@ -131,6 +133,7 @@ def _total(
     inside = inputs.wide(out)
     if inside is out:
         return over(op, x, axes, reducer, lambda e: te.cast(out, e), keepdims)
+    # a sum of halves stops growing at 2048 when each step is rounded
     total = over(f"{op}.wide", x, axes, reducer, lambda e: te.cast(inside, e), keepdims)
     return scaled(op, total, lambda e: e, out)
 
@@ -203,6 +206,7 @@ def _spread(op: str, x: Any, axis: Axis, ddof: int, keepdims: bool, finish: Call
     def element(*i: Any) -> Expr:
         return te.cast(inside, x(*i))
 
+    # never with keepdims: the second pass reads it at the dimensions that are left
     center = mean_stages(f"{op}.mean", x.shape, axes, element)
     total = squares_about(f"{op}.squares", x.shape, axes, element, center, keepdims)
     n = count(x.shape, axes, inside)
@@ -319,12 +323,14 @@ def _where_extreme(
     best = over(f"{op}.value", x, axes, of_bools if x.dtype.is_bool else reducer)
 
     def element(*i: Any) -> Expr:
+        # 32 bits where they suffice: twice as many lanes in a vector
         place = make.const(0, index)
         for d in axes:
             place = place * te.cast(index, x.shape[d]) + te.cast(index, i[d])
         value, found = x(*i), best(*inputs.without(i, axes))
         is_best = make.not_(make.ne(value, found)) if x.dtype.is_bool else make.eq(value, found)
         if x.dtype.is_float:
+            # a NaN is the extreme, as numpy has it, and equals nothing
             is_best = te.any(is_best, te.isnan(value))
         return te.select(is_best, place, te.max_value(index))
 
@@ -355,6 +361,7 @@ def norm(x: Tensor, ord: float = 2, axis: Axis = None, keepdims: bool = False) -
     if p == 2:
         total = over("norm.sum", x, axes, te.sum, lambda e: te.cast(inside, e) * te.cast(inside, e), keepdims)
         return scaled("norm", total, te.sqrt, out)
+    # numpy's norm of order 0 counts what is not zero; no powers and roots for these
     if p in (0, 1):
         total = over(
             "norm.sum",
@@ -381,6 +388,7 @@ def logsumexp(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
     def shift(*i: Any) -> Expr:
         t = top(*i)
+        # a row of -inf has -inf, and one with inf has inf, both by the logarithm alone
         return te.select(te.isinf(t), make.const(0.0, inside), t)  # inf - inf is not a number
 
     grown = inputs.stage(

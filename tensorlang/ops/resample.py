@@ -67,6 +67,7 @@ class Line:
         """The size after, before it was rounded down to a whole number: float64."""
         if self.scale is None:
             return te.cast(FLOAT64, self.to)
+        # not the whole number of the result: coordinates follow the scale that was asked for
         return te.cast(FLOAT64, self.extent) * _number(self.scale)
 
     def ratio(self) -> Expr:
@@ -131,13 +132,18 @@ def resample(
     rule = Rule(mode, coordinates, rounding, *numbers)
     lines = _lines(x, which, size, scales, roi)
     crop = coordinates == "tf_crop_and_resize"
+    # integers are interpolated in float32, and rounded when all dimensions are done
     inside = x.dtype if mode == "nearest" else inputs.wide(x.dtype) if x.dtype.is_float else FLOAT32
     out = x
+    # one dimension after the other: the weights are a product, and two taps each are fewer than four
+    # together. The last one first, where neighbours are vectors
     for d in sorted(which, reverse=True):
         line = lines[d]
+        # a scale of 1.1 may leave the size as it is and still move the places
         if crop or line.scale not in (None, 1.0) or not inputs.equal(line.to, line.extent):
             out = _along(out, d, line, rule, inside)
     if out is x:
+        # nothing changes, but the result is a tensor of its own: callers put it beside x
         return te.compute(x.shape, lambda *i: x(*i), name="resample", tag=tags.RESIZE)  # type: ignore[no-any-return]
     if out.dtype is x.dtype:
         return out
@@ -182,6 +188,8 @@ def _lines(x: Tensor, which: Sequence[int], size: Any, scales: Any, roi: Any) ->
 
 def _place(line: Line, rule: Rule, i: Expr) -> Expr:
     """Where place ``i`` of the result lies in the tensor: float64."""
+    # in float64: floor of a place decides which element is read, and float32 would miss by one in large
+    # images
     at, n = te.cast(FLOAT64, i), te.cast(FLOAT64, line.extent)
     if rule.coordinates == "align_corners":
         last = line.width() - 1.0
@@ -189,19 +197,23 @@ def _place(line: Line, rule: Rule, i: Expr) -> Expr:
     if rule.coordinates == "tf_crop_and_resize":
         begin, end = line.part
         last, part = line.width() - 1.0, (n - 1.0) * (end - begin)
+        # a result of one element takes the middle of the part
         inner = te.select(make.eq(last, 0.0), part / 2.0, at * part / last)
         return inner + (n - 1.0) * begin
     if rule.coordinates == "asymmetric":
         return at * n / te.cast(FLOAT64, line.to) if line.scale is None else at / _number(line.scale)
     if line.scale is None:
+        # (at + 0.5) n / to - 0.5 with one division, exact up to it: halves stay halves for the rounding rules
         half = ((at * 2.0 + 1.0) * n - te.cast(FLOAT64, line.to)) / (te.cast(FLOAT64, line.to) * 2.0)
     else:
         half = (at + 0.5) / _number(line.scale) - 0.5
     if rule.coordinates == "pytorch_half_pixel":
+        # as ONNX's reference implementation has it, where the words of the operator say 0
         return te.select(make.eq(line.to, 1), _number(-0.5), half)
     if rule.coordinates == "tf_half_pixel_for_nn":
         return half + 0.5
     if rule.coordinates == "half_pixel_symmetric" and line.scale is not None:
+        # the part that rounding the size down cuts off is taken from both ends
         return half + (n / 2.0) * (1.0 - te.cast(FLOAT64, line.to) / line.width())
     return half
 
@@ -218,9 +230,11 @@ def _along(x: Tensor, d: int, line: Line, rule: Rule, inside: DType) -> Tensor:
         chosen = inputs.stage(f"{name}.at", tags.INJECTIVE, [line.to], lambda i: _nearest(line, rule, i))
         value = lambda *i: at(i, chosen(i[d]))
     else:
+        # of each place once: all other dimensions share them
         first = inputs.stage(f"{name}.at", tags.INJECTIVE, [line.to], lambda i: _below(_place(line, rule, i)))
         weights, taps, before = _weights(line, rule, first, inside)
         count = const_int(taps)
+        # written out: without a reduction the taps are plain operands of a vector
         if count is not None and count <= 4:
 
             def value(*i: Any) -> Expr:
@@ -242,6 +256,7 @@ def _along(x: Tensor, d: int, line: Line, rule: Rule, inside: DType) -> Tensor:
 
     def cropped(*i: Any) -> Expr:
         place = _place(line, rule, make.as_expr(i[d]))
+        # judged by the place and not by the taps: a place between the last two elements is inside
         outside = te.any(place < 0.0, place > te.cast(FLOAT64, line.extent - 1))
         return te.select(outside, fill, part(*i))
 
@@ -268,6 +283,7 @@ def _below(x: Expr) -> Expr:
 def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tensor, Expr, Expr]:
     """The weights [place, tap], how many taps there are, and where the first one lies from ``.at``."""
     reach = 1 if rule.mode == "linear" else 2
+    # a result at least as large has nothing to smooth
     narrow = rule.antialias and not inputs.at_most(line.extent, line.to)
     taps, before = make.as_expr(2 * reach), make.as_expr(1 - reach)
     shrink = _number(1.0)
@@ -277,6 +293,7 @@ def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tens
             before = make.add(make.floordiv(make.mul(line.extent, -reach), line.to), 1)
             before = make.min_(before, 1 - reach)
         else:
+            # of the exact scale, since the size was rounded
             before = make.as_expr(int(-reach / min(line.scale, 1.0) // 1) + 1)
         taps = make.sub(2, make.mul(before, 2))
 
@@ -296,6 +313,7 @@ def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tens
             return te.cast(inside, raw(i, t))
         weight = raw(i, t)
         if rule.mode == "linear":
+            # the two weights of a place sum to 1 in the narrow type too, as where one is made of the other
             rest = 1.0 - te.cast(FLOAT64, te.cast(kind, raw(i, make.as_expr(1))))
             weight = te.select(make.eq(t, 0), rest, weight)
         return te.cast(inside, te.cast(kind, weight))
@@ -308,6 +326,10 @@ def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tens
     r = te.reduce_axis((0, taps), "t")
     total = inputs.stage(f"{name}.sum", tags.REDUCE, [line.to], lambda i: te.sum(each(i, r), axis=r))
     weights = inputs.stage(
-        name, tags.BROADCAST, [line.to, taps], lambda i, t: te.cast(inside, each(i, t) / total(i))
+        # what is left of the weights at a border, or after smoothing, is made to sum to 1
+        name,
+        tags.BROADCAST,
+        [line.to, taps],
+        lambda i, t: te.cast(inside, each(i, t) / total(i)),
     )
     return weights, taps, before

@@ -47,6 +47,7 @@ def resize(
     >>> ops.resize(image, (16, 16))
     Tensor(resize: float32[1, 3, 16, 16])
     """
+    # the outermost spatial letter says how many there are
     n = {"W": 1, "H": 2, "D": 3}[next((c for c in "DHW" if isinstance(layout, str) and c in layout), "H")]
     lay = layout_of("resize", layout, n)
     data = _image(data, lay, n, mode, align_corners, layout)
@@ -58,6 +59,7 @@ def resize(
             because=f"the layout is {layout}",
         )
     x, inside = data, data.dtype if mode == "nearest" else inputs.wide(data.dtype)
+    # the last one first, where neighbours in memory are vectors
     for d, wanted in reversed(list(zip(lay.spatial, listed, strict=True))):
         to = make.as_expr(wanted)
         least = const_int(to)
@@ -114,6 +116,7 @@ def _along(
         below = make.floordiv(over, under)
         part = te.cast(inside, make.floormod(over, under)) / te.cast(inside, under)
         low, high = at(i, below), at(i, make.min_(make.add(below, 1), make.sub(extent, 1)))
+        # one multiplication less than with both weights, and exact where both are equal
         return low + (high - low) * part
 
     element: Callable[..., Expr] = (
@@ -131,4 +134,5 @@ def _place(i: Any, extent: Expr, to: Expr, align_corners: bool) -> tuple[Expr, E
     if align_corners:
         return make.mul(i, make.sub(extent, 1)), make.max_(make.sub(to, 1), 1)
     over = make.sub(make.mul(make.add(make.mul(i, 2), 1), extent), to)
+    # before the first middle of a pixel everything is the first pixel
     return make.max_(over, 0), make.mul(to, 2)

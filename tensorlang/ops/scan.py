@@ -82,6 +82,7 @@ def _running(
     if out.is_bool:
         raise DeclareError(f"ops.{op}: dtype=bool", because="sums and products are numbers")
     inside, rows = inputs.wide(out), x.shape[d]
+    # a recurrence has a first row
     if const_int(rows) == 0:
         return inputs.stage(op, tags.ELEMENTWISE, x.shape, lambda *i: te.cast(out, x(*i)))
     if d == x.ndim - 1 and out.bits != 16:  # whose conversions pay in vectors
@@ -97,6 +98,7 @@ def _running(
     step = inputs.stage(
         f"{op}.step", tags.ELEMENTWISE, [rows, *rest], lambda t, *i: combine(state(t - 1, *i), element(t, *i))
     )
+    # the scan itself is the result: no copy of it
     straight = d == 0 and inside is out and not exclusive and not reverse
     total = te.scan(first, step, state, name=op if straight else f"{op}.scan", tag=tags.SCAN)
     if straight:
@@ -107,6 +109,7 @@ def _running(
         t, others = (rows - 1 - i[d] if reverse else i[d]), list(inputs.without(i, (d,)))
         if not exclusive:
             return te.cast(out, total(t, *others))
+        # not a select, which would read the row before the first
         return te.cast(out, te.if_then_else(make.gt(t, 0), total(t - 1, *others), nothing))
 
     return inputs.stage(op, tags.INJECTIVE, x.shape, placed)
@@ -136,6 +139,7 @@ def _of_rows(op: str, x: Tensor, out: DType, exclusive: bool, reverse: bool) -> 
 def _in_numpy(x: np.ndarray, product: bool, dtype: str, exclusive: bool, reverse: bool) -> list[np.ndarray]:
     f = np.cumprod if product else np.cumsum
     out = as_dtype(dtype)
+    # in the type of the kernel's cells, so that both round alike
     inside = x.astype(inputs.wide(out).to_numpy())
     if reverse:
         inside = inside[:, ::-1]

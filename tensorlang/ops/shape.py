@@ -63,6 +63,7 @@ def transpose(x: Tensor, axes: Sequence[int] | None = None) -> Tensor:
                 f"ops.transpose: axes={tuple(axes)} of {inputs.named(x)}",
                 because="every dimension stands in it once",
             )
+    # ``order`` says where sizes come from; to read, an index goes the other way
     back = [order.index(d) for d in range(x.ndim)]
     return moved("transpose", x, [x.shape[d] for d in order], lambda *i: [i[d] for d in back])
 
@@ -111,6 +112,7 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
         )
     sizes = [make.as_expr(n) for n in wanted]
     others = [n for d, n in enumerate(sizes) if d not in free]
+    # -1 of a shape with a zero may be any number: numpy refuses it too
     total, known = inputs.product(x.shape), inputs.product(others)
     if free:
         if const_int(known) == 0:
@@ -127,6 +129,7 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
                 else "te.dim with multiple_of= for the size to be divided",
             )
         sizes[free[0]] = found
+    # as many elements as far as symbols show
     elif not inputs.equal(known, total):
         sure = inputs.equal(known, total) is False
         error = DeclareError(
@@ -145,6 +148,7 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
 def _quotient(sizes: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
     """The product of ``sizes`` over that of ``others``, of which factors that stand in both are struck out;
     None when it is not sure to be whole."""
+    # symbols first: n m / m is n, while a proof that m divides n m needs more than it has
     left, over = _struck(*([f for n in side for f in _listed(n)] for side in (sizes, others)))
     total, known = inputs.product(left), inputs.product(over)
     fixed, divisor = inputs.product([n for n in left if const_int(n) is not None]), const_int(known)
@@ -159,6 +163,7 @@ def _struck(sizes: Sequence[Expr], others: Sequence[Expr]) -> tuple[list[Expr], 
     """Both without the factors that stand in both, but numbers."""
     left, over = list(sizes), []
     for n in others:
+        # expressions are interned: equal ones are one object
         same = next((k for k, m in enumerate(left) if m is n and const_int(n) is None), None)
         if same is None:
             over.append(n)
@@ -201,6 +206,7 @@ def _reshaped(name: str, x: Tensor, shape: Sequence[Expr]) -> Tensor:
         for sources, targets in groups:
             offset = make.as_expr(0)
             for d in targets:
+                # only within a group: dimensions that stay as they are need no division
                 offset = offset * shape[d] + i[d]
             for d in reversed(sources[1:]):
                 out[d] = make.floormod(offset, x.shape[d])
@@ -216,10 +222,12 @@ def _groups(before: Sequence[Expr], after: Sequence[Expr]) -> list[tuple[list[in
     none: their index is 0."""
     a = [d for d, n in enumerate(before) if not inputs.is_one(n)]
     b = [d for d, n in enumerate(after) if not inputs.is_one(n)]
+    # a prefix of both sides with as many elements ends a group
     ends = {inputs.product([after[d] for d in b[:k]]): k for k in range(1, len(b) + 1)}
     groups, start, target = [], 0, 0
     for k in range(1, len(a) + 1):
         end = ends.get(inputs.product([before[d] for d in a[:k]]))
+        # the last group takes what is left, also where no proof says that it fits
         if k == len(a):
             end = len(b)
         if end is not None and end > target:
@@ -379,6 +387,7 @@ def repeat(x: Tensor, repeats: int, axis: int | None = None) -> Tensor:
         "repeat",
         x,
         [n * times if k == d else n for k, n in enumerate(x.shape)],
+        # the index is built even if the result is empty
         lambda *i: [make.floordiv(v, max(1, times)) if k == d else v for k, v in enumerate(i)],
     )  # 0 times: no element asks
 

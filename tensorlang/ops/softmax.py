@@ -29,6 +29,7 @@ def weight(x: Expr) -> Expr:
     twenty times as long as others."""
     least, zero = te.const(_LEAST[x.dtype.bits], x.dtype), te.const(0, x.dtype)
     lost = x < least
+    # also before the exponential: a select computes both sides, and denormals are slow to make
     return te.select(lost, zero, te.exp(te.select(lost, zero, x)))
 
 
@@ -51,6 +52,7 @@ def softmax(x: Tensor, axis: int = -1) -> Tensor:
         x.shape,
         lambda *i: weight(te.cast(inside, x(*i)) - top(*inputs.without(i, (d,)))),
     )
+    # a division for each row, a product for each element
     total, one = over("softmax.sum", grown, (d,), te.sum), make.const(1.0, inside)
     return inputs.stage(
         "softmax",
@@ -77,6 +79,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
     top = over("log_softmax.max", x, (d,), te.max, lambda e: te.cast(inside, e))
 
     def shifted(*i: Any) -> Expr:
+        # twice computed and never stored: a subtraction is less than a load
         return te.cast(inside, x(*i)) - top(*inputs.without(i, (d,)))
 
     grown = inputs.stage("log_softmax.exp", tags.BROADCAST, x.shape, lambda *i: te.exp(shifted(*i)))

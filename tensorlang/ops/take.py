@@ -41,6 +41,7 @@ def index_rule(op: str, mode: str) -> Callable[[Expr, Expr], Expr]:
     if mode == "fast":
         return lambda i, n: i
     if mode == "wrap":
+        # an empty dimension is never read, and a remainder by zero cannot be built
         return lambda i, n: i if const_int(n) == 0 else make.floormod(signed(i), n)
     if mode == "index":
         return lambda i, n: i if const_int(n) == 0 else kept_within(counted(signed(i), n), n)
@@ -109,6 +110,7 @@ def gather(x: Tensor, dim: int, index: Tensor, mode: str = "clip") -> Tensor:
             try_="ops.take for an index of its own shape",
         )
     for k in range(x.ndim):
+        # torch lets the index be shorter: the rest of x is not read
         if k != d and inputs.equal(te.max(index.shape[k], x.shape[k]), x.shape[k]) is not True:
             inputs.same_size(
                 "gather",
@@ -170,17 +172,20 @@ def arange(
     by = inputs.number("arange", "step", step)
     if by == 0:
         raise DeclareError("ops.arange: step is 0", because="it would never reach the end")
+    # a float step between symbols would make a size that depends on rounding
     if isinstance(first, Expr) or isinstance(last, Expr):
         return _counting(first, last, inputs.integer("arange", "step", step), as_dtype(dtype or "int64"))
     first, last = inputs.number("arange", "start", first), inputs.number("arange", "stop", last)
     whole = all(isinstance(v, int) for v in (first, last, by))
     t = as_dtype(dtype) if dtype is not None else as_dtype("int64" if whole else "float64")
+    # numpy's length, in Python's floats
     n = max(0, math.ceil((last - first) / by))
     inside = inputs.wide(t)
     return inputs.stage(
         "arange",
         tags.INJECTIVE,
         [n],
+        # multiplied and not added up: errors do not grow along it
         lambda i: te.cast(t, make.const(first, inside) + te.cast(inside, i) * make.const(by, inside)),
     )
 
@@ -217,6 +222,7 @@ def pixels_of(name: str, x: Tensor, read: Expr) -> Callable[..., Expr]:
     places: in a stage with the channels of a pixel side by side, unless that would copy more than is read."""
     n, c, h, w = x.shape
     places, all_pixels = const_int(read), const_int(make.mul(h, w))
+    # few places read less than a copy of the image writes
     if places is not None and all_pixels is not None and 4 * places < all_pixels:
         return x
     pixels = inputs.stage(name, tags.TABLE, [n, h, w, c], lambda b, i, j, k: x(b, k, i, j))

@@ -42,6 +42,7 @@ def _part(op: str, x: Any, k: Diagonal, keeps: Callable[[Expr, Expr], Expr]) -> 
 
     def element(*i: Any) -> Expr:
         kept = keeps(make.as_expr(i[-1]), make.add(*make.unify(i[-2], diagonal)))
+        # not a product with ones and zeros: an infinity or NaN outside must not come through
         return te.if_then_else(kept, x(*i), zero)
 
     return inputs.stage(op, tags.ELEMENTWISE, x.shape, element)

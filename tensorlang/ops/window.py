@@ -64,6 +64,7 @@ class Layout:
 def layout_of(op: str, layout: Any, n: int) -> Layout:
     """The layout of that name for ``n`` spatial dimensions. Raises DeclareError."""
     plain = (f"NC{SPATIAL[n]}", f"N{SPATIAL[n]}C")
+    # NCHW8c, as TVM writes it: blocks of 8 channels, each a vector
     packed = re.fullmatch(rf"({plain[0]})([1-9]\d*)c", layout) if isinstance(layout, str) else None
     if packed is None and layout not in plain:
         raise DeclareError(
@@ -178,6 +179,7 @@ class Window:
             if not ceil_mode:
                 out.append(make.add(make.floordiv(room, self.stride[d]), 1))
             else:
+                # torch's rule: a window that would begin in the margin behind is not counted
                 begins = make.ceildiv(make.add(extent, self.before[d]), self.stride[d])
                 out.append(make.min_(make.add(make.ceildiv(room, self.stride[d]), 1), begins))
         return tuple(out)
@@ -226,6 +228,7 @@ def window(
             return result
         margins = [_same(result, d, extent) for d, extent in enumerate(extents)]
         if padding == "same_lower":
+            # ONNX's SAME_LOWER: of an odd margin the larger half in front
             margins = [(more, less) for less, more in margins]
         return Window(result.kernel, steps, apart, tuple(b for b, _ in margins), tuple(a for _, a in margins))
     pairs = _pairs(op, padding, n)
@@ -236,6 +239,7 @@ def _same(w: Window, d: int, extent: Expr) -> tuple[Expr, Expr]:
     if w.stride[d] == 1:
         total = make.sub(w.span(d), 1)
     else:
+        # where the last window begins, of ceil(extent / stride)
         last = make.mul(make.sub(make.ceildiv(extent, w.stride[d]), 1), w.stride[d])
         total = make.max_(make.sub(make.add(last, w.span(d)), extent), 0)
     before = make.floordiv(total, 2)
@@ -281,6 +285,7 @@ def padded(
     def element(*i: Any) -> Expr:
         inside, place = [], list(i)
         for d, (b, a) in margins.items():
+            # a side without a margin needs no test
             if const_int(b) != 0:
                 inside.append(i[d] >= b)
             if const_int(a) != 0:

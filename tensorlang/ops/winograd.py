@@ -57,6 +57,7 @@ def conv2d_winograd(
     height, width = w.output(extents)
     rows, columns = make.ceildiv(height, m), make.ceildiv(width, m)  # of tiles
     behind = [
+        # whole tiles, and the two columns that a kernel of 3 reaches beyond them: no tile needs a test
         make.sub(make.add(make.mul(n, m), 2), make.add(extent, before))
         for n, extent, before in zip((rows, columns), extents, w.before, strict=True)
     ]
@@ -78,6 +79,7 @@ def conv2d_winograd(
             make.mul(make.add(make.mul(make.as_expr(n), rows), make.floordiv(y, m)), columns),
             make.floordiv(x, m),
         )
+        # what lies beyond the image in the last tiles is computed and not read
         return made(make.floormod(y, m), make.floormod(x, m), o, number)  # type: ignore[no-any-return]
 
     result = te.compute(
