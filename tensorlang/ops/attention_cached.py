@@ -5,7 +5,7 @@ operators that move elements.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from .. import te
@@ -86,8 +86,8 @@ def attention(
         kv_lengths = indices_of(op, kv_lengths, "kv_lengths")
     inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
     left, right = (inputs.integer(op, "a side of window", n) for n in window)
-    sight = _Sight(q.shape[2], before, kv_lengths, is_causal, left, right)
-    rule = _Score(inside, factor, cap, sight, mask)
+    sight = Sight(q.shape[2], before, kv_lengths, is_causal, left, right)
+    rule = _Score(inside, factor, cap, sight, mask, k.shape[2])
     # not causal for ``attend``, whose blocks begin at the first key: here a query may begin anywhere
     stages = attend(q, k, v, q.shape[:2], rule.of, False, rule.hides, group)
     result = stages.result
@@ -123,7 +123,7 @@ def _check(
         raise DeclareError(f"ops.{op}: scores={scores!r}", legal=", ".join(map(repr, SCORES)))
 
 
-class _Sight(NamedTuple):
+class Sight(NamedTuple):
     """Which keys a query sees: those of its sequence, ``before`` it and, if ``causal``, not behind it, and
     so many to its ``left`` and ``right``, any number for -1."""
 
@@ -159,8 +159,9 @@ class _Score(NamedTuple):
     inside: DType
     factor: float
     cap: float
-    sight: _Sight
+    sight: Sight
     mask: Tensor | None
+    keys: Expr
 
     @property
     def hides(self) -> bool:
@@ -180,12 +181,7 @@ class _Score(NamedTuple):
         """The score at an index [batch, head, query, key]."""
         s, conditions = self.capped(dot), self.sight.of(i)
         if self.mask is not None:
-            own, value = _masked(self.mask, i)
-            if self.mask.dtype.is_bool:
-                conditions.append(value)
-            else:
-                s = s + te.cast(self.inside, value)
-            conditions += own
+            s = masked(s, self.mask, i, self.keys, conditions)
         # last, so that it does not count what a mask of floats holds at a hidden key
         return te.select(te.all(*conditions), s, -te.infinity(self.inside)) if conditions else s
 
@@ -253,16 +249,19 @@ def _mask(op: str, mask: Any, scores: Sequence[Expr]) -> Tensor:
     return mask
 
 
-def _masked(mask: Tensor, i: Sequence[Any]) -> tuple[list[Expr], Expr]:
-    """Whether the mask speaks of a key, and what it says."""
-    keys = mask.shape[-1]
-    if inputs.is_one(keys):
-        return [], whole.read(mask, i)
-    inside = make.lt(i[3], keys)
-    if const_int(inside) == 1:
-        return [], whole.read(mask, i)
-    # clipped, since a select reads both sides
-    return [inside], whole.read(mask, [*i[:3], te.min(make.as_expr(i[3]), keys - 1)])
+def masked(score: Expr, mask: Tensor, i: Sequence[Any], keys: Expr, conditions: list[Expr]) -> Expr:
+    """A score at an index [batch, head, query, key] with the mask's floats added; bools, and that a key is
+    not behind the mask's end, join the ``conditions`` under which it counts."""
+    own, place = mask.shape[-1], list(i)
+    if not inputs.is_one(own) and inputs.equal(own, keys) is not True:
+        conditions.append(make.lt(i[3], own))
+        # clipped, since a select reads both sides
+        place[3] = make.min_(make.as_expr(i[3]), make.sub(own, 1))
+    value = whole.read(mask, place)
+    if mask.dtype.is_bool:
+        conditions.append(value)
+        return score
+    return score + te.cast(score.dtype, value)
 
 
 def rotary_embedding(
@@ -294,7 +293,6 @@ def rotary_embedding(
         )
     given = inputs.integer(op, "rotary_dim", rotary_dim)
     turned = make.as_expr(given) if given else size
-    half = make.floordiv(turned, 2)
     if not inputs.divides(2, turned) or inputs.at_most(turned, size) is False:
         raise DeclareError(
             f"ops.{op}: {turned} elements are turned of {size}", because="they are turned in pairs"
@@ -302,12 +300,27 @@ def rotary_embedding(
     position_ids = _angles_of_tokens(op, (cos, sin), position_ids, turned)
     # a position beyond the tables reads their last row, never memory behind them
     rule = index_rule(op, "clip")
-    inside = inputs.wide(x.dtype)
 
     def angle(t: Tensor, b: Any, token: Any, j: Expr) -> Expr:
         if position_ids is None:
-            return te.cast(inside, whole.read(t, (b, token, j)))
-        return te.cast(inside, t(rule(whole.read(position_ids, (b, token)), t.shape[0]), j))
+            return whole.read(t, (b, token, j))
+        return t(rule(whole.read(position_ids, (b, token)), t.shape[0]), j)
+
+    return rotate_pairs(
+        x, size, turned, interleaved, lambda b, token, j: (angle(cos, b, token, j), angle(sin, b, token, j))
+    )
+
+
+def rotate_pairs(
+    x: Tensor,
+    size: Expr,
+    turned: Expr,
+    interleaved: bool,
+    angle: Callable[[Any, Any, Expr], tuple[Expr, Expr]],
+) -> Tensor:
+    """The first ``turned`` elements of heads of that ``size`` with their pairs turned by ``angle(batch,
+    token, pair)``, the cosine and the sine of it; x is [B, heads, L, E] or [B, L, heads × E]."""
+    inside, joined, half = inputs.wide(x.dtype), x.ndim == 3, make.floordiv(turned, 2)
 
     def element(*i: Any) -> Expr:
         # the element's place in its own head
@@ -317,7 +330,8 @@ def rotary_embedding(
 
         def pair(j: Expr, away: ExprLike) -> tuple[Expr, Expr]:
             other = te.cast(inside, x(*i[:-1], make.add(i[-1], away)))
-            return own * angle(cos, b, token, j), other * angle(sin, b, token, j)
+            cos, sin = (te.cast(inside, e) for e in angle(b, token, j))
+            return own * cos, other * sin
 
         if interleaved:
             odd = make.floormod(at, 2)
@@ -327,9 +341,11 @@ def rotary_embedding(
             (a, d), (c, e) = pair(at, half), pair(at - half, 0 - half)
             # not a select, which reads both sides: the partner of the other half lies outside of the row
             value = te.if_then_else(make.lt(at, half), a - d, c + e)
-        return te.cast(x.dtype, te.if_then_else(make.lt(at, turned), value, own) if given else value)
+        if not inputs.equal(turned, size):
+            value = te.if_then_else(make.lt(at, turned), value, own)
+        return te.cast(x.dtype, value)
 
-    return inputs.stage(op, tags.BROADCAST, x.shape, element)
+    return inputs.stage("rotary_embedding", tags.BROADCAST, x.shape, element)
 
 
 def _angles_of_tokens(

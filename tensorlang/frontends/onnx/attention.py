@@ -10,6 +10,7 @@ from ... import ops, te
 from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
+from ...ops.attention_cached import Sight, masked, rotate_pairs
 from ...ops.places import kept_within
 from ...te import Tensor
 from ..words import constant_like, of_type
@@ -86,46 +87,18 @@ class Mask:
     def added(self, scores: Tensor) -> Tensor:
         """The scores [B, H, L, S] with what is not seen at -inf."""
         queries, keys = scores.shape[2:]
+        sight = Sight(queries, self.past, self.lengths, self.causal, self.left, self.right)
 
-        def element(b: Any, h: Any, i: Any, j: Any) -> Expr:
-            seen = []
-            offset = self.past
-            if self.lengths is not None:
-                length = te.cast("int32", self.lengths(b))
-                seen.append(j < length)
-                offset = length - queries
-            at = i + offset
-            if self.causal:
-                seen.append(j <= at)
-            if self.left >= 0:
-                seen.append(at - j <= self.left)
-            if self.right >= 0:
-                seen.append(j - at <= self.right)
-            value: Any = scores(b, h, i, j)
+        def element(*i: Any) -> Expr:
+            seen = sight.of(i)
+            value: Expr = scores(*i)
             if self.mask is not None:
-                value = self._masked(value, (b, h, i, j), seen, keys)
-            return (
-                te.if_then_else(te.all(*seen), value, te.const(self.unseen, scores.dtype)) if seen else value
-            )
+                value = masked(value, self.mask, i, keys, seen)
+            if not seen:
+                return value
+            return te.if_then_else(te.all(*seen), value, te.const(self.unseen, scores.dtype))
 
         return te.compute(scores.shape, element, name="attention.masked")  # type: ignore[return-value]
-
-    def _masked(self, value: Expr, at: tuple[Any, ...], seen: list[Expr], keys: Expr) -> Expr:
-        m = self.mask
-        assert m is not None
-        short = not te.whole.is_one(m.shape[-1]) and te.whole.equal(m.shape[-1], keys) is not True
-        if short:
-            seen.append(at[-1] < m.shape[-1])
-        # broadcast as numpy does, from the last dimension on
-        own = at[4 - m.ndim :]
-        place = [0 if te.whole.is_one(n) else k for n, k in zip(m.shape, own, strict=True)]
-        if short:
-            # a shorter mask is not read beyond its end: those keys are hidden by ``seen``
-            place[-1] = make.min_(make.as_expr(place[-1]), m.shape[-1] - 1)
-        if m.dtype.is_bool:
-            seen.append(m(*place))
-            return value
-        return value + te.cast(value.dtype, m(*place))
 
 
 def shares(scores: Tensor, sink: Tensor | None = None) -> Tensor:
@@ -239,38 +212,19 @@ def rotated(
     of ``number`` heads; the angles' cosines and sines are [positions, D / 2], or [B, S, D / 2] without
     ``positions`` [B, S]. ``part`` elements of a head are turned, all for 0; ``start`` is added to the index
     of a token where positions are those."""
-    flat = x.ndim == 3
-    each: Any = _each(x, number) if flat else const_int(x.shape[3])
-    whole: Any = part or each
-    half = whole // 2
-    rows = cos.shape[0] if positions is not None or start is not None else None
+    size = make.as_expr(_each(x, number)) if x.ndim == 3 else x.shape[3]
 
-    def angle(table: Tensor, b: Any, s: Any, k: Any) -> Expr:
-        if rows is None:
-            return table(b, s, k)
+    def place(b: Any, s: Any) -> tuple[Any, ...]:
+        if positions is None and start is None:
+            return b, s
         at = te.cast("int32", positions(b, s)) if positions is not None else start(b) + s
-        return table(kept_within(at, rows), k)
+        return (kept_within(at, cos.shape[0]),)
 
-    def element(*i: Any) -> Expr:
-        b, s, c = (i[0], i[1], i[2]) if flat else (i[0], i[2], i[3])
-        d = make.floormod(make.as_expr(c), each) if flat else c
+    def angle(b: Any, s: Any, k: Expr) -> tuple[Expr, Expr]:
+        row = place(b, s)
+        return cos(*row, k), sin(*row, k)
 
-        def own(shift: int) -> Expr:
-            return x(*i[:-1], c + shift)
-
-        def turned(k: Any, first: int, second: int, real: bool) -> Expr:
-            u, v = angle(cos, b, s, k), angle(sin, b, s, k)
-            return u * own(first) - v * own(second) if real else v * own(first) + u * own(second)
-
-        if interleaved:
-            k = make.floordiv(d, 2)
-            odd = make.eq(make.floormod(d, 2), 1)
-            value = te.if_then_else(odd, turned(k, -1, 0, False), turned(k, 0, 1, True))
-        else:
-            value = te.if_then_else(d < half, turned(d, 0, half, True), turned(d - half, -half, 0, False))
-        return value if whole == each else te.if_then_else(d < whole, value, own(0))
-
-    return te.compute(x.shape, element, name="rotary_embedding")  # type: ignore[return-value]
+    return rotate_pairs(x, size, make.as_expr(part) if part else size, interleaved, angle)
 
 
 @te_op("RotaryEmbedding")
