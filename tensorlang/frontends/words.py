@@ -60,10 +60,13 @@ def whole_power(base: Any, exponent: Any) -> Any:
             te.shift_right(exponent, te.const(k, exponent.dtype)), te.const(1, exponent.dtype)
         )
         found = te.select(bit != 0, found * square, found)
+        # wraps, as the product of whole numbers does: what overflows here is not in the result or overflows
+        # there too
         square = square * square
     found = te.select(te.all(base == 0, exponent != 0), te.const(0, base.dtype), found)
     if exponent.dtype.code == "uint":
         return found
+    # a negative power of any other whole number is less than one, and cut to 0
     unit = base == 1 if base.dtype.code == "uint" else te.any(base == 1, base == -1)
     return te.select(te.any(exponent >= 0, unit), found, te.const(0, base.dtype))
 

@@ -62,6 +62,7 @@ def load_onnx(source: Any) -> Graph:
     """
     model = read(source)
     _supported(model)
+    # before any node is imported: a file that is wrong is refused as a whole, with the node and the name
     check(model)
     return _graph(model, _again(source, model))
 
@@ -101,9 +102,11 @@ def _graph(model: Model, again: Callable[[], Model], given: Sequence[str] = ()) 
     graph.metadata = model.metadata
     importer = Importer(model, graph)
     importer.start(body)
+    # a default can become an input where kernels have its type
     kinds = {n: t for n, t in body.defaults if t.of is None and t.element not in ("", "string", *WIDE)}
     graph.defaults = {n: body.constants[n] for n in kinds}
     graph.taken = {n: model.body.constants[n] for n in given}
+    # the file is read anew, since constants may have been folded or dropped by then
     graph.remade_with = lambda names: _graph(again(), again, [*given, *names])
     return importer.finish()
 
@@ -114,6 +117,7 @@ def _supported(model: Any) -> None:
     def visit(calls: Any) -> None:
         for c in calls:
             key = (c.domain, c.op)
+            # all that is missing is listed at once, and not one at each try
             own = key in OPERATORS or key in model.functions or (c.domain == "" and c.op in KNOWN)
             if not own and not defined(c, model.opsets.get(c.domain, 1)):
                 missing.setdefault(f"{c.domain}.{c.op}" if c.domain else c.op, []).append(

@@ -21,6 +21,7 @@ for _name, _op in {
 @te_op("PRelu")
 def prelu(x: Tensor, slope: Tensor, *, opset: int) -> Tensor:
     """The slope broadcasts to ``x``; before opset 7 it has one number a channel."""
+    # not ops.prelu, whose slope is a vector of channels: ONNX's broadcasts as any operand
     slope = aligned(x, slope, 1, 1) if opset < 7 and not te.whole.is_one(slope.shape[0]) else slope
     zero = constant_like(x, 0)
     return ops.where(ops.less(x, zero), ops.multiply(x, slope), x)
@@ -45,6 +46,7 @@ def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 def selu(
     x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
 ) -> Tensor:
+    # the defaults are float32 numbers, and the attributes may be others: ops.selu has the paper's constants
     return ops.multiply(ops.elu(x, alpha), constant_like(x, gamma))
 
 

@@ -24,6 +24,7 @@ def of_one(
     """Queries, keys and values by heads. Without ``key`` and ``value`` all three stand in ``query``, behind
     each other."""
     if key is None or value is None:
+        # keys and values have the same number of heads, which may be fewer than the queries'
         each = (const_int(query.shape[2]) or 0) // (num_heads + 2 * kv_num_heads)
         ends = [each * num_heads, each * (num_heads + kv_num_heads)]
         query, key, value = ops.split(query, ends, 2)
@@ -63,6 +64,7 @@ def after(
     """Keys and values behind those of a cache, and how many it has."""
     if past_key is None or past_value is None:
         return k, v, 0
+    # a cache that grows: its size is the place of the first query
     return ops.concatenate([past_key, k], 2), ops.concatenate([past_value, v], 2), past_key.shape[2]
 
 
@@ -142,6 +144,7 @@ def attended(
     k, v = as_many_heads(k, q), as_many_heads(v, q)
     if stage is None and not softcap and precision is None and sink is None:
         short = mask.mask is not None and te.whole.equal(mask.mask.shape[-1], k.shape[2]) is not True
+        # the fused kernel, which keeps no scores; whatever asks for more is written out below
         if mask.plain and not short:
             return ops.scaled_dot_product_attention(q, k, v, mask.mask, False, scale), None
         if mask.mask is None and mask.lengths is None and mask.left < 0 and mask.right < 0:
@@ -160,6 +163,7 @@ def attended(
         capped = ops.multiply(ops.tanh(ops.divide(product, cap)), cap)
     masked = mask.added(capped)
     part = shares(masked if precision is None else ops.cast(masked, precision), sink)
+    # ONNX rounds the shares before the second product
     part = of_type(part, q.dtype)
     shown = None if stage is None else of_type((product, capped, masked, part)[stage], q.dtype)
     return ops.matmul(part, v), shown
@@ -192,6 +196,7 @@ def attention(
     k, v, past = after(past_key, past_value, k, v)
     seen = Mask(mask, bool(is_causal), left_window_size, right_window_size, past, lengths)
     precision = None if softmax_precision is None else dtype_name(softmax_precision)
+    # the mode has a meaning only for a node that has the fourth output
     stage = qk_matmul_output_mode if results > 3 else None
     y, shown = attended(q, k, v, seen, scale, softcap, precision, stage)
     y = joined(y) if flat else y

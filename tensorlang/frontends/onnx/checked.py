@@ -41,6 +41,7 @@ def check(model: Model) -> None:
     for key, f in model.functions.items():
         where = f"the function {key[1]!r}"
         _calls(f.calls, f.inputs, model, {**model.opsets, **f.opsets}, where)
+        # a function sees nothing of the graph that calls it
         made = {*f.inputs, *(n for c in f.calls for n in c.outputs)}
         _made(f.outputs, made, where)
 
@@ -70,6 +71,7 @@ def _calls(
     outer: Collection[str] = (),
 ) -> set[str]:
     """All names there are at the end."""
+    # single assignment, as the standard asks: a value made twice would mean two things
     _once([*given, *(n for c in calls for n in c.outputs)], f"is made in {where}")
     later = {n for c in calls for n in c.outputs}
     there = {*outer, *given}
@@ -86,6 +88,7 @@ def _calls(
         _node(c, model, opsets)
         for g in c.graphs.values():
             _body(g, there, model, opsets)
+        # after its graphs: a body does not see what its own node makes
         there.update(n for n in c.outputs if n)
     return there
 
@@ -112,6 +115,7 @@ def _node(c: Call, model: Model, opsets: dict[str, int]) -> None:
         _count(c, "inputs", c.inputs, 0, len(function.inputs))
         _count(c, "outputs", c.outputs, 0, len(function.outputs))
         return
+    # a function of the model hides the standard's operator of that name
     declared = signature(c.op, c.domain, opsets.get(c.domain, 1))
     if declared is not None:
         _standard(c, declared)
@@ -130,6 +134,7 @@ def _standard(c: Call, declared: Signature) -> None:
     for key, (kind, required) in declared.attributes.items():
         if kind == "GRAPH":
             there = key in c.graphs
+            # a reference stands for whatever the call of the function gives
             wrong = key in c.attrs and not isinstance(c.attrs[key], Reference)
         else:
             there = key in c.attrs
@@ -150,6 +155,7 @@ def _standard(c: Call, declared: Signature) -> None:
 
 
 def _is(x: Any, kind: str) -> bool:
+    # kinds that no operator here reads are not judged
     if isinstance(x, Reference) or kind not in _SORTS:
         return True
     sort = _SORTS[kind][1]
@@ -179,6 +185,7 @@ def _functions(functions: dict[tuple[str, str], Function]) -> None:
     multiply."""
     called = {key: _called(f.calls) for key, f in functions.items()}
     try:
+        # callees first, so that each size is a sum of known ones
         order = list(TopologicalSorter(called).static_order())
     except CycleError as e:
         (_, name), *_ = e.args[1]

@@ -26,6 +26,7 @@ def if_(c: Importer, call: Call) -> Any:
     """The branch that is taken, in the place of the node: its condition is known by now, or follows from
     sizes."""
     taken = c.numbers(call.inputs[0])
+    # a condition may have one dimension, or several of one element
     while isinstance(taken, list):
         taken = taken[0]
     if isinstance(taken, Expr):
@@ -49,8 +50,10 @@ class _Body:
         self.body = body
         self.before, self.after = list(before), list(after)
         self.first = 1 if before else 0
+        # a body reads values around it by name; sorted, so that the same file makes the same graph
         self.outer = {n: c.env[n] for n in sorted(body.outside) if n in c.env}
         read = forms.leaves(list(self.outer.values()))
+        # constants and numbers that follow from sizes go into the body as they are
         self.reads = [v for v in dict.fromkeys(read) if v.data is None and v.known is None]
         numbers = [n for v in (*carried, *self.after, *self.outer.values()) for n in _sizes(v)]
         self.sizes = list(dict.fromkeys(d for n in numbers for d in variables(n)))
@@ -58,6 +61,8 @@ class _Body:
         self.graph, self.results = self._made()
         # a size that a body changes is open from then on, which may open others: until nothing changes
         while self.graph.rest is None:
+            # a list and no generator: every value has to be met in a round, and any() would stop at the first
+            # change
             if not any([self._met(i, self.results[self.first + i]) for i in range(len(carried))]):
                 break
             self.graph, self.results = self._made()
@@ -81,6 +86,7 @@ class _Body:
         now.given(Value(g.fresh("sizes"), [*self.sizes, 0], "uint8"))
         now.env |= {n: forms.mapped(v, lambda w: new.get(w, w)) for n, v in self.outer.items()}
         now.env |= {n: v for (n, _), v in zip(self.body.inputs, inputs, strict=True)}
+        # what is of few bits around is so within
         now.narrow = {new.get(v, v): k for v, k in c.narrow.items()}
         now.prepare(self.body)
         now.finish()
@@ -92,10 +98,12 @@ class _Body:
         if isinstance(before, Opaque):
             return False
         alike = isinstance(result, Value) and not isinstance(result, Opaque)
+        # nothing in common but being a value: its form is asked at each step
         if not alike or result.ndim != before.ndim or result.dtype != before.dtype:
             self.carried[i] = Opaque("state", "any")
             return True
         shape = [
+            # a size that is open already stays: rounds end, since sizes only open
             a if a is b or (isinstance(a, Var) and a.name.startswith("carried")) else dim("carried")
             for a, b in zip(before.shape, result.shape, strict=True)
         ]
@@ -185,6 +193,7 @@ def loop(c: Importer, call: Call) -> Any:
 def _trips(c: Importer, made: _Body, most: str, condition: str) -> Any:
     """How often a loop runs, None when that is not known."""
     go = made.results[0]
+    # the body hands its condition on, or a constant: only the count ends the loop
     for_ever = go is made.graph.inputs[1] or _true(go)
     if not for_ever or not most or not (condition == "" or _true(c.value(condition))):
         return None
@@ -210,6 +219,7 @@ def scan(c: Importer, call: Call) -> Any:
     xs = [c.tensor(n) for n in names[-count:]]
     axes = [a % x.ndim for a, x in zip(call.attrs.get("scan_input_axes") or [0] * count, xs, strict=True)]
     if batched:
+        # dimension 0 is the batch, 1 the sequence
         axes = [1] * count
         begin = [Value(v.name, v.shape[1:], v.dtype) for v in state]
     else:

@@ -64,6 +64,7 @@ def aligned(a: Tensor, b: Tensor, broadcast: int, axis: int | None) -> Tensor:
     """``b`` with its dimensions at those of ``a`` from the axis on, as opset 6 has it."""
     if not broadcast or axis is None:
         return b
+    # numpy aligns at the last dimension, opset 6 at any: dimensions of one behind b make the two agree
     trailing = a.ndim - axis % a.ndim - b.ndim
     return ops.expand_dims(b, tuple(range(b.ndim, b.ndim + trailing))) if trailing > 0 else b
 
@@ -105,6 +106,7 @@ def cast(c: Importer, call: Call) -> Any:
     if kind in WIDE:
         saturate, up = bool(call.attrs.get("saturate", 1)), call.attrs.get("round_mode", "up")
         return c.narrowed(rounded(c.g, x, kind, saturate, up), kind)
+    # no kernel for a cast to the type that is there
     if str(x.dtype) == kind and x not in c.narrow:
         return x
     return c.g.call(_cast, x, op="Cast", name=call.name, outputs=call.outputs, to=kind)
@@ -118,6 +120,7 @@ def _cast(x: Tensor, *, to: str) -> Tensor:
 @graph_op("CastLike")
 def cast_like(c: Importer, call: Call) -> Any:
     """A Cast to the type of the second input, of which nothing else is read."""
+    # so that the array of the second input need not exist when the kernel runs
     attrs = {**call.attrs, "to": c.kind(call.inputs[1])}
     return c.take(replace(call, op="Cast", inputs=call.inputs[:1], attrs=attrs))
 
@@ -126,6 +129,7 @@ def cast_like(c: Importer, call: Call) -> Any:
 def bit_cast(c: Importer, call: Call) -> Any:
     """The same bytes under another type: a function of arrays, which copies nothing."""
     x, kind = c.tensor(call.inputs[0]), dtype_name(call.attrs["to"])
+    # a type of few bits is stored as another: its bytes are not those of the file
     if x in c.narrow or kind in WIDE:
         raise TensorLangError(f"{call!r}: between {c.kind(call.inputs[0])} and {kind}")
     return c.g.host(_viewed, [x], [(x.shape, kind)], call.op, call.name, call.outputs, kind=kind)
@@ -173,6 +177,7 @@ def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> 
         return found
     zero = constant_like(x, 0)
     sign = ops.less(x, zero) if detect_negative else ops.greater(x, zero)
+    # neither is asked for: x != x is false of all infinities, and found is false of NaN
     return ops.logical_and(found, sign if detect_negative or detect_positive else ops.not_equal(x, x))
 
 
@@ -185,6 +190,7 @@ def clip(
     min: float | None = None,
     max: float | None = None,
 ) -> Tensor:
+    # bounds were attributes before opset 11, inputs since
     lowest = low if low is not None else None if min is None else constant_like(x, min)
     highest = high if high is not None else None if max is None else constant_like(x, max)
     x = x if lowest is None else ops.maximum(x, lowest)

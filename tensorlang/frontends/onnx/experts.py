@@ -49,6 +49,7 @@ def _layer(x: Tensor, experts: Tensor, layer: Layer) -> Tensor:
     count = experts.shape[1]
 
     def element(t: Any, s: Any, n: Any) -> Expr:
+        # each token reads the weights of its experts alone: no product with experts that have no share
         e = te.cast("int32", experts(t, s))
         own = x(t, j) if x.ndim == 2 else x(t, s, j)
         return te.sum(te.cast("float32", own) * te.cast("float32", weight(e, n, j)), axis=j)
@@ -101,6 +102,7 @@ def _activated(h: Tensor, gate: Tensor | None, activation: tuple[str, float, flo
     assert gate is not None
     if math.isfinite(limit):
         h = ops.minimum(h, constant_like(h, limit))
+        # onnxruntime bounds the activated half from above only, the other on both sides
         gate = ops.clip(gate, -limit, limit)
     share = ops.sigmoid(ops.multiply(h, constant_like(h, alpha)))
     return ops.multiply(ops.multiply(h, share), ops.add(gate, constant_like(gate, beta)))
@@ -202,6 +204,7 @@ def quantised_mixture(
 
 
 def _few_bits(w: Tensor, scales: Tensor, zeros: Tensor | None, bits: int, block: int) -> Weight:
+    # numbers in a byte
     each, mask = 8 // bits, (1 << bits) - 1
 
     def number(t: Tensor, at: tuple[Any, ...], k: Any) -> Expr:
@@ -215,6 +218,7 @@ def _few_bits(w: Tensor, scales: Tensor, zeros: Tensor | None, bits: int, block:
         part = make.floordiv(make.as_expr(j), block) if block and scales.ndim == 3 else 0
         scale = scales(e, n, part) if scales.ndim == 3 else scales(e, n)
         if zeros is None:
+            # the middle of the range, where no zero points are given
             zero: Any = 1 << bits - 1
         elif zeros.ndim == 3:
             zero = number(zeros, (e, n), part)
@@ -232,6 +236,8 @@ def no_repeated_ngrams(ids: Tensor, scores: Tensor, *, ngram_size: int) -> Tenso
     starts = te.reduce_axis((0, te.max(length - last, 0)), "start")
 
     def blocked(b: Any, token: Any) -> Expr:
+        # the tokens before the end beside those at each start; the maximum for sequences shorter than that,
+        # of which there are no starts
         same = [make.eq(ids(b, starts + d), ids(b, te.max(length - last + d, 0))) for d in range(last)]
         found = te.all(make.eq(ids(b, starts + last), te.cast(ids.dtype, token)), *same)
         return te.max(te.cast("int32", found), axis=starts)
@@ -313,6 +319,7 @@ def rotary_of_three_places(
     first, second, third = mrope_section
 
     def stream(k: Any) -> Expr:
+        # interleaved: the three take turns, as far as the sections reach
         if mrope_layout:
             rest = make.floormod(make.as_expr(k), 3)
             high = te.all(make.eq(rest, 1), k < 3 * second)
@@ -378,6 +385,7 @@ def sparse_attention(
     layouts, count = const_int(block_rows.shape[0]) or 1, make.sub(block_rows.shape[1], 1)
     n = te.reduce_axis((0, block_columns.shape[1]), "n")
 
+    # rows of blocks as CSR has them, written out once as a small dense mask that all queries read
     def there(layout: Any, row: Any, column: Any) -> Expr:
         own = te.all(
             n >= te.cast("int32", block_rows(layout, row)),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .importer import Importer
 
 KINDS = (*TYPES, *narrow.WIDE)
+# a form is numbers, since a graph can ask for an array's elements and for nothing else
 NOTHING, ARRAY, SEQUENCE = 0, 1, 2
 
 
@@ -58,6 +59,7 @@ def opened(c: Importer, v: Opaque, numbers: Sequence[int]) -> Any:
     values = []
     for leaf, (rank, _) in zip(found, arrays, strict=True):
         if isinstance(leaf, Opaque):
+            # of few bits: it stays opaque until something asks for its numbers
             leaf.declared = (None,) * rank
         values.append(c.widened(leaf) if isinstance(leaf, Opaque) else leaf)
     return mapped(tree, values.__getitem__)
@@ -101,6 +103,7 @@ def packed(c: Importer, x: Any) -> Value:
     tree = mapped(x, lambda v: numbers[id(v)])
 
     def pack(*arrays: Any) -> Any:
+        # in a tuple: a list alone would be taken for several results
         return (mapped(tree, arrays.__getitem__),)
 
     what = "optional" if x is None else "sequence"

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 @graph_op("Constant")
 def constant(c: Importer, call: Call) -> Any:
+    # each attribute is another way to give the one value
     if len(call.attrs) != 1:
         raise TensorLangError(f"{call!r} has {len(call.attrs)} attributes", because="its value is one")
     key, value = next(iter(call.attrs.items()))
@@ -73,6 +74,7 @@ def _window(name: str) -> Any:
 
     def window(size: Any, *, output_datatype: int = 1, periodic: int = 1) -> Tensor:
         size = one(size)
+        # a periodic window leaves out its last element, which the next period begins with
         span = size if periodic else size - 1
         period = te.cast("float64", span) if isinstance(span, Expr) else te.const(float(span), "float64")
 
@@ -101,9 +103,11 @@ def _mel(bins: int, length: int, rate: int, lowest: float, highest: float) -> np
     """Triangles, one a column, whose corners are evenly spaced on the mel scale."""
     low, high = (2595 * np.log10(1 + f / 700) for f in (lowest, highest))
     mel = low + np.arange(bins + 2) * ((high - low) / (bins + 2))
+    # rounded down to bins of the spectrum, as ONNX's reference does
     corners = ((length + 1) * (700 * (10 ** (mel / 2595) - 1)) // rate).astype(int)
     left, top, right = corners[:-2], corners[1:-1], corners[2:]
     j = np.arange(length // 2 + 1)[:, None]
+    # two corners in one bin: the triangle begins at its top
     rising = np.where(top > left, (j - left) / np.maximum(top - left, 1), 1.0)
     falling = (right - j) / np.maximum(right - top, 1)
     weights = np.where((j >= left) & (j <= top), rising, 0.0)

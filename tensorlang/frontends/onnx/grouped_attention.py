@@ -61,6 +61,7 @@ def group_query_attention(
     if {k_quant_type, v_quant_type} != {"NONE"} and kv_cache_bit_width not in (0, 8):
         raise DeclareError(f"GroupQueryAttention: a cache of {kv_cache_bit_width} bits", legal="8")
     if smooth_softmax == 1 and sink is None:
+        # a score of 0 more in each row is what onnxruntime calls smooth
         sink = ops.full((num_heads,), 0, query.dtype)
     q, k, v = of_one(query, key, value, num_heads, kv_num_heads)
     if q_norm is not None and k_norm is not None:
@@ -71,6 +72,7 @@ def group_query_attention(
         """The keys of a sequence that are in the cache."""
         assert last is not None
         count = te.cast("int32", last(b) if last.ndim == 1 else last(b, 0)) + 1
+        # a prompt that is padded behind is shorter than its queries
         return make.max_(make.sub(count, new), make.as_expr(0))
 
     if do_rotary and cos is not None and sin is not None:
@@ -81,6 +83,7 @@ def group_query_attention(
     if past_key is not None and past_value is not None:
         k, v = _behind(past_key, k, before), _behind(past_value, v, before)
     lengths = te.compute((q.shape[0],), lambda b: before(b) + new, name="lengths")
+    # onnxruntime counts the query itself
     left = local_window_size - 1 if local_window_size > 0 else -1
     mask = Mask(added, bool(causal), left=left, lengths=lengths)
     stage = {0: None, 1: 1, 2: 3}[qk_output] if results > 3 else None
@@ -115,6 +118,7 @@ def _behind(past: Tensor, new: Tensor, before: Any) -> Tensor:
     def element(n: Any, head: Any, s: Any, e: Any) -> Expr:
         at = s - before(n)
         own = kept_within(at, count)
+        # behind the last new row some row is written: lengths hide it
         return te.if_then_else(at >= 0, new(n, head, own, e), past(n, head, make.min_(s, make.sub(p, 1)), e))
 
     return te.compute((b, h, make.add(p, count), d), element, name="present")  # type: ignore[return-value]

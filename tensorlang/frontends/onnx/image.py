@@ -57,6 +57,7 @@ def resize(
 
 def _resize_10(x: Tensor, scales: Any, mode: str) -> Tensor:
     """The nearest element is that after the place where a dimension shrinks, else that before it."""
+    # twice, since one call has one rounding
     for rounding, shrinks in (("floor", False), ("ceil", True)):
         where = [d for d, s in enumerate(scales) if (s < 1) == shrinks and s != 1]
         factors = [_as_written(scales[d]) for d in where]
@@ -75,6 +76,7 @@ def _in_one_scale(x: Tensor, where: Sequence[int], sizes: Sequence[Any], smalles
     have = [_known(x.shape[d]) for d in where]
     ratios = [_known(n) / m for n, m in zip(sizes, have, strict=True)]
     scale = min(ratios) if smallest else max(ratios)
+    # halves up, as ONNX says; Python's round would go to the even one
     return [int(m * scale + 0.5) for m in have]
 
 

@@ -70,6 +70,7 @@ class Importer:
         """Take a graph with its inputs."""
         names: dict[str, Any] = {}
         for name, t in body.inputs:
+            # one table of names: a dim_param is the same size wherever it stands in the file
             self.env[name] = self.input(name, t, names)
         self.prepare(body)
 
@@ -103,6 +104,7 @@ class Importer:
 
     def finish(self) -> Graph:
         """Import all work, or as much as can be known now."""
+        # kept for graphs of other sizes, which import everything again from here
         self.begin = copy(self)
         self.begin.work, self.begin.env = deque(self.work), dict(self.env)
         self.begin.opening = list(self.g.nodes)
@@ -170,6 +172,7 @@ class Importer:
         for name in call.inputs:
             v = self.env.get(name)
             if isinstance(v, Value) and v.data is None:
+                # not `or`: every input gets its new sizes
                 changed |= self._with_sizes(name, v, equal)
         return changed
 
@@ -209,6 +212,7 @@ class Importer:
         if all(a is b for a, b in zip(shape, v.shape, strict=True)):
             return False
         if v.node is None:
+            # of an input: calls are checked by what it was declared as
             self.g.declared.setdefault(v, v.shape)
         v.resize(shape)
         return True
@@ -249,6 +253,7 @@ class Importer:
 
     def take(self, call: Call) -> None:
         """Import a node. Raises Needs, DeclareError."""
+        # it hands on whatever it is given, opaque or not
         if call.op != "Identity":
             self._see(call)
         function = self.model.functions.get((call.domain, call.op))
@@ -299,6 +304,7 @@ class Importer:
         attrs: dict[str, Any] = {}
         values: dict[int, Any] = {}
         for i, name in enumerate(call.inputs):
+            # an attribute of the kernel and no operand: the kernel is made for these numbers
             if i in operator.values and name:
                 values[i] = self.numbers(name)
                 inputs.append(None)
@@ -319,6 +325,7 @@ class Importer:
             attrs["opset"] = self.opset(call.domain)
         if "results" in operator.tells:
             attrs["results"] = len(call.outputs)
+        # numbers take their places among the arguments again when the function is called
         fn = operator.fn if not values else Placed(operator.fn, tuple(sorted(values)))
         attrs |= {f"input{i}": x for i, x in values.items()}
         return self.g.call(fn, *inputs, op=call.op, name=call.name, outputs=call.outputs, **attrs)
@@ -408,9 +415,11 @@ class Importer:
         for p, out in wanted:
             names.setdefault(p, out)  # an input may be handed on, a result twice
         for n in {n for c in f.calls for n in c.outputs} - set(names):
+            # inner values get fresh names: two calls of a function do not share them
             names[n] = self.unique(n)
         calls = [_with_attributes(c.renamed(names), attrs) for c in f.calls]
         extra = [Call("Identity", "", (names[p],), (out,), {}) for p, out in wanted if names[p] != out]
+        # in front of all other work, in their order
         self.work.extendleft(reversed([*calls, *extra]))
 
     def splice(self, body: Body, inputs: Sequence[str], outputs: Sequence[str]) -> None:
@@ -458,6 +467,7 @@ class Rest:
     ) -> tuple[Any, Callable[[], Graph]]:
         """The graph for sizes at which these assumptions do not hold, with a key that tells it: conditions
         are taken the other way, else the sizes are fixed."""
+        # a condition went the other way: what followed from it is imported anew
         turned = {a: not const_int(b) for a, b in apart if a.dtype.is_bool}
         if turned:
             return tuple(map(str, turned)), lambda: self.graph(None, {}, turned)
@@ -471,6 +481,7 @@ class Rest:
         now = Importer(before.model, g)
         now.work = deque(before.work)
         now.outputs, now.labels = before.outputs, before.labels
+        # so that names made from now on are new in both
         now._count = before._count
         now.decisions = {**before.decisions, **decisions}
         fixed: dict[Expr, Expr] = {d: _sized(d, sizes[d]) for d in self.dims if d in sizes}

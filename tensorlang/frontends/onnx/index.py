@@ -51,6 +51,7 @@ def reverse_sequence(x: Tensor, lengths: Tensor, *, time_axis: int = 0, batch_ax
 def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> Tensor:
     """``values`` holds what stands elsewhere, and what stands at the index."""
     depth = one(depth)
+    # ONNX allows depth to be of any number type
     depth = int(depth) if isinstance(depth, float) else depth
     axis = axis % (indices.ndim + 1)
 
@@ -89,6 +90,7 @@ def compress(c: Importer, call: Call) -> Any:
     """How many are kept is known when the condition is: a function of arrays."""
     x, condition = (c.tensor(n) for n in call.inputs)
     axis = call.attrs.get("axis")
+    # a size that is known when the function has run
     results = [(_chosen(x, axis), x.dtype)]
     return c.g.host(choices.compressed, [x, condition], results, call.op, call.name, call.outputs, axis=axis)
 

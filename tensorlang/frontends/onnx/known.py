@@ -65,6 +65,7 @@ def _value(name: str, shape: Sequence[int], kind: Any, elements: Sequence[Any]) 
 
 def _plain(x: Any) -> Any:
     if isinstance(x, Expr):
+        # sizes of deep models grow by every node that touches them; simplified at each, they stay short
         x = simplify_expr(x, Facts())
         n = const_int(x)
         return x if n is None else n
@@ -78,6 +79,7 @@ def _inputs(c: Importer, call: Call) -> list[Any] | None:
     found = [None if v is None else as_known(v) for v in values]
     if any(v is not None and k is None for v, k in zip(values, found, strict=True)):
         return None
+    # floats are data, rounded by the type they have: kernels compute them
     if not any(isinstance(v, Value) and not v.dtype.is_float for v in values):
         return None
     return found
@@ -91,6 +93,7 @@ def known(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             arrays = _inputs(c, call)
             if arrays is None:
                 return None
+            # the type of the result, where the function does not name another
             first = next(c.value(n) for n in call.inputs if n)
             made = f(call, *arrays)
             if made is None:
@@ -275,6 +278,7 @@ def reshape(call: Call, a: Any, shape: Any = None) -> Any:
 
 @known("ReduceProd")
 def reduce_prod(call: Call, a: Any, axes: Any = None) -> Any:
+    # what exporters write for a number of elements; any other product is a kernel
     if axes is not None or call.attrs.get("axes") not in (None, [0]) or a.ndim != 1:
         return None
     total = functools.reduce(operator.mul, a, 1)
@@ -337,6 +341,7 @@ def where(c: Importer, call: Call) -> Any:
 
 
 def _chosen(cond: Any, x: Any, y: Any) -> Any:
+    # no expression is made for a decision that is known
     if not isinstance(cond, Expr):
         return x if cond else y
     return make.if_then_else(cond, make.as_expr(x), make.as_expr(y))

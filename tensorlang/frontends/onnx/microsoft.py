@@ -268,6 +268,7 @@ def _attended(
     seen = None if mask is None else _key_mask(mask, k.shape[2])
     if added is not None:
         seen = added if seen is None else ops.where(seen, added, constant_like(added, filter_value))
+    # the filter value, not an infinity: a row that sees nothing is the mean of all, as onnxruntime has it
     how = Mask(seen, causal, past=past, unseen=filter_value)
     return joined(attended(q, k, v, how, scale or None)[0])
 
@@ -318,6 +319,7 @@ def attention(
 ) -> Any:
     """Queries, keys and values are one product with a packed weight."""
     y = _plus(ops.matmul(x, weight), bias)
+    # equal thirds unless the sizes are given
     width = const_int(weight.shape[1]) or 0
     sizes = list(qkv_hidden_sizes or [width // 3] * 3)
     how = (bool(unidirectional), scale, mask_filter_value)
@@ -340,6 +342,7 @@ def attended_packed(
     past_key, past_value = (None, None) if past is None else _unpacked(past, 2, 0)
     k, v, before = after(past_key, past_value, k, v)
     y = _attended(q, k, v, mask, added, before, *how)
+    # one tensor for both, as ``past`` is
     return y if results == 1 else (y, ops.stack([k, v], 0))
 
 
@@ -468,6 +471,7 @@ def qlinear_add(
     fixed = ops.full((), 0.0, kind) if y_zero is None else ops.cast(y_zero, kind)
     for zero, factor in ((a_zero, one), (b_zero, other)):
         if zero is not None:
+            # three numbers that no element changes, and so computed once
             fixed = ops.subtract(fixed, ops.multiply(ops.cast(zero, kind), factor))
     terms = (ops.multiply(ops.cast(x, kind), by) for x, by in ((a, one), (b, other)))
     y = ops.add(next(terms), ops.add(next(terms), fixed))
@@ -485,6 +489,7 @@ def qlinear_mul(
     y_scale: Tensor,
     y_zero: Tensor | None = None,
 ) -> Tensor:
+    # all three scales in one operand: the product of the two is in steps of the result at once
     factor = ops.divide(ops.multiply(a_scale, b_scale), y_scale)
     one = ops.full((), 1.0, factor.dtype)
     y = ops.multiply(ops.dequantize_linear(a, factor, a_zero), ops.dequantize_linear(b, one, b_zero))
@@ -526,5 +531,6 @@ def qlinear_global_average_pool(
 def qlinear_concat(y_scale: Tensor, y_zero: Tensor, *parts: Tensor, axis: int) -> Tensor:
     """``parts``: of each tensor its numbers, their scale and zero point."""
     triples = (parts[i : i + 3] for i in range(0, len(parts), 3))
+    # in steps of the result: one rounding for each element
     steps = [ops.dequantize_linear(x, ops.divide(scale, y_scale), zero) for x, scale, zero in triples]
     return rounded(ops.concatenate(steps, axis), y_zero, y_zero.dtype)

@@ -65,6 +65,7 @@ def bias_softmax(x: Tensor, bias: Tensor, *, is_inner_broadcast: int, axis: int 
     middle (``is_inner_broadcast``) or those at the front, or they are 1."""
     d = axis % x.ndim
     if is_inner_broadcast and bias.ndim < x.ndim:
+        # what the bias has before the row stays in front, and the missing dimensions follow it
         lead = bias.shape[: bias.ndim - (x.ndim - d)]
         bias = ops.reshape(bias, (*lead, *[1] * (d - len(lead)), *x.shape[d:]))
     total = ops.add(x, bias)
@@ -286,6 +287,7 @@ def engram_gate(
     if width is None:
         raise DeclareError(f"EngramGate: a hidden size of {key.shape[-1]}", because="it is open")
     dot = times(ops.sum(ops.multiply(keys, queries), -1, None, True), 1 / math.sqrt(width))
+    # a signed root whose slope at 0 stays finite
     size = ops.maximum(ops.abs(dot), constant_like(dot, 1e-6))
     gate = ops.sigmoid(ops.multiply(ops.sign(dot), ops.sqrt(size)))
     wide = ops.multiply(gate, ops.expand_dims(_wide(value), 2))

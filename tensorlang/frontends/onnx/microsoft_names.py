@@ -109,6 +109,7 @@ def crop_and_resize(
 
     def place(r: Any, i: Any, low: int, count: Any, extent: Expr) -> Expr:
         begin, end, last = rois(r, low), rois(r, low + 2), te.cast(inside, extent - 1)
+        # the middle of the box
         if const_int(make.as_expr(count)) == 1:
             return (begin + end) * last * 0.5
         each = (end - begin) * last / te.cast(inside, make.as_expr(count) - 1)
@@ -127,6 +128,7 @@ def crop_and_resize(
             return x(image, c, ys, xs)
 
         if mode == "nearest":
+            # halves up, where Python and C round to the even one
             value = pixel(*(te.floor(p + 0.5) for p in at))
         else:
             (y0, x0), (dy, dx) = [te.floor(p) for p in at], [p - te.floor(p) for p in at]
@@ -177,6 +179,7 @@ def _as_onnx(c: Importer, call: Call, allowed: dict[str, Any]) -> None:
     attrs = {k: x for k, x in call.attrs.items() if k not in allowed}
     values = [c.value(n) for n in call.inputs if n]
     types = [Type(str(v.dtype), v.sizes) if isinstance(v, Value) else Type("") for v in values]
+    # its body is then found by the standard's name
     own = replace(call, domain="", attrs=attrs)
     body = standard(own, _SINCE, types)
     if body is None:

@@ -47,6 +47,7 @@ def qattention(
     results: int = 1,
 ) -> Any:
     """Queries, keys and values are one product of whole numbers with a packed weight."""
+    # the heads attend in floats: only the projection is quantised
     y = matmul_integer_to_float(x, weight, x_scale, w_scale, x_zero, w_zero, bias)
     sizes = [(const_int(weight.shape[1]) or 0) // 3] * 3
     how = (bool(unidirectional), scale, mask_filter_value)
@@ -180,6 +181,7 @@ def qlinear_average_pool(
 def qlinear_softmax(c: Importer, call: Call) -> Any:
     """Its attribute ``opset`` says what a row is: below 13 all axes from ``axis`` on."""
     given = [c.tensor(n) if n else None for n in call.inputs]
+    # not the opset of the file, which is that of another domain
     old = call.attrs.get("opset", 13) < 13
     axis = call.attrs.get("axis", 1 if old else -1)
     return c.g.call(_shares, *given, op=call.op, name=call.name, outputs=call.outputs, axis=axis, flat=old)
@@ -232,6 +234,7 @@ def dynamic_quantize_lstm(
     its columns; the input, and the state at each time, are rounded to uint8 over their range."""
     assert w_scale is not None and r_scale is not None
     made = ops.lstm(
+        # rounded to 8 bits and back: answers are those of the quantised product, computed in floats
         ops.dequantize_linear(*ops.dynamic_quantize_linear(x)),
         _weights(w, w_scale, w_zero),
         _weights(r, r_scale, r_zero),

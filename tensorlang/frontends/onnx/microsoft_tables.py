@@ -39,6 +39,7 @@ def gather_block_quantized(c: Importer, call: Call) -> Any:
     if kind.startswith("float"):
         raise TensorLangError(f"{call!r}: data of {kind} is not supported", legal="int4, uint4, uint8")
     axes = {k: given.get(f"{k}_axis", d) % data.ndim for k, d in (("gather", 0), ("quantize", 1))}
+    # int4 and uint4 of the file are one number a byte by now
     bits = given.get("bits", 4) if kind == "uint8" else 8
     return c.g.call(
         _rows,
@@ -99,6 +100,7 @@ def matmul_bnb4(c: Importer, call: Call) -> Any:
     a, b, largest = (c.tensor(n) for n in call.inputs)
     given = call.attrs
     values = _NF4 if given["quant_type"] else (*_FP4, *(-x for x in _FP4))
+    # 16 numbers that stay in the first cache
     table = c.new(np.array(values, str(a.dtype)), "values")
     return c.g.call(
         _product,
@@ -121,6 +123,7 @@ def _product(
     def element(n: Any, k: Any) -> Expr:
         flat = n * shape[1] + k
         byte = te.cast("int32", b(make.floordiv(flat, 2)))
+        # the high bits of a byte first, unlike MatMulNBits
         which = te.bitwise_and(byte >> (4 - make.floormod(flat, 2) * 4), 15)
         return table(which) * largest(make.floordiv(flat, block))
 

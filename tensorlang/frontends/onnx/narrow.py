@@ -56,6 +56,7 @@ def _rounded(a: np.ndarray, *, kind: str, saturate: bool, mode: str) -> np.ndarr
     wide = a.astype(np.float32) if a.dtype.name == "bfloat16" else a
     if kind == "float8_e8m0fnu":
         wide = _powers(wide, mode)
+    # otherwise what is too large becomes infinite or NaN, as the type has it
     if saturate:
         most = float(ml_dtypes.finfo(t).max)
         wide = np.clip(wide, -most, most)
@@ -88,6 +89,7 @@ def less_zero_points(
     w, zero = given[weight], given[weight_zero]
     if w is None or w.data is None or w.data.dtype.itemsize != 1 or (zero is not None and zero.data is None):
         return given
+    # differences of bytes have 9 bits
     less = np.zeros((), "int16") if zero is None or zero.data is None else zero.data.astype("int16")
     if less.size > 1 and less.ndim == 1:
         if axis is None:
@@ -97,6 +99,7 @@ def less_zero_points(
         less = less.reshape(shape)
     whole = w.data.astype("int16") - less
     fits = not whole.size or (whole.min() >= -128 and whole.max() <= 127)
+    # int8 without a zero point is what the instruction takes already
     if fits and (zero is not None or w.data.dtype != np.int8):
         given[weight], given[weight_zero] = new(whole.astype("int8"), w.name), None
     elif not fits and w.data.dtype == np.uint8:

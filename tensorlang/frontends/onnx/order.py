@@ -39,6 +39,7 @@ def non_max_suppression(c: Importer, call: Call) -> Any:
         *inputs[3:],
         op=call.op,
         name=call.name,
+        # a constant bounds the memory of the result; an operand does not
         most=None if most is None or most.data is None else int(most.data.reshape(-1)[0]),
         center=bool(call.attrs.get("center_point_box", 0)),
     )
@@ -62,6 +63,7 @@ def _best_boxes(
 @graph_op("NonZero")
 def non_zero(c: Importer, call: Call) -> Any:
     x = c.tensor(call.inputs[0])
+    # a kernel finds the places; a function of arrays cuts off what is behind them, for its size is data
     made = c.g.call(ops.nonzero, x, op=call.op, name=call.name)
     shape = (max(1, x.ndim), None)
     return c.g.host(choices.first_columns, made, [(shape, "int64")], "Columns", call.name, call.outputs)

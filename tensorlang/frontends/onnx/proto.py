@@ -120,6 +120,7 @@ class Body:
     def renamed(self, names: Mapping[str, str]) -> Body:
         """The same graph with other names for what it takes from outside."""
         own = self.own
+        # a name of its own hides the one outside
         outer = {a: b for a, b in names.items() if a not in own}
         return self.with_names(outer) if outer else self
 
@@ -164,6 +165,7 @@ def read(source: Any) -> Model:
     else:
         proto = onnx.ModelProto()
         if isinstance(source, bytes | bytearray | memoryview):
+            # no folder: constants in other files cannot be found from here
             data, what = bytes(source), f"{len(source)} bytes"
         else:
             path = _path(source)
@@ -209,6 +211,7 @@ def _texts(onnx: Any, proto: Any) -> None:
     while work:
         message = work.pop()
         if isinstance(message, onnx.TensorProto):
+            # the name alone: listing the fields of a constant would copy its weights
             parts: Any = [(onnx.TensorProto.DESCRIPTOR.fields_by_name["name"], message.name)]
         else:
             parts = message.ListFields()
@@ -275,6 +278,7 @@ def _schema(op: str, domain: str, version: int) -> Any:
     """The standard's message on an operator, None when it has none."""
     onnx = package()
     try:
+        # a file may be newer than the package: its newest schema is the nearest that is known
         return onnx.defs.get_schema(op, min(version, onnx.defs.onnx_opset_version()), domain)
     except onnx.defs.SchemaError:
         return None
@@ -381,6 +385,7 @@ class _Reader:
             constants,
             tuple((v.name, self.type(v.type)) for v in g.input if v.name in constants),
         )
+        # not in a finally: an error ends the reading of the file
         self.depth -= 1
         return found
 
@@ -417,6 +422,7 @@ class _Reader:
             return self.type(a.tp)
         value = self.onnx.helper.get_attribute_value(a)
         if isinstance(value, bytes):
+            # attributes are bytes by the standard, and texts in all operators there are
             return value.decode("utf-8", "replace")
         if a.type in (kinds.INTS, kinds.FLOATS):
             return list(value)
@@ -456,6 +462,8 @@ class _Reader:
             )
         location = told.get("location", "")
         try:
+            # resolved, so that neither ".." nor a link leads out of the folder: a model must not read other
+            # files
             folder, path = self.folder.resolve(), (self.folder / location).resolve()
             inside = bool(location) and folder in path.parents
             if not inside or Path(location).is_absolute():
@@ -482,6 +490,7 @@ class _Reader:
         wanted = math.prod(t.dims) * kind.itemsize
         if (
             wanted == 0
+            # kernels want arrays whose elements are aligned
             or place.offset % kind.itemsize
             or place.offset + wanted > place.size
             or place.length not in (None, wanted)
@@ -499,6 +508,7 @@ class _Reader:
         try:
             _counted(t.dims, MAX_DENSE)
             dense = np.zeros(tuple(t.dims), values.dtype)
+            # numpy would count it from the end
             if indices.size and indices.min() < 0:
                 raise IndexError("an index is negative")
             if indices.ndim == 1:
@@ -530,6 +540,7 @@ class _Reader:
     def _size(self, d: Any) -> int | str | None:
         which = d.WhichOneof("value")
         if which == "dim_value":
+            # 0 and -1 are what exporters write for a size that they do not know
             return int(d.dim_value) if d.dim_value > 0 else None
         name = d.dim_param if which else ""
         return name if name and name != "?" else None

@@ -53,6 +53,7 @@ def quantize_linear(c: Importer, call: Call) -> Any:
     kind = dtype_name(wanted) if wanted else "uint8" if zero is None else c.narrow.get(zero, str(zero.dtype))
     where = {"axis": call.attrs.get("axis", 1), "block": call.attrs.get("block_size", 0)}
     how: dict[str, Any] = {"name": call.name, "outputs": call.outputs}
+    # numbers are rounded by a function of arrays; kernels have no such types
     if kind.startswith("float"):
         y = c.g.call(_divided, x, scale, op=call.op, **how, **where)
         return c.narrowed(rounded(c.g, y, kind, bool(call.attrs.get("saturate", 1))), kind)

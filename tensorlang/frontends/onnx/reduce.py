@@ -35,6 +35,7 @@ def _sum(x: Tensor, axis: Any, keepdims: bool) -> Tensor:
 
 
 REDUCTIONS: dict[str, Reduction] = {
+    # each back in the type of x: ONNX's reductions do not promote
     "ReduceMean": lambda x, axis, keepdims: of_type(ops.mean(x, axis, keepdims), x.dtype),
     "ReduceMax": lambda x, axis, keepdims: ops.max(x, axis, keepdims),
     "ReduceMin": lambda x, axis, keepdims: ops.min(x, axis, keepdims),
@@ -84,6 +85,7 @@ def _normalised(f: Any) -> Any:
     def along(x: Tensor, *, axis: int | None = None, opset: int = 13) -> Tensor:
         if opset >= 13:
             return f(x, -1 if axis is None else axis)
+        # a scalar has no axis to take a remainder by
         axis = (1 if axis is None else axis) % max(1, x.ndim)
         if axis == x.ndim - 1:
             return f(x, axis)

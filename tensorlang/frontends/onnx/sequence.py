@@ -91,6 +91,7 @@ def split_to_sequence(c: Importer, call: Call) -> Any:
     """Parts of the sizes that the second input gives, of one size, or slices of one element."""
     x, axis = c.tensor(call.inputs[0]), call.attrs.get("axis", 0)
     total = const_int(x.shape[axis])
+    # a list has as many elements as the graph was made with
     if total is None:  # how many parts there are is known when it is
         raise DeclareError(f"the size of dimension {axis} of {x!r} is not known")
     sizes = c.numbers(call.inputs[1]) if _given(call, 1) else 1
@@ -116,6 +117,7 @@ def sequence_map(c: Importer, call: Call) -> Any:
     made = [[c.unique(n) for n in call.outputs] for _ in range(count)]
     rows = [[made[k][i] for k in range(count)] for i in range(len(call.outputs))]
     for names, out in zip(reversed(rows), reversed(call.outputs), strict=True):
+        # work is put in front, so the last piece comes first: the lists are made when all bodies have run
         c.work.appendleft(Call("SequenceConstruct", "", tuple(names), (out,), {}))
     for k in reversed(range(count)):
         names = [c.unique(n) for n, _ in body.inputs]

@@ -21,12 +21,14 @@ if TYPE_CHECKING:
 def reshape(x: Tensor, target: Any = None, *, shape: Any = None, allowzero: int = 0) -> Tensor:
     wanted = list(shape if target is None else target)
     if not allowzero:
+        # 0 copies the size that was there
         wanted = [x.shape[d] if isinstance(n, int) and n == 0 else n for d, n in enumerate(wanted)]
     return ops.reshape(x, wanted)
 
 
 @te_op("Transpose")
 def transpose(x: Tensor, *, perm: Any = None) -> Tensor:
+    # exporters write transposes that move nothing
     return x if perm is not None and list(perm) == list(range(x.ndim)) else ops.transpose(x, perm)
 
 
@@ -88,6 +90,7 @@ def expand(x: Tensor, shape: Any) -> Tensor:
     """To the shape that both broadcast to."""
     rank = max(x.ndim, len(shape))
     own, wanted = [1] * (rank - x.ndim) + list(x.shape), [1] * (rank - len(shape)) + list(shape)
+    # both ways, where numpy's broadcast_to repeats only what is there
     sizes = [a if te.whole.is_one(b) else b for a, b in zip(own, map(_expr, wanted), strict=True)]
     return ops.broadcast_to(x, sizes)
 
@@ -197,6 +200,7 @@ def center_crop_pad(x: Tensor, wanted: Any, *, axes: Any = None) -> Tensor:
         own, inside = list(at), []
         for d, n in size.items():
             have = x.shape[d]
+            # of an odd difference one more at the end, both for cropping and for padding
             own[d] = at[d] + te.floordiv(te.max(have - n, 0), 2) - te.floordiv(te.max(n - have, 0), 2)
             inside += [own[d] >= 0, own[d] < have]
         return te.if_then_else(te.all(*inside), x(*own), te.const(0, x.dtype)) if inside else x(*own)

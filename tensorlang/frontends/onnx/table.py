@@ -54,6 +54,7 @@ def te_op(
 
     def add(fn: Callable[..., Any]) -> Callable[..., Any]:
         parameters = inspect.signature(fn).parameters.values()
+        # the signature is the declaration: nothing about an operator is written twice
         words = [p for p in parameters if p.kind is p.KEYWORD_ONLY]
         own = [p for p in words if p.name not in _TOLD]
         places = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
@@ -92,5 +93,7 @@ def plain(fn: Callable[..., Any], *names: str) -> None:
     def same(*inputs: Any) -> Any:
         return fn(*inputs)
 
+    # a function of its own for each name, since the table reads signatures, and that of ``fn`` has options
+    # that are no attributes
     same.__name__ = fn.__name__
     te_op(*names)(same)

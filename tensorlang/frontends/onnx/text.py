@@ -37,6 +37,7 @@ def tf_idf_vectorizer(c: Importer, call: Call) -> Any:
         own = columns[first : first + len(grams)]
         first += len(grams)
         if a["min_gram_length"] <= n <= a["max_gram_length"] and len(grams):
+            # a row for every column, so that a kernel reads it by the column's number; most are empty
             table = np.zeros((size, n + 1), "int64")  # the n-gram of a column, and whether it has one
             table[own, :n], table[own, n] = grams, 1
             tables.append(c.g.constant(table))
@@ -79,6 +80,7 @@ def _occurrences(x: Tensor, table: Tensor, n: int, step: int, shape: Any) -> Ten
 
     def element(*at: Any) -> Expr:
         def word(k: int) -> Expr:
+            # read within the row, whether or not the n-gram fits
             place = te.min(i + k * step, words - 1)
             return te.cast("int64", x(*at[:-1], place)) == table(at[-1], k)
 

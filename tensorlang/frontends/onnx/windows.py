@@ -81,6 +81,7 @@ class _Window:
 
     def placed(self, x: Tensor, fill: Any) -> tuple[Tensor, Margins]:
         """``x`` with its margins and none left, where they depend on open sizes; as it is otherwise."""
+        # the operators of ``ops`` take margins that are numbers; others become a stage that pads
         if self.known:
             return x, self.margins
         before, after = zip(*self.margins, strict=True)
@@ -313,6 +314,7 @@ def _mean(x: Tensor, v: _Window, ceil_mode: int, count_include_pad: int) -> Tens
     y = _average(placed, v, none, ceil_mode, 1)
     if count_include_pad:
         return y
+    # the number of elements of each window, counted by the same windows over ones
     ones = te.compute(x.shape, lambda *_: te.const(1, x.dtype), name="ones")
     return ops.divide(y, _average(v.placed(ones, 0)[0], v, none, ceil_mode, 1))
 
@@ -371,8 +373,11 @@ def max_roi_pool(
 
         def both(r: Any, k: Any) -> tuple[Expr, Expr]:
             first, last = (
-                te.cast("int32", te.floor(rois(r, c) * spatial_scale + 0.5)) for c in (2 - d, 4 - d)
+                # halves up, which is C's round for corners that are not negative
+                te.cast("int32", te.floor(rois(r, c) * spatial_scale + 0.5))
+                for c in (2 - d, 4 - d)
             )
+            # corners belong to the box, and an inverted one is a pixel large
             size = te.cast("float32", make.max_(last - first + 1, 1)) / float(parts[d])
             begin = kept(te.cast("int32", te.floor(te.cast("float32", k) * size)) + first)
             end = kept(te.cast("int32", te.ceil(te.cast("float32", k + 1) * size)) + first)
@@ -394,6 +399,7 @@ def max_roi_pool(
 
     shape: Any = (rois.shape[0], *parts, x.shape[1])
     found: Any = te.compute(shape, most, name="max_roi_pool")
+    # channels were last, side by side in memory; a part without elements is left at -inf by the maximum
     return ops.transpose(ops.where(ops.isinf(found), constant_like(found, 0), found), (0, 3, 1, 2))
 
 

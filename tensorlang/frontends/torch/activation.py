@@ -48,6 +48,7 @@ def elu(x: Tensor, alpha: float = 1, scale: float = 1, input_scale: float = 1) -
 
 @aten("celu")
 def celu(x: Tensor, alpha: float = 1.0) -> Tensor:
+    # as ATen decomposes it: a product with the reciprocal and no division
     return elu(x, alpha, 1.0, 1.0 / alpha)
 
 
@@ -81,12 +82,14 @@ def log_sigmoid_forward(x: Tensor) -> Any:
 @aten("log_sigmoid")
 def log_sigmoid(x: Tensor) -> Tensor:
     zero = constant_like(x, 0)
+    # of the two exponents the one that cannot overflow
     return ops.subtract(ops.minimum(x, zero), ops.log1p(ops.exp(ops.negative(ops.abs(x)))))
 
 
 @aten("_softmax", "softmax.int")
 def softmax(x: Tensor, axis: int, kind: Any = None) -> Tensor:
     x = _of_kind(x, kind)
+    # torch takes axis 0 of a scalar
     return ops.full((), 1.0, x.dtype) if x.ndim == 0 else ops.softmax(x, axis)
 
 
@@ -100,6 +103,7 @@ def _of_kind(x: Tensor, kind: Any) -> Tensor:
 def safe_softmax(x: Tensor, axis: int, kind: str | None = None) -> Tensor:
     """A row of nothing but -inf gives zeros."""
     y = softmax(x, axis, kind)
+    # asked of the scores: their softmax is NaN there, as 0 / 0
     empty = ops.equal(ops.max(x, axis, True), constant_like(x, float("-inf")))
     return ops.where(empty, constant_like(y, 0), y)
 

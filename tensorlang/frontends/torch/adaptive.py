@@ -70,6 +70,7 @@ class Kind:
     def took(self, seconds: float) -> None:
         """Note an eager call."""
         self.eager.append(seconds)
+        # a few, since the machine may become slower or faster while the program runs
         del self.eager[:-9]
 
     @property
@@ -125,8 +126,10 @@ class Adaptive:
 
     def _watch(self, kind: Kind, args: Any, kwargs: Any) -> Any:
         """An eager call, of which the time is noted; it may be the last of its kind."""
+        # threads do not live on in a child process
         if kind.state == "compiling" and self._thread is not None and not self._thread.is_alive():
             kind.state = "watched"  # as after a fork
+        # asked once: a model that changes its buffers must not be called twice for one call
         before = self._versions() if self._writes is None else None
         if kind.state == "watched" and self._pays(kind) and not self._behind(args, kwargs):
             return self._compile_now(kind, args, kwargs)
@@ -145,6 +148,7 @@ class Adaptive:
         made = self._in_compiled(kind, args, kwargs)
         kind.compiled.append(self._clock() - start)
         if len(kind.compiled) > TRIED and kind.state == "tried":
+            # minima: what disturbs a call only adds to its time. The first compiled one fills caches
             compiled, eager = min(kind.compiled[1:]), min(kind.eager)
             self._faster.append(eager / max(compiled, 1e-9))
             kind.state = "compiled" if compiled < eager else "eager"
@@ -166,6 +170,7 @@ class Adaptive:
         """What is known, or guessed, of a kind of call."""
         eager = statistics.median(kind.eager)
         faster = statistics.median(self._faster) if self._faster else FASTER
+        # a guess from what other kinds have gained
         compiled = min(kind.compiled[1:]) if len(kind.compiled) > 1 else eager / faster + CALL
         return Costs(self._lasted[-1] if self._lasted else GUESS, eager, compiled)
 
@@ -174,6 +179,8 @@ class Adaptive:
             return False
         costs = self.costs(kind)
         kind.why = str(costs)
+        # the rule of renting skis: once as much is spent on eager calls as compiling costs, at most twice the
+        # best is paid
         if kind.calls < costs.calls:
             return False
         if self.budget is not None and self.spent + costs.compile > self.budget:
@@ -289,18 +296,21 @@ class Adaptive:
     def _kind(self, args: Any, kwargs: Any) -> Kind:
         if kwargs or not all(isinstance(x, torch.Tensor) for x in args):
             leaves, tree = tree_flatten((args, kwargs))
+            # slower: most calls are of tensors alone
             key: Any = (tuple(map(_form, leaves)), tree)
         else:
             key = tuple([(x.shape, x.dtype) for x in args])
         key = (key, torch.is_grad_enabled(), getattr(self.model, "training", False))
         found = self.kinds.get(key)
         if found is None:
+            # one that is not kept is watched for this call alone, and so always eager
             found = Kind(", ".join(_shown(x) for x in tree_flatten((args, kwargs))[0]))
             if len(self.kinds) < KINDS:
                 self.kinds[key] = found
         return found
 
     def __getattr__(self, name: str) -> Any:
+        # before __init__ has set it, as while unpickling, this would ask for itself without end
         if name == "model":
             raise AttributeError(name)
         return getattr(self.model, name)

@@ -94,6 +94,7 @@ def advice_for(reason: str, line: str) -> str:
     """What to write in the place of a line that breaks a graph, from what torch says of it."""
     first, _, rest = reason.partition("\n")
     context = rest.partition("Developer debug context:")[2].strip().partition("\n")[0]
+    # what the line reads comes first: torch's words are of its own insides and fit too much
     for text in (line, first, rest.partition("Hint:")[0], context):
         for pattern, words in ADVICE:
             if text and re.search(pattern, text):

@@ -54,6 +54,8 @@ def named_last(gm: fx.GraphModule, first: int | None) -> dict[str, str]:
     (made,) = output.args
     seen = list(made) if isinstance(made, list | tuple) else [made]
     results = [n for n in dict.fromkeys(seen[:first]) if isinstance(n, fx.Node)]
+    # two results in one memory, or one with gaps: a region would give each a memory of its own, and a write
+    # to one of them would not show in the other
     many = Counter(_root(n) for n in results)
     named = [n for n in results if _made(_root(n)) and _root(n) is not n and (many[_root(n)] > 1 or _gaps(n))]
     if not named:
@@ -62,6 +64,7 @@ def named_last(gm: fx.GraphModule, first: int | None) -> dict[str, str]:
     with gm.graph.inserting_before(output):
         anew: dict[Any, fx.Node] = {n: _copied(gm.graph, n, copies) for n in named}
     output.args = (tuple(anew.get(n, n) if i < len(seen[:first]) else n for i, n in enumerate(seen)),)
+    # users before what they use, so that a chain of names goes at once
     for n in reversed(list(gm.graph.nodes)):
         if _is_name(n) and not n.users:
             gm.graph.erase_node(n)

@@ -25,6 +25,7 @@ def attention(
 ) -> Tensor:
     needs(not dropout, "attention with dropout")
     if mask is not None and not mask.dtype.is_bool:
+        # torch takes float32 masks beside halves
         mask = as_type(mask, q.dtype)
     return ops.scaled_dot_product_attention(q, k, v, mask, is_causal, scale, enable_gqa)
 

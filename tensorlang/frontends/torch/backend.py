@@ -79,6 +79,7 @@ def tensorlang(
 ) -> Callable[..., Any]:
     """The backend of ``torch.compile``. Raises TensorLangError for options that it does not know."""
     settings = told(settings_of(options, mode), gm)
+    # switched off or within a call that is left to torch: what dynamo hands over is a graph that runs
     if not SWITCH.allows():
         return gm.forward
     needs_gradients = torch.is_grad_enabled() and any(
@@ -89,6 +90,7 @@ def tensorlang(
     name = recalled.name(gm, inputs, settings)
     known = None if name is None else recalled.find(name, inputs, settings)
     if known is not None:
+        # not the inputs themselves, which the trace would keep alive
         forms = [(x.shape, x.stride(), x.dtype) for x in inputs]
         known.trace = functools.partial(_traced_again, gm, forms, known.note, settings)
         return Graph("inference", gm, set(), settings, known=known)
@@ -118,12 +120,14 @@ def _traced_again(
         whole = cut(inner, {})
         source = Traced(inner, whole.parts[0].graph, whole.parts[0].nodes, settings)
         again = recalled.note_of(whole, source, note.frozen)
+        # an engine of another program under this name would give wrong answers: better none
         if again != note:
             raise AssertionError(f"a graph is traced as {again}, and was {note}")
         found.append(source)
         return inner.forward
 
     fakes = FakeTensorMode()
+    # tensors made in inference mode cannot be traced
     with torch.inference_mode(False), torch.no_grad(), tracing(TracingContext(fakes)), composite.whole(gm):
         with fakes:
             inputs = [torch.empty_strided(shape, stride, dtype=kind) for shape, stride, kind in forms]
@@ -162,6 +166,7 @@ def _compiler(
     def boxed(args: list[Any]) -> Any:
         return graph(*args)
 
+    # torch hands over the list and forgets it, so that inputs are freed as soon as they are read
     boxed._boxed_call = True  # type: ignore[attr-defined]
     return boxed
 
@@ -207,6 +212,7 @@ class Graph:
         self.settings = settings
         self.compiled = Compiled(kind, known.nodes if known else sum(map(_computes, gm.graph.nodes)))
         GRAPHS.append(self.compiled)
+        # a program that compiles for ever must not keep every graph
         del GRAPHS[:-MOST]
         for seen in _NOTED.get():
             seen.append(self.compiled)
@@ -220,6 +226,7 @@ class Graph:
 
     def _made(self) -> Callable[..., Any]:
         with self._lock:
+            # another thread may have made it while this one waited
             if self._run is None:
                 start = time.perf_counter()
                 try:
@@ -250,7 +257,9 @@ class Graph:
                     region.source.read(region.frozen)
                 break
             except Refused as error:
+                # cut anew without it: its neighbours may belong to other regions now
                 refused[error.node.name] = error.reason
+        # what was refused is found by trying each operator; the next process reads it
         if name is not None and known is None:
             engines.note(name, refused)
         if self.name is not None and len(regions) == 1:

@@ -73,6 +73,7 @@ def _conv_data_back(
             continue
         size, out = known(x.shape[2 + d], "an image"), known(grad.shape[2 + d], "an image")
         window = known(weight.shape[2 + d], "a window")
+        # rows at the end that no window reached: their gradient is zero, and they are there
         extra.append(size - ((out - 1) * s - 2 * p + w * (window - 1) + 1))
     return convolution(grad, weight, None, stride, padding, dilation, True, extra, groups)
 
@@ -102,6 +103,7 @@ def _conv_weight_back(
     bits they are summed in float32, as everywhere."""
     small, large, kind = widened(small), widened(large), weight.dtype
     margins = [(0, 0), (0, 0), *((p, p) for p in padding)]
+    # written out: each element of it is read once for every output channel
     padded = ops.pad(large, margins) if any(padding) else large
     rows = [te.reduce_axis((0, small.shape[0]), name="n")]
     rows += [te.reduce_axis((0, m), name=f"r{d}") for d, m in enumerate(small.shape[2:])]
@@ -156,6 +158,7 @@ def batch_norm_backward(
             return g(_each_channel_times, grad, scale)
         return g(_batch_norm_data_back, grad, x, mean, factor, scale, total(), along())
 
+    # as functions: those of results that nobody reads are never called
     return data_back, lambda: g(ops.multiply, along(), factor), total
 
 
@@ -180,6 +183,7 @@ def _batch_norm_data_back(
         return te.compute(t.shape, lambda c: t(c) / each, name="share")
 
     slope = by_channel(ops.multiply(ops.square(factor), share(along)), x)
+    # what the mean and the deviation take with them when an element moves
     fitted = ops.multiply(ops.subtract(x, by_channel(mean, x)), slope)
     rest = ops.subtract(ops.subtract(grad, fitted), by_channel(share(total), x))
     return _each_channel_times(rest, scale)
@@ -224,6 +228,7 @@ def _weights(
     q: Tensor, k: Tensor, mask: Tensor | None, sums: Tensor, *, is_causal: bool, scale: float | None
 ) -> Tensor:
     s = scores(q, k, mask, is_causal, scale)
+    # the sums are logarithms: no maximum and no division once more
     return ops.exp(ops.subtract(s, ops.expand_dims(as_type(sums, s.dtype), (-1,))))
 
 
@@ -282,6 +287,7 @@ def max_pool_backward(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
         at = places(*i)
         return (*i[:lead], te.floordiv(at, te.cast(INT64, width)), te.floormod(at, te.cast(INT64, width)))
 
+    # windows overlap: several gradients may go to one element, and are added
     return te.scatter(0, grad.shape, where, lambda *i: grad(*i), shape=x.shape, dtype=x.dtype)
 
 
@@ -297,6 +303,7 @@ def embedding_backward(
 
     def value(*i: Any) -> Any:
         none = te.cast(INT64, indices(*i[:rank])) == te.const(padding_idx, INT64)
+        # added as zero: a scatter cannot leave out a place
         return te.select(none, te.const(0, grad.dtype), grad(*i))
 
     return te.scatter(0, grad.shape, where, value, shape=(rows, grad.shape[-1]), dtype=grad.dtype)
@@ -335,6 +342,8 @@ def _targets(x: Tensor, target: Tensor, ignore: int) -> tuple[Any, Any]:
         return te.cast(INT64, target(*i)) != te.const(ignore, INT64)
 
     def chosen(*i: Any) -> Any:
+        # the class to be ignored may be any number, -100 by default, and is read before it is known not to
+        # count
         return kept_within(te.cast(INT64, target(*i)), te.cast(INT64, x.shape[min(1, x.ndim - 1)]))
 
     return counts, chosen

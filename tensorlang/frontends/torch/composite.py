@@ -44,8 +44,11 @@ _DERIVATIVES = ("_functorch", "autograd", "requires_grad", "_set_grad_enabled", 
 
 def whole(gm: fx.GraphModule) -> Any:
     """A context in which these operators of a graph of dynamo are left whole."""
+    # derivatives are made by the operators that composite ones consist of
     if any(_differentiates(n) for m in gm.modules() if isinstance(m, fx.GraphModule) for n in m.graph.nodes):
         return contextlib.nullcontext()
+    # private to torch.export, and so perhaps not there in another version: then operators are taken apart,
+    # and answers are the same
     kept = getattr(torch.export.exported_program, "_override_composite_implicit_decomp", None)
     if kept is None:
         return contextlib.nullcontext()

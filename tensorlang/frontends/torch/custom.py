@@ -44,6 +44,7 @@ def custom_operator(kernel: Any, name: str, replace: bool = False) -> Any:
     outputs = [p for p in signature.params if p.output]
 
     def run(*args: torch.Tensor) -> Any:
+        # kernels of closed strides read their arguments row by row
         made = kernel(*(array_of(x.contiguous()) for x in args))
         results = [tensor_of(a) for a in (made if isinstance(made, tuple) else (made,))]
         return results[0] if len(results) == 1 else tuple(results)
@@ -51,6 +52,7 @@ def custom_operator(kernel: Any, name: str, replace: bool = False) -> Any:
     def shapes(*args: torch.Tensor) -> Any:
         sizes = _sizes(signature, args)
         made = [
+            # a tensor without elements under tracing, of sizes that may be symbols
             args[0].new_empty([_value(n, sizes) for n in p.shape], dtype=getattr(torch, p.dtype))
             for p in outputs
         ]
@@ -95,6 +97,7 @@ def _fits(signature: Signature) -> None:
 
 
 def _word(name: str, i: int) -> str:
+    # torch's schemas give ``self`` a meaning of their own
     return name if name.isidentifier() and name != "self" else f"x{i}"
 
 

@@ -72,6 +72,7 @@ def square(x: Tensor) -> Tensor:
 
 @aten("bitwise_not")
 def bitwise_not(x: Tensor) -> Tensor:
+    # a bool is a byte of 0 or 1, and the complement of either is neither
     return ops.logical_not(x) if x.dtype.is_bool else ops.bitwise_not(x)
 
 
@@ -99,6 +100,7 @@ def isfinite(x: Tensor) -> Tensor:
 def nan_to_num(
     x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
+    # None stands for 0
     return ops.nan_to_num(x, nan or 0.0, posinf, neginf) if x.dtype.is_float else x
 
 
@@ -112,6 +114,7 @@ def _scaled(x: Tensor, alpha: Any) -> Tensor:
 @aten("add.Tensor", "add.Scalar")
 def add(x: Any, y: Any, alpha: Any = 1) -> Tensor:
     a, b = promoted(x, y)
+    # torch adds bools as "or", where numpy does too, and alpha plays no part
     return ops.logical_or(a, b) if a.dtype.is_bool else ops.add(a, _scaled(b, alpha))
 
 
@@ -199,6 +202,7 @@ def pow_(x: Any, y: Any) -> Tensor:
     return ops.power(a, b) if a.dtype.is_float else paired("pow", a, b, whole_power)
 
 
+# the exponents that torch writes out too, which so give the same bits
 _ROOTS: dict[float, Callable[[Tensor], Tensor]] = {
     0.5: ops.sqrt,
     -0.5: ops.rsqrt,
@@ -267,6 +271,7 @@ def _comparison(name: str, f: Callable[..., Tensor]) -> None:
     def of(x: Any, y: Any) -> Tensor:
         a, b = promoted(x, y)
         if a.dtype.is_bool:
+            # False < True
             a, b = as_type(a, "uint8"), as_type(b, "uint8")
         return f(a, b)
 
@@ -309,6 +314,7 @@ def relu6(x: Tensor) -> Tensor:
 
 @aten("clamp", "clamp.Tensor")
 def clamp(x: Tensor, low: Any = None, high: Any = None) -> Tensor:
+    # bounds take part in the promotion: an int tensor between floats is a float tensor
     t = result_type(*(a for a in (x, low, high) if a is not None))
     x = as_type(x, t)
     x = x if low is None else ops.maximum(x, as_type(low, t))

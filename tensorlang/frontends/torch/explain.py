@@ -155,6 +155,7 @@ def _failure(error: Exception) -> Break:
     words = str(error)
     places = [(f.filename, f.lineno or 0) for f in traceback.extract_tb(error.__traceback__)]
     places += [(f, int(n)) for f, n in re.findall(r'File "(.+?)", line (\d+)', words)]
+    # the innermost line of the program: those behind it are dynamo's
     file, line = next((place for place in reversed(places) if _own(place[0])), ("?", 0))
     reason = f"dynamo fails: {type(error).__name__}: {words.strip().partition(chr(10))[0]}"
     return Break(file, line, linecache.getline(file, line).strip(), reason, OUTSIDE)
@@ -163,6 +164,7 @@ def _failure(error: Exception) -> Break:
 def _break(reason: Any, stack: Sequence[Any]) -> Break:
     """Where the innermost frame of the program stands, and what torch says."""
     words = str(reason)
+    # a break inside a library is the doing of the line that calls it
     frame = next((f for f in reversed(stack) if _own(f.filename)), stack[-1] if stack else None)
     file, line = (frame.filename, frame.lineno or 0) if frame else ("?", 0)
     text = (linecache.getline(file, line) or (frame.line or "" if frame else "")).strip()

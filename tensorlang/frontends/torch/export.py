@@ -25,6 +25,7 @@ def load_torch(program: Any) -> Graph:
             because="an exported program is needed",
             try_="tl.load_torch(torch.export.export(module, args))",
         )
+    # an empty table: only what has to be taken apart is, and operators stay as models write them
     program = program.run_decompositions({})
     signature = program.graph_signature
     _unchanged(signature)
@@ -68,6 +69,7 @@ def _supported(graph: Any) -> None:
     missing: dict[str, list[str]] = {}
     for node in graph.nodes:
         if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
+            # arithmetic on sizes, which the importer does by itself
             if isinstance(node.meta.get("val"), torch.SymInt):
                 continue
             reason = unsupported(node)

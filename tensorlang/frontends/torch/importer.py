@@ -125,6 +125,7 @@ class Importer:
             if node.name in self.later:
                 x = tensors[node.name]
                 same = self._shared.setdefault(_place(x), value)
+                # tied weights are one array in the engine too
                 value.data = held(x) if same is value else same.data
 
     def _constant(self, x: torch.Tensor, name: str) -> Value:
@@ -142,8 +143,10 @@ class Importer:
             if isinstance(n, int):
                 continue
             size = self._size(node, n)
+            # some shape has it already
             if isinstance(size, int) or variables(size) <= told:
                 continue
+            # an engine learns sizes from shapes alone
             self.g.input((size,), "uint8", name_of_ours(node.name))
             self.inputs.append(place)
             self.sized.add(place)
@@ -200,6 +203,7 @@ class Importer:
         names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
         if entry.whole:
             makers = entry.fn(self._caller(names), *(self._plain(node, x) for _, x in given))
+            # only what somebody reads is made
             return {i: makers[i]() for i in kept or ()}
         order: list[Any] = []
         tensors: list[Value] = []
@@ -209,6 +213,7 @@ class Importer:
                 order.append(None)
                 tensors.append(x)
             elif isinstance(x, list | tuple) and any(isinstance(v, Value) for v in x):
+                # the list without its gaps, and where they were
                 order.append(tuple(v is not None for v in x))
                 tensors += [v for v in x if v is not None]
             else:
@@ -259,6 +264,7 @@ class Importer:
             wanted = [self._size(node, n) for n in fake.shape]
             for have, n in zip(v.shape, wanted, strict=True):
                 a, b = const_int(have), const_int(n)
+                # open sizes are compared by nobody here: torch guards them
                 if a is not None and b is not None and a != b:
                     raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
 
@@ -272,6 +278,7 @@ def _read(node: fx.Node) -> tuple[int, ...] | None:
     """The numbers of the results that somebody reads; None for an operator of one result."""
     if not isinstance(node.meta["val"], list | tuple):
         return None
+    # an operator has to have a result
     return tuple(sorted({int(n.args[1]) for n in node.users})) or (0,)  # type: ignore[arg-type]
 
 

@@ -24,6 +24,7 @@ def embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
 def index_select(x: Tensor, dim: int, indices: Tensor) -> Tensor:
     if not x.ndim:
         return x
+    # torch takes one index without dimensions for a list of one
     return ops.take(x, indices if indices.ndim else ops.reshape(indices, (1,)), dim, "index")
 
 
@@ -56,6 +57,7 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     places = [d for d, i in enumerate(indices) if i is not None]
     given = [i for i in indices if i is not None]
     shape = te.whole.broadcast_shape("index", given)
+    # numpy's rule: indices with a slice between them put their dimensions in front
     together = places == list(range(places[0], places[-1] + 1))
     first = places[0] if together else 0
     rest = [n for d, n in enumerate(x.shape) if d not in places]
@@ -82,6 +84,7 @@ def index_put(
     x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False, *_: Any
 ) -> Tensor:
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype.is_bool:
+        # one number for all places is a `where`; several would have to be counted through the mask
         needs(not accumulate and values.ndim == 0, "values for a mask")
         mask = indices[0]
         mask = ops.reshape(mask, (*mask.shape, *[1] * (x.ndim - mask.ndim)))

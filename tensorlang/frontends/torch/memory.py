@@ -12,6 +12,7 @@ GROUP = Path("/sys/fs/cgroup")
 def available() -> int | None:
     """Bytes that are free, for the machine and for the group of processes; None where nobody tells."""
     found = [n for n in (_machine(), _group()) if n is not None]
+    # a container sees the memory of the whole machine, and is killed by its own limit
     return min(found) if found else None
 
 

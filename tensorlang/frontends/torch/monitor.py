@@ -89,6 +89,7 @@ class Monitor:
     def __init__(self, many: int = MANY) -> None:
         self.many = many
         self.functions: dict[tuple[str, int, str], Anew] = {}
+        # torch keeps the latest of the whole process: what came before is none of this monitor's
         self._seen = {_key(m) for m in get_compilation_metrics()}
         self._lock = threading.Lock()
         callback_handler.register_end_callback(self._compiled)
@@ -96,6 +97,7 @@ class Monitor:
     def stop(self) -> None:
         """Count no more."""
         self._collect()
+        # stopped once already, or torch has been reset
         if self._compiled in callback_handler.end_callbacks:
             callback_handler.remove_end_callback(self._compiled)
 

@@ -120,6 +120,7 @@ def batch_norm_training(x: Tensor, weight: Tensor | None, bias: Tensor | None, *
         y,
         mean,
         factor,
+        # running variances are unbiased, divided by n - 1; that of the batch is not
         *(_moved(o, n, momentum) for o, n in zip(running, (mean, ops.var(x, axes, 1)), strict=True)),
     )
 

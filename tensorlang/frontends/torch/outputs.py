@@ -36,11 +36,13 @@ class Outputs:
 
     def _array(self, shape: tuple[int, ...], kind: np.dtype, kept: list[np.ndarray]) -> np.ndarray:
         for _ in range(len(kept)):
+            # another than ours holds it as long as somebody has the tensor or a view of it
             references, a = _next(kept)
             if references == _ALONE:
                 return a
         a = np.empty(shape, kind)
         if a.nbytes >= LEAST and len(kept) < IN_FLIGHT:
+            # all of it, not the oldest: which engine is called next is not known
             if a.nbytes + sum(o.nbytes for o in _ALL) > MOST:
                 forget()
             kept.append(a)

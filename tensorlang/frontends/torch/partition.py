@@ -60,6 +60,7 @@ def cut(gm: fx.GraphModule, refused: dict[str, str]) -> Cut:
         if n.op == "get_attr":
             continue
         if _getitem(n):
+            # the parts of a result are where the result is
             if n.args[0] in taken:
                 taken.add(n)
             continue
@@ -99,8 +100,11 @@ def _levels(graph: fx.Graph, taken: Collection[fx.Node]) -> dict[fx.Node, int]:
             if r.op in ("placeholder", "get_attr"):
                 continue
             if is_number(r):
+                # a size that the inputs tell is computed by the region itself: nothing has to come before it
                 held_up = not (n in taken and symbols_of(r.meta["val"]) <= given)
                 level = max(level, levels[r] if held_up else 0)
+            # one level more at each way out of a region and back: regions of a level do not wait for each
+            # other, so they are one
             elif is_number(n) or (n in taken and r not in taken):
                 level = max(level, levels[r] + 1)
             else:
@@ -143,6 +147,7 @@ class _Rebuilt:
 
     def cut(self) -> Cut:
         outer: dict[int, list[fx.Node]] = {}
+        # inputs first: torch's graphs begin with them
         for n in sorted(self.gm.graph.nodes, key=lambda n: n.op != "placeholder"):
             if n not in self.inside and n.op != "output":
                 outer.setdefault(self.levels[n], []).append(n)
@@ -177,6 +182,7 @@ class _Rebuilt:
         reads = list(
             dict.fromkeys(r for n in group for r in n.all_input_nodes if r not in own and not is_number(r))
         )
+        # of an operator of several results the parts are handed on, each by itself
         makes = [n for n in group if any(u not in own for u in n.users) and not _several(n)]
         numbers = self._numbers(group, reads)
         graph = fx.Graph(self.gm)
@@ -205,6 +211,7 @@ class _Rebuilt:
         wanted |= {
             s for n in group for r in n.all_input_nodes if is_number(r) for s in symbols_of(r.meta["val"])
         }
+        # also those that only occur in a product, as the size of an axis
         wanted |= {s for r in reads for s in symbols_of(r.meta["val"])}
         return [self._number(s) for s in sorted(wanted - given, key=str)]
 

@@ -30,6 +30,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 @rounded_once
 def addmm(x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     y = times(ops.matmul(a, b), alpha)
+    # torch does not read x for a beta of 0: NaN in it stays out
     return y if beta == 0 else ops.add(y, times(x, beta))
 
 

@@ -86,8 +86,10 @@ def name(gm: fx.GraphModule, inputs: Sequence[Any], settings: Settings) -> str |
     """The name of a graph of dynamo for these inputs; None where nobody can tell what will be made of it."""
     if stored.engines(settings).directory is None or artefacts.wanted():
         return None
+    # modes of others see each operator and may change it
     if torch._C._len_torch_function_stack() or torch._C._len_torch_dispatch_stack():
         return None
+    # an operator of the user's has code that no name tells
     if not all(stored.ours(entry) for entry in OPERATORS.values()):
         return None
     places = [n for n in gm.graph.nodes if n.op == "placeholder"]
@@ -111,6 +113,7 @@ def find(name: str, inputs: Sequence[torch.Tensor], settings: Settings) -> Recal
     held = [inputs[note.reads[i]].detach() for i in frozen]
     stamp = [(i, x.data_ptr(), version_of(x)) for i, x in zip(frozen, held, strict=True)]
     found = kept(settings, stored.name_with(note.region, frozen, held))
+    # written to while their elements were read for the name
     if found is None or any(version_of(x) != v for x, (_, _, v) in zip(held, stamp, strict=True)):
         return None
     return Recalled(note, settings, found, stamp)

@@ -36,6 +36,7 @@ class _Stack:
         self.layers, self.directions, self.batch_first = layers, 2 if both else 1, batch_first
         self.each = 4 if biases else 2
         self.params = list(params)
+        # one weight more each where states are projected
         needs(len(self.params) == layers * self.directions * self.each, "projections of states")
         needs(x.ndim == 3, "a sequence without a batch")
 
@@ -59,6 +60,7 @@ class _Stack:
             firsts = self.hx
             if self.layers > 1:
                 at = {"begin": n * self.directions, "count": self.directions}
+                # torch stacks the first states of all layers and directions in one tensor
                 firsts = [self.g(_some, h, **at) for h in self.hx]
             how = {"directions": self.directions, "each": self.each}
             made = self.g(self.layer, x, *firsts, *weights, **how)
@@ -77,11 +79,13 @@ def _parts(weights: Sequence[Tensor], directions: int, each: int) -> tuple[Tenso
 
 def _lstm_layer(x: Tensor, h: Tensor, c: Tensor, *weights: Tensor, directions: int, each: int) -> Any:
     w, r, b = _parts(weights, directions, each)
+    # torch's order of the gates; ONNX has "iofc"
     return ops.lstm(x, w, r, b, initial_h=h, initial_c=c, direction=_direction(directions), gates="ifco")
 
 
 def _gru_layer(x: Tensor, h: Tensor, *weights: Tensor, directions: int, each: int) -> Any:
     w, r, b = _parts(weights, directions, each)
+    # torch resets after the product, as cuDNN does
     how: Any = {"direction": _direction(directions), "linear_before_reset": True, "gates": "rzh"}
     return ops.gru(x, w, r, b, initial_h=h, **how)
 

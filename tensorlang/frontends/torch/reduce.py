@@ -15,6 +15,7 @@ from .types import as_type, floats
 
 def _axes(dims: Any) -> Any:
     """No dimensions are all."""
+    # an empty list is all dimensions for torch
     return tuple(dims) or None if isinstance(dims, list | tuple) else dims
 
 
@@ -164,6 +165,7 @@ def sort(x: Tensor, *args: Any) -> Any:
     if _no_axes(x):
         return x, ops.full((), 0, INT64)
     *_, dim, descending = args
+    # all of them, which gives the places too
     return ops.top_k(x, x.shape[dim], dim, descending)
 
 

@@ -119,11 +119,13 @@ class Region(Generic[S]):
 
     def __call__(self, *args: Any) -> tuple[torch.Tensor, ...]:
         """The tensors that the region makes."""
+        # once: another thread may put a newer one there
         made = self._made
         if made is None or (made.stamp and made.differs(args)):
             made = self._anew(args)
             if made is None:
                 return self._left(args)
+        # asked at each call, since torch.set_num_threads tells nobody
         if get_num_threads() != _threads:
             _obey()
         try:
@@ -142,6 +144,7 @@ class Region(Generic[S]):
     def _anew(self, args: Any) -> _Made | None:
         """The engine for these parameters; None where torch does it."""
         with self._lock:
+            # it was tried, and stays in torch
             if self.counts.reason:
                 return None
             if self._made is None or self._made.differs(args):
@@ -161,6 +164,7 @@ class Region(Generic[S]):
                 for i, f in enumerate(ways):
                     start = time.perf_counter()
                     f(*args)
+                    # in turns and the minimum: both see the same other work
                     best[i] = min(best[i], time.perf_counter() - start)
         return best[0], best[1]
 
@@ -175,6 +179,7 @@ class Region(Generic[S]):
     def _make(self, args: Any) -> None:
         if self._made is not None and self._made.stamp:
             self._changes += 1
+            # a model in training: each step would pack its weights anew
             if self._changes >= MOST_CHANGES:
                 self.frozen = ()
         start = time.perf_counter()

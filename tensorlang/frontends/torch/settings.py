@@ -53,6 +53,7 @@ class Settings:
                 most = given[-1] if high is None else min(given[-1], high)
                 least = max(given[0], low)
                 if least <= most:
+                    # the usual size stays between the two
                     found[name] = (least, *(min(max(n, least), most) for n in given[1:-1]), most)
         return found
 
@@ -75,6 +76,7 @@ def settings_of(options: Mapping[str, Any] | None, mode: str | None) -> Settings
         )
     given = dict(options or {})
     if mode is not None and mode.startswith("max-autotune"):
+        # trials that are given say more than a mode does
         given.setdefault("trials", TRIALS)
     made = Settings(**given)
     _check(made)
@@ -178,6 +180,7 @@ def told(settings: Settings, gm: fx.GraphModule) -> Settings:
         for n, entry in zip(shape, entries, strict=True):
             bounds = _bounds(name, entry)
             if bounds is not None and isinstance(n, torch.SymInt):
+                # by the symbol: other inputs with the same one have the bounds too
                 sizes[str(n.node.expr)] = bounds
     return dataclasses.replace(settings, sizes=sizes)
 

@@ -46,6 +46,7 @@ def t(x: Tensor) -> Tensor:
 def squeeze(x: Tensor, dims: Any = None) -> Tensor:
     """Of the dimensions named, those that are 1."""
     named = range(x.ndim) if dims is None else [dims] if isinstance(dims, int) else dims
+    # an open size counts as another: torch guards that it is not 1
     axes = tuple(d % x.ndim for d in named if x.ndim and const_int(x.shape[d]) == 1)
     return ops.squeeze(x, axes) if axes else x
 
@@ -58,6 +59,7 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
 @aten("expand", "expand_copy")
 def expand(x: Tensor, shape: Sequence[Any], *_: Any) -> Tensor:
     own = [1] * (len(shape) - x.ndim) + list(x.shape)
+    # -1 leaves a size as it is
     sizes = [a if isinstance(n, int) and n == -1 else n for n, a in zip(shape, own, strict=True)]
     return ops.broadcast_to(x, sizes)
 
@@ -87,6 +89,7 @@ def as_strided(x: Tensor, size: Any, stride: Any, offset: Any, lies: Sequence[An
         return x
     sizes, steps = ([known(n, "a stride") for n in ns] for ns in (size, stride))
     own, strides = ([known(n, "memory") for n in ns] for ns in (x.shape, lies))
+    # a dimension of 1 has any stride
     order = sorted((d for d in range(x.ndim) if own[d] != 1), key=lambda d: -strides[d])
     count = 1
     for d in reversed(order):
@@ -94,6 +97,7 @@ def as_strided(x: Tensor, size: Any, stride: Any, offset: Any, lies: Sequence[An
         count *= own[d]
     first = offset or 0
     last = first + sum((n - 1) * st for n, st in zip(sizes, steps, strict=True))
+    # a kernel has the elements of the tensor and nothing around them
     needs(0 in sizes or (min(steps, default=0) >= 0 and last < count), "places outside a tensor's memory")
 
     def element(*i: Any) -> Any:
@@ -126,6 +130,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @aten("slice.Tensor", "slice_copy.Tensor")
 def slice_(x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
+    # torch writes the largest int64 for "to the end"
     end = None if isinstance(end, int) and end >= 2**62 else end
     return ops.strided_slice(x, [0 if start is None else start], [end], [step], [dim])
 
@@ -245,6 +250,7 @@ def pad(x: Tensor, widths: Sequence[Any], value: Any = 0, filler: Any = None) ->
         mode, value = value, filler or 0.0
     mode = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
     pairs = [(widths[k], widths[k + 1]) for k in range(0, len(widths), 2)]
+    # torch counts from the last dimension
     margins = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     if any(isinstance(n, int) and n < 0 for pair in margins for n in pair):
         begin = [max(0, -a) for a, _ in margins]
@@ -270,6 +276,7 @@ def triu(x: Tensor, k: int = 0) -> Tensor:
 def diagonal(x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
     a, b = a % x.ndim, b % x.ndim
     rows, columns = x.shape[a], x.shape[b]
+    # a diagonal below the main one begins in a later row, one above in a later column
     down, right = max(0, -offset), max(0, offset)
     n = te.max(te.min(rows - down, columns - right), 0)
     rest = [d for d in range(x.ndim) if d not in (a, b)]
@@ -296,6 +303,7 @@ def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
     *batch, c, h, w = x.shape
     inner = ops.reshape(x, (*batch, te.floordiv(c, factor * factor), factor, factor, h, w))
     k = len(batch)
+    # channels are [c, factor, factor], rows first
     order = [*range(k), k, k + 3, k + 1, k + 4, k + 2]
     moved = ops.transpose(inner, order)
     return ops.reshape(moved, (*batch, te.floordiv(c, factor * factor), h * factor, w * factor))
@@ -382,6 +390,7 @@ def arange(*args: Any) -> Tensor:
     if kind is None:
         kind = "float32" if any(isinstance(a, float) for a in range_) else "int64"
     if dtype(kind).is_int:
+        # torch cuts the ends first when integers are wanted
         start, stop, step = (int(a) if isinstance(a, float) else a for a in (start, stop, step))
     if all(isinstance(a, int) for a in (start, stop, step)):
         count: Any = max(0, -(-(stop - start) // step))
@@ -409,6 +418,7 @@ def linspace(start: float, end: float, count: Any, kind: str | None = None) -> T
 
     def element(i: Any) -> Any:
         low = first + te.cast(inner, i) * step
+        # from the end: the last element is then ``end`` to the bit
         high = last - te.cast(inner, count - 1 - i) * step
         return te.cast(t, te.select(i < half, low, high) if count > 1 else low)
 

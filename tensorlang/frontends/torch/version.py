@@ -26,6 +26,7 @@ def checked(version: str) -> None:
     """Raises TensorLangError for a version that is too old or too new."""
     found = re.match(r"(\d+)\.(\d+)", version)
     here = (int(found[1]), int(found[2])) if found else (0, 0)
+    # newer ones too: private parts of dynamo are used, which move without notice
     if not LEAST <= here < BELOW:
         raise TensorLangError(
             f"torch {version} is not supported",

@@ -79,6 +79,7 @@ def conv(
         spans = [
             d * (known(k, "a window") - 1) for d, k in zip(each(dilation, n), weight.shape[2:], strict=True)
         ]
+        # an odd margin is one larger behind: operators take even ones, so that row is padded here
         more = [(0, s % 2) for s in spans]
         if any(b for _, b in more):
             x = ops.pad(x, [(0, 0)] * (x.ndim - n) + more)
@@ -248,6 +249,7 @@ def _resized(mode: str, n: int) -> Callable[..., Tensor]:
 
     def of(x: Tensor, size: Sequence[Any], *args: Any) -> Tensor:
         align, *factors = (False, *args) if mode == "nearest" else args
+        # the ``.vec`` overloads have a list, the others a number for each dimension
         if len(factors) == 1 and isinstance(factors[0], list | tuple):
             (factors,) = factors
         given = [float(f) for f in factors if isinstance(f, int | float)]
@@ -263,6 +265,7 @@ def _sampled(x: Tensor, size: Any, given: Sequence[float], mode: str, align: boo
     if size is None:
         size = [_grown(n, f) for n, f in zip(own, given, strict=True)]
     pairs = zip(own, size, given, strict=False)
+    # torch then samples by the factor, which the sizes do not tell
     needs(all(_gives(n, s, f) for n, s, f in pairs), "factors beside sizes that they do not give")
     where = "align_corners" if align else "asymmetric" if mode == "nearest" else "half_pixel"
     kind = {"nearest": "nearest", "bicubic": "cubic"}.get(mode, "linear")
