@@ -136,6 +136,7 @@ def dim(
     Tensor(A: float32[m, 8])
     """
     for what, fact in (("lo", lo), ("hi", hi), ("multiple_of", multiple_of), ("hint", hint)):
+        # True is an int for Python
         if not (isinstance(fact, int) or (fact is None and what in ("hi", "hint"))) or isinstance(fact, bool):
             raise DeclareError(
                 f"dim({name!r}, {what}={fact!r}): not an int",
@@ -157,6 +158,7 @@ def dim(
             f"dim({name!r}, multiple_of={multiple_of}): needs a positive number",
             try_="leave it out, or 8, 16, …",
         )
+    # no size at all would fit, and every call would be refused
     if hi is not None and hi // multiple_of * multiple_of < lo:
         raise DeclareError(
             f"dim({name!r}, {lo}, {hi}, multiple_of={multiple_of}): no size fits",
@@ -185,6 +187,7 @@ def assume(*conditions: Any) -> None:
     """
     for given in conditions:
         cond = make.as_expr(given)
+        # proofs use comparisons one at a time
         for part in conjuncts(cond):
             if type(part) is Const and part.dtype.is_bool:
                 if not part.value:
@@ -196,6 +199,7 @@ def assume(*conditions: Any) -> None:
             if (
                 not isinstance(part, LT | LE | EQ)
                 or not part.a.dtype.is_index
+                # a loop's variable has its facts from its range, and others at each place
                 or any(v.kind not in ("dim", "value") for v in names)
             ):
                 raise DeclareError(
@@ -239,6 +243,7 @@ def _checked(
             f"size_var({name!r}, dtype={t}): a size is an int32 or int64",
             try_="te.var(name, dtype) for a value that is not a size",
         )
+    # a float may be a variable too, but no size
     return Var(name, t, "dim" if t.is_index else "value", lo, hi, multiple, hint)
 
 
@@ -273,6 +278,7 @@ class FloatArgument(float):
 def exact(value: Any) -> Any:
     """The int that a quotient of ints such as ``1024 / 32`` stands for when it is exact; anything else as it
     is."""
+    # 1024 / 32 is a float in Python, where TVM's users mean 32; a float that a caller passed is none of those
     quotient = isinstance(value, float) and not isinstance(value, FloatArgument)
     return int(value) if quotient and value.is_integer() else value
 
@@ -326,6 +332,7 @@ def fixed(what: str, e: Expr, axes: bool = False) -> None:
     """Raises DeclareError when ``e`` is not known before any element is computed, and unless ``axes`` when it
     is not the same for all."""
     for node in preorder(e):
+        # shapes are known before any loop runs
         if type(node) is Var and node.kind == "loop" and not axes:
             raise DeclareError(
                 f"{what} {e} depends on the axis `{node.name}`",
@@ -367,6 +374,7 @@ def tell_apart(axes: Sequence[IterVar]) -> None:
     Called when an operation is born. Trees, programs and traces speak of loops by name; the axis itself stays
     the one the user holds.
     """
+    # printed programs name loops by their axes: two of one name could not be told apart
     names = NameSupply(tuple(a.name for a in axes))
     seen: set[str] = set()
     for a in axes:

@@ -56,6 +56,7 @@ def _scope(tag: str) -> Iterator[None]:
             because="an operation has one tag",
             try_="leave the outer scope first",
         )
+    # a context variable: scopes of other threads are not seen here
     before = _tag.set(tag)
     try:
         yield
@@ -146,6 +147,7 @@ def decl_buffer(
         ("scope", scope, ("", "global")),
         ("buffer_type", buffer_type, ("", "default")),
     ):
+        # what TVM's GPUs and accelerators need; on a CPU only the plain values mean anything
         if not any(value is p or (isinstance(value, type(p)) and value == p) for p in plain):
             raise DeclareError(
                 f"decl_buffer({name!r}, {word}={value!r}): not here",
@@ -246,6 +248,7 @@ def compute(
     tag = current_tag(where, tag)
     names = axis_names(where, fcompute, len(extents), varargs_names)
     axes = tuple(fresh_axis(n, e) for n, e in zip(names, extents, strict=True))
+    # once, with variables: what the function does in Python happens at the declaration, not at each element
     result = _called(where, fcompute, axes)
     many = isinstance(result, tuple | list)
     body = tuple(_body(where, e) for e in (result if many else (result,)))
@@ -255,6 +258,7 @@ def compute(
             because="each expression in it is one output",
             try_="return one or more",
         )
+    # ranges that depend on an outer axis become conditions: a loop nest has ranges of its own sizes
     body = straightened(where, axes, body)
     op = ComputeOp(name, axes, _reduction_axes(where, body), body, tag, attrs)
     _known_variables(where, op)
@@ -379,6 +383,7 @@ def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
             forbid_nested(where, e)
         return ()
     first = reduces[0]
+    # several sums of one compute share its loops: the same ranges, the same condition, one reducer
     same = all(
         type(e) is Reduce
         and e.reducer is first.reducer
@@ -392,6 +397,7 @@ def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
             because=f"outputs of one compute share their loops; they are {'; '.join(map(str, body))}",
             try_="one te.comm_reducer over a tuple, or a te.compute for each",
         )
+    # a reducer of pairs gives both results, and in order: argmax has a value and a place
     if len(body) != len(first.sources) or [e.index for e in reduces] != list(range(len(body))):
         raise DeclareError(
             f"{where}: the function returned {len(body)} of {len(first.sources)} results of "
@@ -406,6 +412,7 @@ def _reduction_axes(where: str, body: tuple[Expr, ...]) -> tuple[IterVar, ...]:
 def _known_variables(where: str, op: ComputeOp) -> None:
     own = {a.var for a in (*op.axis, *op.reduce_axis)}
     for e in op.body:
+        # the sets are kept with the nodes; the walk below is for the message alone
         if all(v in own or v.kind not in ("loop", "knob") for v in variables(e)):
             continue
         for node in preorder(e):  # the first of them

@@ -61,6 +61,8 @@ class WholeOp(OpaqueOp):
         spatial: list[IterVar] = []
         body = tuple(self.whole(spatial, t) for t in inputs)
         self.spatial = tuple(spatial)
+        # no axes of its own: nothing can be split or moved inside it, while its reads tell producers what is
+        # needed
         super().__init__(name, (), (), body, tag, attrs, ())
         given = enumerate(zip(shapes, dtypes, strict=True))
         self.outputs = Row("op.outputs", [Tensor(self, i, shape, t) for i, (shape, t) in given])
@@ -140,6 +142,7 @@ def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
     _named("call_pure_extern", name)
     es = [make.as_expr(a) for a in args]
     for t in (made, *(e.dtype for e in es)):
+        # half has no calling convention that all C compilers agree on
         if t.lanes != 1 or (t.is_float and t.bits not in (32, 64)):
             raise DeclareError(f"call_pure_extern({name!r}): C has no {t}", try_=".astype('float32')")
     return make.c_call(made, name, *es)
@@ -227,6 +230,7 @@ def extern(
         ExternBuffer(name if len(shapes) == 1 else f"{name}.v{i}", s, t, i, True)
         for i, (s, t) in enumerate(zip(shapes, dtypes, strict=True))
     ]
+    # asked before the call, whose own TypeError would speak of a lambda
     wrong = misfit(fcompute, ins, outs) if callable(fcompute) else None
     if wrong:
         raise DeclareError(
@@ -240,6 +244,7 @@ def extern(
             f"{where}: the function returned {call!r}",
             try_="return te.call_packed(name, …) or te.call_extern(dtype, symbol, …)",
         )
+    # an output that the call never sees would hold whatever was in memory
     written = {a.position for a in call.args if isinstance(a, ExternBuffer) and a.output}
     if written != set(range(len(shapes))):
         raise DeclareError(
@@ -252,6 +257,7 @@ def extern(
 def _dtypes(where: str, given: Any, inputs: Sequence[Tensor], n: int) -> tuple[DType, ...]:
     if given is None:
         found = {t.dtype for t in inputs}
+        # no promotion: what a function in C writes is a matter of its signature
         if len(found) != 1:
             raise DeclareError(
                 f"{where}: the dtype of the outputs is not clear",

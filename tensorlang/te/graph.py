@@ -15,6 +15,7 @@ from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
 def operations(outputs: Iterable[Operation]) -> tuple[Operation, ...]:
     """Every operation needed for the outputs, producers before consumers."""
     done: dict[Operation, None] = {}
+    # with a stack of its own: graphs of models are deeper than Python's recursion
     stack: list[tuple[Operation, bool]] = [(op, False) for op in reversed(list(outputs))]
     while stack:
         op, ready = stack.pop()

@@ -22,6 +22,8 @@ _KEEP = (Add, Sub, Mul, Div, Min, Max, Call)
 def inlined(reader: ComputeOp, producer: ComputeOp, known_as: Operation) -> ComputeOp:
     """The reader with the body of ``producer``, no reduction, in place of each read of its tensors, which are
     those of ``known_as``."""
+    # put together when somebody asks for the body: a chain of a hundred stages inlined one by one would be
+    # rewritten a hundred times
     read = _link(reader, producer, known_as)
     if read is not None:
         names = dict(zip([a.var for a in producer.axis], read.indices, strict=True))
@@ -84,6 +86,7 @@ class _Link(Composed):
         links = [self]
         names = [self.names]
         while isinstance(link := links[-1].producer.composed, _Link):
+            # a loop and no recursion: chains are longer than Python's stack
             names.append({v: substitute(e, names[-1]) for v, e in link.names.items()})
             links.append(link)
         value = substitute(links[-1].producer.body[0], names[-1])

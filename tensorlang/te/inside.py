@@ -27,6 +27,7 @@ def refuse_reads_outside(ops: Iterable[Operation], spans: Mapping[Operation, Spa
     for op in ops:
         if isinstance(op, ComputeOp):
             span = (spans or {}).get(op) or span_of(op)
+            # where some axis is empty nothing is read at all
             if any(hi is None or hi < lo for lo, hi in span.values()):
                 continue
             for read, d, (lo, hi), index in outside(op, span):
@@ -95,6 +96,7 @@ def _conditions(op: ComputeOp) -> Iterator[tuple[Expr, str]]:
     facts = Facts(sizes=sizes)
     empty = [make.le(a.extent, 0) for a in axes if facts.prove(make.le(1, a.extent)) is not True]
     for a in axes:
+        # conditions are asked for calls that compute something
         facts = facts.assume(make.le(1, a.extent))
     for read in reads:
         for d, (index, extent) in enumerate(zip(read.indices, read.tensor.shape, strict=True)):
@@ -148,6 +150,7 @@ def _always(e: Expr) -> Iterator[TensorRead]:
     stack = [e]
     while stack:
         node = stack.pop()
+        # a choice guards its branches: what stands in one may never be read
         if node in seen or isinstance(node, Choice):
             continue
         if isinstance(node, Reduce) and node.condition is not None:
@@ -175,6 +178,7 @@ def _ends(index: Expr, span: Span) -> tuple[int | None, int | None] | None:
         ends = span.get(mono[0]) if len(mono) == 1 and type(mono[0]) is Var else None
         if ends is None:
             return None
+        # a negative step turns the ends round
         a, b = ends if c > 0 else (ends[1], ends[0])
         lo, hi = (
             None if lo is None or a is None else lo + c * a,

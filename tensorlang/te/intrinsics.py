@@ -376,6 +376,7 @@ def _pair(x: ExprLike, y: ExprLike) -> tuple[Any, Any]:
     """Both as expressions; a Python number takes the type of the other."""
     if isinstance(x, int) and not isinstance(y, int):
         y = make.as_expr(y)
+        # as numpy does: a Python number has no type of its own
         return make.as_expr(x, y.dtype), y
     x = make.as_expr(x)
     return x, make.as_expr(y, x.dtype)
@@ -439,6 +440,7 @@ def div(a: ExprLike, b: ExprLike) -> Expr:
     """Division as in C: true for floats, rounding towards zero for integers (:func:`te.floordiv` rounds
     down)."""
     x, y = make.unify(a, b)
+    # TVM's name, and TVM's meaning, which is C's
     return make.div(x, y) if x.dtype.is_float else make.truncdiv(x, y)
 
 

@@ -113,6 +113,7 @@ def loop_program(name: str, numpy: Numpy) -> Callable[[Emit], LoopProgram]:
 
     def made(emit: Emit) -> LoopProgram:
         known = PROGRAMS.get(name)
+        # a module that is loaded again defines the same program
         if known is not None and known.emit.__code__ is not emit.__code__:
             raise DeclareError(f"te.loop_program({name!r}): the name is taken", try_="another name")
         PROGRAMS[name] = LoopProgram(name, emit, numpy)
@@ -179,6 +180,7 @@ def meant(op: LoopsOp, arrays: Mapping[Tensor, Any], number: Callable[[Expr], in
     results = op.program.numpy(*[to_outside(arrays[t], t.dtype) for t in op.inputs], **op.attrs)
     outs = []
     for t, a in zip(op.outputs, results, strict=True):
+        # how many results there are is data: shapes are bounds, and the rest is zeros in the kernel too
         out, part = np.zeros(tuple(number(e) for e in t.shape), t.dtype.to_numpy()), np.asarray(a)
         out[tuple(slice(0, n) for n in part.shape)] = part
         outs.append(from_outside(out, t.dtype))

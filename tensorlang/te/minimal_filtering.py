@@ -34,6 +34,8 @@ def _matrix(text: str) -> Matrix:
     return tuple(tuple(Fraction(x) for x in row.split()) for row in text.split(","))
 
 
+# the interpolation points 0, 1, -1 (2, -2) and infinity: larger tiles need others, whose powers lose too many
+# bits of a float32
 POINTS = {
     2: Points(
         _matrix("1 0 -1 0, 0 1 1 0, 0 -1 1 0, 0 1 0 -1"),
@@ -57,6 +59,7 @@ def row(matrix: Matrix, index: Any, elements: Sequence[Expr]) -> Expr:
         if hi - lo == 1:
             return _sum(matrix[lo], elements, t)
         middle = (lo + hi) // 2
+        # halves: where the index is not a number yet, a lookup takes as few tests as there are bits in it
         return make.if_then_else(make.lt(make.as_expr(index), middle), chosen(lo, middle), chosen(middle, hi))
 
     return chosen(0, len(matrix))

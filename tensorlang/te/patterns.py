@@ -68,7 +68,11 @@ def _unit(index: Expr, v: Var) -> bool:
 def step(index: Expr, axis: IterVar) -> int | None:
     """How far an index moves in one iteration of ``axis``; None when that is not always the same."""
     if any(
-        axis.var in variables(e) for term in poly(index) for e in term if e is not axis.var or len(term) > 1
+        # inside a quotient, or times another index: its step is not one number
+        axis.var in variables(e)
+        for term in poly(index)
+        for e in term
+        if e is not axis.var or len(term) > 1
     ):
         return None
     return poly(index).get((axis.var,), 0)
@@ -77,7 +81,9 @@ def step(index: Expr, axis: IterVar) -> int | None:
 def own_place(op: ComputeOp, at: Sequence[Expr]) -> bool:
     """Whether an element of ``op`` reads at these indices what stands where it does itself."""
     return len(at) == len(op.axis) and all(
-        i is a.var or (constant(a.extent) == 1 and constant(i) == 0) for i, a in zip(at, op.axis, strict=True)
+        # a broadcast dimension is read at 0, which is its only place
+        i is a.var or (constant(a.extent) == 1 and constant(i) == 0)
+        for i, a in zip(at, op.axis, strict=True)
     )
 
 
@@ -165,6 +171,7 @@ def iterations_of(op: ComputeOp) -> int:
     """Iterations of the body, counting a symbolic size by its hint."""
     total = 1
     for a in (*op.axis, *op.reduce_axis):
+        # an open size without a hint: neither one iteration nor a million
         total *= typical(a.extent, 64)
     return total
 

@@ -57,6 +57,7 @@ def product_of(op: ComputeOp, views: bool = False) -> Product | None:
     for tensor, indices in reads:
         axes = [by_var.get(i) for i in indices]  # type: ignore[call-overload]
         places = {a: d for d, a in enumerate(axes) if a is not None}
+        # some index is neither an axis nor a number
         if len(places) + sum(const_int(i) is not None for i in indices) < len(indices):
             picks = views and not any(n is tensor for n, _ in operands) and _picks_rows(op, indices)
             if not picks:
@@ -66,12 +67,14 @@ def product_of(op: ComputeOp, views: bool = False) -> Product | None:
         operands.append((tensor, places))
     column = op.axis[-1]
     sides = [i for i, (_, places) in enumerate(operands) if column in places]
+    # both operands move with the columns, or none does: no tile would use a column twice
     if len(sides) != 1:
         return None
     (right, right_axes), (left, left_axes) = operands[sides[0]], operands[1 - sides[0]]
     if any(t is right for t in picked):
         return None
     rows = [a for a in op.axis if a not in right_axes]
+    # a sum over an axis of one operand alone is a product with a sum
     if not all(a in left_axes and a in right_axes for a in op.reduce_axis):
         return None
     return Product(left, right, left_axes, right_axes, _row(rows), column, narrow_product(op))
@@ -140,6 +143,7 @@ def windows_of(op: ComputeOp) -> Windows | None:
     """The windows and weight whose products ``op`` sums; None where it sums something else, or where an index
     has two axes of the result, or two taps."""
     reads = _factors(op)
+    # products commute: which operand is the weight shows by its plain indices
     for (weight, at), (data, place) in (reads, reads[::-1]) if reads else ():
         axes = _weight_axes(op, at)
         outputs = [a for a in op.axis if axes is not None and a in axes]
@@ -155,6 +159,7 @@ def _moved(op: ComputeOp, index: Expr, outputs: IterVar) -> Moved | None:
         [(a, step(index, a)) for a in of if a is not outputs and step(index, a) != 0]
         for of in (op.axis, op.reduce_axis)
     )
+    # an index moves with one place of the result and one tap, or the windows are of another kind
     if len(axes) > 1 or len(taps) > 1:
         return None
     moving = {(a.var,) for a, _ in (*axes, *taps)}
@@ -236,6 +241,7 @@ def conv_of(op: ComputeOp) -> Conv | None:
     ):
         return None
     moving = [m.tap for m in places if m.tap is not None]
+    # taps of a single value fold away in the index; they are still axes of the sum
     still = [t for t in op.reduce_axis if t not in {c.tap, *moving}]
     taps = [*still, *moving]
     if any(constant(t.extent) != 1 for t in still):
@@ -280,6 +286,7 @@ def phases_of(op: ComputeOp) -> dict[IterVar, int]:
                 axes = [by_var[v] for v in variables(e.a) if v in by_var]
                 if stride is None or len(axes) != 1 or step(e.a, axes[0]) != 1:
                     return {}
+                # two reads of different strides have no common phases
                 if found.setdefault(axes[0], stride) != stride:
                     return {}
     return found

@@ -44,6 +44,7 @@ def straightened(where: str, axes: Sequence[IterVar], body: tuple[Expr, ...]) ->
         for r in _always(s)
     ]
     sizes = dims_of(*(a.extent for a in axes), *(n for r in reads for n in r.tensor.shape))
+    # what is known while elements are computed: axes are within their ranges, and sizes are not negative
     facts = Facts(sizes=frozenset(v for v in sizes if v.kind == "dim"))
     for a in axes:
         facts = _bind(facts, a)
@@ -52,6 +53,7 @@ def straightened(where: str, axes: Sequence[IterVar], body: tuple[Expr, ...]) ->
     for a in first.axes:
         if _depends(a):
             conditions += _straighten(where, a, own, facts, reads)
+        # a later axis may depend on this one
         own.add(a.var)
         facts = _bind(facts, a)
     return tuple(_where(e, conditions) if isinstance(e, Reduce) and e.axes is first.axes else e for e in body)
@@ -157,6 +159,7 @@ def _for_all(facts: Facts, e: Expr | None, upper: bool, positions: bool = False)
             {m: c for m, c in poly(e).items() if not (len(m) == 1 and reads_data(m[0]) and (c < 0) is upper)},
             e.dtype,
         )
+    # what is read may be any number: a bound that needs it is none
     unknown = rewrite(e, lambda n: Var("data", n.dtype, "loop") if isinstance(n, Access) else None)
     return facts.bound(unknown, lambda v: v.kind == "loop", upper)
 

@@ -10,7 +10,7 @@ from ... import ops, te
 from ...errors import DeclareError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
-from ...ops.attention_cached import Sight, masked, rotate_pairs
+from ...ops.attention_rules import Sight, masked, rotate_pairs
 from ...ops.places import kept_within
 from ...te import Tensor
 from ..words import constant_like, of_type
