@@ -1,5 +1,5 @@
-"""What attention of language models is made of, for ``ops.attention`` and for frontends whose operators differ
-around it: which keys a query sees, masks that end before the keys do, and pairs turned by an angle.
+"""What attention of language models is made of, for ``ops.attention`` and for frontends whose operators
+differ around it: which keys a query sees, masks that end before the keys do, and pairs turned by an angle.
 """
 
 from __future__ import annotations

@@ -82,6 +82,7 @@ class Extents(NamedTuple):
         if (
             self.op is not op
             or self.relations != relations[:known]
+            # by identity: ``==`` of expressions makes an expression
             or list(map(id, self.box)) != list(map(id, box))
         ):
             return None
@@ -134,6 +135,7 @@ class Bounds:
         """Take over what ``earlier`` has found, without the stages whose loops changed and what follows from
         theirs."""
         state, before = self.state, earlier.state
+        # copies: the earlier state may be asked again, when a search goes another way from it
         done, ranges, level = earlier._done.copy(), earlier.facts.ranges.copy(), earlier.facts.level.copy()
         fresh = changed(before, state)
         todo = [
@@ -199,6 +201,7 @@ class Bounds:
         todo = [name]
         while todo:
             stage = self.state.stage(todo[-1])
+            # a stack of its own and no recursion: chains of attached stages are longer than Python's
             missing = [n for n in self._follows_from(stage) if n not in self._done]
             if missing:
                 todo += missing
@@ -222,6 +225,7 @@ class Bounds:
             ranges += [(a.var, make.const(0, a.dtype), make.sub(a.extent, 1)) for a in op.spatial]
         value: dict[IterVar, Expr] = {}
         for iv in stage.leaves:
+            # a loop of one iteration has no variable: its name would stand in every index
             value[iv] = make.const(0, iv.dtype) if const_int(loops[iv]) == 1 else iv.var
         ranges += [(iv.var, make.const(0, iv.dtype), make.sub(loops[iv], 1)) for iv in stage.leaves]
         self.facts.grow(ranges)
@@ -252,6 +256,7 @@ class Bounds:
 
     def _box_of(self, stage: StageState) -> list[tuple[Expr, Expr]]:
         """Corner and extent of what a stage computes, per data axis."""
+        # a pending stage is computed whole until it has its place
         place = stage.attach if isinstance(stage.attach, At) else None
         if place is not None or stage.in_part:
             return self._required(stage, place)
@@ -352,6 +357,7 @@ class Bounds:
         lo, hi = (make.cast(whole.dtype, e) for e in ends)
         extent = extent_bound(self.facts, make.add(make.sub(widened(hi), widened(lo)), 1), is_loop)
         extent = None if extent is None else make.cast(whole.dtype, extent)
+        # as much as the whole tensor, by a longer formula
         if extent is None or (depends_on_dims(extent) and self.facts.prove(make.le(whole, extent)) is True):
             return full
         if (
@@ -406,6 +412,7 @@ class Bounds:
 
         def need(cond: Expr) -> None:
             nonlocal facts
+            # in 64 bits too, where no overflow stands in the way of a proof
             if facts.prove(cond) is not True and facts.prove(widened(cond)) is not True:
                 found[cond] = None
                 facts = facts.assume(cond)
@@ -415,6 +422,7 @@ class Bounds:
         own = {a: (a.extent, low) for a, low in zip(op.axis, b.low, strict=True)}
         for rel in stage.relations:
             if isinstance(rel, Split):
+                # whole tiles: no iteration goes beyond the parent's
                 if self.facts.divisible(b.loops[rel.parent], b.loops[rel.inner]) and rel.factor is not None:
                     continue
                 if (
@@ -539,6 +547,7 @@ def padded(shape: tuple[Expr, ...], align: dict[int, tuple[int, int]]) -> tuple[
     for d in reversed(range(len(shape))):
         if d in align:
             factor, offset = align[d]
+            # the least number from ``step`` on that is a multiple plus the offset, as TVM rounds
             step = make.add(make.mul(make.ceildiv(make.sub(step, offset), factor), factor), offset)
         strides.append(step)
         step = make.mul(step, shape[d])

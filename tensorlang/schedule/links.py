@@ -84,6 +84,7 @@ def changed(before: ScheduleState, state: ScheduleState) -> list[StageState]:
     known = state.changed_since(before)
     if known is not None:
         return [state.stage(n) for n in sorted(set(known), key=state.position.__getitem__)]
+    # the same stages in the same places: compared side by side, by identity
     if before.order is state.order:
         return list(compress(state.stages, map(is_not, state.stages, before.stages)))
     return sorted(set(state.stages).difference(before.stages), key=lambda st: state.position[st.name])
@@ -100,6 +101,7 @@ def _moved(rows: Rows, name: str, out_of: Iterable[str], into: Iterable[str], st
     """``rows`` with ``name`` taken out of some and put into others. A row may hold a thousand names: one
     input of as many stages."""
     new, left, entered = dict(rows), dict.fromkeys(out_of), dict.fromkeys(into)
+    # a row that stays as it was is not copied
     for row in left.keys() - entered.keys():
         old = new.get(row, ())
         at = old.index(name) if name in old else len(old)

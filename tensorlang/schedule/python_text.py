@@ -30,6 +30,8 @@ def python_text(
     """``def apply(s): …`` for these steps. With ``numbers`` sampled sizes are written as numbers and not
     sampled again. ``notes`` are comments behind the lines of steps."""
     w = Writer(decisions, numbers)
+    # two calls that ask for one name get it in an order that the printed text, which leaves out some, may not
+    # keep
     counts = Counter(p.uncertain_name() for p in steps)
     w.uncertain = {name for name, n in counts.items() if n > 1}
     for n, p in enumerate(steps):

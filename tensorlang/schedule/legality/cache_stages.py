@@ -12,6 +12,7 @@ from ..state import ScheduleState, StageState
 def no_layout(st: StageState) -> str | None:
     """Why a cache cannot be laid out by the loops of a stage, or None."""
     for rel in st.relations:
+        # memory has the data axes only
         if any(iv.kind == REDUCE for iv in rel.children):
             return f"a reduction loop of `{st.name}` is cut already, and would move to the cache"
         if isinstance(rel, Split) and const_int(rel.nparts if rel.factor is None else rel.factor) is None:

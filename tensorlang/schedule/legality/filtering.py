@@ -33,6 +33,7 @@ def filter_of(op: ComputeOp) -> Filter | str:
     first = op.body[0] if len(op.body) == 1 else None
     if not isinstance(first, Reduce) or first.reducer.kind != "add" or first.init is not None:
         return "it is not a plain sum"
+    # in 16 bits the transforms lose what the sums hold; integers cannot hold their fractions
     if first.dtype.name not in ("float32", "float64"):
         return f"it sums {first.dtype}, and the transforms are for float32 and float64"
     if first.condition is not None:
@@ -42,6 +43,7 @@ def filter_of(op: ComputeOp) -> Filter | str:
         return "what it sums is not the product of an element of one tensor and one of another"
     if any(iv.dom is None or const_int(iv.dom[0]) != 0 for iv in op.reduce_axis):
         return "a reduction axis does not begin at 0"
+    # asked last: the other answers are plainer
     windows = windows_of(op)
     found = None if windows is None else _in_roles(op, windows, *reads)
     none = "it is not a convolution by 3×3 kernels of stride 1, in one group, of an image of known size"
@@ -72,5 +74,6 @@ def _in_roles(op: ComputeOp, w: Windows, *reads: TensorRead) -> Filter | None:
     known = all(const_int(axis.extent) for axis, _, _ in places) and const_int(channels[0].extent)
     if not (apart and whole and idle and known) or any(const_int(tap.extent) != TAPS for _, tap, _ in places):
         return None
+    # reads as they stand in the sum, which indices tell apart: both may be of one tensor
     data, weight = reads if reads[1].indices is w.at else reads[::-1]
     return Filter(data, weight, tuple(batch), tuple(places), w.outputs, channels[0])

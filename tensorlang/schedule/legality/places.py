@@ -43,6 +43,7 @@ def stays_outside(state: ScheduleState, readers: list[StageState], target: Stage
             continue
         seen.add(st.name)
         after = state.readers(st.name)
+        # none of these can be moved into a loop
         if st.is_output or st.is_opaque or not after or (st.shares and st.within is None):
             return st
         todo += after
@@ -88,6 +89,8 @@ def place_verdict(
     readers = state.readers(stage.name)
     if not readers:
         return refuse(f"nothing reads `{stage.name}`", mark=mark)
+    # the one rule: whoever reads it must run inside the loop, since outside only the last iteration's part is
+    # left
     outside = [r for r in readers if not encloses(state, target, position, r)]
     if not outside:
         return YES
@@ -95,6 +98,7 @@ def place_verdict(
     also = " also" if len(readers) > len(outside) else ""
     reads, runs = ("reads", "runs") if len(outside) == 1 else ("read", "run")
     why = f"{names}{also} {reads} `{stage.name}` and {runs} outside loop {target.name}.{loop}"
+    # each of them may still be moved in or inlined, in any order of calls, as in TVM
     if hope and stays_outside(state, outside, target) is None:
         return refuse(why, mark=mark, try_=_enter(outside[0], target, loop), pending=True)
     return refuse(
@@ -151,6 +155,7 @@ def legal_places(state: ScheduleState, stage: StageState, in_vectors: bool = Tru
     """Every (stage, loop) where ``stage`` may be computed, besides root; those inside vector loops, where
     it is computed for all lanes at once, come last, if at all."""
     found: list[tuple[str, str]] = []
+    # behind the others: numbers of places that a trace holds stay what they were when a loop is vectorized
     lanes: list[tuple[str, str]] = []
     for target in state.stages:
         if target.is_placeholder or target.attach == INLINED:
@@ -182,6 +187,7 @@ def pending_places(state: ScheduleState, stage: StageState) -> list[tuple[str, s
 
 def legal_text(state: ScheduleState, stage: StageState) -> str:
     """The legal places as a person reads them."""
+    # a part of a scan reads its state, which is there in its loop alone
     places = [*([] if stage.within else ["root"]), *[f"{s}.{loop}" for s, loop in legal_places(state, stage)]]
     return ", ".join(places[:12]) + (f", … ({len(places) - 12} more)" if len(places) > 12 else "")
 

@@ -68,6 +68,7 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
     """The match of the loops from ``position`` inwards with an intrinsic, or why there is none."""
     b = bounds_of(state)[stage.name]
     op, pattern = stage.compute, intrin.op
+    # loops of one iteration stand in nobody's way
     inner = [iv for iv in stage.leaves[position:] if const_int(b.loops[iv]) != 1]
     why = _in_the_way(state, stage, position, inner)
     if why:
@@ -82,6 +83,7 @@ def match(state: ScheduleState, stage: StageState, position: int, intrin: Tensor
                 f"those of {intrin.name} {' x '.join(str(a.extent) for a in theirs) or 'not at all'}"
             )
     own = frozenset(iv.var for iv in inner)
+    # a guard inside would need the intrinsic for some elements only
     if any(variables(g) & own for g in bounds_of(state).guards(stage)):
         return "the tiles do not divide the extents: an intrinsic has no tails"
     pairs = [*zip(data, wanted[0], strict=True), *zip(reduced, wanted[1], strict=True)]
@@ -149,6 +151,7 @@ def _same(mine: Expr, theirs: Expr, own: frozenset[Var], found: dict[Tensor, Ope
             return f"`{mine}` is not a box read in the order of `{theirs}`"
         operand = Operand(mine.tensor, *where)
         old = found.setdefault(theirs.tensor, operand)
+        # one operand of the intrinsic may stand twice in its declaration, and is one pointer
         if old != operand and (
             old.tensor is not operand.tensor
             or old.dims != operand.dims
@@ -180,6 +183,7 @@ def _split(
 ) -> tuple[tuple[Expr, ...], tuple[int, ...]] | None:
     """(corner, dims) when some dimensions of ``mine``, in order, move as ``theirs`` do and the others stand
     still."""
+    # the corner is where all loops of the intrinsic begin
     zero: dict[Var, Expr] = {v: make.const(0, v.dtype) for v in own}
     moving = [d for d, i in enumerate(mine) if variables(i) & own]
     pattern = [d for d, i in enumerate(theirs) if variables(i) & own]

@@ -65,6 +65,7 @@ class Primitive:
         usual = {f.name: f.default for f in fields(self)}
         for key, value in self.arguments().items():
             same = type(value) is type(usual[key]) and value == usual[key]
+            # what is as usual is not worth reading in a list of steps
             if value is None or key == "stage" or same or (key == "loop" and hasattr(self, "at")):
                 continue
             if key == "at":
@@ -93,6 +94,7 @@ def number(state: ScheduleState, value: Number) -> Expr:
     decision = state.decision(base)
     assert decision is not None, f"no decision {base!r}"
     i = int(index)
+    # one trace is read both ways: with symbols for a search's features, with numbers for code
     return decision.knobs[i] if state.symbolic else make.const(decision.values[i], "int32")
 
 
@@ -129,6 +131,7 @@ def sizes_called(state: ScheduleState, name: str) -> list[Var]:
         if isinstance(st.op, ComputeOp)
         for e in (*st.op.body, *(a.extent for a in st.op.reduce_axis))
     ]
+    # in the order of the program, so that messages are the same in every process
     found = dict.fromkeys(v for e in exprs for v in variables(e))
     return [v for v in found if v.name == name and v.kind in ("dim", "value") and v.dtype.is_index]
 
@@ -209,6 +212,7 @@ def check_loop(state: ScheduleState, stage: str, loop: str) -> Verdict:
         return YES
     loops = ", ".join(iv.name for iv in st.leaves) or "none"
     if st.loop(loop) is not None:
+        # a loop that was there: its children are what the user looks for
         made = next((r for r in st.relations if any(p.name == loop for p in r.parents)), None)
         into = f" into {', '.join(c.name for c in made.children)}" if made else ""
         how = {"Split": "was split", "Fuse": "was fused"}.get(type(made).__name__, "is gone")

@@ -60,6 +60,7 @@ class CacheRead(Primitive):
                 legal=lambda: ", ".join(r.name for r in state.readers(self.tensor)) or "nothing reads it",
             )
         for r in self.readers:
+            # an extern reads its operands by pointer: its body is not ours to rewrite
             if state.stage(r).is_opaque:
                 return refuse(
                     f"`{r}` is {state.stage(r).what.partition(':')[0]}: what it reads is fixed",
@@ -86,6 +87,7 @@ class CacheRead(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         source = state.stage(self.tensor).op.outputs[self.index]
+        # of its own names, which TVM gives too: ported schedules look for ax0
         axes = tuple(fresh_axis(f"ax{d}", e) for d, e in enumerate(source.shape))
         name = state.free_name(cache_name(source.name, self.scope))
         element = intern(TensorRead, source, tuple(a.var for a in axes))

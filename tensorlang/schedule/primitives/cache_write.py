@@ -58,6 +58,8 @@ class CacheWrite(Primitive):
                 mark=(self.stage, None),
                 try_="cache_write of the update" if st.is_scan else None,
             )
+        # annotations belong to loops of the user's, which are in the cache afterwards: said now, not found
+        # out later
         if st.kinds:
             iv = next(iter(st.kinds))
             return refuse(
@@ -111,6 +113,7 @@ class CacheWrite(Primitive):
             pending=st.pending and Pending(st.pending.place),
             in_part=st.in_part,
         )
+        # the copy reduces nothing
         data = tuple(iv for iv in st.leaves if not any(iv is r for r in op.reduce_axis))
         state = state.with_stage(change(st, op=copy, leaves=data)).insert_before(self.stage, new)
         return state, cached.outputs[0] if len(cached.outputs) == 1 else cached.outputs

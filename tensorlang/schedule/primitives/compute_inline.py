@@ -56,6 +56,7 @@ class ComputeInline(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
+        # the stage stays in the state, without loops: traces and messages still know its name
         changed = [change(r, op=inlined(r.compute, st.compute, st.key)) for r in state.readers(self.stage)]
         return state.with_stage(change(st, attach=INLINED, store=None, pending=None), *changed), None
 

@@ -36,6 +36,7 @@ class DecomposeReduction(Primitive):
             return refuse(
                 f"`{self.stage}` is not a reduction: it has no initial values", mark=(self.stage, None)
             )
+        # at the outermost reduction loop itself the values are still written once
         if position(st, self.loop) > st.first_reduce():
             outer = st.leaves[st.first_reduce()].name
             return refuse(

@@ -44,6 +44,7 @@ class DoubleBuffer(Primitive):
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
+        # whether a loop around it can run ahead is known when the schedule is complete: lowering asks
         return state.with_stage(change(state.stage(self.stage), double=True)), None
 
     @staticmethod

@@ -116,6 +116,7 @@ def mistyped(p: Any) -> Verdict:
     it."""
     for f in field_types(type(p)):  # type: ignore[arg-type]  # a class is hashable
         value = getattr(p, f.name)
+        # exact types: True is an int to isinstance, and a trace must read back as what it was
         right = type(value) in f.allowed
         if right and f.element is not None and type(value) is tuple:
             right = all([type(v) is f.element for v in value])
@@ -149,5 +150,6 @@ def whole(value: Any) -> Any:
             listed = value.tolist() if hasattr(value, "tolist") else value
             return tuple(v.__index__() for v in listed) if not isinstance(listed, int) else listed
         return value.__index__()
+    # left as it is: the check of the field says what is wrong with it, in one place for all calls
     except (AttributeError, TypeError, DeclareError):
         return value

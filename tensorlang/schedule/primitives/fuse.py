@@ -48,6 +48,7 @@ class Fuse(Primitive):
                 return verdict
         st = state.stage(self.stage)
         start = min(position(st, loop) for loop in self.loops)
+        # the order of the names does not matter, that of the loops does: fusing reorders nothing
         if {iv.name for iv in st.leaves[start : start + len(self.loops)]} != set(self.loops):
             order = ", ".join(iv.name for iv in st.leaves)
             end = max(position(st, loop) for loop in self.loops) + 1
@@ -89,6 +90,7 @@ class Fuse(Primitive):
             new = change(st, leaves=(unit, *st.leaves), relations=(*st.relations, Singleton(unit)))
             return state.with_stage(new), unit
         fused: IterVar | None = None
+        # two at a time: a fused loop of three is one of a fused loop and a third
         for loop in [iv.name for iv in st.leaves if iv.name in self.loops]:
             st = state.stage(self.stage)
             iv = leaf(st, loop)

@@ -102,6 +102,7 @@ class Vectorize(Kind):
                 try_="vectorize a data loop",
             )
         for other, kind in st.kinds.items():
+            # a loop that has been split since keeps its note, and is no loop any more
             if kind == "vectorized" and st.loop(other.name) is other:
                 return refuse(
                     f"loop {self.stage}.{other.name} is vectorized already: a stage has one vector loop",

@@ -49,6 +49,7 @@ class Pragma(Primitive):
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
         iv = leaf(st, self.loop)
+        # sorted: states that say the same are equal
         notes = tuple(sorted({**dict(st.pragmas.get(iv, ())), self.pragma: self.value}.items()))
         return state.with_stage(change(st, pragmas={**st.pragmas, iv: notes})), None
 

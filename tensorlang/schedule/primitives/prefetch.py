@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..python_text import Writer
     from ..schedule import Stage, StageKey
 
+# iterations: more is a mistake, and its addresses might leave 32 bits
 MAX_OFFSET = 1 << 20
 
 

@@ -144,6 +144,7 @@ class ReverseComputeAt(Primitive):
         rest = [same[iv] for iv in producer.leaves[len(outer) :] if iv.kind != REDUCE]
         kinds = {same[iv]: producer.kinds[iv] for iv in outer if iv in producer.kinds}
         consumer = change(consumer, relations=relations, leaves=(*ours, *rest), kinds=kinds)
+        # the outer loops are the consumer's now, with what was said of them
         kept = {k: v for k, v in producer.kinds.items() if all(k is not iv for iv in outer)}
         producer = change(producer, attach=At(self.stage, ours[-1].name), kinds=kept)
         state = state.with_stage(consumer, producer)
@@ -239,6 +240,7 @@ def _match(
 ) -> dict[IterVar, IterVar] | None:
     out: dict[IterVar, IterVar] = {}
     for a, i in zip(axes, indices, strict=True):
+        # every index one axis, over the whole of the producer: each element is read by exactly one iteration
         if type(i) is not Var or i not in by_var or by_var[i].extent is not a.extent:
             return None
         out[a] = by_var[i]

@@ -99,6 +99,7 @@ class ReverseComputeInline(Primitive):
                 mark=(producer.name, None),
                 try_="reverse_compute_inline before those calls",
             )
+        # the value goes the other way, the loops this one: what compute_inline asks has to hold too
         return ComputeInline(producer.name).check(change_roots(state, producer))
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -49,6 +49,7 @@ class Rfactor(Primitive):
             return verdict
         st = state.stage(self.stage)
         mark = (self.stage, self.loop)
+        # partial results of a data loop would be the results
         if leaf(st, self.loop).kind != REDUCE:
             return refuse(
                 f"loop {self.stage}.{self.loop} is a data loop: there is nothing to factor",
@@ -233,6 +234,7 @@ def _partial(
     elif condition is None:
         body = sources
     else:
+        # no reduction is left: what lies outside the ranges has to count nothing in the sum that follows
         identity = first.reducer.identity(tuple(s.dtype for s in sources))
         body = sources
         for c in reversed(

@@ -94,6 +94,7 @@ class SampleTile(Primitive):
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         allowed = self._allowed(state)
+        # what holds until a search decides: small enough for any axis
         usual = max((a for a in allowed if a <= 8), default=allowed[0])
         values = self.values if self.values is not None else (usual,) * self.parts
         knobs = tuple(

@@ -37,6 +37,7 @@ class StorageAlign(Primitive):
         st = state.stage(self.stage)
         names = [a.name for a in st.compute.axis]
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
+        # a C function takes a pointer and knows of no strides
         if opaque is not None:
             return refuse(f"`{opaque.name}` reads it whole, without padding", mark=(self.stage, None))
         if st.is_output:

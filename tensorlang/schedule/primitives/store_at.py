@@ -33,6 +33,7 @@ class StoreAt(Primitive):
         verdict = check_own_memory(state, self.stage)
         if not verdict:
             return verdict
+        # before the stage is asked for, which would not be found
         if self.at not in state.position:
             return refuse(f"there is no stage `{self.at}`", legal=", ".join(state.order))
         return store_verdict(state, state.stage(self.stage), At(self.at, self.loop))

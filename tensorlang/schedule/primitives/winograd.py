@@ -71,6 +71,7 @@ class Winograd(Primitive):
                 mark=mark,
                 try_="winograd before compute_at",
             )
+        # seven stages take the place of one, and its loops say nothing of theirs
         if st.relations or st.kinds or st.attach is not None or st.pending is not None:
             return refuse(
                 f"its schedule is begun, and the loops of `{self.stage}` would be others",
@@ -138,6 +139,7 @@ class _Stages:
         self.ops: list[ComputeOp] = []
         self.extents = [const_int(axis.extent) or 1 for axis, _, _ in conv.places]
         self.tiles = [-(-n // tile) for n in self.extents]
+        # may be symbols; the image's sizes are numbers, for tiles are counted in them
         self.batch: list[Any] = [a.extent for a in conv.batch]
         self.count: Any = self.tiles[0] * self.tiles[1]
         for n in self.batch:
