@@ -96,6 +96,7 @@ def autotune(
     The result has ``kernel(*args)`` and ``task(*args)``, which take the same arguments, and ``cache_clear()``
     for what this process holds. Raises TensorLangError for arguments it cannot take.
     """
+    # of ``tune`` itself: an option that it gets is one here at once
     known = [n for n in inspect.signature(tune).parameters if n not in ("task", "records")]
     foreign = [n for n in options if n not in known]
     if foreign:
@@ -166,6 +167,7 @@ class Tuned:
         """The outputs for these arrays, of the library that the first of them is of."""
         given = [_array(a) for a in args]
         kernel = self.kernel(*given, **more)
+        # an array of another library: results come back as arrays of that one
         like = next((a for a, g in zip(args, given, strict=True) if a is not g), None)
         named = {} if like is None else {"out_like": like}
         return kernel(*[np.ascontiguousarray(a) for a in given if _is_array(a)], **named)
@@ -212,6 +214,7 @@ class Tuned:
                     "they are",
                     try_="np.asarray(…)",
                 )
+        # the type beside the value: 1, 1.0 and True are equal keys, and make other kernels
         described = tuple(
             ("array", a.shape, a.dtype.str) if _is_array(a) else (type(a).__name__, a) for a in args
         )
@@ -250,8 +253,10 @@ class Tuned:
             name = hashlib.sha256(f"{task.exact_key}\n{task.target}".encode()).hexdigest()[:24]
             # holds how many trials were asked for when a tune came to its end
             done = self.cache / f"{name}.done"
+            # two processes that start together tune once; the second reads what the first has found
             with FileLock(self.cache / f"{name}.lock"):
                 log = RecordLog(self.cache / f"{name}.jsonl")
+                # a tune that was interrupted goes on from its records
                 if _number(done) < self.settings["trials"] or not len(log):
                     tune(task, records=log, **self.settings)
                     write_whole(done, f"{self.settings['trials']}\n")
@@ -260,6 +265,7 @@ class Tuned:
         except (tl.TensorLangError, OSError) as e:
             advice = "; autotune(cache=…) or XDG_CACHE_HOME names a directory that can be written"
             said = f"{e}{advice if isinstance(e, OSError) else ''}"
+            # a program that was to run faster still runs
             warnings.warn(f"{task.name} runs untuned: {said}", AutotuneWarning, stacklevel=4)
             return tl.compile(task.tensors, target=task.target, name=self.func.__name__)
 

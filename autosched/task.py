@@ -61,6 +61,7 @@ def _register(name: str, func: Callable[..., Any]) -> Callable[..., Any]:
             try_="@autosched.register_workload over a def that returns its tensors",
         )
     known = _workloads.get(name)
+    # a notebook's cell that runs again defines the same function anew
     if known is not None and (known.__module__, known.__qualname__) != (func.__module__, func.__qualname__):
         raise tl.TensorLangError(
             f"register_workload({name!r}): the name is taken",
@@ -135,8 +136,10 @@ class SearchTask:
             chosen(self.name, self.rules, RULES, self.without)
         self.tensors = Listed("task.tensors", _tensors(self.name, call(*map(_as_argument, self.args))))
         _check_extents(self.name, self.tensors)
+        # taken now: what is tuned stays what it was, whatever the tensors are used for later
         self.graph = te.serialize.to_json(self.tensors)
         self.exact_key = te.serialize.key_of(self.tensors)
+        # without names: records of one task serve another that computes the same under other names
         self.workload_key, self.names = te.serialize.form_and_names(self.tensors)
 
     @staticmethod
@@ -210,6 +213,7 @@ class SearchTask:
         """
         listed, bad = load(records) if isinstance(records, str | Path) else (list(records), [])
         adopted = Adopted(self)
+        # records of other targets and older forms are left out, and counted for the message
         mine = adopted.take(listed)
         return apply_best(
             mine, self.workload_key, str(self.target), self.name, self.schedule(), adopted.refused, bad

@@ -91,6 +91,7 @@ def lower(
                 B[i, j] = A[i, j] + 1.0
     """
     if isinstance(schedule, Schedule) and isinstance(args, list | tuple):
+        # an output that nobody lists is given back by the call, so a list of inputs is enough
         args = [*args, *missing_outputs(schedule.state, args)]
     return _lowered(
         schedule,
@@ -163,7 +164,9 @@ def _lowered(
     _check_name(name)
     start = time.perf_counter()
     with _depth(f"lower({name})"):
+        # knobs by their values: a kernel has numbers
         state = schedule.concrete().state
+        # asked before lowering: an argument's strides decide how every read of it is addressed
         strides = strides_of(args, binds or {})
         for t in (*constants, *strides):
             if state.present(t) is not t:
@@ -184,6 +187,7 @@ def _lowered(
         )
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
+        # before any pass the loops are those that the schedule names, which ``simple`` is there to show
         return (func if simple else _passed(func, bounds_check, hooks)), packings
 
 
@@ -264,12 +268,14 @@ def build(
     if isinstance(schedule, Schedule) and args is not None:
         _check_listed("build", schedule, args)
     where = as_target(target)
+    # for TVM's sake: checked, and otherwise the target itself, for there is no device beside it
     as_target(target_host)
     asked = _Settings(
         "main" if name is None else name, where, bounds_check, times, constants, binds, math, load
     )
     if isinstance(schedule, Func):
         _alone(schedule, args, name, bounds_check, constants, binds)
+        # a kernel from ``tl.lower`` has been through the passes; one that was read from text has not
         given = (lambda hooks: schedule) if schedule.ready else partial(_passed, schedule, bounds_check)
         return _module(given(asked.hooks), asked, [], given, (None, (), {}))
     if args is None:
@@ -328,6 +334,8 @@ def _module(
     more, of the ``source``: schedule, arguments, and what a recipe says of its stages."""
     start, where, times = time.perf_counter(), asked.target, asked.times
     with uncollected():
+        # within ``uncollected``: many small objects that all live make the collector walk them again and
+        # again
         text = emit(func, where, asked.math)
         code = compile_ll(text, where, program=lambda: str(func))
     if times is not None:
@@ -381,6 +389,7 @@ class _Tools:
     def c_function(self, name: str) -> CFunction:
         text, signature = emit_export(self.func, self.target, name, self.constants, self.math)
         here = Target.host()
+        # code of another architecture cannot be linked with this process's helpers
         foreign = arch_of(self.target.triple) != arch_of(here.triple)
         code = compile_ll(text, self.target, program=lambda: str(self.func)).object
         header = kernel_header(code, signature, str(self.target))
@@ -422,6 +431,7 @@ def unbound(
         func = lower_state(
             state, [*given, *(t for p in packings for t in p.tensors)], identifier(name), [], {}
         )
+        # an engine plans one memory for all its kernels, so that none of them asks for its own at a call
         func = with_workspaces(_passed(func, False, ()), STACK_LIMIT, min(where.num_cores, MOST_ROWS))
         code = compile_ll(emit(func, where, math), where, program=lambda: str(func))
         packers = tuple(_packer(p, constants) for p in packings)
@@ -438,6 +448,7 @@ def _packer(packing: Packing, constants: Sequence[Tensor]) -> Packer:
     """A Packing as plain data; its code is for this processor, whatever the kernel is for."""
     sources = tuple(next(i for i, c in enumerate(constants) if c is t) for t in packing.sources)
     forms = tuple((tuple(const_int(n) or 0 for n in t.shape), str(t.dtype)) for t in packing.tensors)
+    # as it is: no code to run
     if packing.sources == packing.tensors:
         return Packer(sources, forms)
     # What it is given is compact, however it is declared.
@@ -503,6 +514,7 @@ def compile(
             try_="outputs=[C] with C among args",
         )
     wanted = (
+        # what is computed among the arguments, in their order
         [a for a in args if isinstance(a, Tensor) and isinstance(a.op, ComputeOp)]
         if outputs is None
         else list(outputs)

@@ -112,7 +112,9 @@ def tune_tasks(
         own.start()
     try:
         learners = [
-            chosen("model", model, MODELS)(seed) if isinstance(model, str) else model(seed) for _ in tasks
+            # a model for each: features of one task say little of another's times
+            chosen("model", model, MODELS)(seed) if isinstance(model, str) else model(seed)
+            for _ in tasks
         ]
         loading = Preparing(learners)
         run = _Run(tasks, given, log, policy, min(batch, trials), patience)
@@ -208,6 +210,7 @@ class _Run:
         self, i: int, task: SearchTask, strategy: Strategy, model: CostModel, seed: int, timeout: float
     ) -> None:
         """Begin a task, or close it with the reason why it cannot be searched."""
+        # the same task twice would be searched twice, and its records be taken for each other's
         twin = next(
             (
                 j
@@ -225,10 +228,12 @@ class _Run:
         try:
             session = session_of(task, self.log, strategy, model, seed, timeout)
         except tl.TensorLangError as e:
+            # the others go on: one computation without a space must not end the search of a model
             self.closed[i] = str(e)
             return
         progress = Progress(self.weights[i], session.flops, kind_of(task))
         if session.tried:
+            # records of an earlier search count as a batch: the policy compares what tasks have gained
             progress.begun, progress.bests = 1, [session.best]
         self.members[i] = _Member(session, progress)
 
@@ -249,6 +254,7 @@ class _Run:
                 self.closed[i] = f"all {m.session.tried} candidates were measured"
                 continue
             m.progress.begun += 1
+            # several batches of a task may be under way; they end in the order in which they began
             m.batches.append(len(traces))
             self.order.append(i)
             yield m.session, traces

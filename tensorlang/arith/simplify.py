@@ -55,6 +55,7 @@ class Simplifier:
         result = self._under.get(cond)
         if result is None:
             facts = self.facts.assume(cond)
+            # a condition that adds nothing needs no memory of its own
             result = self._under[cond] = self if facts is self.facts else Simplifier(facts)
         return result
 
@@ -71,6 +72,7 @@ class Simplifier:
         return result
 
     def __call__(self, e: Expr) -> Expr:
+        # a bit of the node, set when it was made: most expressions are left here
         if not e.contains & RANGED:
             return e
         result = self.done.get(e)
@@ -102,6 +104,7 @@ class Simplifier:
         cond = self.done.get(e.cond, e.cond)
         if cond is e.cond and is_hard(cond) and cond not in self.done:
             return [(self, cond)]
+        # a condition with lanes is several conditions: facts speak of one
         known = self.facts.prove(cond) if cond.dtype.lanes == 1 else None
         if known is not None:
             return [(self, e.a if known else e.b)]
@@ -115,6 +118,7 @@ class Simplifier:
         kids = e.children()
         new = [self(k) for k in kids]
         out = e if all(map(is_, kids, new)) else e.with_children(*new)
+        # children first: rules see operands in their final form
         return self._shortened(self._rule(out)) if out.dtype.lanes == 1 else out
 
     def _shortened(self, e: Expr) -> Expr:
@@ -127,6 +131,7 @@ class Simplifier:
             known = self.facts.prove(cond)
             if known is not None:
                 return self(e.a if known else e.b)
+        # each branch is computed under its condition only, which so is known there; a select computes both
         if isinstance(e, IfThenElse) and cond.dtype.lanes == 1:
             a = self.under(cond)(e.a)
             b = self.under(make.not_(cond))(e.b)
@@ -165,11 +170,13 @@ def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:
     """``x // c`` or ``x % c`` where the range of ``x``, or of the part of it below some stride, decides."""
     is_div = isinstance(e, FloorDiv)
     lo, hi = facts.interval(e.a)
+    # all values lie between the same two multiples
     if lo is not None and hi is not None and lo // c == hi // c:
         q = lo // c
         return make.const(q, e.dtype) if is_div else make.sub(e.a, q * c)
     p = poly(e.a)
     whole = not wraps(e.a) or (lo is not None and hi is not None)  # a sum of data may have wrapped
+    # the largest stride first: it leaves the smallest rest
     for g in sorted({gcd(k, c) for m, k in p.items() if m and whole}, reverse=True):
         if g == 1:
             break

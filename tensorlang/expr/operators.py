@@ -32,6 +32,7 @@ loops``, ``loops.index(axis)``)."""
 def power(x: ExprLike, y: ExprLike) -> Expr:
     """``x ** y``: of floats, or an integer to a literal power. Squares and cubes are products. Raises
     DeclareError for an integer to another power."""
+    # 2 ** x: the number takes the type of the exponent
     if not isinstance(x, Expr) and not hasattr(x, "as_expr"):
         y = make.as_expr(y)
         x = make.as_expr(x, y.dtype)
@@ -140,6 +141,7 @@ class Operators:
         me = make.as_expr(self)
         you = make.as_expr(other, me.dtype)
         a, b = (you, me) if flipped else (me, you)
+        # Python's & and | of conditions are "and" and "or": the words of the language cannot be overloaded
         if me.dtype.is_bool and name in ("bitwise_and", "bitwise_or"):
             return make.and_(a, b) if name == "bitwise_and" else make.or_(a, b)
         return make.call(name, a, b)
@@ -193,6 +195,7 @@ class Operators:
         if isinstance(me, EQ | NE) and not declaring.get():
             a, b = _loop(me.a), _loop(me.b)
             if a is not None and b is not None:
+                # two loops: a question about which loop it is, asked by ``in`` and ``index`` of lists
                 return (a is b) == (type(me) is EQ)
         raise DeclareError(
             f"the truth of `{me}` is not known while a computation is declared",
@@ -252,6 +255,7 @@ class Operators:
         name = ufunc.__name__
         op = _ARITHMETIC.get(name)
         array = next((x for x in inputs if isinstance(x, np.ndarray) and x.ndim), None)
+        # an array beside an expression would make a tensor without a name or a place in the program
         if op is None or method != "__call__" or options or array is not None:
             word = f"np.{name}" + ("" if method == "__call__" else f".{method}")
             if array is not None:
@@ -338,6 +342,7 @@ def _beside(method: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
         try:
             return method(self, other)
         except DeclareError as e:
+            # a tensor: its own operator makes a tensor of both
             if isinstance(other, Operators) and getattr(other, "shape", None):
                 return NotImplemented
             raise short(e) from None

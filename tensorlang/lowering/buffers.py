@@ -42,6 +42,7 @@ def argument_buffers(
             raise LowerError(f"argument `{a.name}` is given twice", try_="name each argument once")
         if _is_parameter_of_another(state, a):
             continue
+        # constants are packed by us, compact
         lies = None if a in constants else (strides or {}).get(a, a.op.strides)
         buffers[a] = Buffer(a.name, a.dtype, a.shape, "arg", lies)
         params.append(buffers[a])
@@ -91,6 +92,7 @@ def _check_complete(
         for t in stage.op.outputs:
             if t in buffers or stage.shares:
                 continue
+            # an input that nobody reads need not be passed
             if stage.is_placeholder and state.readers(stage.name):
                 raise LowerError(
                     f"argument `{t.name}` is missing: the computation reads it",
@@ -122,6 +124,7 @@ def workspace_buffers(
         for t in stage.op.outputs:
             if t not in buffers:
                 shape = slides[stage.name].shape(region_size(t, bounds))
+                # inside a vector loop every lane has an element of its own, the last dimension of the memory
                 shape = (*shape, *[n for n, _ in lanes_around(state, bounds, stage)])
                 buffers[t] = Buffer(t.name, t.dtype, shape, stage.scope, padded(shape, stage.align))
 
@@ -140,6 +143,7 @@ def _told(shape: Sequence[Expr], known: set[Var]) -> set[Var]:
         more = False
         for e in shape:
             unknown = [v for v in dims_of(e) if v not in known]
+            # linear in the one that is not known, so that the call can solve for it
             if len(unknown) == 1 and all(
                 len(m) == 1 and m[0] is unknown[0]
                 for m in poly(e)

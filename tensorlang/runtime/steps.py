@@ -52,6 +52,7 @@ class Loaded:
             **symbols(),
             **self.called.addresses(),
         }
+        # one linker: the fixed cost of loading is paid once and not for each of a hundred kernels
         self.code = load_objects([c.object_code for c in codes], [c.symbol for c in codes], imports)
         self.entries = [self.code.address[c.symbol] for c in codes]
 
@@ -88,6 +89,7 @@ class Run:
         """Take the arrays of a call in this order, and these dims."""
         self.given, self.kept, self.dims = list(given), list(kept), list(dims)
         seen = set(kept)
+        # values that nobody outside reads share one arena
         self.inner = [v for v in self.made if v not in seen]
         self._form = struct.Struct(f"={len(self.dims)}q")
         self.plans = Plans(len(self.dims), self.arenas)
@@ -126,6 +128,7 @@ class Run:
     def _check(self, shapes: Mapping[int, tuple[int, ...]], key: Sequence[int]) -> None:
         """That values can have these shapes. Raises CallError."""
         for v, shape in shapes.items():
+            # a size that is a difference may come out negative for sizes that no call should have
             if min(shape, default=0) < 0:
                 sizes = ", ".join(f"{d}={n}" for d, n in zip(self.dims, key, strict=True))
                 name = self.program.values[v].name
@@ -163,6 +166,7 @@ class Run:
         """Where the values within lie, in how many bytes: at the same place for all sizes where the largest
         are known."""
         found, most = self.lives(inner, shapes), self.program.most
+        # a value without a largest size, or beyond it: a place of its own for this call
         if not all(life.size <= most.get(v, -1) for v, life in zip(inner, found, strict=True)):
             return place(found)
         key = tuple(inner)
@@ -213,6 +217,7 @@ class Run:
             self._kept_sizes = self.program.sizes.function(rows, self.dims)
         shapes = self._shapes(self.kept, iter(self._kept_sizes(*key)))
         self._check(shapes, key)
+        # a program whose every call has another size must not keep them all
         while len(self._kept_shapes) >= MAX_PLANS:
             self._kept_shapes.pop(next(iter(self._kept_shapes)), None)
         self._kept_shapes[key] = shapes
@@ -229,6 +234,7 @@ class Run:
         times = []
         for i, s in enumerate(planned.steps):
             assert isinstance(s, Step)
+            # never empty: the address of an array without elements is nobody's
             buffers = np.array([bases[b] + offset for b, offset in s.buffers] or [0], np.int64)
             slots = np.array(s.slots or [0], np.int64)
             entry, at, sizes = _ENTRY(s.entry), buffers.ctypes.data, slots.ctypes.data
@@ -241,6 +247,7 @@ class Run:
 
     def fail(self, status: int) -> None:
         """Raise what a nonzero status means."""
+        # the kernel's number is in the higher bits, from 1 on
         if status < 256:
             raise MemoryError(f"{self.program.name}: no memory for its temporary values")
         self.loaded.fail(self.kernels[status // 256 - 1].code, status % 256)

@@ -147,6 +147,7 @@ class ComputeOp(Operation):
             self.body = Row("op.body", body)
         self._found: tuple[tuple[TensorRead, ...], tuple[Tensor, ...]] | None = None
         if outputs is None:
+            # once, when the tensors are new: later definitions keep the axes, and their names stand in traces
             tell_apart((*axis, *reduce_axis))
             shape = tuple(a.extent for a in axis)
             outputs = tuple(Tensor(self, i, shape, e.dtype) for i, e in enumerate(self.body))
@@ -160,6 +161,7 @@ class ComputeOp(Operation):
                 raise AttributeError(f"{type(self).__name__} has no attribute {name!r}", name=name, obj=self)
             raise missing(type(self).__name__, name, type(self), {})
         self.body = Row("op.body", composed.body())
+        # what it was put together of can go now
         self.composed = None
         return self.body
 
@@ -262,6 +264,7 @@ class Tensor(Operators):
     def __ne__(self, other: object) -> bool:  # type: ignore[override]
         return self is not other
 
+    # by identity: a tensor is a place in a program, and == of two would be one of all elements
     __hash__ = object.__hash__
 
     @classmethod
@@ -329,6 +332,7 @@ class Tensor(Operators):
     def __getitem__(self, indices: ExprLike | tuple[ExprLike, ...]) -> TensorRead:
         given = indices if isinstance(indices, tuple) else (indices,)
         for i in given:
+            # numpy's ways to take a part: te speaks of one element at a time
             if isinstance(i, slice) or i is Ellipsis or i is None:
                 raise DeclareError(
                     f"{self.name}[{_shown(given)}]: a slice is not an element",
@@ -367,6 +371,7 @@ class Tensor(Operators):
                     else "cond.astype('int32'), or te.if_then_else",
                 )
             n, limit = const_int(e), const_int(extent)
+            # of numbers now, of what moves when the extents of its axes are known
             if n is not None and (n < 0 or (limit is not None and n >= limit)):
                 raise DeclareError(
                     f"{self.name}[{_shown(given)}]: index {d} is {n}, out of range 0..{extent}",

@@ -55,6 +55,7 @@ __all__ = [
 ]
 
 Type = str | DType | None
+# TVM's has a quicker exponential; ours is quick enough to be the only one
 fast_softmax = softmax
 
 
@@ -112,6 +113,7 @@ def batch_norm(
             because="the statistics are given, not computed",
             try_="training=False",
         )
+    # ``center`` and ``scale`` are True when left out, as in TVM
     out = ops.batch_norm(
         data,
         moving_mean,
@@ -189,6 +191,7 @@ def batch_matmul(
 
 def _padding(padding: Any, n: int) -> Any:
     """TVM's padding of ``n`` dimensions: one number, one for each, or all befores and then all afters."""
+    # (top, left, bottom, right): ops wants a pair for each dimension
     if isinstance(padding, list | tuple) and len(padding) == 2 * n:
         return tuple(zip(padding[:n], padding[n:], strict=True))
     return padding.lower() if isinstance(padding, str) else padding
@@ -335,6 +338,7 @@ def depthwise_conv2d_nchw(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, out_dtype: Type = None
 ) -> Tensor:
     """[N, C, H, W] and ``Filter`` [C, multiplier, KH, KW] give [N, C * multiplier, …]."""
+    # outputs of a channel stand side by side in both forms: nothing is copied
     c, m, *kernel = Filter.shape
     return ops.depthwise_conv2d(
         Input,
@@ -515,6 +519,7 @@ def upsampling(
         raise DeclareError(f"topi.nn.upsampling: method={method!r}", legal=", ".join(map(repr, modes)))
     h, w = layout.index("H"), layout.index("W")
     size = [
+        # a whole factor keeps a symbolic size; another wants a number
         data.shape[d] * int(s) if float(s).is_integer() else round(int(data.shape[d]) * s)
         for d, s in ((h, scale_h), (w, scale_w))
     ]
