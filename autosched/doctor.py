@@ -50,6 +50,7 @@ def examine(records: Sequence[str] = ()) -> Iterator[Finding]:
     yield from (Finding(True, f"{name}={value}, from the environment") for name, value in settings().items())
     host = tl.Target.host()
     here = (
+        # what this process may use, not what the machine has: a container may have two of sixty-four
         sorted(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
         else list(range(os.cpu_count() or 1))
@@ -65,6 +66,7 @@ def examine(records: Sequence[str] = ()) -> Iterator[Finding]:
     for path in records:
         yield _records(path)
     for check in (_measurement, _peaks):
+        # slow ones last, and an error of one is a finding like others
         yield _guarded(check)
 
 
@@ -155,6 +157,7 @@ def _measurement() -> Finding:
     task = SearchTask.of([a, te.compute((n,), lambda i: a[i] * 2.0, name="b")], name="doctor")
     trace = task.schedule().trace.to_json()
     with Measurer() as m:
+        # by way of workers, as in a search: what they need is examined with it
         got = list(m.run(Job(i, task.graph, task.exact_key, str(task.target), trace) for i in range(5)))
     failed = next((o for o in got if o.status != OK), None)
     if failed is not None:

@@ -29,6 +29,7 @@ def user_location() -> str | None:
     """
     frame = sys._getframe(1)
     while frame is not None:
+        # the innermost line that the user wrote, and not the one of ours that raises
         if not is_ours(frame) and not _of_others(frame):
             return readable_place(frame.f_code.co_filename, frame.f_lineno)
         frame = frame.f_back  # type: ignore[assignment]
@@ -106,6 +107,8 @@ class TensorLangError(Exception):
         self.try_ = try_
         self.program = program
         self.at = at if at is not None else user_location()
+        # without arguments: the text is made when somebody reads it, and a refusal that is only asked for
+        # costs little
         super().__init__()
 
     def __str__(self) -> str:
@@ -142,6 +145,7 @@ class TensorLangError(Exception):
 
 def _text(t: Text) -> str | None:
     text = t() if callable(t) else t
+    # names come from models and files: an escape sequence in one must not reach a terminal
     return text if text is None or text.isprintable() else text.translate(_CONTROL)
 
 

@@ -82,6 +82,7 @@ def adaptive(
     if dynamic is not None and not isinstance(dynamic, bool):
         raise TensorLangError(f"tensorlang.torch.adaptive(dynamic={shown(dynamic)}): True, False or None")
     settings_of(options, None)
+    # ``not most >= 0`` refuses NaN as well
     for word, most in (("budget", budget), ("memory", memory)):
         if most is not None and (
             isinstance(most, bool) or not isinstance(most, int | float) or not most >= 0

@@ -60,6 +60,7 @@ def tune_dynamic(
     tables = Tables(cache, decl.target)
     open_ = profiles[0].out_of_range == "generic"
     settings = Settings(seconds, tables, opt, records, not open_)
+    # the first family that knows the computation; the last one takes any
     options = next(o for make in FAMILIES if (o := make(decl, box, settings)) is not None)
     fitted = _fitted(decl, options, profiles)
     tree = _joined(options, profiles, fitted, open_)
@@ -111,7 +112,9 @@ def _fitted(decl: Declaration, options: Options, profiles: tuple[ShapeProfile, .
         order = [list(options.dims).index(d) for d in p.dims]
         weights = np.array([p.weight(tuple(int(s[i]) for i in order)) for s in shapes])
         seconds = options.plans.cost(shapes)
+        # one plan: nothing to choose
         seconds = np.ones((len(shapes), 1)) if seconds is None else seconds
+        # a shape of no weight still has to be served
         made = fit(options.dims, shapes, seconds, np.maximum(weights, 1e-9), whole)
         least = [{d: n for d, n in _least(r).items() if d in p.dims} for r in options.routes]
         fits.append(
@@ -133,6 +136,7 @@ def _joined(options: Options, profiles: tuple[ShapeProfile, ...], fits: list[Fit
     if len(profiles) == 1 and not open_:
         return fits[0].tree
     tree: Any = options.general
+    # from the inside: the first profile's guard is asked first
     for p, f in reversed(list(zip(profiles, fits, strict=True))):
         inner, box = f.tree, {d: (s.least, s.most) for d, s in p.dims.items()}
         tree = guarded(inner, box, tree)

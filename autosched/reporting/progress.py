@@ -81,6 +81,7 @@ class Standing:
     @property
     def left(self) -> float | None:
         """The seconds it will probably take; None when that cannot be said yet."""
+        # whichever limit comes first
         late = [] if self.seconds is None else [max(0.0, self.seconds - self.elapsed)]
         steady = [(self.trials - self.done) / self.rate] if self.rate else []
         return min([*late, *steady], default=None)
@@ -140,6 +141,7 @@ class Lines:
             if now.best != before:
                 print(f"  timed again  {now.best}", file=self.out, flush=True)
         elif (
+            # a tenth, less what floats lose
             now.share - self.said >= 0.0999
             or now.done >= now.trials
             or now.elapsed - self.last >= self.SILENCE
@@ -259,6 +261,7 @@ def reporter(progress: bool | Report | None) -> Report:
     """The report for this process: live in a notebook and on a terminal, lines elsewhere, none when
     ``progress`` is False; or the one that is given. Raises TensorLangError for what is none."""
     if progress is not None and not isinstance(progress, bool):
+        # any object with the three methods: users write their own without a base class
         if all(callable(getattr(progress, word, None)) for word in ("begin", "round", "end")):
             return progress
         raise TensorLangError(

@@ -97,6 +97,7 @@ class TuneResult:
     @property
     def gain_interval(self) -> tuple[float, float] | None:
         """A range that holds the true gain with 95 % confidence; None where there is none to tell."""
+        # the start itself has not gained
         if self.best is None or self.begun is None or self.best.start:
             return None
         low, high = self.best.interval
@@ -200,6 +201,7 @@ class TuneReport:
         for n, cost in enumerate(self.result.history, 1):
             if cost < float("inf") and (not points or cost < points[-1][1]):
                 points.append((n, cost))
+        # the last stretch, in which nothing better came, belongs to the curve
         if points and points[-1][0] < len(self.result.costs):
             points.append((len(self.result.costs), points[-1][1]))
         return points

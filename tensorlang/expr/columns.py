@@ -100,6 +100,7 @@ def _choice(e: Choice, cond: str, a: str, b: str) -> str:
 @rules.on(Cast)
 def _cast(e: Cast, a: str) -> str:
     if e.dtype.is_index and (e.a.dtype.is_int or e.a.dtype.is_bool):
+        # columns are int64 already, whatever width the expression has
         return a if e.a.dtype.is_int else f"{a}.astype(np.int64)"
     if e.dtype.is_float and e.dtype.bits == 64:
         return f"np.asarray({a}, np.float64)"
@@ -144,6 +145,7 @@ def source_of(exprs: Sequence[Expr], knobs: Sequence[Var]) -> str:
                         because=f"{type(e).__name__} is not arithmetic on knobs",
                     )
                 text = found(e, *[name[c] for c in e.children()])
+                # a line for each distinct node: what expressions share is computed once for all of them
                 name[e] = f"t{len(lines)}"
                 lines.append(f"    {name[e]} = {text}")
 
@@ -172,6 +174,7 @@ def compile_columns(exprs: Sequence[Expr], knobs: Sequence[Var]) -> Columns:
             raise ValueError(f"{width} knobs, but rows of shape {np.shape(rows)}")
         n = matrix.shape[1]
         out = np.empty((count, n), kind)
+        # rows that cannot be run divide by zero in columns that a constraint rules out
         with np.errstate(all="ignore"):
             for at in range(0, n, BLOCK):
                 body([column[at : at + BLOCK] for column in matrix], out[:, at : at + BLOCK])

@@ -22,6 +22,7 @@ def preorder(e: Expr, below: Callable[[Expr], Sequence[Expr]] | None = None) -> 
         yield node
         kids = node.children() if below is None else below(node)
         if kids:
+            # the first child on top: in the order in which it is written
             stack += kids[::-1]
 
 
@@ -56,6 +57,7 @@ def variables(e: Expr) -> frozenset[Var]:
     for k in kids:
         if type(k) is not Var and (k._memo is None or "vars" not in k._memo):
             _find_variables(k)
+    # kept with the node, which is interned: asked again for every expression that holds it
     result: frozenset[Var] = frozenset().union(*[variables(k) for k in kids]) if kids else frozenset()
     if e._memo is None:
         e._memo = {}
@@ -124,6 +126,7 @@ def substitute(e: Expr, values: Mapping[Var, Expr], done: dict[Expr, Expr] | Non
     found = memo.get(e)
     if found is not None:
         return found
+    # recursion is twice as fast, and safe where there are few levels
     if not is_deep(e):
         return _substituted(e, values, memo)
     wanted = values.keys()
@@ -133,6 +136,7 @@ def substitute(e: Expr, values: Mapping[Var, Expr], done: dict[Expr, Expr] | Non
         if node in memo:
             stack.pop()
             continue
+        # a part without these variables stays the node that it is
         if variables(node).isdisjoint(wanted):
             memo[node] = node
             stack.pop()

@@ -34,6 +34,7 @@ def substitution(graph: Program, dims: Mapping[str, Var], profile: Mapping[str, 
     found: dict[Var, tuple[Bounds, str]] = {}
     inputs = {v.name: v for v in graph.inputs}
     for name, given in profile.items():
+        # a list is the sizes of an input, also where a dim has the same name
         if name in dims and not (name in inputs and isinstance(given, list)):
             _add(found, dims[name], _bounds(repr(name), given), f"{name!r}")
         elif name in inputs:
@@ -84,6 +85,7 @@ def _of_input(found: dict[Var, tuple[Bounds, str]], v: Value, given: Any, names:
             continue
         if isinstance(n, Var):
             _add(found, n, bounds, f"{v.name!r}, dimension {axis}")
+        # a size such as 2 n: bounds of it would have to be divided, and may not be whole
         elif fixed is None:
             unknown = ", ".join(names.get(d, d.name) for d in sorted(variables(n), key=str))
             raise DeclareError(
@@ -100,6 +102,7 @@ def _add(found: dict[Var, tuple[Bounds, str]], d: Var, bounds: Bounds, where: st
     before, first = found.get(d, (None, where))
     if before is not None and bounds is not None:
         low, high = max(before[0], bounds[0]), min(before[2], bounds[2])
+        # the later one counts, as long as it lies in both
         usual = next((u for u in (bounds[1], before[1]) if u is not None and low <= u <= high), None)
         if low > high:
             raise DeclareError(
@@ -150,6 +153,7 @@ def called_again(graph: Program, sizes: Substitution) -> Program:
     new.outputs = [found.get(v, v) for v in graph.outputs]
     pairs = [(replaced(a, sizes), replaced(b, sizes)) for a, b in graph.assumed]
     for (a, b), (was, _) in zip(pairs, graph.assumed, strict=True):
+        # two numbers that differ: this graph was made for the sizes being equal
         if a is not b and const_int(a) is not None and const_int(b) is not None:
             raise DeclareError(f"profile: {was} is {a}, and this part of {graph.name} is for {b}")
     new.assumed = [(a, b) for a, b in pairs if a is not b]

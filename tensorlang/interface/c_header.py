@@ -41,6 +41,7 @@ link malloc memchr memcmp memcpy memmove memset open pause pipe posix_memalign p
 read realloc remove rename scanf select send signal sleep snprintf sprintf strchr strcmp strcpy strlen
 system time wait write tensorlang_parallel"""
 LIBRARY = frozenset(
+    # each in double and in float
     [*_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))]
 )  # what programs and kernels call
 
@@ -75,6 +76,7 @@ def _name(supply: NameSupply, preferred: str) -> str:
 def _type(p: Param) -> str:
     t = dtype(p.dtype)
     if p.kind == "scalar":
+        # C has no half that all compilers know: one is passed as a float
         return "float" if t.is_float and t.bits == 16 else _element(t)
     return f"{'' if p.written else 'const '}{_element(t)} *"
 
@@ -83,6 +85,7 @@ def _element(t: DType) -> str:
     if t.is_bool:
         return "bool"
     if t.is_float:
+        # in memory a half is its bits
         return {16: "uint16_t", 32: "float", 64: "double"}[t.bits]
     return f"{'u' if t.code == 'uint' else ''}int{t.bits}_t"
 
@@ -195,6 +198,7 @@ def _framed(name: str, said: Sequence[str], lines: Sequence[str], parallel: bool
         "#endif",
         "",
     ]
+    # only who has parallel loops needs to know how they run
     own = _PARALLEL if parallel else ()
     return "\n".join([*begin, *lines, *own, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
@@ -307,4 +311,5 @@ _PARALLEL = (
 
 def _comment(text: str) -> str:
     """Text that cannot end a comment."""
+    # names and target strings are the user's
     return text.replace("*/", "* /").replace("/*", "/ *")

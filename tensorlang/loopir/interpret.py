@@ -113,6 +113,7 @@ class Program:
         blocks: list[Block] = []
         back: list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]] = []
         for b, whole in arrays.items():
+            # bits and not numbers: a NaN keeps its payload, bfloat16 needs no numpy type
             array = whole.view(b.dtype.bits_dtype())
             out = any(b is o for o in self.func.outputs)
             if b.strides is None:
@@ -124,6 +125,7 @@ class Program:
                 block = Block(b.dtype, array.shape, steps, self._depth.get(b, 0), None, not out)
                 inside = block.elements(block.data)
                 inside[...] = array
+            # the run had a compact copy: what it wrote goes back
             if self.func.writes(b) and array.size and not np.shares_memory(inside, array):
                 back.append((array, inside))
             blocks.append(block)
@@ -197,11 +199,13 @@ def solve(
         (b, i, n, array.strides[i] // array.itemsize)
         for b, array in arrays.items()
         for i, n in enumerate(b.strides or ())
+        # numpy leaves strides of what has one element or none as they happen to be
         if array.size and array.shape[i] > 1
     ]
 
     _propagate(func, sizes, known)
     shaped = {v for b in arrays for n in b.shape for v in variables(n)}
+    # strides that no array tells: of one element any will do
     known |= {d: max(0, d.lo or 0) for d in func.dims if d not in known and d not in shaped}
     lost = [d.name for d in func.dims if d not in known]
     if lost:
@@ -238,6 +242,7 @@ def _check_sizes(func: Func, sizes: Sequence[_Measured], known: Mapping[Var, int
     """Raises InterpretError where a size is not what the dims make it, or a dim not what was declared."""
     for b, i, n, size in sizes:
         want = _with(n, known)
+        # as polynomials: what is left of a declared size must be the number, with nothing symbolic beside it
         if linear.poly(want) != ({(): size} if size else {}):
             raise InterpretError(
                 "arguments",

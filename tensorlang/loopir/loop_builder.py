@@ -44,6 +44,7 @@ class Elements:
         return load(self.buffer, self._index(index))
 
     def __setitem__(self, index: Any, value: ExprLike) -> None:
+        # a Python number takes the type of the memory
         e = make.as_expr(value, self.dtype if not isinstance(value, Expr) else None)
         self._builder.emit(Store(self.buffer, make.cast(self.dtype, e), self._index(index)))
 
@@ -102,6 +103,7 @@ class Builder:
         with self._block() as inside:
             yield var
         kind, body = PARALLEL if parallel else VECTORIZED if vector else SERIAL, _closed(inside)
+        # bounds are read once, before the loop, whatever its body writes
         (first, count), named = _as_before((first, count), body)
         self.emit(named(For(var, first, count, kind, body)))
 
@@ -117,6 +119,7 @@ class Builder:
     def otherwise(self) -> Iterator[None]:
         before = self._blocks[-1][-1] if self._blocks[-1] else None
         names = []  # of what the condition reads
+        # the names that the condition before was given stand around it
         while isinstance(before, Let):
             names.append(before)
             before = before.body

@@ -55,6 +55,7 @@ def _loop(s: Stmt) -> Stmt | None:
     copies: list[Buffer] = []
     for name in names:  # producers before their readers, so that one that is doubled may read another
         found = _split(loop.body, name, frozenset())
+        # the filling reads what the iteration before it writes: it cannot run ahead
         if found is None or _reads(found[2]) & _written(loop.body, found[2]):
             continue
         twice = _doubled(found[0])
@@ -100,6 +101,7 @@ def _filling(s: Alloc) -> list[Stmt]:
     result: list[Stmt] = []
     for part in parts:
         own = {st.buffer for st in preorder(part) if isinstance(st, Alloc)}
+        # what writes elsewhere too belongs to this iteration
         if _written(part) - own != {s.buffer}:
             break
         result.append(part)
@@ -149,6 +151,7 @@ def _pipelined(loop: For, new: Buffer, found: Found) -> tuple[Stmt, Stmt, Stmt]:
         return None
 
     following = make.add(loop.var, 1)
+    # a loop of no iterations reads nothing, which may not be there
     first = If(make.lt(make.const(0, loop.extent.dtype), loop.extent), at(loop.begin))
     return (
         first,

@@ -42,6 +42,7 @@ def lives(kernels: Sequence[Kernel], sizes: Mapping[int, int]) -> list[Life]:
                 spans[v][1:] = i, i
         for v in k.inputs:
             if v in spans:
+                # the last reader: from then on its memory may be another's
                 spans[v][2] = i
     return [Life(*span) for span in spans.values()]
 
@@ -141,6 +142,7 @@ class Program:
 
 def later_key(turned: tuple[int, ...], value: Any, sizes: Iterable[int]) -> Any:
     """What tells one rest of a program from another."""
+    # by its bytes: an array is no key
     what = None if value is None else (str(value.dtype), value.shape, value.tobytes())
     return turned, what, tuple(sizes)
 
@@ -150,6 +152,7 @@ def differences(p: Program) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
     if not p.assumed:
         return lambda dims: ()
     rows = [n for a, b, _ in p.assumed for n in (a, b)]
+    # one function for all assumptions, which share most of their arithmetic
     names = p.sizes.dims(rows)
     sides = p.sizes.function(rows, names)
 

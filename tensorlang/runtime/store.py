@@ -57,6 +57,7 @@ def machine(target: str | None, features: Sequence[str] | None) -> dict[str, Any
     options = dict(re.findall(r"-(mtriple|mcpu|mattr)=(\S+)", target or ""))
     host_cpu, host_triple = llvm.get_host_cpu_name(), llvm.get_process_triple()
     triple, cpu = options.get("mtriple", host_triple), options.get("mcpu", host_cpu)
+    # what the target string allows, and on this very processor what it has
     if features is None:
         here = cpu == host_cpu and isa.platform(triple) == isa.platform(host_triple)
         features = isa.used(
@@ -101,6 +102,7 @@ def read(path: str | Path, mine: bool = False) -> Saved:
     """The kernel in a file (``mine``: see ``files.read``). Raises TensorLangError or TargetError."""
     path = files.named(path, "load")
     data = files.read(path, mine)
+    # a library or an object file, which carries its kernel behind itself
     if data[:4] == b"\x7fELF":
         data = _carried(path, data)
     body = files.unsealed(path, data, _MAGIC, VERSION, what="kernel", again=_AGAIN, others=_OTHERS)
@@ -124,6 +126,8 @@ def read(path: str | Path, mine: bool = False) -> Saved:
             and isinstance(target, str | None)
             and all(isinstance(t, str) for t in (*texts, *texts.values()))
         )
+    # the file has its checksum, but may have been written by anybody: a header that lies is refused like one
+    # that is torn
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, TensorLangError):
         whole = False
     if not whole:
@@ -145,6 +149,7 @@ def _carried(path: str | Path, data: bytes) -> bytes:
         )
     end = len(data) - _TRAILER
     start = end - int(found[1], 16)
+    # the machine code in front belongs to the kernel: one that was exchanged would be loaded instead
     if start < 0 or hashlib.sha256(data[:start]).hexdigest().encode() != found[2]:
         raise files.changed(path, _AGAIN)
     return data[start:end]
@@ -178,6 +183,7 @@ def check_machine(path: str | Path, name: str, triple: str, cpu: str, features: 
     here, have = _here()
     if isa.platform(triple) != isa.platform(here):
         raise TargetError(f"cannot load {path}", because=f"{name} was compiled for {triple}, this is {here}")
+    # before its code is mapped: an unknown instruction ends the process
     missing = [f for f in features if not have.get(f)]
     if missing:
         raise TargetError(

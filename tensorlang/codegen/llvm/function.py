@@ -54,6 +54,7 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
         else:
             arguments.append(f"{scalar_type(module, p)} %p{i}")
     arguments += [f"i64 %d{i}" for i in range(len(func.dims))]
+    # arguments one by one: what is said of a pointer (aliasing, alignment) can only be said of a parameter
     body = Function(f"define internal i32 @{name}.body({', '.join(arguments)}) #0")
     em = Emitter(module, body, math)
     bounds_report.prepare(module, func, name)
@@ -65,7 +66,9 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
         ):  # a size that is also passed: the call has seen to it that both agree
             em.bind(p, f"%p{i}", 0, p.lo, p.hi)
     for i, d in enumerate(func.dims):
+        # a stride may be negative, a size not
         em.bind(d, f"%d{i}", 0, d.lo if d.kind == "stride" else max(0, d.lo or 0), d.hi)
+    # before anything is written
     for cond, _ in func.needs:
         _require(em, cond)
     statement.emit(em, apart.apart(func.body))
@@ -156,6 +159,7 @@ def _size(e: Expr, names: Mapping[Var, str], func: str) -> Size:
         if e not in names:
             raise AssertionError(f"{e.name} is in a shape of {func} but not among its dims")
         return names[e]
+    # widths do not matter to Python, which computes sizes of arguments
     if type(e) is Cast:
         return _size(e.a, names, func)
     op = _SIZE_OPS.get(type(e))
@@ -210,6 +214,7 @@ def kernel_signature(func: Func) -> Signature:
     )
     slots = {
         v: i
+        # the first slot of a size that is passed twice wins
         for i, v in reversed(list(enumerate([*func.dims, *[p for p in func.params if isinstance(p, Var)]])))
         if v.dtype.is_index
     }
