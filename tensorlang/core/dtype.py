@@ -39,6 +39,7 @@ class DType:
         self.is_bool = code == "bool"
         self.is_float = code in ("float", "bfloat")
         self.is_int = code in ("int", "uint")
+        # narrower integers wrap within the sizes that arrays have
         self.is_index = code == "int" and bits >= 32 and lanes == 1
         self.bytes = max(1, bits // 8)
 
@@ -52,6 +53,7 @@ class DType:
         return f"dtype({self.name!r})"
 
     def __eq__(self, other: object) -> bool:
+        # one object a type, so that ``is`` decides; text for users who compare with "float32"
         return self is other or (isinstance(other, str) and self.name == other)
 
     def __hash__(self) -> int:
@@ -90,6 +92,7 @@ class DType:
         if other.is_float:
             return self.bits > other.bits
         if self.is_float:
+            # the sign takes no digit
             return other.bits - (other.code == "int") <= _DIGITS[self.element.name]
         lo, hi = self.limits()
         return lo <= other.limits()[0] and other.limits()[1] <= hi
@@ -222,4 +225,5 @@ def promote(a: DType, b: DType) -> DType:
         return (b if a.is_bool else a).with_lanes(lanes)
     if a.bits != b.bits:
         return (a if a.bits > b.bits else b).with_lanes(lanes)
+    # as in C, and in TVM
     return (a if a.code == "uint" else b).with_lanes(lanes)

@@ -114,6 +114,7 @@ def strip(samples: Sequence[float], middle: float, words: str) -> str:
     x = lambda v: 4 + 352 * (v - low) / span
     ticks = "".join(
         f'<line x1="{x(v):.1f}" x2="{x(v):.1f}" y1="8" y2="20" stroke="{BLUE}" stroke-opacity=".6"/>'
+        # more ticks than that are a solid line
         for v in list(samples)[:1000]
     )
     return (
@@ -152,6 +153,7 @@ def _folded(lines: Sequence[str], begin: int, end: int) -> str:
     made, n = "", begin
     while n < end:
         last = _block(lines, n, end)
+        # a statement that is wrapped is indented too, and is no loop
         if last > n + 1 and lines[n].rstrip().endswith(":"):
             inside = _folded(lines, n + 1, last)
             made += f"<details open><summary>{coloured(lines[n])}</summary>{inside}</details>"

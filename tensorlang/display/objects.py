@@ -60,6 +60,7 @@ def kernel(f: Any) -> str:
     texts = "".join(
         details(f"show the {word}", (folded if kind == "ir" else code)(f.get_source(kind)))
         for kind, word in (("ir", "loop IR"), ("asm", "assembly"))
+        # a kernel that was loaded may have been saved without its texts
         if kind in f._sources
     )
     return box(f"kernel {f.name}", table(rows), table(facts), texts)

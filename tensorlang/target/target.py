@@ -147,6 +147,7 @@ class Target(metaclass=_Named):
 
     def __str__(self) -> str:
         parts = [str(self.kind)]
+        # the triple only where it says something: records of one machine stay readable by another of its kind
         if self.triple != host.triple():
             parts.append(f"-mtriple={self.triple}")
         parts.append(f"-mcpu={self.mcpu}")
@@ -187,6 +188,7 @@ class Target(metaclass=_Named):
     def why_not_here(self) -> str | None:
         """Why this process cannot run code made for the target; None when it can, as far as features and
         vector widths tell."""
+        # its own features, as it told them
         if self.is_host and not self.mattr:
             return None
         here = _host()
@@ -251,6 +253,7 @@ def _check_triple(triple: str) -> None:
     if re.fullmatch(r"[A-Za-z0-9_]+(-[A-Za-z0-9_.]+){1,4}", triple) is None:
         raise TargetError(f"unknown triple {triple!r}", try_="a form such as x86_64-unknown-linux-gnu")
     form = host.object_format(triple)
+    # pointers of 64 bits are assumed everywhere, and other formats have other relocations
     if form not in ("ELF", host.object_format(host.triple())) or re.search(r"(x32|ilp32)$", triple):
         raise TargetError(
             f"no kernels can be made for the triple {triple!r}",
@@ -286,6 +289,7 @@ def _make(triple: str, mcpu: str, mattr: tuple[str, ...], num_cores: int) -> Tar
         raise TargetError(f"unknown CPU {mcpu!r} for {arch}", try_=_nearest(mcpu, known))
     _check_flags(triple, arch, mattr)
     flags = mattr
+    # a processor that LLVM names and no table knows: only this machine may be one
     name = mcpu if mcpu in known else "generic"
     if here:  # what the machine says of itself counts for more than the table's row
         own = sorted((f, on) for f, on in host.features().items() if f in isa.SETS[arch])
@@ -370,6 +374,7 @@ def _parse(text: str) -> Target:
     options = _options(text, words[1:])
     triple = options.get("-mtriple", host.triple())
     same = arch_of(triple) == arch_of(host.triple())
+    # code for another system is for any processor of the architecture, unless one is named
     mcpu = options.get("-mcpu", host.cpu_name() if same and triple == host.triple() else "generic")
     if mcpu in ("native", "host"):
         if not same:

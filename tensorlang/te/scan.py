@@ -56,6 +56,7 @@ class ScanOp(OpaqueOp):
         first."""
         touched: dict[Operation, None] = {s.op: None for s in self.state}
         for op in operations([u.op for u in self.update]):
+            # producers come first in the order, so one pass finds all
             if op not in touched and any(t.op in touched for t in op.input_tensors):
                 touched[op] = None
         for u in self.update:  # an update that does not read the state still runs at its iteration
@@ -77,6 +78,7 @@ class ScanOp(OpaqueOp):
                 and op not in repeated
                 and (
                     any(t.op in found for t in op.input_tensors)
+                    # it reads rows that exist only while the scan runs, such as the one before the first
                     or next(outside(op, span_of(op)), None) is not None
                 )
             ):
@@ -175,6 +177,7 @@ def _rows(name: str, inits: Sequence[Tensor], states: Sequence[Tensor]) -> tuple
                 f"{first} of {total}",
             )
     n, m = const_int(first), const_int(total)
+    # the first row has nothing before it to be made of
     if n is not None and (n < 1 or (m is not None and n > m)):
         raise DeclareError(
             f"scan {name!r}: init {inits[0].name} has {n} rows of {total}",

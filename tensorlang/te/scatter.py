@@ -61,6 +61,7 @@ class ScatterOp(OpaqueOp):
         spatial = list(domain)
         body = (value, *where, self.whole(spatial, start))
         self.spatial = tuple(spatial)
+        # no axes: updates come in an order that no loop may change
         super().__init__(name, (), (), body, tag, attrs, ())
         self.outputs = Row("op.outputs", [Tensor(self, 0, start.shape, start.dtype)])
 
@@ -136,6 +137,7 @@ def _start(what: str, start: Any, shape: Any, t: Any, name: str) -> Tensor:
                 f"{what}: the result has the shape and the dtype of {start.name}",
                 try_="leave shape and dtype out",
             )
+        # a copy: other readers of the tensor see it as it was
         return compute(start.shape, lambda *i: start[i], name=f"{name}.start")
     if shape is None:
         raise DeclareError(
@@ -204,6 +206,7 @@ def scattered(op: ScatterOp, start: Any, updates: tuple[Any, ...], rounded: Call
     value, *where = (np.asarray(u).reshape(-1) for u in updates)
     inside = np.ones(value.shape, bool)
     for index, n in zip(where, out.shape, strict=True):
+        # what lies outside is left out, as in the kernel
         inside &= (index >= 0) & (index < n)
     places = tuple(index[inside].astype(np.int64) for index in where)
     if op.combine == "set":
@@ -211,6 +214,7 @@ def scattered(op: ScatterOp, start: Any, updates: tuple[Any, ...], rounded: Call
             out[tuple(at)] = v
     elif not places or (op.start.dtype.is_float and op.start.dtype.bits < 32):
         for *at, v in zip(*places, value[inside], strict=True):  # each sum is rounded
+            # numpy would sum halves exactly for longer than a kernel that stores each
             out[tuple(at)] = rounded(np.asarray(_NUMPY[op.combine](out[tuple(at)], v)))
     else:
         # not out[places] += value, which counts one of several updates of a place

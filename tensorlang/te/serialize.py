@@ -89,6 +89,7 @@ def resized(tensors: Sequence[Tensor], sizes: Mapping[str, int | Mapping[str, in
                 raise DeclareError(f"resized: a dim has no fact {fact!r}", legal=", ".join(_FACTS))
             row[3 + _FACTS.index(fact)] = value
     nodes: list[Any] = document["nodes"]
+    # the document is rewritten and read again: whatever follows from a size is made anew, with its checks
     for i, node in enumerate(nodes):
         if node[0] == "var" and node[1] in numbers:
             nodes[i] = ["const", rows[node[1]][1], numbers[node[1]]]
@@ -136,6 +137,7 @@ def form_of(tensors: Sequence[Tensor]) -> str:
 def form_and_names(tensors: Sequence[Tensor]) -> tuple[str, tuple[str, ...]]:
     """:func:`form_of`, and the names it leaves out, each in its place: of axes and dims, then of
     operations."""
+    # numbers for names keep the order of sums: names alone would put equal computations in other orders
     document, names = _numbered(tensors)
     _write_names(document, [""] * len(names))
     for row in document["ops"]:
@@ -192,6 +194,7 @@ class _Writer:
             s.op for op in operations(made) if isinstance(op, ScanOp) for s in op.state
         ]  # an update need not read them
         ops = operations([*states, *made])
+        # by identity: two operations may have one name
         self._op = {id(op): i for i, op in enumerate(ops)}
         listed = [self.operation(op) for op in ops]
         self.document: dict[str, Any] = {
@@ -254,6 +257,7 @@ class _Writer:
         return {
             k: v
             for k, v in op.attrs.items()
+            # notes that are no plain data stay behind: they change no result
             if all(isinstance(x, str | int | float | None) for x in (v if isinstance(v, tuple) else (v,)))
         }
 
@@ -284,6 +288,8 @@ class _Writer:
             return r.name
         result = self._reducer.get(id(r))
         if result is None:
+            # a reducer of the user's is a function of Python: called once with variables, it is what it made
+            # of them
             types = tuple(s.dtype for s in e.sources)
             sides = [
                 tuple(Var(f"{side}{i}", t, "data") for i, t in enumerate(types)) for side in ("lhs", "rhs")
@@ -470,6 +476,7 @@ class _Reader:
             row = self.data["nodes"][i]
             kids = row[-1] if isinstance(row[-1], list) else []
             missing = [k for k in kids if k not in self._nodes]
+            # children come before their parents, or reading a hostile file would never end
             if any(not 0 <= k < i for k in missing):
                 raise ValueError(f"node {i} refers to node {max(missing)}")
             if missing:

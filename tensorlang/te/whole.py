@@ -58,6 +58,7 @@ def broadcast_shape(where: str, tensors: Sequence[Tensor], but_last: int = 0) ->
         for t in tensors:
             if d > t.ndim or is_one(t.shape[-d]):
                 continue
+            # the first size that is not 1 counts, in whatever tensor it stands
             if is_one(size):
                 size = t.shape[-d]
             elif not equal(size, t.shape[-d]):
@@ -150,6 +151,7 @@ def _element(t: Tensor, other: Any) -> Any:
     if isinstance(other, Tensor):
         return other
     e = make.as_expr(other)
+    # ``A + i`` inside a compute: the tensor was meant to be indexed
     if any(getattr(v, "kind", "") == "loop" for v in preorder(e)):
         t.as_expr()  # says that one element is meant
     return other
@@ -161,6 +163,7 @@ def _tags() -> tuple[str, str]:
 
 def _binary(word: str, plain: Callable[[Any, Any], Any], flipped: bool) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
+        # rank 0 is one element: arithmetic on it is an expression
         if not self.shape and not getattr(other, "shape", ()):
             return plain(self, other)
         beside = _element(self, other)
