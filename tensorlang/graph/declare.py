@@ -48,9 +48,11 @@ def declare(nodes: Sequence[Node], outputs: Sequence[Value]) -> Declared:
     """The te of these nodes, which compute ``outputs``. Raises DeclareError for what an operator refuses."""
     plane = plane_of(nodes, outputs)
     if plane is not None:
+        # height and width as one axis, where every operator can be said so: vectors run across rows
         with contextlib.suppress(DeclareError):
             return _Region(True, plane).declared(nodes, outputs)
     try:
+        # with dims of its own a kernel serves every place where the same operators have other symbols
         return _Region(True).declared(nodes, outputs)
     except DeclareError:
         return _Region(False).declared(nodes, outputs)
@@ -81,6 +83,7 @@ class _Region:
         self.constants = [(v, t) for v, t in self.constants if t in read]
         plain = {n for v in self.inputs for n in self.tensors[v].shape if isinstance(n, Var)}
         used = variables_of(results)
+        # no shape tells them: they are passed as numbers
         scalars = [d for d in self.dims if d not in plain and d in used]
         self.dims = {d: e for d, e in self.dims.items() if d in plain or d in used}
         args: list[Tensor | Var] = [
@@ -123,6 +126,7 @@ class _Region:
 
     def _constant(self, v: Value) -> Tensor:
         assert v.data is not None
+        # written into the code: no load, and rules fold it
         if v.data.size == 1 and v.data.dtype.kind in "biuf":
             number = v.data.reshape(()).item()
             return compute(v.shape, lambda *_: make.const(number, v.dtype), name="c")
@@ -156,6 +160,7 @@ class _Region:
         if usual is None and self.plane is not None and e is make.mul(*self.plane):
             usual = typical(self.plane[0], SIDE) * typical(self.plane[1], SIDE)
             usual = max(low or 0, usual if high is None else min(usual, high))
+        # numbered and not named: equal regions of a model have equal text, and so one kernel
         own = dim(f"d{len(self.dims)}", max(0, low or 0), high, each, usual)
         self.dims[own] = e
         self.sizes[e] = own

@@ -34,6 +34,7 @@ _writing: list[threading.Thread] = []
 def name_of(text: str) -> str:
     """A name for an engine for this machine that this text decides, with all that decides how the text is
     compiled."""
+    # settings change what is compiled: each combination has engines of its own
     said = {k: v for k, v in options.settings().items() if k not in _APART}
     return digest(f"{environment(as_target(None))} {said} {text}")
 
@@ -66,6 +67,7 @@ class Engines:
         if self.directory is None or found is None:
             return None
         try:
+            # a file of this user's, as the directory is
             engine = Engine.load(self._path(name, "engine"), mine=True)
         except TensorLangError:
             return None
@@ -83,6 +85,7 @@ class Engines:
         with contextlib.suppress(TensorLangError):
             data = self._sealed(name, [engine.explain(), notes])
             data[self._path(name, "engine")] = pack(contents_of(engine))
+            # beside the first calls: writing a gigabyte of weights takes seconds
             _written(threading.Thread(target=self._write, args=(data,)))
 
     def noted(self, name: str) -> Any:

@@ -70,6 +70,7 @@ class Value(NoOperators):
     def tensor(self) -> Tensor:
         """A placeholder of this shape: what an operator is asked with."""
         if self._tensor is None:
+            # one for all operators that read it: what they make of it is compared by identity
             self._tensor = placeholder(self.shape, self.dtype, "v")
         return self._tensor
 
@@ -203,6 +204,7 @@ class Program:
     def __copy__(self) -> Program:
         """A graph of the same values and nodes, to which others may be added."""
         new = object.__new__(type(self))
+        # the containers alone: nodes do not change, and passes compare values by identity
         new.__dict__.update((k, x.copy() if isinstance(x, list | dict) else x) for k, x in vars(self).items())
         return new
 
@@ -271,6 +273,7 @@ class Program:
         for n, v in enumerate(inputs):
             self._check_value(f"Graph.call({op or getattr(fn, '__name__', 'call')}): input {n}", v)
         node = Node(op or getattr(fn, "__name__", "call"), fn, inputs, attrs, name)
+        # no size of a shape is negative: shapes of results come out shorter for it
         with linear.sizes():
             made = self._called(fn, [None if v is None else v.tensor for v in inputs], attrs)
         results = node.memo["results"] = listed(made)
@@ -282,6 +285,7 @@ class Program:
                     f"Graph.call({shown(fn)}): the function returned {type(t).__name__}, not a tensor",
                     try_="a function of te tensors, such as those of tensorlang.ops",
                 )
+            # an input that is handed on is that value, and no copy of it
             if id(t) in own:
                 values.append(own[id(t)])
                 continue
@@ -498,6 +502,7 @@ def needed(nodes: Iterable[Node], outputs: Iterable[Value]) -> list[Node]:
         symbols = {s for v in n.outputs for s in v.shape if isinstance(s, Var)}
         if any(v in wanted for v in n.outputs) or (n.kind != "te" and not sizes.isdisjoint(symbols)):
             kept.append(n)
+            # backwards: what a node reads is wanted before its makers are met
             wanted.update(n.reads)
             mentioned = (*n.attrs.values(), *(s for v in (*n.reads, *n.outputs) for s in v.shape))
             sizes.update(d for x in mentioned for d in _dims(x))

@@ -33,6 +33,7 @@ def _sources() -> str:
     digest = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
         digest.update(f"{file.relative_to(root)}\n".encode())
+        # by contents: dates of files differ between installations of the same version
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:20]
 
@@ -125,6 +126,7 @@ class Cache:
             with contextlib.suppress(OSError):
                 kept.append((file.stat().st_mtime, file))
         if len(kept) > MOST:
+            # half of them, or every kernel from now on would list the directory again
             for _, file in sorted(kept)[: len(kept) // 2]:
                 with contextlib.suppress(OSError):
                     file.unlink()

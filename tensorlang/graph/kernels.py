@@ -86,6 +86,7 @@ class Compiler:
         operators = " ".join(sorted({_looks(n) for n in graph.nodes if n.kind == "te"}))
         # names and shapes only: to be wrong costs a process that was not needed, or one that comes late
         key = digest(f"{environment(self.target)} {self.math} {operators}")
+        # processes that compile are worth starting early only where there will be something to compile
         if self.ahead is not None or self.cache.seen(key):
             yield
             return
@@ -100,6 +101,7 @@ class Compiler:
         """The kernels of these regions. Raises TensorLangError for what cannot be compiled."""
         declared = [declare(r.nodes, r.outputs) for r in regions]
         jobs = [self._job(r, d) for r, d in zip(regions, declared, strict=True)]
+        # a dict: equal layers have one key, and are compiled once
         self._compile({key: job for key, job in jobs if job is not None and key not in self.made})
         made = []
         for (key, _), region, d in zip(jobs, regions, declared, strict=True):
@@ -143,6 +145,7 @@ class Compiler:
         None for what has no form as text."""
         dims = tuple(v.name for v in d.dims)
         try:
+            # two dims of one name could not be told apart in the text
             if len(set(dims)) == len(dims):
                 tensors = [a for a in d.args if isinstance(a, Tensor)]
                 text = serialize.to_json(tensors)
@@ -190,6 +193,7 @@ def _workspaces(region: Region, signature: Signature, slots: Sequence[Expr]) -> 
 
 
 def _at_least_0(n: Expr) -> Expr:
+    # a difference of sizes may be negative in a signature, and no value has such a size
     return simplify_expr(make.max_(n, make.const(0, n.dtype)), Facts())
 
 

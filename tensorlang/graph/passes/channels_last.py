@@ -62,6 +62,7 @@ class _Part:
             order = order_of(n)
             if order == FIRST:
                 self.last[n.outputs[0]] = n.reads[0]
+            # there and back again: the value is as it was before the first of the two
             elif order == LAST and n.reads[0] in self.last:
                 self.back[n.outputs[0]] = self.last[n.reads[0]]
             elif id(n) not in left and single(n) and any(v in self.last for v in n.reads):
@@ -79,6 +80,7 @@ class _Part:
         return {id(n) for n in self.graph.nodes if id(n) in self.new and n.outputs[0] in kept}
 
     def result(self) -> Program:
+        # nothing is gained unless two transpositions meet over something that was changed
         if not self.back or not self.new:
             return self.graph
         fixed = set(self.graph.outputs) if self.graph.rest is not None else set()
@@ -108,6 +110,8 @@ class _Part:
             if x is None or (x.data is not None and x.data.size == 1):
                 inputs.append(x)
             elif x.data is not None:
+                # a constant of fewer dimensions is broadcast: it gets those it lacks before they change
+                # places
                 whole = x.data.reshape((1,) * (4 - x.data.ndim) + x.data.shape).transpose(LAST)
                 inputs.append(Value(x.name, whole.shape, x.dtype, data=np.ascontiguousarray(whole)))
             elif x in self.last and alike_in_shape(Value("", x.shape, v.dtype), v):

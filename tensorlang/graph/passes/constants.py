@@ -21,6 +21,7 @@ MOST_GROWTH = 4
 def fold_constants(graph: Program) -> Program:
     """The graph with their results as constants."""
     replaced: dict[Value, Value] = {}
+    # the rest of a model reads outputs as values of a run
     fixed = set(graph.outputs) if graph.rest is not None else set()
     nodes = []
     for n in graph.nodes:
@@ -51,6 +52,7 @@ def _evaluated(n: Node, given: list[Value | None]) -> list[np.ndarray] | None:
     try:
         results = n.of([None if v is None else v.tensor for v in given])
         values = {v.tensor: v.data for v in given if v is not None and v.data is not None}
+        # by the numpy reference: no code is compiled for what runs once
         return list(reference.evaluate(results, values))
     except TensorLangError:  # such as a division by zero, which the kernel will tell of when it runs
         return None

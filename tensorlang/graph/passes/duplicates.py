@@ -51,6 +51,7 @@ def _looks(v: Value) -> Any:
 
 def _content(v: Value) -> Any:
     assert v.data is not None
+    # hashing gigabytes takes longer than a duplicate costs; objects have no bytes of their own
     if v.data.nbytes > MOST_BYTES or v.data.dtype.hasobject:
         return id(v)
     return digest(v.data)
@@ -63,6 +64,7 @@ def _key(n: Node, replaced: dict[Value, Value]) -> Any:
     try:
         inputs = tuple(None if v is None else id(resolved(v, replaced)) for v in n.inputs)
         key = (function_key(n), inputs, tuple(str(v.dtype) for v in n.outputs))
+        # here, where an attribute that has no hash can still be told from an error
         hash(key)
     except TypeError:
         return None

@@ -77,6 +77,7 @@ class _Join:
                 with contextlib.suppress(TypeError):  # attributes that cannot be compared
                     groups.setdefault(_kind(p), []).append(p)
         for group in groups.values():
+            # a copy of the weights is made: beyond that it costs more memory than a read of the input
             if len(group) > 1 and sum(p.bytes for p in group) <= MOST_BYTES:
                 self._join(group)
 
@@ -88,6 +89,7 @@ class _Join:
         if made is None:
             return
         nodes, ends, gone = [made], [p.node.outputs[0] for p in group], [p.node for p in group]
+        # what follows each product in the same way is done once for all: biases, activations
         while (step := self._step(ends, nodes[-1].outputs[0], first.axis, sizes)) is not None:
             made, behind = step
             nodes.append(made)
@@ -110,6 +112,7 @@ class _Join:
         nodes = []
         for v in ends:
             readers = self.readers.get(v, ())
+            # somebody else reads it too, and needs it as it is
             if v in self.kept or len(readers) != 1 or not _of_channels(readers[0], v):
                 return None
             nodes.append(readers[0])
