@@ -17,6 +17,13 @@ for _name, _op in {
 }.items():
     plain(_op, _name)
 
+plain(ops.celu, "Celu", alpha=1.0)
+plain(ops.elu, "Elu", alpha=1.0)
+plain(ops.gelu, "Gelu", approximate="none")
+plain(ops.hard_sigmoid, "HardSigmoid", alpha=0.2, beta=0.5)
+plain(ops.shrink, "Shrink", lambd=0.5, bias=0.0)
+plain(ops.thresholded_relu, "ThresholdedRelu", alpha=1.0)
+
 
 @te_op("PRelu")
 def prelu(x: Tensor, slope: Tensor, *, opset: int) -> Tensor:
@@ -32,42 +39,12 @@ def leaky_relu(x: Tensor, *, alpha: float = 0.01) -> Tensor:
     return ops.leaky_relu(x, alpha)
 
 
-@te_op("Elu")
-def elu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return ops.elu(x, alpha)
-
-
-@te_op("Celu")
-def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return ops.celu(x, alpha)
-
-
 @te_op("Selu")
 def selu(
     x: Tensor, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
 ) -> Tensor:
     # the defaults are float32 numbers, and the attributes may be others: ops.selu has the paper's constants
     return ops.multiply(ops.elu(x, alpha), constant_like(x, gamma))
-
-
-@te_op("HardSigmoid")
-def hard_sigmoid(x: Tensor, *, alpha: float = 0.2, beta: float = 0.5) -> Tensor:
-    return ops.hard_sigmoid(x, alpha, beta)
-
-
-@te_op("Gelu")
-def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
-    return ops.gelu(x, approximate)
-
-
-@te_op("ThresholdedRelu")
-def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
-    return ops.thresholded_relu(x, alpha)
-
-
-@te_op("Shrink")
-def shrink(x: Tensor, *, lambd: float = 0.5, bias: float = 0.0) -> Tensor:
-    return ops.shrink(x, lambd, bias)
 
 
 @te_op("Swish")

@@ -16,7 +16,7 @@ from ..words import constant_like, inverse_root, times
 from .activation import swish
 from .attention import Mask, after, attended, heads, joined, rotated
 from .norms import layer_normalization, rms_normalization
-from .table import MICROSOFT, ONNX, te_op
+from .table import MICROSOFT, ONNX, plain, te_op
 from .windows import convolved
 
 _ACTIVATIONS = {
@@ -217,9 +217,7 @@ def skip_simplified_layer_normalization(
     return y if results == 1 else (y, *_statistics(total, epsilon), total)[:results]
 
 
-@te_op("Gelu", domain=MICROSOFT)
-def gelu(x: Tensor) -> Tensor:
-    return ops.gelu(x)
+plain(ops.gelu, "Gelu", domain=MICROSOFT)
 
 
 @te_op("BiasGelu", domain=MICROSOFT)

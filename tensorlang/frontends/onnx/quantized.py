@@ -12,7 +12,7 @@ from ...te import Tensor
 from ..words import of_type
 from .narrow import WIDE, rounded
 from .proto import Call, dtype_name
-from .table import graph_op, te_op
+from .table import graph_op, plain, te_op
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -99,9 +99,7 @@ def _dequantised(
     return of_type(y, dtype(kind))
 
 
-@te_op("DynamicQuantizeLinear")
-def dynamic_quantize_linear(x: Tensor) -> Any:
-    return ops.dynamic_quantize_linear(x)
+plain(ops.dynamic_quantize_linear, "DynamicQuantizeLinear")
 
 
 @te_op("MatMulInteger", stored=(2, 1, 3, -1))

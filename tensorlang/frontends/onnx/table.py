@@ -87,13 +87,17 @@ def graph_op(*names: str, domain: str = ONNX) -> Callable[[Callable[..., Any]], 
     return add
 
 
-def plain(fn: Callable[..., Any], *names: str) -> None:
-    """Register an operator of ``tensorlang.ops`` that means exactly what ONNX says, and has no attributes."""
+def plain(fn: Callable[..., Any], *names: str, domain: str = ONNX, **attributes: Any) -> None:
+    """Register an operator of ``tensorlang.ops`` that means exactly what ONNX says. ``attributes`` are those
+    it has, under the names that ``fn`` has too, with ONNX's defaults."""
 
-    def same(*inputs: Any) -> Any:
-        return fn(*inputs)
+    def same(*inputs: Any, **given: Any) -> Any:
+        return fn(*inputs, **{**attributes, **given})
 
     # a function of its own for each name, since the table reads signatures, and that of ``fn`` has options
     # that are no attributes
     same.__name__ = fn.__name__
-    te_op(*names)(same)
+    kinds = inspect.Parameter
+    words = [kinds(n, kinds.KEYWORD_ONLY, default=x) for n, x in attributes.items()]
+    same.__signature__ = inspect.Signature([kinds("inputs", kinds.VAR_POSITIONAL), *words])  # type: ignore[attr-defined]
+    te_op(*names, domain=domain)(same)

@@ -14,7 +14,7 @@ from ...ops.take import pixels_of
 from ...ops.window import padded
 from ...te import Tensor
 from ..words import constant_like
-from .table import te_op
+from .table import plain, te_op
 
 Margins = list[tuple[Any, Any]]
 _CONV = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
@@ -341,19 +341,9 @@ def lp_pool(
     return ops.lp_pool(x, v.kernel, p, v.strides, tuple(margins), v.dilations, bool(ceil_mode))
 
 
-@te_op("GlobalAveragePool")
-def global_average_pool(x: Tensor) -> Tensor:
-    return ops.global_avg_pool(x)
-
-
-@te_op("GlobalMaxPool")
-def global_max_pool(x: Tensor) -> Tensor:
-    return ops.global_max_pool(x)
-
-
-@te_op("GlobalLpPool")
-def global_lp_pool(x: Tensor, *, p: int = 2) -> Tensor:
-    return ops.global_lp_pool(x, p)
+plain(ops.global_avg_pool, "GlobalAveragePool")
+plain(ops.global_max_pool, "GlobalMaxPool")
+plain(ops.global_lp_pool, "GlobalLpPool", p=2)
 
 
 @te_op("MaxRoiPool")

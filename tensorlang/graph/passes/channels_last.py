@@ -18,15 +18,13 @@ import numpy as np
 
 from ... import ops
 from ...analysis import constant, conv_of, reads_of
-from ...expr.nodes import Expr, Var
-from ...expr.walk import preorder
 from ...target import Target
 from ...te import ComputeOp, Tensor
 from ...te.graph import operations
 from ...te.products import factors_of, windows_of
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
-from ..regions.facts import Kind, Reading, facts_of
+from ..regions.facts import Kind, Reading, by_place, facts_of
 from ..sizes import same_sizes
 from .rewrite import alike_in_shape, remade, renewed, single
 from .scales import bias_of
@@ -186,18 +184,9 @@ def _each_alone(n: Node) -> bool:
                 i is not a.var and constant(i) != 0 for i, a in zip(at, along, strict=True)
             ):
                 return False
-        if _by_place(op):
+        if by_place(op):
             return False
     return True
-
-
-def _by_place(op: ComputeOp) -> bool:
-    """Whether an element depends on where it is, other than by what it reads."""
-    return any(isinstance(e, Var) for body in op.body for e in preorder(body, _but_places))
-
-
-def _but_places(e: Expr) -> Sequence[Expr]:
-    return () if isinstance(e, TensorRead) else e.children()
 
 
 def _found(n: Node, target: Target) -> tuple[Value, Value, Value | None, dict[str, Any]] | None:

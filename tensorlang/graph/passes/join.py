@@ -23,7 +23,7 @@ from ...te import ComputeOp, Tensor
 from ...te.graph import operations
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
-from ..regions.facts import Kind, Reading, facts_of
+from ..regions.facts import Kind, Reading, by_place, facts_of
 from ..sizes import same_sizes
 from .duplicates import function_key
 from .rewrite import exchanged, remade, single
@@ -193,20 +193,8 @@ def _of_channels(n: Node, v: Value) -> bool:
         same_sizes(n.outputs[0].shape, v.shape)
         and facts.kind is Kind.MAP
         and facts.reads.get(v) is Reading.SAME
-        and not _counts(n)
+        and not any(isinstance(op, ComputeOp) and by_place(op) for op in operations([n.results[0].op]))
     )
-
-
-def _counts(n: Node) -> bool:
-    """Whether an element depends on its place otherwise than by what it reads there."""
-    (made,) = n.results
-    for op in operations([made.op]):
-        if isinstance(op, ComputeOp):
-            axes = {a.var for a in op.axis}
-            for e in preorder(op.body[0], lambda e: () if isinstance(e, TensorRead) else e.children()):
-                if e in axes:
-                    return True
-    return False
 
 
 def _channels(values: Sequence[Value | None], rank: int, axis: int, sizes: Sequence[int]) -> int | None:

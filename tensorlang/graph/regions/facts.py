@@ -158,6 +158,13 @@ def reading(op: ComputeOp, at: Sequence[Expr]) -> Reading:
     return Reading.ALONG if order == sorted(set(order)) else Reading.AWAY
 
 
+def by_place(op: ComputeOp) -> bool:
+    """Whether an element depends on where it is otherwise than by what it reads there."""
+    axes = {a.var for a in op.axis}
+    below = lambda e: () if isinstance(e, TensorRead) else e.children()
+    return any(e in axes for body in op.body for e in preorder(body, below))
+
+
 def in_lines(node: Node) -> bool:
     """Whether a node names other places of its input, and neighbours along the last dimension are neighbours
     there too."""

@@ -152,10 +152,29 @@ def check_parent(call: str, stage: Any, parent: Any) -> None:
         )
 
 
+def check_names(state: ScheduleState, *names: str) -> Verdict:
+    """Whether stages of these names exist."""
+    missing = next((n for n in names if n not in state.position), None)
+    if missing is None:
+        return YES
+    return refuse(f"there is no stage `{missing}`", legal=", ".join(state.order))
+
+
+def check_decision(state: ScheduleState, name: str) -> Verdict:
+    """Whether a new decision may have that name."""
+    if state.decision(name) is None:
+        return YES
+    return refuse(
+        f"a decision named {name!r} exists already",
+        legal="names in use: " + ", ".join(d.name for d in state.decisions),
+    )
+
+
 def check_stage(state: ScheduleState, name: str) -> Verdict:
     """Whether a stage exists and can be scheduled."""
-    if name not in state.position:
-        return refuse(f"there is no stage `{name}`", legal=", ".join(state.order))
+    there = check_names(state, name)
+    if not there:
+        return there
     stage = state.stage(name)
     if stage.is_placeholder:
         return refuse(

@@ -20,7 +20,7 @@ from ...te.tensor import ComputeOp, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, refuse
 from ..links import reads
 from ..state import INLINED, At, ScheduleState, StageState, change
-from .base import Primitive, check_output
+from .base import Primitive, check_names, check_output
 from .fields import SCOPES, Meaning, Scope, StageName, TensorName, quoted
 
 if TYPE_CHECKING:
@@ -44,9 +44,9 @@ class CacheRead(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        for n in (self.tensor, *self.readers):
-            if n not in state.position:
-                return refuse(f"there is no stage `{n}`", legal=", ".join(state.order))
+        there = check_names(state, self.tensor, *self.readers)
+        if not there:
+            return there
         if self.scope not in SCOPES:
             return refuse(f"scope {self.scope!r} is not known", legal=", ".join(SCOPES))
         if state.stage(self.tensor).attach == INLINED:

@@ -13,7 +13,7 @@ from ...te.axis import IterVar
 from ..legality.places import legal_text, place_verdict
 from ..legality.verdict import Verdict, refuse
 from ..state import At, ScheduleState, change
-from .base import Primitive, check_parent, check_stage
+from .base import Primitive, check_names, check_parent, check_stage
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -31,10 +31,9 @@ class ComputeAt(Primitive):
     name = "compute_at"
 
     def check(self, state: ScheduleState) -> Verdict:
-        if self.at not in state.position:
-            return refuse(f"there is no stage `{self.at}`", legal=", ".join(state.order))
-        if self.stage not in state.position:
-            return refuse(f"there is no stage `{self.stage}`", legal=", ".join(state.order))
+        there = check_names(state, self.at, self.stage)
+        if not there:
+            return there
         return place_verdict(state, state.stage(self.stage), state.stage(self.at), self.loop, hope=True)
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:

@@ -11,7 +11,7 @@ from ...core.dtype import INT32
 from ...expr.nodes import Var
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import Decision, ScheduleState
-from .base import Primitive
+from .base import Primitive, check_decision
 from .fields import DecisionName, Role, whole
 
 if TYPE_CHECKING:
@@ -36,11 +36,9 @@ class SampleCategorical(Primitive):
             type(c) is not int or not 1 <= c <= 0x7FFFFFFF for c in self.candidates
         ):
             return refuse(f"candidates={list(self.candidates)}: a non-empty list of positive numbers")
-        if state.decision(self.decision) is not None:
-            return refuse(
-                f"a decision named {self.decision!r} exists already",
-                legal="names in use: " + ", ".join(d.name for d in state.decisions),
-            )
+        fresh = check_decision(state, self.decision)
+        if not fresh:
+            return fresh
         if self.values is not None and (len(self.values) != 1 or self.values[0] not in self.candidates):
             return refuse(
                 f"value {', '.join(map(str, self.values))} of {self.decision!r} is not a candidate",

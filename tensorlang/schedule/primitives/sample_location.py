@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ..legality.places import legal_places, start_of
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import At, Decision, ScheduleState, change
-from .base import Primitive, check_stage
+from .base import Primitive, check_decision, check_stage
 from .fields import DecisionName, StageName, whole
 
 if TYPE_CHECKING:
@@ -32,11 +32,9 @@ class SampleLocation(Primitive):
         verdict = check_stage(state, self.stage)
         if not verdict:
             return verdict
-        if state.decision(self.decision) is not None:
-            return refuse(
-                f"a decision named {self.decision!r} exists already",
-                legal="names in use: " + ", ".join(d.name for d in state.decisions),
-            )
+        fresh = check_decision(state, self.decision)
+        if not fresh:
+            return fresh
         places = legal_places(state, state.stage(self.stage), in_vectors=False)
         if self.values is not None and (len(self.values) != 1 or not 0 <= self.values[0] <= len(places)):
             return refuse(

@@ -12,7 +12,7 @@ from ...expr.nodes import Var, const_int
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import Decision, ScheduleState
-from .base import Primitive, check_loop, leaf
+from .base import Primitive, check_decision, check_loop, leaf
 from .fields import DecisionName, LoopName, Role, StageName, quoted, whole
 
 if TYPE_CHECKING:
@@ -54,11 +54,9 @@ class SampleTile(Primitive):
             return refuse(
                 f"candidates={list(self.candidates)}: a non-empty list of sizes between 1 and {MAX_TILE}"
             )
-        if state.decision(self.decision) is not None:
-            return refuse(
-                f"a decision named {self.decision!r} exists already",
-                legal="names in use: " + ", ".join(d.name for d in state.decisions),
-            )
+        fresh = check_decision(state, self.decision)
+        if not fresh:
+            return fresh
         if self.values is not None:
             if len(self.values) != self.parts:
                 return refuse(

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
 from ..legality.places import store_verdict
-from ..legality.verdict import Verdict, refuse
+from ..legality.verdict import Verdict
 from ..state import At, ScheduleState, change
-from .base import Primitive, check_own_memory, check_parent
+from .base import Primitive, check_names, check_own_memory, check_parent
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ class StoreAt(Primitive):
         if not verdict:
             return verdict
         # before the stage is asked for, which would not be found
-        if self.at not in state.position:
-            return refuse(f"there is no stage `{self.at}`", legal=", ".join(state.order))
+        there = check_names(state, self.at)
+        if not there:
+            return there
         return store_verdict(state, state.stage(self.stage), At(self.at, self.loop))
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
