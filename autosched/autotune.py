@@ -88,7 +88,7 @@ def autotune(
     other argument (numbers, strings, None) as it is; it returns the output tensor, or a tuple or list of
     them. When such shapes are first seen, the computation is tuned with ``trials`` candidates and the records
     go to ``cache`` (a directory; the user's cache directory unless given), where other processes and later
-    runs find them; a tune that was broken off is taken up where it was, one with fewer trials is continued,
+    runs find them; an interrupted tune resumes where it stopped, one with fewer trials is continued,
     and a second process that wants the same at the same time waits for the first. When tuning fails, an
     AutotuneWarning says why and ``tl.compile`` makes the kernel. ``options`` go to ``tune``;
     ``progress=None`` shows it.

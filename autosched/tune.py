@@ -47,12 +47,12 @@ def tune(
     "Ansor: Generating High-Performance Tensor Programs for Deep Learning", OSDI 2020.
 
     Measurements in ``records`` count as trials and are not repeated; new ones are appended. The search ends
-    earlier so that ``seconds`` after the call all is over, the finalists measured again included (one
-    candidate is measured in any case, and none is broken off), and when the last ``patience`` candidates have
-    brought no gain; ``notes`` of the result say so. ``measurer`` replaces the worker processes; ``timeout``
-    is in seconds, of one candidate. Raises TensorLangError for a task that cannot be searched; what
-    candidates do is never an error, but an outcome in the result. A file that cannot be written is an error
-    before anything is measured; when it fails later, the result is whole and says so in ``notes``.
+    in time for the call to return after ``seconds``, second measurements of the finalists included (one
+    candidate is measured in any case, and none is interrupted), and when the last ``patience`` candidates
+    have brought no gain; ``notes`` of the result say so. ``measurer`` replaces the worker processes;
+    ``timeout`` is in seconds, of one candidate. Raises TensorLangError for a task that cannot be searched;
+    what candidates do is never an error, but an outcome in the result. A file that cannot be written is an
+    error before anything is measured; when it fails later, the result is whole and says so in ``notes``.
     """
     check_limits("tune", trials=trials, seconds=seconds, patience=patience, batch=batch, timeout=timeout)
     check_seed("tune", seed)

@@ -186,8 +186,8 @@ def guard(
 ) -> None:
     """Guard functions of a module or methods of a class. ``label`` is how users call the owner; plain
     exceptions become an ``error``. ``eager``: numbers, words and objects of ours are held against the
-    annotations before the call, where a wrong one would do harm first; or these parameters only.
-    ``direct``: code of ours calls them too, and is told as before; functions stay where they were made, and
+    annotations before the call, where a wrong one would do harm first; or these parameters only. ``direct``:
+    code of ours calls them too, and gets the same errors as before; functions stay where they were made, and
     what users give to them and to constructors is held against the annotations."""
     for name in names:
         inside = inspect.getattr_static(owner, name, None)

@@ -56,7 +56,7 @@ class _Settings:
 
     @property
     def hooks(self) -> tuple[Hook, ...]:
-        """Who is told of each pass."""
+        """What is called after each pass."""
         return () if self.times is None else (self.times,)
 
 
@@ -416,7 +416,7 @@ def unbound(
 ) -> KernelCode:
     """As ``compile``, but the values of ``constants`` are not needed yet: what depends on them alone is a
     parameter, so that one kernel serves layers that differ in their weights; so are workspaces, behind the
-    outputs. Its sizes are told by their numbers in ``dims``. ``steps`` is the JSON of a trace that is
+    outputs. Its sizes are named by their numbers in ``dims``. ``steps`` is the JSON of a trace that is
     replayed in place of a default schedule. Nothing is loaded. Raises LowerError as ``build``, ScheduleError
     for steps that are refused.
     """

@@ -152,7 +152,7 @@ def add(parsers: Any) -> None:
 
 
 def serve(name: str, given: argparse.Namespace) -> int:
-    """Run a command; the exit code. What is wrong is told in one message."""
+    """Run a command; the exit code. What is wrong is reported in one message."""
     try:
         return COMMANDS[name].work(given) or 0
     except TensorLangError as e:

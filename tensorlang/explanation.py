@@ -1,7 +1,7 @@
 """``f.explain()``: why a kernel runs as it does: what its stages were taken for, which loops are vectors and
 which are scalar, what is shared out among threads, and what the table of costs counts. Knows schedules, loop
-IR and the table. Which operators of a model share a kernel is told by engines, which plan of a dynamic kernel
-runs by that kernel.
+IR and the table. Engines report which operators of a model share a kernel, a dynamic kernel which plan
+runs.
 """
 
 from __future__ import annotations

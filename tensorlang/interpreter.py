@@ -128,14 +128,13 @@ def interpret(
 ) -> Run:
     """Execute a schedule with numpy, slowly, and watch it: ``tl.interpret(s, [A, B], [a], on_write=print)``.
 
-    ``arrays`` are the arguments in order, or by their names or tensors; outputs may be left out.
-    ``on_write`` and ``on_read`` are called with each access (``buffer``, ``index``, ``value``, ``loops``,
-    ``number``). ``until`` ends it: after so many writes, or when the function says true of a write; what was
-    computed until then is in the result. ``simple=False`` takes the loops after the compiler's passes instead
-    of those of the schedule. The result has the arrays, the first 100,000 accesses, and in a notebook a
-    picture of their order, which ``run.save("run.html")`` writes. Raises CallError for arrays that do not fit
-    and for what the interpreter checks: accesses out of bounds, reads of what nobody wrote, races of parallel
-    loops.
+    ``arrays`` are the arguments in order, or by their names or tensors; outputs may be left out. ``on_write``
+    and ``on_read`` are called with each access (``buffer``, ``index``, ``value``, ``loops``, ``number``).
+    ``until`` ends it: after so many writes, or when the function returns true for a write; what was computed
+    until then is in the result. ``simple=False`` takes the loops after the compiler's passes instead of those
+    of the schedule. The result has the arrays, the first 100,000 accesses, and in a notebook a picture of
+    their order, which ``run.save("run.html")`` writes. Raises CallError for arrays that do not fit and for
+    what the interpreter checks: accesses out of bounds, reads of what nobody wrote, races of parallel loops.
 
         run = tl.interpret(s, [A, B], [np.arange(8, dtype="float32")], until=3)
         print(run, run.arrays["B"])

@@ -4,7 +4,7 @@ who calls them as a function (``ops.quantize(x)``) or asks for what they lack.
 
 A package says in one table which file has which name, and imports the same names for type checkers; a house
 test compares the two. What a name becomes when it is loaded, and what is said of one that is not there, is
-told by the module ``entries`` of the package. Knows no room.
+listed by the module ``entries`` of the package. Knows no room.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ _IMPORT_NAME = opcode.opmap["IMPORT_NAME"]
 
 
 class _Absent:
-    """Asked last for a module of the package: what an ``import`` of a user's lacks is told as any name is.
-    Whoever looks for modules by other ways is told as Python does, that there is none."""
+    """Asked last for a module of the package: what a user's ``import`` does not find is reported like any
+    other unknown name. Whoever looks for modules by other ways learns as in Python that there is none."""
 
     def __init__(self, package: str) -> None:
         self.package = package

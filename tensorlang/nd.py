@@ -25,7 +25,7 @@ __all__ = ["Device", "NDArray", "array", "cpu", "device", "empty"]
 
 def cpu(dev_id: int = 0) -> Device:
     """The CPU as a device, TVM's word for where arrays lie and kernels run; there is no other. Raises
-    TargetError for what is no number of a device.
+    TargetError for anything but a device number.
 
     >>> tl.cpu()
     cpu(0)

@@ -98,7 +98,7 @@ def adaptive(
 
 def monitor(many: int = 3) -> Any:
     """Count from now on how often functions are compiled anew, and learn which size to mark as dynamic so
-    that they are not; a function that was compiled anew ``many`` times is told of in a warning::
+    that they are not; a warning names a function that was compiled anew ``many`` times::
 
         with tensorlang.torch.monitor() as seen:
             serve()

@@ -128,7 +128,7 @@ class DynamicKernel:
         try:
             return self._call(*args, **named)
         except tl.CallError as e:
-            # the check is machine code that knows dims and no profiles: that a size was at fault is told from
+            # the check is machine code that knows dims and no profiles: that a size was at fault is seen from
             # its words
             of_range = str(e.because).startswith(tuple(f"{d} is declared at" for d in self.dims))
             if of_range and e.try_ is None and self.profiles[0].out_of_range == "error":

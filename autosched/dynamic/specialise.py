@@ -39,7 +39,7 @@ def specialise(
     trials: int = 64,
     dwell: float = 1.0,
 ) -> Tiers:
-    """Look after a kernel while it is called: shapes whose benefit is worth it get code of their own, made in
+    """Specialise a kernel while it is in use: shapes that benefit enough get code of their own, compiled in
     the background.
 
     ``task`` and ``constants`` are those the kernel was made from. ``directory`` keeps the code for later runs
@@ -47,9 +47,9 @@ def specialise(
     ``trials`` candidates a shape; a shape changes at most every ``dwell`` seconds. Temporary memory is
     planned by one call at the largest sizes of the profiles, and none is allocated while serving them. Call
     ``start()`` on the result, or use it in a ``with``; ``kernel.stats()`` says what happened and
-    ``kernel.explain`` which tier serves a shape. Whoever looked after the kernel before is stopped, and the
-    code it published goes. Raises TensorLangError for a task whose arguments are not the kernel's, and for a
-    directory that cannot be made.
+    ``kernel.explain`` which tier serves a shape. An earlier specialiser of the kernel is stopped, and the
+    code that it published is removed. Raises TensorLangError for a task whose arguments are not the kernel's,
+    and for a directory that cannot be made.
     """
     decl = _same_declaration(kernel, task, constants)
     if highest not in (SPECIALISED, TUNED):

@@ -84,7 +84,7 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
 
 def prepare(directory: str) -> None:
     """Build small kernels in the process of which builders are forked, so that they find the compiler loaded.
-    What fails here fails again in a worker, where it is told."""
+    What fails here fails again in a worker, where it is reported."""
     for parallel in (False, True):
         build(small_job(parallel), directory, quiet)
 

@@ -40,7 +40,7 @@ class Worker:
                     os.sched_setaffinity(0, cores)
                 _live(entry, directory, job_out, result_in, self.log)
             except BaseException:
-                traceback.print_exc()  # its last line is the reason the parent is told
+                traceback.print_exc()  # its last line is the reason that the parent reports
             finally:
                 os._exit(1)
         os.close(job_out)

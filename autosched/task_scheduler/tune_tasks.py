@@ -93,13 +93,13 @@ def tune_tasks(
     timeout: float = 20.0,
     progress: bool | Report | None = None,
 ) -> TasksResult:
-    """Search for fast schedules of several tasks with ``trials`` measurements in all, so that the sum of
-    their best times, each times its weight (how often a program runs it; 1 unless given), becomes small.
+    """Search for fast schedules of several tasks with ``trials`` measurements in all, to minimise the sum of
+    their best times, each weighted by how often a program runs it (1 unless given).
 
     ``scheduler`` shares the trials out: "gradient" (Ansor's equation 7), "round_robin", or an object with
     ``choose``. Measurements in ``records`` count and are not repeated; ``timeout`` is in seconds, of one
-    candidate. Raises TensorLangError when there are
-    no tasks, weights do not fit, or no task can be searched.
+    candidate. Raises TensorLangError when there are no tasks,
+    weights do not fit, or no task can be searched.
     """
     given = _weights(tasks, weights)
     check_limits("tune_tasks", trials=trials, patience=patience, batch=batch, timeout=timeout)
@@ -238,7 +238,7 @@ class _Run:
         self.members[i] = _Member(session, progress)
 
     def batches(self, trials: int) -> Iterator[tuple[Session, list[str]]]:
-        """Whose turn it is, until the trials are spent or every task is closed."""
+        """The task of each next batch, until the trials are spent or every task is closed."""
         every = [
             self.members[i].progress if i in self.members else Progress(0.0, 0.0)
             for i in range(len(self.tasks))

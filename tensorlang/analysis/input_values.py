@@ -27,7 +27,7 @@ def positions(outputs: Iterable[Tensor]) -> Positions:
             for node in preorder(body):
                 if type(node) is TensorRead:
                     for index, extent in zip(node.indices, node.tensor.shape, strict=True):
-                        _tell(result, index, extent, False)
+                        _record(result, index, extent, False)
                 if isinstance(node, Reduce) and node.condition is not None:
                     _tell_ends(result, node)
     return result
@@ -40,10 +40,10 @@ def _tell_ends(found: Positions, e: Reduce) -> None:
             data, index = (c.a, c.b) if reads_data(c.a) else (c.b, c.a)
             for a in e.axes:
                 if a.var in variables(index) and a.var not in variables(data):
-                    _tell(found, data, make.add(a.extent, 1), True)
+                    _record(found, data, make.add(a.extent, 1), True)
 
 
-def _tell(found: Positions, e: Expr, count: Expr, rising: bool) -> None:
+def _record(found: Positions, e: Expr, count: Expr, rising: bool) -> None:
     if not reads_data(e):
         return
     for read in preorder(e):

@@ -58,7 +58,7 @@ class Box:
         return LINE * (1 + len(self.lines)) + 10
 
 
-Arrow = tuple[int, int, str]  # from a box to a box, and what is told of it
+Arrow = tuple[int, int, str]  # from a box to a box, and its label
 
 
 def drawing(boxes: Sequence[Box], arrows: Sequence[Arrow], style: bool = True) -> str:
@@ -76,7 +76,7 @@ class Flow:
         self._makers: dict[Hashable, int] = {}
 
     def add(self, box: Box, read: Mapping[Any, str], made: Iterable[Hashable] = ()) -> None:
-        """A box, the values it reads with what is told of each, and those it makes. What no box made has no
+        """A box, the values it reads with a label for each, and those it makes. What no box made has no
         arrow."""
         to = len(self._boxes)
         self._arrows += [(self._makers[v], to, about) for v, about in read.items() if v in self._makers]

@@ -1,6 +1,6 @@
 """The few words of HTML that objects are shown with: boxes, tables, bars, strips of samples, coloured code.
 
-Colours are of middle tone and backgrounds see-through, so that a page may be light or dark; nothing is told
+Colours are of middle tone and backgrounds see-through, so that a page may be light or dark; nothing is shown
 by colour alone, and what folds is ``details``, which keys open. Names of users come as plain text and are
 escaped here. Knows nothing of what is shown.
 """

@@ -112,7 +112,7 @@ class Compiler:
 
     def tasks(self, regions: Sequence[Region]) -> list[Task]:
         """The distinct kernels of regions as tensors, with how often there is one like it; without those that
-        are told sizes, which no search takes."""
+        take sizes as arguments, which no search accepts."""
         found: dict[str, list[Any]] = {}
         for d in (declare(r.nodes, r.outputs) for r in regions):
             tensors = [a for a in d.args if isinstance(a, Tensor)]
@@ -141,7 +141,7 @@ class Compiler:
         self.cache.make_room()
 
     def _job(self, region: Region, d: Declared) -> tuple[str, Job | None]:
-        """A name for all that decides the kernel's code, and what another process is told to compile it;
+        """A name for all that decides the kernel's code, and the job by which another process compiles it;
         None for what has no form as text."""
         dims = tuple(v.name for v in d.dims)
         try:
@@ -162,7 +162,7 @@ class Compiler:
         return f"{_ALONE}{len(self.made)}_{id(d)}", None
 
     def _alone(self, key: str, region: Region, d: Declared) -> KernelCode:
-        """A kernel that no other process can be told of, and no cache."""
+        """A kernel that has no form as text: no other process can compile it and no cache can keep it."""
         constants, dims = [t for _, t in d.constants], list(d.dims)
         return unbound(
             d.args, constants, dims, self.target, _symbol(key, region), outputs=d.outputs, math=self.math

@@ -168,7 +168,7 @@ def _said(
     return [
         f'{signature.name}: a {what} compiled by tensorlang for the target "{_comment(target)}".',
         "",
-        *(f"    {p.name:<{width}}  {_told(p, signature, names)}" for p in taken),
+        *(f"    {p.name:<{width}}  {_described(p, signature, names)}" for p in taken),
         "",
         *_rules(signature, symbols),
     ]
@@ -203,7 +203,7 @@ def _framed(name: str, said: Sequence[str], lines: Sequence[str], parallel: bool
     return "\n".join([*begin, *lines, *own, "", "#ifdef __cplusplus", "}", "#endif", "", "#endif", ""])
 
 
-def _told(p: CParameter, signature: Signature, names: dict[str, str]) -> str:
+def _described(p: CParameter, signature: Signature, names: dict[str, str]) -> str:
     if isinstance(p.source, Dim):
         sizes = {n for q in signature.params for size in q.shape for n in names_in(size)}
         return f"{'size' if p.source.name in sizes else 'stride'}{_facts(p.source)}"

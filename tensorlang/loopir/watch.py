@@ -1,5 +1,5 @@
-"""The interpreter of loop IR, watched: every read and write is told as it happens. Knows the translator; not
-who watches."""
+"""The interpreter of loop IR, watched: every read and write is reported as it happens. Knows the translator;
+not who watches."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class WatchedTranslator(Translator):
         super().__init__(func, races)
         self.globals["watch"] = watch
 
-    def _tell(self, kind: str, node: Load | Store, lanes: int, value: str) -> None:
+    def _report(self, kind: str, node: Load | Store, lanes: int, value: str) -> None:
         mask = "None" if node.mask is None else self.value(node.mask)
         index = "".join(f"{self.value(i)}, " for i in node.indices)
         at = "".join(f"{name}, " for _, name in self.loops)
@@ -73,10 +73,10 @@ class WatchedTranslator(Translator):
 
     def load(self, e: Load) -> Atom:
         if self.active is None:  # else some lanes only are evaluated
-            self._tell("read", e, e.dtype.lanes, "None")
+            self._report("read", e, e.dtype.lanes, "None")
         return super().load(e)
 
     def store(self, s: Store) -> None:
         value = self.value(s.value)
         super().store(s)
-        self._tell("write", s, store_lanes(s), value)
+        self._report("write", s, store_lanes(s), value)

@@ -136,8 +136,9 @@ def share_buffers(state: ScheduleState, buffers: dict[Tensor, Buffer]) -> None:
             buffers[t] = buffers[whole]
 
 
-def _told(shape: Sequence[Expr], known: set[Var]) -> set[Var]:
-    """``known`` and the sizes that dimensions tell when those are known: n by ``n + 1`` or ``2 * n + m``."""
+def _solved(shape: Sequence[Expr], known: set[Var]) -> set[Var]:
+    """``known`` and the sizes that follow from dimensions when those are known: n by ``n + 1`` or ``2 * n +
+    m``."""
     more = True
     while more:
         more = False
@@ -163,7 +164,7 @@ def sizes_of(params: Sequence[Buffer | Var], exprs: Sequence[Expr]) -> tuple[Var
     shaped = [e for p in params if isinstance(p, Buffer) for e in p.shape]
     shaped += [e for p in params if isinstance(p, Buffer) for e in p.strides or ()]
     sizes = [e for p in params if isinstance(p, Buffer) for e in p.shape]
-    direct = _told(sizes, {*given, *(e for e in shaped if type(e) is Var)})
+    direct = _solved(sizes, {*given, *(e for e in shaped if type(e) is Var)})
     dims = dims_of(*shaped)  # also those that are given: what shapes say and what is passed must agree
     for v in (*dims, *dims_of(*exprs)):
         if v.kind == "knob":
@@ -188,7 +189,7 @@ def _what_to_pass(sizes: Sequence[Expr], known: set[Var], dims: Sequence[Var]) -
     """The symbols that must be given for all to be known: the others follow from them."""
     wanted: list[Var] = []
     for v in dims:
-        if v not in _told(sizes, {*known, *wanted}):
+        if v not in _solved(sizes, {*known, *wanted}):
             wanted.append(v)
     if len(wanted) == 1:
         return f"pass `{wanted[0].name}` as an argument, or a tensor of which it is a dimension"

@@ -3,7 +3,7 @@ knows no graphs.
 
 ``serve`` has the form of a kernel's entry and one argument more, the state of the run that it serves. It is
 called with the interpreter's lock held, which is all that guards plans and arenas; a plan that does much work
-gives the lock up while its kernels run. A set of sizes without a plan is told to Python, which makes one.
+gives the lock up while its kernels run. For a set of sizes without a plan Python is called, which makes one.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ concat = concatenate
 
 
 def _part(parts: Sequence[Expr], begins: Sequence[Expr], i: Expr) -> Expr:
-    """The one of ``parts`` in which ``i`` lies: few are asked one after the other; of many, halves are told
-    apart, so that an element asks little, and little has to be known where a part is read."""
+    """The one of ``parts`` in which ``i`` lies: few are asked one after the other; many are searched by
+    halves, so that an element asks little, and little has to be known where a part is read."""
     if len(parts) > MANY:
         half = len(parts) // 2
         first, second = _part(parts[:half], begins, i), _part(parts[half:], begins[half:], i)

@@ -184,7 +184,7 @@ def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: b
     # what is at no index stays zero, so that the size has to be given: strides may leave a rest
     shape = [*x.shape[:2], *(make.as_expr(m) for m in listed)]
     rows = 0 if whole else 2
-    laid = te.scatter(  # as one row: a place is told without dividing
+    laid = te.scatter(  # as one row: a place is computed without dividing
         0,
         x.shape,
         lambda *i: (*i[:rows], te.cast(INT64, indices(*i))),

@@ -134,7 +134,7 @@ def read(path: str | Path, mine: bool = False) -> bytes:
 def trusted(path: Path, decode: Callable[[bytes], T]) -> T | None:
     """What ``decode`` makes of a file in a cache, which counts as used now; None for no file, for one that
     others may have written, and where ``decode`` raises TensorLangError or ValueError: a cache makes anew
-    what it cannot trust, and nobody is told."""
+    what it cannot trust, silently."""
     if not path.exists():
         return None
     try:

@@ -83,7 +83,7 @@ class Whole:
         self._pack = struct.Struct(f"={len(params)}q").pack
         self._key = struct.Struct(f"={len(every)}q").pack
         self._made: dict[tuple[Shape, ...], list[Form]] = {}  # what came of inputs of these shapes
-        self._numbers: dict[tuple[int, int], int] = {}  # of kernels, as ``fail`` is told them
+        self._numbers: dict[tuple[int, int], int] = {}  # of kernels, as ``fail`` gets them
         self._calls: list[tuple[Loaded, int]] = []
         self.call = self._try = None
         if options.native_calls():

@@ -140,7 +140,8 @@ def plan_workspace(run: Callable[[], object]) -> None:
     serve smaller sizes too, so that calls of kernels of open sizes allocate nothing from then on. Without a
     plan a block serves what is at least half as large.
 
-    Blocks that nobody asks for during seconds in which others are asked for go back to the system, as ever.
+    Blocks that nobody asks for during seconds in which others are asked for are returned to the system, as
+    without a plan.
     """
     if _memory is None:
         helpers(parallel=False)

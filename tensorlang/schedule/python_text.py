@@ -101,8 +101,8 @@ class Writer:
         return [self.named[stage, x] for x in loops]
 
     def new_loops(self, stage: str, *preferred: str) -> str:
-        """Variables for the loops that a call makes, as the left side of an assignment; ``wishes`` are the
-        names the loops are to have."""
+        """Variables for the loops that a call makes, as the left side of an assignment; ``preferred`` are
+        names for the loops, used where they are free."""
         return self.bind(stage, [self.fresh_loop(stage, name) for name in preferred])
 
     def bind(self, stage: str, loops: list[str]) -> str:

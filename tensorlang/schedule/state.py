@@ -2,7 +2,7 @@
 behaviour of primitives.
 
 A stage keeps its tensors for life and may change its *definition* (``StageState.op``): cache_write,
-cache_read and compute_inline redefine stages, and no reader has to be told. Stages and loops are named
+cache_read and compute_inline redefine stages, and no reader has to change. Stages and loops are named
 uniquely, so that a trace can speak of them as text.
 """
 
@@ -440,7 +440,8 @@ def spaced(order: Sequence[str]) -> dict[str, int]:
 
 
 def change(stage: StageState, **fields: Any) -> StageState:
-    """A copy with other fields; what its loops were called is told again, or is looked up when asked for."""
+    """A copy with other fields; what its loops were called is passed again, or is looked up when asked
+    for."""
     if "relations" in fields or "op" in fields:
         fields.setdefault("names", None)
     return replace(stage, **fields)

@@ -84,7 +84,7 @@ class Target(metaclass=_Named):
     """What machine code is made for. Build with :meth:`parse` or :meth:`host`, or as ``Target("llvm
     -mcpu=…")``.
 
-    ``mattr`` are feature flags beyond those of ``mcpu``. The rest are facts for whoever picks tile sizes.
+    ``mattr`` are feature flags beyond those of ``mcpu``. The rest are facts for choosing tile sizes.
     """
 
     kind: Kind
@@ -188,7 +188,7 @@ class Target(metaclass=_Named):
     def why_not_here(self) -> str | None:
         """Why this process cannot run code made for the target; None when it can, as far as features and
         vector widths tell."""
-        # its own features, as it told them
+        # its own features, as the host reported them
         if self.is_host and not self.mattr:
             return None
         here = _host()

@@ -182,7 +182,7 @@ def batch_matmul(
     transpose_a: bool = False,
     transpose_b: bool = True,
 ) -> Tensor:
-    """Products of the matrices of two batches; the second matrix lies transposed unless told otherwise."""
+    """Products of the matrices of two batches; the second matrix is transposed by default."""
     return ops.batch_matmul(tensor_a, tensor_b, transpose_a, transpose_b, out_dtype)
 
 

@@ -3,7 +3,7 @@
 Workers are new processes, not forks: a fork would copy the caller's threads' locks. One takes half a second
 to begin, and this process compiles meanwhile, so few kernels need none; a caller who expects many lets one
 begin (``Ahead``) while it still finds out which. At the end this process compiles too what a worker has not
-begun: nobody waits for several kernels. A worker that dies takes nobody with it: the job is told to have
+begun: nobody waits for several kernels. A worker that dies takes nobody with it: the job counts as
 failed, for it might end this process too.
 """
 
@@ -57,7 +57,7 @@ class Ahead:
 def compile_all(
     jobs: Sequence[Job], done: Done, workers: int | None = None, ahead: Ahead | None = None
 ) -> None:
-    """Compile the jobs; ``done(number, code)`` is told of each, in the order in which they are ready.
+    """Compile the jobs; ``done(number, code)`` is called for each, in the order in which they are ready.
     ``workers`` are processes at once, this one included; None: as many as are worth it. Those of ``ahead``
     have begun and are of them.
 

@@ -89,7 +89,7 @@ def pieces(em: Emitter, s: For) -> int | str | None:
         return None
     symbols = {v: i for i, v in enumerate(v for v in em.vars if v.dtype.is_index)}
     terms = estimate(s, symbols)
-    # the work cannot be told: let every iteration be stolen by itself
+    # the work is not known: let every iteration be stolen by itself
     if any(abs(c) >= ENDLESS for c in terms.values()):
         return None
     count, total = const_int(s.extent), terms.get((), 0.0)

@@ -1,7 +1,7 @@
 """Whether a file holds together, before any work: names, numbers of inputs, attributes, functions. Knows the
 plain data of ``proto`` and the table; builds nothing.
 
-What a file says may be wrong by accident or on purpose; each thing here is told as one error that names the
+What a file says may be wrong by accident or on purpose; each thing found here is one error that names the
 node. What only the elements or sizes of values show is refused where an operator is imported.
 """
 

@@ -112,7 +112,7 @@ class _Body:
             self.carried[i] = Value("state", shape, before.dtype)
         return changed
 
-    def told(self, v: Any) -> Any:
+    def known(self, v: Any) -> Any:
         """What the graph around knows of a result: its shape and type, or that it is opaque."""
         if not isinstance(v, Value) or isinstance(v, Opaque) or self.graph.rest is not None:
             return "any"
@@ -121,19 +121,19 @@ class _Body:
 
     def state(self) -> list[Any]:
         """What is known of the carried values at the end."""
-        return [self.told(v) for v in self.carried]
+        return [self.known(v) for v in self.carried]
 
     def rows(self, count: Any, axes: Sequence[int] = ()) -> list[Any]:
         """What is known of the other results when they are stacked, ``count`` of them."""
         found = []
         for k, v in enumerate(self.scanned):
-            told = self.told(v)
-            if not isinstance(told, str):
+            fact = self.known(v)
+            if not isinstance(fact, str):
                 axis = axes[k] if k < len(axes) else 0
-                shape = list(told[0])
+                shape = list(fact[0])
                 shape.insert(axis if axis >= 0 else axis + len(shape) + 1, count)
-                told = shape, told[1]
-            found.append(told)
+                fact = shape, fact[1]
+            found.append(fact)
         return found
 
     def empty(self) -> list[Any]:
@@ -141,8 +141,8 @@ class _Body:
         found = []
         types = [t for _, t in self.body.outputs[self.first + len(self.carried) :]]
         for v, t in zip(self.scanned, types, strict=True):
-            told = self.told(v)
-            shape, kind = (t.shape or (), t.element or "float32") if isinstance(told, str) else told
+            fact = self.known(v)
+            shape, kind = (t.shape or (), t.element or "float32") if isinstance(fact, str) else fact
             found.append(([n if isinstance(n, int | Expr) else 0 for n in shape], kind))
         return found
 

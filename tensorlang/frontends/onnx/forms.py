@@ -31,16 +31,16 @@ def form(g: Graph, v: Opaque) -> Value:
 
 
 def _form(x: Any, what: str) -> np.ndarray:
-    return np.array(list(_told(x, what)), np.int64)
+    return np.array(list(_numbers(x, what)), np.int64)
 
 
-def _told(x: Any, what: str) -> Iterator[int]:
+def _numbers(x: Any, what: str) -> Iterator[int]:
     if x is None:
         yield NOTHING
     elif isinstance(x, list | tuple):
         yield from (SEQUENCE, len(x))
         for part in x:
-            yield from _told(part, what)
+            yield from _numbers(part, what)
     else:
         a = np.asarray(x)
         if a.dtype.name not in KINDS:

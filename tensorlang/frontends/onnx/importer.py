@@ -129,7 +129,7 @@ class Importer:
                     self.work.appendleft(call)
                     continue
                 dims = self._dims_of(call)
-                if dims:  # what cannot be told of every size may hold for the sizes of a call
+                if dims:  # what is not known for every size may hold for the sizes of a call
                     self.work.appendleft(call)
                     self._cut(None, dims)
                     return self.g

@@ -354,7 +354,7 @@ class Reference(str):
 
 
 class _Place(NamedTuple):
-    """Where data lies: a stretch of a file of that size, in bytes; None for a length that is not told."""
+    """Where data lies: a stretch of a file of that size, in bytes; None for a length that is not stated."""
 
     path: Path
     size: int
@@ -438,9 +438,9 @@ class _Reader:
             if mapped is not None:
                 return mapped
             a = np.asarray(self.onnx.numpy_helper.to_array(t, str(self.folder) if self.folder else ""))
-            made, told = list(a.shape), list(t.dims)
-            if made != told:
-                raise ValueError(f"the dims are {told}, the data has {a.size} elements")
+            made, stated = list(a.shape), list(t.dims)
+            if made != stated:
+                raise ValueError(f"the dims are {stated}, the data has {a.size} elements")
         except TensorLangError:
             raise
         except Exception as e:
@@ -450,17 +450,17 @@ class _Reader:
         return a
 
     def _external(self, t: Any) -> _Place:
-        """Where the data is. Raises TensorLangError unless that is a file of the model's folder, which has as
-        much as is told."""
+        """Where the data is. Raises TensorLangError unless that is a file of the model's folder, which is as
+        long as the model states."""
         what = f"load_onnx: the data of the constant {t.name!r}"
-        told = {e.key: e.value for e in t.external_data}
+        stated = {e.key: e.value for e in t.external_data}
         if self.folder is None:
             raise TensorLangError(
                 f"{what} is in another file",
                 because="bytes have no folder",
                 try_="give the path of the model",
             )
-        location = told.get("location", "")
+        location = stated.get("location", "")
         try:
             # resolved, so that neither ".." nor a link leads out of the folder: a model must not read other
             # files
@@ -470,15 +470,15 @@ class _Reader:
                 raise TensorLangError(f"{what} is in {location!r}, outside the folder of the model")
             if not path.is_file():
                 raise TensorLangError(f"{what} is in {location!r}, which is not a file there")
-            size, offset = path.stat().st_size, int(told.get("offset", 0))
-            length = int(told.get("length", size - offset))
+            size, offset = path.stat().st_size, int(stated.get("offset", 0))
+            length = int(stated.get("length", size - offset))
         except (OSError, ValueError, RuntimeError) as e:
             raise TensorLangError(f"{what} cannot be read", because=reason(e)) from None
         if offset < 0 or length < 0 or offset + length > size:
             raise TensorLangError(
                 f"{what} is not all there", because=f"{length} bytes from {offset} on, of a file of {size}"
             )
-        return _Place(path, size, offset, length if "length" in told else None)
+        return _Place(path, size, offset, length if "length" in stated else None)
 
     def _mapped(self, t: Any, place: _Place) -> np.ndarray | None:
         """The elements where they lie in their file; None where they must be read: those of a few bits, which

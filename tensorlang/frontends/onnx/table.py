@@ -1,7 +1,7 @@
 """The table of ONNX operators: a function and a line for each. Knows no operator.
 
 Most are functions of te tensors (``te_op``): what ONNX says, in the words of ``tensorlang.ops``. Inputs come
-by position (None for one left out), attributes by name; a function that has a parameter ``opset`` is told the
+by position (None for one left out), attributes by name; a function that has a parameter ``opset`` gets the
 version of the operator set, one with ``results`` how many outputs the node names. ``values`` are the
 positions of inputs whose elements must be known while the graph is made, such as the target of a Reshape:
 these come as lists of numbers and size expressions. An operator that te cannot say gets the importer

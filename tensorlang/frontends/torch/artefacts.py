@@ -33,7 +33,7 @@ def tell(g: Graph, engine: Engine) -> None:
     _shown("fusion", engine.explain)
 
 
-def told(compiled: Any) -> None:
+def hints(compiled: Any) -> None:
     """Show what stays in torch of a graph."""
     lines = [f"{name} stays in torch: {why}" for name, why in compiled.left.values() if why]
     lines += [f"the graph stays in torch: {compiled.reason}"] if compiled.reason else []

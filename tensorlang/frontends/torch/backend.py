@@ -31,7 +31,7 @@ from . import aliases, artefacts, composite, recalled, stored
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
 from .region import Counts, Region
-from .settings import SWITCH, Settings, log, settings_of, told
+from .settings import SWITCH, Settings, log, settings_of, with_profile
 from .source import Traced
 from .table import OPERATORS
 
@@ -78,7 +78,7 @@ def tensorlang(
     mode: str | None = None,
 ) -> Callable[..., Any]:
     """The backend of ``torch.compile``. Raises TensorLangError for options that it does not know."""
-    settings = told(settings_of(options, mode), gm)
+    settings = with_profile(settings_of(options, mode), gm)
     # switched off or within a call that is left to torch: what dynamo hands over is a graph that runs
     if not SWITCH.allows():
         return gm.forward
@@ -237,7 +237,7 @@ class Graph:
                     log.warning("a graph of %d operators stays in torch: %s", self.compiled.nodes, error)
                     self._run = self.gm
                 self.compiled.seconds += time.perf_counter() - start
-                artefacts.told(self.compiled)
+                artefacts.hints(self.compiled)
         return self._run
 
     def _cut(self) -> Callable[..., Any]:
@@ -265,7 +265,7 @@ class Graph:
         if self.name is not None and len(regions) == 1:
             (region,) = regions.values()
             recalled.keep(self.name, whole, region.source, region.frozen, self.settings)
-        self._tell(*regions.values())
+        self._count(*regions.values())
         self.compiled.left = {n.name: (name_of(n), why) for n, why in whole.left.items()}
         for n, why in whole.left.items():
             if why:
@@ -287,7 +287,7 @@ class Graph:
     def _again(self, known: recalled.Recalled) -> Callable[..., Any]:
         """The graph as an earlier process left it."""
         region, note = Region(known, known.note.frozen, self.settings), known.note
-        self._tell(region)
+        self._count(region)
 
         def run(*args: Any) -> Any:
             made = region(*[args[i] for i in note.reads])
@@ -295,7 +295,7 @@ class Graph:
 
         return run
 
-    def _tell(self, *regions: Region[Any]) -> None:
+    def _count(self, *regions: Region[Any]) -> None:
         self.compiled.counts = [r.counts for r in regions]
         self.compiled.held = [weakref.ref(r) for r in regions]
 

@@ -48,7 +48,7 @@ class Importer:
     inputs, in their order. ``inputs`` tells for each input of the graph which placeholder it is, and
     ``sized`` those that only tell a size. With ``lying`` inputs and outputs have their dimensions in the
     order of memory, which ``orders`` tells of placeholders where it is another. ``later`` names placeholders
-    that become constants when ``bring`` is told their tensors: a graph is read once, to see whether it can be
+    that become constants when ``bring`` gets their tensors: a graph is read once, to see whether it can be
     said, and compiled when the parameters are there."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Importer:
                 else:
                     numbers.append((place, node))
                 place += 1
-        self._tell(numbers)
+        self._inputs_for(numbers)
         for node in graph.nodes:
             self._take(node)
         (results,) = graph.output_node().args
@@ -135,25 +135,26 @@ class Importer:
             self._shared[key] = self.g.constant(held(x), name_of_ours(name))
         return self._shared[key]
 
-    def _tell(self, numbers: Sequence[tuple[int, fx.Node]]) -> None:
+    def _inputs_for(self, numbers: Sequence[tuple[int, fx.Node]]) -> None:
         """Inputs for symbols that come as numbers only: arrays of bytes of that size, which nobody reads."""
-        told = self._told()
+        known = self._known()
         for place, node in numbers:
             n = node.meta["val"]
             if isinstance(n, int):
                 continue
             size = self._size(node, n)
             # some shape has it already
-            if isinstance(size, int) or variables(size) <= told:
+            if isinstance(size, int) or variables(size) <= known:
                 continue
             # an engine learns sizes from shapes alone
             self.g.input((size,), "uint8", name_of_ours(node.name))
             self.inputs.append(place)
             self.sized.add(place)
-            told = self._told()
+            known = self._known()
 
-    def _told(self) -> set[Any]:
-        """The dims that the shapes of inputs tell: those that are the size of an axis by themselves."""
+    def _known(self) -> set[Any]:
+        """The dims that follow from the shapes of inputs: those that are the size of an axis by
+        themselves."""
         return {n for v in self.g.inputs for n in v.shape if isinstance(n, Var)}
 
     def _size(self, node: fx.Node, n: Any) -> Any:

@@ -32,7 +32,7 @@ from .tensors import array_of, taker
 TURNS = 10
 _WATCHED: list[dict[Region[Any], tuple[Any, ...]]] = []  # calls that somebody wants to see
 _REGIONS: weakref.WeakSet[Region[Any]] = weakref.WeakSet()
-_threads = 0  # that kernels have been told
+_threads = 0  # the count that kernels were last given
 _telling = threading.Lock()
 S = TypeVar("S", bound=Source)
 MOST_CHANGES = 3  # of parameters before they are no longer constants

@@ -83,7 +83,7 @@ def settings_of(options: Mapping[str, Any] | None, mode: str | None) -> Settings
     if made.trials and made.records is None:
         return dataclasses.replace(made, records=_own_records(made.cache))
     if made.records is not None and not made.trials:
-        schedules(made.records)  # what cannot be read is told now
+        schedules(made.records)  # what cannot be read is an error now
     return made
 
 
@@ -157,7 +157,7 @@ def _bounds(name: str, entry: Any) -> Bounds | None:
     return tuple(int(n) for n in numbers)
 
 
-def told(settings: Settings, gm: fx.GraphModule) -> Settings:
+def with_profile(settings: Settings, gm: fx.GraphModule) -> Settings:
     """Settings for a graph that dynamo made, with what the profile says of its symbols."""
     if not settings.profile:
         return settings

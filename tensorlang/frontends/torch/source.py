@@ -1,4 +1,4 @@
-"""Where a region has its engines from: its graph, for parameters that are told, compiled now or as an earlier
+"""Where a region has its engines from: its graph, for given parameters, compiled now or as an earlier
 process left them. Knows the importer and the disk; nothing of calls.
 """
 

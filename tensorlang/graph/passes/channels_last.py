@@ -2,7 +2,7 @@
 reads only images that are transposed to have their channels first, and all that it makes is transposed back,
 the transpositions are left out. Convolutions and what works on each element by itself are such parts.
 
-Which input of a convolution is the image, and how it is read, is told by its te. Only where all
+Which input of a convolution is the image, and how it is read, follows from its te. Only where all
 transpositions go: one in the middle takes more time than one at the ends, and convolutions with their
 channels first have more ways to be computed. A weight beyond the second cache is read in the better order
 there too.
@@ -82,7 +82,7 @@ class _Part:
         if not self.back or not self.new:
             return self.graph
         fixed = set(self.graph.outputs) if self.graph.rest is not None else set()
-        # the rest of a model is told of its values by identity
+        # the rest of a model knows these values by identity, so they cannot be replaced
         if fixed.intersection(self.back):
             return self.graph
         nodes = [self.new.get(id(n), n) for n in self.graph.nodes if n.outputs[0] not in self.back]

@@ -73,7 +73,7 @@ def _key(n: Node, replaced: dict[Value, Value]) -> Any:
 
 def function_key(n: Node) -> Any:
     """Equal for nodes that do the same to their inputs, whatever these are. Raises TypeError where that
-    cannot be told."""
+    cannot be decided."""
     return _function(n.fn), tuple((k, _frozen(x)) for k, x in sorted(n.attrs.items()))
 
 

@@ -2,7 +2,7 @@
 so does what is done to each of their results channel by channel; slices of the one result are what there was.
 Queries, keys and values are the common case, and the branches of a block of convolutions.
 
-That a result's channel depends on one column of the weight is told by the te, as for scales.
+That a result's channel depends on one column of the weight is read off the te, as for scales.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ whose result is only multiplied and shifted by constants of its channel, becomes
 a shift. A batch norm behind a convolution is the common case; so are the multiplications and additions that
 exporters write in its place. A weight that a narrower type holds stays as it is: the scale follows.
 
-Which input is the weight, and which of its axes counts the channels, is told by the te; what the operator
-behind does to a channel is asked by computing it, for a result of 0 and for a large one.
+Which input is the weight, and which of its axes counts the channels, is read off the te; what the operator
+behind does to a channel is found by computing it, for a result of 0 and for a large one.
 """
 
 from __future__ import annotations

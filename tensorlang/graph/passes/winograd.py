@@ -1,6 +1,6 @@
 """Convolutions by 3×3 kernels with fewer multiplications, where that takes less time
-(``ops.conv2d_winograd``). Which of a node's inputs are image and weight, and how wide the margin is, is told
-by its te.
+(``ops.conv2d_winograd``). Which of a node's inputs are image and weight, and how wide the padding is, follows
+from its te.
 
 Rounding moves: on the layers of ResNet-50, F(4×4, 3×3) is within 2e-5 of the largest output, a direct sum
 within 2e-6; ``without=["winograd"]`` is the switch. Only for images of known height and width, float32.

@@ -37,11 +37,11 @@ class Verdict:
         if self.ok:
             return "legal"
         facts = (("because", self.reason), ("legal", self.legal), ("try", self.try_))
-        told = [(word, (text() if callable(text) else text) or "") for word, text in facts]
+        rows = [(word, (text() if callable(text) else text) or "") for word, text in facts]
         return "\n".join(
             [
                 "pending" if self.pending else "not legal",
-                *(f"  {word:<9} {text}" for word, text in told if text),
+                *(f"  {word:<9} {text}" for word, text in rows if text),
             ]
         )
 

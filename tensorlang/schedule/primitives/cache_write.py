@@ -100,7 +100,7 @@ class CacheWrite(Primitive):
             name, axes, op.reduce_axis, tuple(substitute(e, to_new) for e in op.body), op.tag, op.attrs
         )
         index = tuple(a.var for a in op.axis)
-        # the stage keeps its tensors, so that nothing that reads them has to be told
+        # the stage keeps its tensors, so that nothing that reads them has to change
         copy = op.redefined(tuple(intern(TensorRead, t, index) for t in cached.outputs), reduce_axis=())
         new = StageState(
             name,
