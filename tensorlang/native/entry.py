@@ -246,20 +246,34 @@ def check(d: Descriptor, frame: Frame, args: Array[ptr]) -> i64:
         if frame.slots[t.slot] != computed(frame, t):
             return -1
         t = cast(Computed, address(t.steps[2 * t.count]))
+    if not in_bounds(d, frame) or overlap(frame, arrays):
+        return -1
+    return total
+
+
+@inline
+def in_bounds(d: Descriptor, frame: Frame) -> i1:
+    """Whether each dim is in its declared range and a multiple of what it is declared to be."""
     bounds = cast(Bounds, address(d.initial[d.bounds_at]))
     for q in range(d.dims):
         n, multiple = frame.slots[q], bounds[q].multiple
         if n < bounds[q].lo or n > bounds[q].hi or (multiple != 1 and n % multiple != 0):
-            return -1
-    # outputs against everything: few arrays, so pairs are cheaper than sorting. Inputs may share memory
+            return False
+    return True
+
+
+@inline
+def overlap(frame: Frame, arrays: i64) -> i1:
+    """Whether an output shares memory with another array. Inputs may share theirs."""
+    # few arrays, so pairs are cheaper than sorting
     for k in range(arrays):
         out = frame.spans[k]
         if out.kind == OUTPUT:
             for j in range(arrays):
                 other = frame.spans[j]
                 if j != k and other.start < out.end and out.start < other.end:
-                    return -1
-    return total
+                    return True
+    return False
 
 
 @inline

@@ -129,6 +129,29 @@ def _check(op: str, q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 @dataclass(frozen=True, slots=True)
+class _Batch:
+    """The dimensions that all stages of an attention share, and the type they compute in."""
+
+    sizes: Sequence[Expr]
+    dtype: Any
+
+    def read(self, t: Tensor, i: Sequence[Any], row: Any, column: Any, group: int = 1) -> Expr:
+        """An element of q, k or v, for place ``i`` of a stage; ``group`` neighbouring heads read the same."""
+        lead = len(self.sizes)
+        own = [0 if inputs.is_one(n) else j for n, j in zip(t.shape, i[lead - (t.ndim - 2) : lead])]
+        # keys are read where they lie, and not repeated in memory
+        if group > 1 and not inputs.is_one(t.shape[-3]):
+            own[-1] = make.floordiv(make.as_expr(own[-1]), group)
+        return te.cast(self.dtype, t(*own, row, column))
+
+    def stage(self, name: str, tag: str, rest: Sequence[tuple[str, Expr]], f: Callable[..., Expr]) -> Tensor:
+        """A stage over the batch and the dimensions ``rest``, by name."""
+        names = [*(f"b{d}" for d in range(len(self.sizes))), *(a for a, _ in rest)]
+        shape = (*self.sizes, *(n for _, n in rest))
+        return te.compute(shape, f, name=name, tag=tag, varargs_names=names)  # type: ignore[no-any-return]
+
+
+@dataclass(frozen=True, slots=True)
 class Stages:
     """What an attention computes on the way: scaled and masked scores, their exponentials, the sums of these
     by rows, and the result."""
@@ -157,25 +180,7 @@ def attend(
     queries, keys, head = q.shape[-2], k.shape[-2], v.shape[-1]
     out = inputs.result_type(q.dtype, k.dtype, v.dtype)
     inside = inputs.wide(out)
-    lead = len(batch)
-    before = [f"b{d}" for d in range(lead)]
-
-    def at(t: Tensor, i: Sequence[Any], row: Any, column: Any) -> Expr:
-        own = [0 if inputs.is_one(n) else j for n, j in zip(t.shape, i[lead - (t.ndim - 2) : lead])]
-        # neighbouring heads share: keys are read where they lie, and not repeated in memory
-        if group > 1 and t is not q and not inputs.is_one(t.shape[-3]):
-            own[-1] = make.floordiv(make.as_expr(own[-1]), group)
-        return te.cast(inside, t(*own, row, column))
-
-    def stage(name: str, tag: str, rest: Sequence[tuple[str, Expr]], f: Any) -> Tensor:
-        return te.compute(
-            (*batch, *[n for _, n in rest]),
-            f,
-            name=name,
-            tag=tag,
-            varargs_names=[*before, *[a for a, _ in rest]],
-        )  # type: ignore[no-any-return]
-
+    of = _Batch(batch, inside)
     row, column = ("i", queries), ("j", keys)
     e = te.reduce_axis((0, q.shape[-1]), "e")
 
@@ -183,13 +188,13 @@ def attend(
         # by blocks, not by tokens: a loop over blocks leaves whole ones out without a test in the innermost
         # one; what is too much within a block is masked by the score
         seen = make.le(_block(i[-1]), _block(i[-2])) if is_causal else None
-        return te.sum(at(q, i, i[-2], e) * at(k, i, i[-1], e), axis=e, where=seen)
+        return te.sum(of.read(q, i, i[-2], e) * of.read(k, i, i[-1], e, group), axis=e, where=seen)
 
-    dots = stage("attention.dots", tags.ATTENTION_DOTS, (row, column), dot)
+    dots = of.stage("attention.dots", tags.ATTENTION_DOTS, (row, column), dot)
 
-    scores = stage("attention.scores", tags.ATTENTION_SCORES, (row, column), lambda *i: score(dots(*i), i))
+    scores = of.stage("attention.scores", tags.ATTENTION_SCORES, (row, column), lambda *i: score(dots(*i), i))
     j1 = te.reduce_axis((0, keys), "j")
-    top = stage("attention.max", tags.ATTENTION_MAX, (row,), lambda *i: te.max(scores(*i, j1), axis=j1))
+    top = of.stage("attention.max", tags.ATTENTION_MAX, (row,), lambda *i: te.max(scores(*i, j1), axis=j1))
 
     def grown(*i: Any) -> Expr:
         most: Expr = top(*i[:-1])
@@ -202,9 +207,9 @@ def attend(
             else grown
         )
 
-    exps = stage("attention.exp", tags.ATTENTION_EXP, (row, column), grown)
+    exps = of.stage("attention.exp", tags.ATTENTION_EXP, (row, column), grown)
     j2, j3 = te.reduce_axis((0, keys), "j"), te.reduce_axis((0, keys), "j")
-    total = stage("attention.sum", tags.ATTENTION_SUM, (row,), lambda *i: te.sum(exps(*i, j2), axis=j2))
+    total = of.stage("attention.sum", tags.ATTENTION_SUM, (row,), lambda *i: te.sum(exps(*i, j2), axis=j2))
 
     def value(*i: Any) -> Expr:
         seen = (
@@ -212,24 +217,22 @@ def attend(
             if is_causal
             else None
         )
-        return te.sum(exps(*i[:-1], j3) * at(v, i, j3, i[-1]), axis=j3, where=seen)
+        return te.sum(exps(*i[:-1], j3) * of.read(v, i, j3, i[-1], group), axis=j3, where=seen)
 
-    values = stage("attention.values", tags.ATTENTION_VALUES, (row, ("d", head)), value)
+    values = of.stage("attention.values", tags.ATTENTION_VALUES, (row, ("d", head)), value)
 
     def divided(*i: Any) -> Expr:
         t = total(*i[:-1])
         # divided last: a row of the result has as many elements as a head, a row of scores one for each key
         quotient = values(*i) / t
+        zero = te.const(0, inside)
         if nan_is_zero:
-            quotient = te.select(te.isnan(t), te.const(0, inside), quotient)
-        return te.cast(
-            out,
-            quotient
-            if not masked
-            else te.select(make.eq(t, te.const(0, inside)), te.const(0, inside), quotient),
-        )
+            quotient = te.select(te.isnan(t), zero, quotient)
+        return te.cast(out, te.select(make.eq(t, zero), zero, quotient) if masked else quotient)
 
-    return Stages(dots, scores, exps, total, stage("attention", tags.ATTENTION, (row, ("d", head)), divided))
+    return Stages(
+        dots, scores, exps, total, of.stage("attention", tags.ATTENTION, (row, ("d", head)), divided)
+    )
 
 
 def _block(place: Any) -> Expr:

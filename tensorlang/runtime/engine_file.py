@@ -16,6 +16,7 @@ import math
 import mmap
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -287,6 +288,47 @@ def _constant(row: Any, weights: memoryview) -> np.ndarray:
     return np.frombuffer(weights[place : place + size], form).reshape(shape)
 
 
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """The pieces of a program, with every number in them checked against what the program has. Raises
+    ValueError."""
+
+    sizes: SizeTable
+    values: int  # how many there are
+    kernels: int
+    behind: range
+
+    def value(self, n: Any) -> int:
+        return _index(n, self.values)
+
+    def known(self, many: Any) -> tuple[int, ...]:
+        return tuple(self.value(n) for n in many)
+
+    def rows(self, many: Any) -> tuple[int, ...]:
+        return tuple(_index(n, len(self.sizes.rows)) for n in many)
+
+    def rest(self, x: Any) -> Rest | None:
+        if x is None:
+            return None
+        pivot, needed, live = x
+        which = None if pivot is None else self.value(pivot)
+        return Rest(which, tuple(map(_text, needed)), self.known(live))
+
+    def step(self, x: Any) -> tuple[int, ...] | Host:
+        """Numbers of kernels in a row, or a function of arrays."""
+        if all(isinstance(k, int) for k in x):
+            return tuple(_index(k, self.kernels) for k in x)
+        name, function, given, made, attrs, bodies = x
+        inputs = tuple(None if v is None else self.value(v) for v in given)
+        own = {_text(k): hosts.from_json(a, len(self.sizes.rows)) for k, a in attrs.items()}
+        # parts run only parts behind them, so that no file can make an engine that runs in circles
+        parts = [self.behind[_index(n - self.behind.start, len(self.behind))] for n in bodies]
+        stored = Stored(_text(function), own, parts)
+        hosts.check(stored, inputs)
+        call = hosts.caller(hosts.FUNCTIONS[function][0], stored, self.sizes)
+        return Host(_text(name), call, inputs, self.known(made), stored)
+
+
 def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray], behind: range) -> Part:
     """A program; ``behind`` are the numbers of the parts that it may run."""
     data, later = row
@@ -295,61 +337,35 @@ def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
         raise ValueError("the dims are not dims")
     names = [_text(r) for r in data["sizes"] if isinstance(r, str)]
     sizes = SizeTable.from_json(data["sizes"], names)
-
-    def rows(many: Any) -> tuple[int, ...]:
-        return tuple(_index(n, len(sizes.rows)) for n in many)
-
-    values = [
-        Value(_text(n), str(dtype(_text(t))) if t else "", rows(shape)) for n, t, shape in data["values"]
-    ]
-
-    def known(many: Any) -> tuple[int, ...]:
-        return tuple(_index(v, len(values)) for v in many)
-
-    def rest(x: Any) -> Rest | None:
-        if x is None:
-            return None
-        pivot, needed, live = x
-        which = None if pivot is None else _index(pivot, len(values))
-        return Rest(which, tuple(map(_text, needed)), known(live))
-
-    def step(x: Any) -> tuple[int, ...] | Host:
-        if all(isinstance(k, int) for k in x):
-            return tuple(_index(k, len(data["kernels"])) for k in x)
-        name, function, given, made, attrs, bodies = x
-        inputs = tuple(None if v is None else _index(v, len(values)) for v in given)
-        own = {_text(k): hosts.from_json(a, len(sizes.rows)) for k, a in attrs.items()}
-        # parts run only parts behind them, so that no file can make an engine that runs in circles
-        stored = Stored(_text(function), own, [behind[_index(n - behind.start, len(behind))] for n in bodies])
-        hosts.check(stored, inputs)
-        call = hosts.caller(hosts.FUNCTIONS[function][0], stored, sizes)
-        return Host(_text(name), call, inputs, known(made), stored)
-
+    read = _Reader(sizes, len(data["values"]), len(data["kernels"]), behind)
     program = Program(
         _text(data["name"]),
         dims,
         sizes,
-        values,
-        known(data["inputs"]),
-        tuple(rows(shape) for shape in data["input_shapes"]),
-        known(data["outputs"]),
+        [
+            Value(_text(n), str(dtype(_text(t))) if t else "", read.rows(shape))
+            for n, t, shape in data["values"]
+        ],
+        read.known(data["inputs"]),
+        tuple(read.rows(shape) for shape in data["input_shapes"]),
+        read.known(data["outputs"]),
         tuple(map(_text, data["output_names"])),
-        tuple((*rows((a, b)), bool(c)) for a, b, c in data["assumed"]),  # type: ignore[misc]
-        {_index(v, len(values)): _index(c, len(constants)) for v, c in data["constants"]},
+        tuple((*read.rows((a, b)), bool(c)) for a, b, c in data["assumed"]),  # type: ignore[misc]
+        {read.value(v): _index(c, len(constants)) for v, c in data["constants"]},
         [
             Kernel(
                 _index(c, len(codes)),
-                known(inputs),
-                known(outputs),
+                read.known(inputs),
+                read.known(outputs),
                 tuple(_index(n, len(constants)) for n in held),
-                rows(slots),
+                read.rows(slots),
             )
             for c, inputs, outputs, held, slots in data["kernels"]
         ],
-        [step(s) for s in data["steps"]],
-        rest(data["rest"]),
-        rest(data["otherwise"]),
-        {_index(v, len(values)): _index(n, _LARGEST) for v, n in data["most"]},
+        [read.step(s) for s in data["steps"]],
+        read.rest(data["rest"]),
+        read.rest(data["otherwise"]),
+        {read.value(v): _index(n, _LARGEST) for v, n in data["most"]},
     )
     _check(program, codes, constants)
     return Part(program, {_key_in(k): _index(n, behind.stop) for k, n in later})

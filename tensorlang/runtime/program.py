@@ -86,11 +86,11 @@ class Rest(NamedTuple):
 
 @dataclass
 class Program:
-    """``dims`` are what the inputs tell, with their facts; ``constants`` has the numbers of the arrays that
-    some values are. ``input_shapes`` are as declared: sizes that are ``assumed`` to be equal are one in the
-    shapes of values, and where they differ at a call, ``otherwise`` is run instead. ``steps`` are numbers of
-    kernels in a row, or functions of arrays. ``most`` has the bytes of values at their largest, where a
-    profile tells."""
+    """``dims`` are the sizes that follow from the inputs, with their facts; ``constants`` has the numbers of
+    the arrays that some values are. ``input_shapes`` are as declared: sizes that are ``assumed`` to be equal
+    are one in the shapes of values, and where they differ at a call, ``otherwise`` is run instead. ``steps``
+    are numbers of kernels in a row, or functions of arrays. ``most`` has the bytes of values at their
+    largest, where a profile tells."""
 
     name: str
     dims: tuple[Dim, ...]

@@ -373,28 +373,9 @@ def sparse_attention(
         turned = 2 * (const_int(cos.shape[1]) or 0)
         q, k = (rotated(x, cos, sin, None, 0, bool(rotary_interleaved), turned, before) for x in (q, k))
 
-    def written(past: Tensor, x: Tensor) -> Tensor:
-        def element(b: Any, h: Any, s: Any, d: Any) -> Expr:
-            at = s - before(b)
-            own = x(b, h, kept_within(at, new), d)
-            return te.if_then_else(te.all(at >= 0, at < new), own, past(b, h, s, d))
-
-        return te.compute(past.shape, element, name="present")  # type: ignore[return-value]
-
-    keys, values = written(past_key, k), written(past_value, v)
-    layouts, count = const_int(block_rows.shape[0]) or 1, make.sub(block_rows.shape[1], 1)
-    n = te.reduce_axis((0, block_columns.shape[1]), "n")
-
-    # rows of blocks as CSR has them, written out once as a small dense mask that all queries read
-    def there(layout: Any, row: Any, column: Any) -> Expr:
-        own = te.all(
-            n >= te.cast("int32", block_rows(layout, row)),
-            n < te.cast("int32", block_rows(layout, row + 1)),
-            make.eq(te.cast("int32", block_columns(layout, n)), te.cast("int32", column)),
-        )
-        return te.max(te.cast("int32", own), axis=n)
-
-    blocks: Any = te.compute((layouts, count, count), there, name="blocks")
+    keys, values = _written(past_key, k, before), _written(past_value, v, before)
+    blocks = _dense(block_rows, block_columns)
+    layouts, count, _ = blocks.shape
 
     def seen(b: Any, h: Any, i: Any, j: Any) -> Expr:
         row, column = (
@@ -406,3 +387,31 @@ def sparse_attention(
     reached = te.compute((q.shape[0],), lambda b: before(b) + new, name="lengths")
     y = joined(attended(q, keys, values, Mask(mask, True, lengths=reached), scale or None)[0])  # type: ignore[arg-type]
     return y if results == 1 else (y, keys, values)[:results]
+
+
+def _written(past: Tensor, new: Tensor, before: Callable[[Any], Expr]) -> Tensor:
+    """A cache of a fixed size with the new rows in it, behind the ``before`` ones of each sequence."""
+    count = new.shape[2]
+
+    def element(b: Any, h: Any, s: Any, d: Any) -> Expr:
+        at = s - before(b)
+        own = new(b, h, kept_within(at, count), d)
+        return te.if_then_else(te.all(at >= 0, at < count), own, past(b, h, s, d))
+
+    return te.compute(past.shape, element, name="present")  # type: ignore[return-value]
+
+
+def _dense(rows: Tensor, columns: Tensor) -> Tensor:
+    """Layouts of blocks in CSR form as a small dense mask: built once, and read by all queries."""
+    layouts, count = const_int(rows.shape[0]) or 1, make.sub(rows.shape[1], 1)
+    n = te.reduce_axis((0, columns.shape[1]), "n")
+
+    def there(layout: Any, row: Any, column: Any) -> Expr:
+        own = te.all(
+            n >= te.cast("int32", rows(layout, row)),
+            n < te.cast("int32", rows(layout, row + 1)),
+            make.eq(te.cast("int32", columns(layout, n)), te.cast("int32", column)),
+        )
+        return te.max(te.cast("int32", own), axis=n)
+
+    return te.compute((layouts, count, count), there, name="blocks")  # type: ignore[return-value]

@@ -56,10 +56,7 @@ def group_query_attention(
     """``last`` [B] is one less than the keys of each sequence, the cache included; queries are the last of
     them. Without ``key`` and ``value`` all three stand together in ``query``. ``sink`` is a score more for
     each head, 0 for a smooth softmax. A cache of int8 has numbers of ``k_scale`` and ``v_scale``."""
-    if sliding_window_cache:
-        raise DeclareError("GroupQueryAttention: sliding_window_cache is not supported", legal="0")
-    if {k_quant_type, v_quant_type} != {"NONE"} and kv_cache_bit_width not in (0, 8):
-        raise DeclareError(f"GroupQueryAttention: a cache of {kv_cache_bit_width} bits", legal="8")
+    _check_cache(sliding_window_cache, {k_quant_type, v_quant_type}, kv_cache_bit_width)
     if smooth_softmax == 1 and sink is None:
         # a score of 0 more in each row is what onnxruntime calls smooth
         sink = ops.full((num_heads,), 0, query.dtype)
@@ -90,6 +87,13 @@ def group_query_attention(
     keys, values = (_floats(x, s, q) for x, s in zip((k, v), scales, strict=True))
     y, shown = attended(q, keys, values, mask, scale or None, softcap, None, stage, sink)
     return (joined(y), k, v, shown)[:results] if results > 1 else joined(y)
+
+
+def _check_cache(sliding: int, kinds: set[str], bits: int) -> None:
+    if sliding:
+        raise DeclareError("GroupQueryAttention: sliding_window_cache is not supported", legal="0")
+    if kinds != {"NONE"} and bits not in (0, 8):
+        raise DeclareError(f"GroupQueryAttention: a cache of {bits} bits", legal="8")
 
 
 def _stored(x: Tensor, scale: Tensor | None) -> Tensor:
