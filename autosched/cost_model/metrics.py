@@ -25,5 +25,6 @@ def top_share(scores: Any, costs: Any, k: int = 5) -> float:
     """The best cost of all divided by the best among the ``k`` highest scores: 1 when the model finds the
     best."""
     s, c = np.asarray(scores, np.float64), np.asarray(costs, np.float64)
+    # stable: ties keep their order, so that the figure is the same in every run
     chosen = np.argsort(-s, kind="stable")[:k]
     return float(c.min() / c[chosen].min())

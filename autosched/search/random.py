@@ -16,6 +16,7 @@ class Random:
     ) -> Rows:
         """New valid rows."""
         found = np.empty((0, len(variant.domains)), np.int64)
+        # a small space may have fewer than n rows that were not seen: some rounds, then whatever was found
         for _ in range(10):
             found = seen.fresh(np.concatenate([found, variant.sample_valid(rng, 4 * n)]))
             if len(found) >= n:

@@ -47,6 +47,7 @@ class Histogram:
     def add_all(self, seconds: Any) -> None:
         """An array of latencies."""
         ns = np.maximum(np.asarray(seconds) * 1e9, 0).astype(np.int64)
+        # as ``bucket``, for whole arrays: the exponent of a float is the bit length of the integer
         top = np.frexp(np.maximum(ns, 4).astype(np.float64))[1] - 1
         index = np.where(
             ns < 4, ns, np.minimum(BUCKETS - 1, 4 * (top - 1) + ((ns >> np.maximum(top - 2, 0)) & 3))

@@ -99,6 +99,7 @@ class Key:
         for part, said in words.items():
             if its.get(part) != mine[part]:
                 return f"{said} {_text(its.get(part))}, not {_text(mine[part])}"
+        # all that has words is equal: what is left are parts that another version wrote beside them
         return "" if combined(found) == combined(wanted) else "it has parts that are not known here"
 
 
@@ -124,6 +125,7 @@ def _sources() -> str:
     root = Path(tl.__file__).parent
     digest = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
+        # the path too: a module that moved leaves the texts as they were
         digest.update(f"{file.relative_to(root)}\n".encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:20]

@@ -97,6 +97,7 @@ def text_of(table: Table) -> str:
     from rich.console import Console
 
     text = io.StringIO()
+    # in a notebook rich would display the table there and write nothing to the file
     Console(file=text, width=110, color_system=None, force_jupyter=False).print(table)
     return text.getvalue().rstrip("\n")
 

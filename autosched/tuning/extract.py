@@ -116,6 +116,8 @@ def pieces_of(task: SearchTask, finely: bool = False) -> Pieces:
         i = tasks.setdefault(piece.workload_key, len(tasks))
         if i == len(made):
             made.append(piece)
+        # tasks of one key have equal structure, so their stages correspond by their order, whatever their
+        # names
         first = [st.name for st in made[i].schedule().stages]
         places.append((i, dict(zip(first, [names[st.name] for st in piece.schedule().stages], strict=True))))
     return Pieces(task, tuple(made), tuple(places))

@@ -28,6 +28,7 @@ def draw_tree(root: TreeNode, *, note_gap: int = 3) -> str:
             yield walk(child, prefix + below, "└─ " if last else "├─ ", "   " if last else "│  ")
 
     run(walk(root, "", "", ""))
+    # only lines that have a note: a long line without one does not push the column away
     width = max((len(text) for text, note in rows if note), default=0)
     return "\n".join(f"{text:<{width + note_gap}}{note}".rstrip() if note else text for text, note in rows)
 

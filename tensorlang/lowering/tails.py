@@ -80,6 +80,7 @@ def _made_of(stage: StageState, loop: IterVar) -> dict[IterVar, None]:
     """The innermost loops that ``loop`` became by later splits and fuses."""
     found: dict[IterVar, None] = {loop: None}
     for rel in stage.relations:
+        # relations are in the order of their making, so one pass finds all descendants
         if any(p in found for p in rel.parents):
             found.update(dict.fromkeys(rel.children))
     return {iv: None for iv in stage.leaves if iv in found}

@@ -74,6 +74,7 @@ def caches(root: str = "/sys/devices/system/cpu/cpu0/cache") -> dict[str, int]:
 
     for index in indices:
         size = re.fullmatch(r"(\d+)([KMG]?)", read(index, "size"))
+        # level 1 has two entries, one of data and one of instructions
         if size is None or read(index, "type") == "Instruction":
             continue
         level = read(index, "level")

@@ -31,6 +31,7 @@ def solve_dims(
             )
         equations += [(t, d, int(n)) for d, n in enumerate(shape)]
     progress = True
+    # an equation may need a dim that a later one gives: round after round, until one learns nothing
     while progress:
         progress = False
         for t, d, n in equations:
@@ -71,6 +72,7 @@ def _solve_one(e: Expr, n: int, known: dict[Var, int]) -> bool:
     p = linear.poly(substitute(e, {v: _literal(v, known[v]) for v in variables(e) if v in known}))
     c = p.get((free[0],), 0)
     rest = n - p.get((), 0)
+    # c * v + constant = n has one solution, when it is a whole number
     if not c or len(p) > 2 or (len(p) == 2 and () not in p) or rest % c:
         return False
     known[free[0]] = rest // c

@@ -16,6 +16,7 @@ def parallel(st: Statement, target: Target) -> dict[str, Expr]:
         "parallel.iterations": iterations,
         "parallel.rounds": rounds,
         "parallel.starts": amount(0) if at is None else st.extent(0, at),
+        # 64 when every round keeps all cores busy
         "parallel.balance": ratio(times(iterations, 64), times(rounds, target.num_cores)),
         "parallel.work": quotient(times(st.iterations, max(1, st.work.flops)), iterations),
     }

@@ -53,6 +53,8 @@ def tile_of(st: Statement, target: Target) -> Tile:
     vectors = times(*[loop.extent for p, loop in enumerate(st.loops) if p >= level and p != at], parts)
 
     def vectors_of(a: Access) -> Expr:
+        # a stride of 0 is one element for all lanes, of 1 neighbours in one vector; any other gathers lane
+        # by lane
         alone, step = a.elements(level), absolute(a.strides[at])
         together = times(ceil_quotient(alone, width), parts)
         return choose(step, 0, alone, choose(step, 1, together, alone))

@@ -16,6 +16,7 @@ def vectors(st: Statement, target: Target) -> dict[str, Expr]:
     found = {
         "vector.lanes": width,
         "vector.count": whole,
+        # lanes of the last vector that compute nothing
         "vector.lost": minus(times(whole, lanes), width),
         "vector.use": ratio(times(width, 64), times(whole, lanes)),
     }

@@ -79,9 +79,11 @@ def _read(asm: str) -> Iterator[Instruction]:
         if re.match(r"\.L(?:tmp|func|debug|line|info|sec)\w*:", bare) or not bare.strip():
             continue
         if words[0].endswith(":"):
+            # a label of a block goes on with the line before it; one of a function begins anew
             line = line if bare.startswith(".L") else 0
             yield Instruction(bare)
         else:
             spill = _SPILL.search(text)
             data = _KEPT.match(text) is not None
+            # tables of constants have no place in the program
             yield Instruction(bare, 0 if data else line, spill[1].lower() if spill else "")

@@ -21,6 +21,7 @@ def dft(
     opset: int = 20,
 ) -> Tensor:
     """The axis is an input since opset 20."""
+    # the default of the attribute, and of the input that took its place
     usual = 1 if opset < 20 else -2
     d = next(a for a in (one(where), axis, usual) if a is not None)
     return ops.dft(x, one(length), d, bool(inverse), bool(onesided))
@@ -31,5 +32,6 @@ def stft(
     x: Tensor, step: Any, window: Tensor | None = None, length: Any = None, *, onesided: int = 1
 ) -> Tensor:
     """The transform of each frame, which begins ``step`` after the one before."""
+    # a real signal may come without the dimension of its parts
     x = x if x.ndim == 3 else ops.expand_dims(x, -1)
     return ops.stft(x, one(step), window, one(length), bool(onesided))

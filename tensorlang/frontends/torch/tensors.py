@@ -34,6 +34,7 @@ def array_of(x: torch.Tensor) -> np.ndarray:
     """The array over the memory of a tensor."""
     if x.requires_grad:
         x = x.detach()
+    # torch keeps these as a mark and not in the memory, where a kernel would read the old numbers
     if x.is_neg() or x.is_conj():
         x = x.resolve_neg().resolve_conj()
     if x.dtype is torch.bfloat16:

@@ -16,6 +16,7 @@ def renewed(graph: Program, nodes: Sequence[Node], replaced: Mapping[Value, Valu
     new = copy.copy(graph)
     found = dict(replaced or {})
     new.nodes = [_with_inputs(n, found) for n in nodes]
+    # the rest of a model knows the outputs of its first part by identity, so there they stay
     if graph.rest is None:
         new.outputs = [resolved(v, found) for v in graph.outputs]
     return new
@@ -31,6 +32,7 @@ def exchanged(graph: Program, others: Mapping[int, Sequence[Node]]) -> Program:
 
 def resolved(v: Value, replaced: Mapping[Value, Value]) -> Value:
     """The value that stands for ``v`` in the end."""
+    # what stands for a value may itself have been replaced
     while v in replaced:
         v = replaced[v]
     return v

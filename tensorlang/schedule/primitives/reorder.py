@@ -40,6 +40,8 @@ class Reorder(Primitive):
         st = state.stage(self.stage)
         wanted = iter([leaf(st, loop) for loop in self.loops])
         named = set(self.loops)
+        # the places that the named loops have between them are filled in the new order; the others do not
+        # move
         new = tuple(next(wanted) if iv.name in named else iv for iv in st.leaves)
         return state.with_stage(change(st, leaves=new)), None
 

@@ -103,6 +103,7 @@ def _line(
         kind = node.stage.kind(node.loop)
         wide = (extent,) if kind == "vectorized" and const_int(extent) != 1 else ()
         words = [f"0..{now}"]
+        # a sampled size: what it is at present, then what it depends on
         if now is not extent:
             words.append(f"({extent})")
         if node.loop.kind == "reduce":
