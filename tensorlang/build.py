@@ -173,7 +173,7 @@ def _lowered(
                 raise LowerError(
                     f"the layout of `{t.name}` was transformed, and it is "
                     f"{'bound to a buffer' if t in strides else 'a constant'}",
-                    because="its array lies as transform_layout says",
+                    because="transform_layout decides how its array lies in memory",
                     try_=f"s.cache_read({t.name}, 'global', readers) and transform_layout of the copy",
                 )
         args = [state.present(a) for a in args]

@@ -55,7 +55,7 @@ class _Builder:
         if len(self._calls) != 1:
             raise DeclareError(
                 f"ir_builder: {len(self._calls)} calls were emitted",
-                because="a step done by somebody else is one call",
+                because="a step done by foreign code is one call",
                 try_="one C function that does it all",
             )
         return self._calls[0]

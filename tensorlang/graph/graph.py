@@ -325,7 +325,7 @@ class Program:
         if not self.outputs and self.rest is None:
             raise DeclareError(
                 f"the graph {self.name} has no outputs",
-                because="an engine computes what is asked of it, and nothing is",
+                because="an engine computes its outputs, and there are none",
                 try_="g.output(y, 'y') of what g.call returned",
             )
         made = {*self.inputs, *(v for n in self.nodes for v in n.outputs)}

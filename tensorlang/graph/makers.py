@@ -37,7 +37,7 @@ def schedules(records: Any) -> Schedules:
     makers = [make(records) for make in installed()]
     if not makers:
         raise TensorLangError(
-            f"compile(records={records!r}): nobody here reads records",
+            f"compile(records={records!r}): no reader of records is installed",
             because=f"no installed package has an entry point {GROUP}",
             try_="pip install . in a clone of this project, which brings autosched",
         )
@@ -63,7 +63,7 @@ def tuned(tasks: Sequence[Task], target: Target, records: Any, trials: int, prog
     found = tuners()
     if not found:
         raise TensorLangError(
-            f"tune(records={records!r}): nobody here searches",
+            f"tune(records={records!r}): no tuner is installed",
             because=f"no installed package has an entry point {TUNERS}",
             try_="pip install . in a clone of this project, which brings autosched",
         )

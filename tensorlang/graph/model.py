@@ -40,10 +40,12 @@ def _check_settings(call: str, level: Any, outputs: Any, without: Any, workers: 
         raise DeclareError(f"{said}(level={level}): no such level", legal="0, 1, 2")
     if outputs is not None and not list(outputs):
         raise DeclareError(
-            f"{said}(outputs=[]): nothing is asked for", try_="outputs=None, the graph's own outputs"
+            f"{said}(outputs=[]): no output is asked for", try_="outputs=None, the graph's own outputs"
         )
     if isinstance(without, str) or not isinstance(without, Iterable):
-        raise DeclareError(f"{said}(without={shown(without)}): no list of names", try_="without=['regions']")
+        raise DeclareError(
+            f"{said}(without={shown(without)}): not a list of names", try_="without=['regions']"
+        )
     if workers is not None and workers < 1:
         raise DeclareError(
             f"{said}(workers={workers}): at least one process compiles, this one", try_="workers=1"
@@ -176,7 +178,8 @@ class Graph(Program):
             return tuple(self.defaults) if asked else ()
         if not isinstance(asked, Iterable):
             raise DeclareError(
-                f"Graph.compile(overridable={shown(asked)}): no list of names", legal=", ".join(self.defaults)
+                f"Graph.compile(overridable={shown(asked)}): not a list of names",
+                legal=", ".join(self.defaults),
             )
         names = (asked,) if isinstance(asked, str) else tuple(asked)
         self._check_defaults(f"compile(overridable={list(names)!r})", names)

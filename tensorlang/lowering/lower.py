@@ -491,7 +491,7 @@ class _Writer:
         for a in args:
             if isinstance(a, Buffer) and a.scope == "arg" and a.strides is not None:
                 raise LowerError(
-                    f"`{op.call.name}` is given {a.name}, which may lie strided",
+                    f"`{op.call.name}` is given {a.name}, which may have strides",
                     because="a function that is called gets the address of compact memory",
                     try_=f"s.cache_read({a.name}, ...), or {a.name} without strides",
                 )

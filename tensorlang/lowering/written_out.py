@@ -53,7 +53,7 @@ def _written(state: ScheduleState, stage: StageState, tensor: Tensor) -> Schedul
     if stage.within is not None:
         raise _refused(
             tensor,
-            f"it is computed anew at each iteration of the scan `{stage.within}`",
+            f"it is recomputed at each iteration of the scan `{stage.within}`",
             f"leave {tensor.name} out",
         )
     if stage.in_part:

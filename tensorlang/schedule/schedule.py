@@ -589,7 +589,7 @@ def create_schedule(outputs: Tensor | Operation | Iterable[Tensor | Operation]) 
     for op in ops:
         if not isinstance(op, ComputeOp):
             raise ScheduleError(
-                f"create_schedule({op.name}): a placeholder is computed by nobody",
+                f"create_schedule({op.name}): a placeholder is not computed",
                 try_="pass the outputs of a te.compute",
             )
     state = ScheduleState.initial(ops)

@@ -139,7 +139,7 @@ class Trace:
             if data["version"] != VERSION:
                 raise ScheduleError(
                     f"a trace of version {data['version']!r}; this release reads version {VERSION}",
-                    try_="make the trace anew",
+                    try_="record the trace again",
                 )
             steps = tuple(primitive_of(name, arguments) for name, arguments in data["steps"])
             decisions = {str(k): tuple(_size(x) for x in v) for k, v in data["decisions"].items()}

@@ -269,7 +269,7 @@ def _check_flags(triple: str, arch: str, mattr: tuple[str, ...]) -> None:
         if flag[1:] not in features.NAMES[arch]:
             raise TargetError(
                 f"unknown feature {flag!r} for {arch}",
-                because="LLVM knows none of that name",
+                because="LLVM has none of that name",
                 try_=_nearest(flag[1:], features.NAMES[arch], isa.SETS[arch]),
             )
         if flag[1:] in features.MODES:

@@ -27,7 +27,7 @@ class OpaqueOp(ComputeOp):
     their elements. ``kind`` says in messages what it is and why it is left alone."""
 
     __slots__ = ("spatial",)
-    kind = "an extern: somebody else writes it whole"
+    kind = "an extern: foreign code writes it whole"
     spatial: tuple[IterVar, ...]
 
     def whole(self, spatial: list[IterVar], t: Tensor, first: Expr | None = None) -> Expr:

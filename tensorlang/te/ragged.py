@@ -104,7 +104,7 @@ def _straighten(
         raise DeclareError(
             f"{where}: the range of `{a.name}`, {begin} to {end}, has no bounds that hold for every element",
             because="loops run over the largest range, and leave out the rest"
-            + (f"; no tensor read at [{a.name}] tells how large data may be" if data else ""),
+            + (f"; no tensor read at [{a.name}] bounds how large data may be" if data else ""),
             try_=f"te.reduce_axis(({begin}, te.min({end}, largest)))"
             if data and lo is not None
             else f"te.reduce_axis((0, largest)), and where=te.all({begin} <= {a.name}, {a.name} < {end}) in "

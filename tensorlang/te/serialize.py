@@ -245,7 +245,7 @@ class _Writer:
         if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp):
             raise DeclareError(
                 f"{op.name}: an extern cannot be written as JSON",
-                because="somebody else's code computes it, which does not travel as text",
+                because="foreign code computes it, which has no form as text",
                 try_=f"the operations before and after {op.name}, each by themselves",
             )
         axes, reduced = [self.axis(a) for a in op.axis], [self.axis(a) for a in op.reduce_axis]

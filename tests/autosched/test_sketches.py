@@ -328,7 +328,7 @@ def test_what_cannot_be_tuned_says_why() -> None:
         (4,), [x], lambda ins, outs: te.call_packed("double", ins[0], outs[0]), name="doubled"
     )
     with pytest.raises(
-        TensorLangError, match=r"doubled: an extern cannot be written as JSON(.|\n)*does not travel as text"
+        TensorLangError, match=r"doubled: an extern cannot be written as JSON(.|\n)*has no form as text"
     ):
         SearchTask.of([x, doubled])
     with pytest.raises(TensorLangError, match="nothing to tune"):

@@ -36,6 +36,6 @@ FOLLOW = {
     "knob_of_another_schedule": _knob,
     "unknown_primitive": lambda a: a.s.step(a("'vectorize'"), stage="C", loop="i"),
     "trace_that_is_no_json": _loaded("text made by trace.to_json()"),
-    "trace_of_another_version": _loaded("make the trace anew"),
+    "trace_of_another_version": _loaded("record the trace again"),
     "trace_with_an_unknown_primitive": _named,
 }

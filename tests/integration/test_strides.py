@@ -233,5 +233,5 @@ def test_binds_that_do_not_fit():
         lambda i, o: te.call_packed("f", i[0], o[0]),
         name="E",
     )
-    with pytest.raises(LowerError, match="is given X, which may lie strided"):
+    with pytest.raises(LowerError, match="is given X, which may have strides"):
         tl.lower(te.create_schedule(E.op), [*E.op.input_tensors, E])

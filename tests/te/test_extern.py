@@ -127,7 +127,7 @@ def test_what_an_extern_does_not_allow():
     s = te.create_schedule(D)
     for call, because in (
         (lambda: s[C].compute_at(s[D], s[D].op.axis[0]), "runs whole"),
-        (lambda: s.cache_write(C), "somebody else writes it"),
+        (lambda: s.cache_write(C), "foreign code writes it"),
         (lambda: s[B].compute_inline(), "reads it whole"),
         (lambda: s.cache_read(B, "local", [C]), "what it reads is fixed"),
         (lambda: s[B].transform_layout(lambda i, j: (j, i)), "in the layout it was declared with"),

@@ -80,7 +80,7 @@ def _check_new(name: Any) -> None:
         raise TensorLangError(
             f"tensorlang.torch.op: torch has an operator {name!r}",
             because="a name stands for one kernel, also where graphs were compiled with it",
-            try_=f"another name, or op(kernel, {name!r}, replace=True), and torch.compile anew",
+            try_=f"another name, or op(kernel, {name!r}, replace=True), and torch.compile again",
         )
 
 

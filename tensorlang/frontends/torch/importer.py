@@ -265,7 +265,7 @@ class Importer:
             wanted = [self._size(node, n) for n in fake.shape]
             for have, n in zip(v.shape, wanted, strict=True):
                 a, b = const_int(have), const_int(n)
-                # open sizes are compared by nobody here: torch guards them
+                # open sizes are not compared here: torch guards them
                 if a is not None and b is not None and a != b:
                     raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
 

@@ -174,8 +174,7 @@ def with_profile(settings: Settings, gm: fx.GraphModule) -> Settings:
             continue
         if len(shape) != len(entries):
             raise TensorLangError(
-                f"profile: {name!r} has {len(shape)} dimensions, the profile tells of {len(entries)}",
-                try_=EXAMPLE,
+                f"profile: {name!r} has {len(shape)} dimensions, the profile has {len(entries)}", try_=EXAMPLE
             )
         for n, entry in zip(shape, entries, strict=True):
             bounds = _bounds(name, entry)

@@ -36,7 +36,7 @@ def merge_duplicates(graph: Program) -> Program:
             nodes.append(n)
             continue
         replaced.update(zip(n.outputs, same_node.outputs, strict=True))
-        # it stays where the rest of the model reads it, though nobody here does
+        # it stays where the rest of the model reads it, though nothing here does
         if any(v in fixed for v in n.outputs):
             nodes.append(n)
     changed = len(nodes) < len(graph.nodes) or any(v in replaced for n in nodes for v in n.reads)

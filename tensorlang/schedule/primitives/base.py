@@ -147,7 +147,7 @@ def check_parent(call: str, stage: Any, parent: Any) -> None:
     if parent.schedule is not stage.schedule:
         raise ScheduleError(
             f"s[{stage.name}].{call}(s[{name}], …): s[{name}] is a stage of another schedule",
-            because="a schedule is made anew by te.create_schedule and s.copy(), with stages of its own",
+            because="te.create_schedule and s.copy() make new schedules, with stages of their own",
             try_=f"s[{stage.name}].{call}(s[{name}], loop), where both are the one s",
         )
 

@@ -85,7 +85,7 @@ class ComputeRoot(Primitive):
         if verdict and state.stage(self.stage).within is not None:
             scan = state.stage(self.stage).within
             return refuse(
-                f"`{self.stage}` hangs on the state of the scan `{scan}` and must run inside its loop",
+                f"`{self.stage}` depends on the state of the scan `{scan}` and must run inside its loop",
                 mark=(self.stage, None),
                 legal=lambda: legal_text(state, state.stage(self.stage)),
             )

@@ -86,7 +86,7 @@ class TransformLayout(Primitive):
             )
         if st.op.strides is not None:
             return refuse(
-                f"`{self.stage}` is declared with strides: its array may lie in any way",
+                f"`{self.stage}` is declared with strides: its array may have any layout",
                 try_="te.placeholder without strides",
             )
         opaque = next((r for r in state.readers(self.stage) if r.is_opaque), None)
