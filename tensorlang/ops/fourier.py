@@ -91,10 +91,7 @@ def _transform(
     size = half if onesided and not inverse else length
     kind = x(*[0] * len(shape)).dtype
     inside = inputs.wide(kind)
-    cos, sin = (
-        _table(f"{op}.{what}", f, given, size, length, inside)
-        for what, f in (("cos", te.cos), ("sin", te.sin))
-    )
+    cos, sin = _tables(op, given, size, length, inside)
 
     def element(i: Sequence[Any], t: Any, part: int) -> Expr:
         return te.cast(inside, x(*i[:d], t, *i[d + 1 :], part))
@@ -155,13 +152,6 @@ def _in_two_steps(
     inside = inputs.wide(kind)
     before, after = shape[:d], shape[d + 1 : -1]
 
-    def tables(what: str, rows: int, columns: int, length: int) -> list[Tensor]:
-        size = make.as_expr(length)
-        return [
-            _table(f"{op}.{what}.{name}", f, make.as_expr(rows), make.as_expr(columns), size, inside)
-            for name, f in (("cos", te.cos), ("sin", te.sin))
-        ]
-
     def element(at: Sequence[Any], t: Any, rest: Sequence[Any], part: int) -> Expr:
         e = te.cast(inside, x(*at, t, *rest, part))
         # not a select, which would read behind the end of a shorter signal
@@ -170,7 +160,7 @@ def _in_two_steps(
     def split(i: Sequence[Any]) -> tuple[Sequence[Any], Any, Any, Sequence[Any]]:
         return i[:d], i[d], i[d + 1], i[d + 2 :]
 
-    cos, sin = tables("first", a, a, a)
+    cos, sin = _tables(f"{op}.first", a, a, a, inside)
 
     def first(part: int) -> Callable[..., Expr]:
         t = te.reduce_axis((0, a), "t")
@@ -186,7 +176,7 @@ def _in_two_steps(
     inner: list[ExprLike] = [*before, b, a, *after]
     names = ("real", "imaginary")
     once = [inputs.stage(f"{op}.first.{names[p]}", tags.REDUCE, inner, first(p)) for p in (0, 1)]
-    between = tables("angle", b, a, n)
+    between = _tables(f"{op}.angle", b, a, n, inside)
 
     def angle(part: int) -> Callable[..., Expr]:
         def body(*i: Any) -> Expr:
@@ -196,7 +186,7 @@ def _in_two_steps(
         return body
 
     seen = [inputs.stage(f"{op}.angle.{names[p]}", tags.LINES, inner, angle(p)) for p in (0, 1)]
-    cos_b, sin_b = tables("second", b, b, b)
+    cos_b, sin_b = _tables(f"{op}.second", b, b, b, inside)
 
     def second(part: int) -> Callable[..., Expr]:
         t = te.reduce_axis((0, b), "t")
@@ -228,6 +218,17 @@ def _turned(re: Expr, im: Expr | None, c: Expr, s: Expr, part: int, inverse: boo
         e = re * s if inverse else make.neg(re * s)
         return e if im is None else e + im * c
     return re * c if im is None else re * c - im * s if inverse else re * c + im * s
+
+
+def _tables(
+    name: str, rows: Expr | int, columns: Expr | int, length: Expr | int, inside: DType
+) -> tuple[Tensor, Tensor]:
+    """The cosines and the sines."""
+    m, n, size = make.as_expr(rows), make.as_expr(columns), make.as_expr(length)
+    return (
+        _table(f"{name}.cos", te.cos, m, n, size, inside),
+        _table(f"{name}.sin", te.sin, m, n, size, inside),
+    )
 
 
 def _table(

@@ -39,6 +39,11 @@ def _eps(op: str, eps: Any) -> float:
     return e
 
 
+def _which(x: Tensor, axes: Sequence[int]) -> str:
+    many = "" if len(axes) == 1 else "s"
+    return f"{inputs.named(x)} is normalised over dimension{many} {', '.join(map(str, axes))}"
+
+
 def _normalised(op: str, x: Tensor, shape: Any, axis: Axis) -> tuple[int, ...]:
     """The dimensions that are normalised: the last ones, of the sizes ``shape`` as in torch, or ``axis``."""
     if shape is None:
@@ -114,10 +119,7 @@ def layer_norm(
     """
     x = inputs.floating("layer_norm", x)
     axes = _normalised("layer_norm", x, normalized_shape, axis)
-    because = (
-        f"{inputs.named(x)} is normalised over dimension{'' if len(axes) == 1 else 's'} "
-        f"{', '.join(map(str, axes))}"
-    )
+    because = _which(x, axes)
     weight = _parameter("layer_norm", "weight", weight, x, axes, because)
     bias = _parameter("layer_norm", "bias", bias, x, axes, because)
     return _normal(
@@ -191,10 +193,7 @@ def rms_norm(
     """
     x = inputs.floating("rms_norm", x)
     axes = _normalised("rms_norm", x, normalized_shape, axis)
-    because = (
-        f"{inputs.named(x)} is normalised over dimension{'' if len(axes) == 1 else 's'} "
-        f"{', '.join(map(str, axes))}"
-    )
+    because = _which(x, axes)
     weight = _parameter("rms_norm", "weight", weight, x, axes, because)
     e0, inside = _EPS[x.dtype.name] if eps is None else _eps("rms_norm", eps), inputs.wide(x.dtype)
 

@@ -99,7 +99,7 @@ def max_pool_with_indices(
     whole: bool = False,
     column_major: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each window of [N, C, …] as ``ops.max_pool2d``, and where it stands: int64, the
+    """The largest element of each window of [N, C, …] as ``ops.max_pool2d``, and its place: int64, the
     first of equals.
 
     Places are counted row by row within the image of a channel, as torch's ``return_indices`` has them; with
@@ -161,7 +161,7 @@ def _turned(place: Expr, extents: Sequence[Expr]) -> Expr:
 
 def max_unpool(x: Tensor, indices: Tensor, size: Sequence[ExprLike], *, whole: bool = False) -> Tensor:
     """The way back from :func:`max_pool_with_indices`: ``[N, C, *size]`` of zeros, and each element of x at
-    the place that ``indices`` says, counted within the image of a channel, or with ``whole``
+    the place that ``indices`` gives, counted within the image of a channel, or with ``whole``
     through the result.
 
     Of several at one place the last stays; a place out of range is left out. Raises DeclareError unless

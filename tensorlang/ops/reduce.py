@@ -277,7 +277,7 @@ def argmax(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor
     """The index of the largest element along ``axis``, or in the flattened tensor: int64. The first of
     equals; the first NaN, if any.
 
-    Two passes, both of plain vector reductions: the maximum, then the least index at which it stands. Raises
+    Two passes, both of plain vector reductions: the maximum, then the least index at which it occurs. Raises
     DeclareError for a dimension that is empty; of a symbolic one that turns out to be, the result is the
     greatest int32 (int64 of several flattened ones).
 

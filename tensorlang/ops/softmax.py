@@ -95,7 +95,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
 
 def hard_max(x: Tensor, axis: int = -1) -> Tensor:
-    """1 where the largest element along ``axis`` stands, the first of equals, and 0 elsewhere: the shape and
+    """1 where the largest element along ``axis`` is, the first of equals, and 0 elsewhere: the shape and
     dtype of ``x``."""
     x = inputs.tensor("hard_max", x)
     d = inputs.axis_of("hard_max", axis, x.ndim)

@@ -96,7 +96,7 @@ def take(x: Tensor, indices: Tensor, axis: int | None = None, mode: str = "clip"
 
 
 def gather(x: Tensor, dim: int, index: Tensor, mode: str = "clip") -> Tensor:
-    """``x`` with the index along ``dim`` taken from ``index`` and the others as they stand, as torch.gather
+    """``x`` with the index along ``dim`` taken from ``index`` and the others unchanged, as torch.gather
     (numpy's take_along_axis).
 
     ``index`` has the dimensions of ``x``, none longer but ``dim``; the result has its shape. ``mode`` as for

@@ -98,10 +98,10 @@ def placeholder(
 ) -> Tensor:
     """An argument of that shape and dtype (float32 when left out); sizes may be symbolic.
 
-    Its arrays are compact in C order, unless ``strides`` says else: ``"any"``, or for each axis the number of
-    elements between neighbours as an int, an expression of sizes, or None for any; solved from the array at
-    the call, 0 and negative ones too. Raises DeclareError for an unknown dtype, a negative size, or strides
-    that are none.
+    Its arrays are compact in C order, unless ``strides`` says otherwise: ``"any"``, or for each axis the
+    number of elements between neighbours as an int, an expression of sizes, or None for any; solved from the
+    array at the call, 0 and negative ones too. Raises DeclareError for an unknown dtype, a negative size, or
+    strides that are none.
 
     >>> te.placeholder((8, 8), "float32", name="A")
     Tensor(A: float32[8, 8])

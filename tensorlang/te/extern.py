@@ -135,7 +135,7 @@ def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
     "expf", A[i])``.
 
     It must depend on its arguments alone: it may be called in any order, by several threads, and for elements
-    that nobody needs. Arguments are passed in their own types. Raises DeclareError for types that C has not,
+    that nobody needs. Arguments are passed in their own types. Raises DeclareError for types that C lacks,
     and for a name that is no text.
     """
     made = dtype(result)
@@ -206,7 +206,7 @@ def extern(
     tag: str = "",
     attrs: Mapping[str, Any] | None = None,
 ) -> Tensor | list[Tensor]:
-    """A tensor (or several, for a list of shapes) that somebody else computes from whole ``inputs``.
+    """A tensor (or several, for a list of shapes) that foreign code computes from whole ``inputs``.
 
     ``fcompute(ins, outs)`` gets a handle for each input and output and returns ``te.call_packed(…)`` or
     ``te.call_extern(…)``. ``dtype`` is that of the outputs, by default that of the inputs when they have one.

@@ -213,5 +213,5 @@ def test_a_stage_inside_a_scan_is_refused():
     half = te.compute((5, M), lambda t, i: state[t - 1, i] * 2.0, name="half")
     step = te.compute((5, M), lambda t, i: half[t, i] + X[t, i], name="step")
     R = te.scan(init, step, state, name="R")
-    with pytest.raises(tl.LowerError, match="anew at each iteration of the scan"):
+    with pytest.raises(tl.LowerError, match="recomputed at each iteration of the scan"):
         tl.lower(te.create_schedule(R.op), [X, half, R])
