@@ -27,7 +27,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
 from ...core.collector import uncollected
-from . import aliases, artefacts, composite, recalled, stored
+from . import aliases, artefacts, composite, fast_paths, recalled, stored
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
 from .region import Counts, Region
@@ -151,7 +151,7 @@ def _decompositions() -> dict[Any, Any]:
     """Torch's, of operators that are not in the table."""
     # what is composite by nature torch takes apart by itself, and its table of that takes long to make
     table = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", core_aten_decompositions)()
-    return {op: f for op, f in table.items() if str(op) not in OPERATORS}
+    return {op: f for op, f in table.items() if str(op) not in OPERATORS} | fast_paths.DECOMPOSITIONS
 
 
 def _compiler(

@@ -291,6 +291,46 @@ def max_pool_backward(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
     return te.scatter(0, grad.shape, where, lambda *i: grad(*i), shape=x.shape, dtype=x.dtype)
 
 
+@aten("avg_pool2d_backward", "avg_pool3d_backward")
+@rounded_once
+def avg_pool_backward(
+    grad: Tensor,
+    x: Tensor,
+    size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    count_include_pad: bool,
+    divisor: int | None,
+) -> Tensor:
+    """Every element has a share of each window that it is in: of ``reach`` windows along a dimension, counted
+    back from the last that begins before it."""
+    n = 3 if len(each(size, 1)) == 3 else 2
+    sizes, margins = each(size, n), each(padding, n)
+    steps = each(stride, n) if stride else sizes
+    reach = [te.reduce_axis((0, -(-k // s)), name=f"w{d}") for d, (k, s) in enumerate(zip(sizes, steps, strict=True))]
+    lead = x.ndim - n
+
+    def element(*i: Any) -> Any:
+        at, inside, count = [], [], te.const(divisor or 1, INT64)
+        for d, (k, s, p, w) in enumerate(zip(sizes, steps, margins, reach, strict=True)):
+            here, length = i[lead + d], x.shape[lead + d]
+            o = te.floordiv(here + p, s) - w
+            start = o * s - p
+            at.append(o)
+            inside += [o >= 0, o < grad.shape[lead + d], start + k > here]
+            end = te.min(start + k, length + p)
+            if divisor is None and not count_include_pad:
+                start, end = te.max(start, 0), te.min(end, length)
+            if divisor is None:
+                count = count * te.cast(INT64, end - start)
+        share = grad(*i[:lead], *at) / te.cast(grad.dtype, count)
+        return te.sum(te.if_then_else(te.all(*inside), share, te.const(0, grad.dtype)), axis=reach)
+
+    found: Any = te.compute(x.shape, element, name="avg_pool_back")
+    return found
+
+
 @aten("embedding_dense_backward")
 def embedding_backward(
     grad: Tensor, indices: Tensor, rows: Any, padding_idx: int, by_count: bool = False

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops, te
@@ -53,25 +54,32 @@ def whole_indices(indices: Sequence[Tensor | None]) -> bool:
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """As numpy's: the indices broadcast; their dimensions come first, or where they stand side by side."""
     needs(whole_indices(indices), "masks as indices")
-    indices = [*indices, *[None] * (x.ndim - len(indices))]
-    places = [d for d, i in enumerate(indices) if i is not None]
-    given = [i for i in indices if i is not None]
-    shape = te.whole.broadcast_shape("index", given)
-    # numpy's rule: indices with a slice between them put their dimensions in front
-    together = places == list(range(places[0], places[-1] + 1))
-    first = places[0] if together else 0
-    rest = [n for d, n in enumerate(x.shape) if d not in places]
-    before = rest[:first] if together else []
-    rank = len(shape)
+    found = _Indexed(x, indices)
+    return te.compute(found.shape, lambda *i: x(*found.place(i, _place)), name="index")
 
-    def element(*i: Any) -> Any:
-        own, others = i[first : first + rank], iter((*i[:first], *i[first + rank :]))
-        at = []
-        for d, t in enumerate(indices):
-            at.append(next(others) if t is None else _place(te.whole.read(t, own), x.shape[d]))
-        return x(*at)
 
-    return te.compute([*before, *shape, *rest[len(before) :]], element, name="index")
+class _Indexed:
+    """The elements that indices name, None for a whole dimension: the ``shape`` of all of them is as
+    numpy's."""
+
+    def __init__(self, x: Tensor, indices: Sequence[Tensor | None]) -> None:
+        self.x, self.indices = x, [*indices, *[None] * (x.ndim - len(indices))]
+        places = [d for d, i in enumerate(self.indices) if i is not None]
+        shape = te.whole.broadcast_shape("index", [i for i in indices if i is not None])
+        # numpy's rule: indices with a slice between them put their dimensions in front
+        together = places == list(range(places[0], places[-1] + 1))
+        self.first = places[0] if together else 0
+        self.end = self.first + len(shape)
+        rest = [n for d, n in enumerate(x.shape) if d not in places]
+        self.shape = [*rest[: self.first], *shape, *rest[self.first :]]
+
+    def place(self, i: Sequence[Any], counted: Callable[[Any, Any], Any]) -> list[Any]:
+        """Where the element at ``i`` stands in the tensor."""
+        own, others = i[self.first : self.end], iter((*i[: self.first], *i[self.end :]))
+        return [
+            next(others) if t is None else counted(te.whole.read(t, own), n)
+            for t, n in zip(self.indices, self.x.shape, strict=True)
+        ]
 
 
 def _place(i: Any, n: Any) -> Any:
@@ -83,31 +91,23 @@ def _place(i: Any, n: Any) -> Any:
 def index_put(
     x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False, *_: Any
 ) -> Tensor:
-    if len(indices) == 1 and indices[0] is not None and indices[0].dtype.is_bool:
+    """A mask stands alone, for it names as many elements as are true."""
+    given = [i for i in indices if i is not None]
+    if len(given) == 1 and given[0].dtype.is_bool:
         # one number for all places is a `where`; several would have to be counted through the mask
         needs(not accumulate and values.ndim == 0, "values for a mask")
-        mask = indices[0]
-        mask = ops.reshape(mask, (*mask.shape, *[1] * (x.ndim - mask.ndim)))
-        return ops.where(mask, values, x)
-    needs(whole_indices(indices) and all(i is not None for i in indices), "masks and slices as indices")
-    given = [i for i in indices if i is not None]
-    shape = te.whole.broadcast_shape("index_put", given)
-    inner = x.shape[len(given) :]
-    wanted: list[Any] = [*shape, *inner]
+        (mask,) = given
+        before = [1 for i in itertools.takewhile(lambda i: i is None, indices)]
+        after = [1] * (x.ndim - len(before) - mask.ndim)
+        return ops.where(ops.reshape(mask, (*before, *mask.shape, *after)), values, x)
+    needs(whole_indices(indices), "masks beside indices")
+    found = _Indexed(x, indices)
     values = as_type(values, x.dtype)
-
-    def where(*i: Any) -> Any:
-        own = i[: len(shape)]
-        return (
-            *(_counted(te.whole.read(t, own), n) for t, n in zip(given, x.shape, strict=False)),
-            *i[len(shape) :],
-        )
-
     return te.scatter(
         x,
-        wanted,
-        where,
-        lambda *i: te.whole.read(values, i[len(wanted) - values.ndim :]),
+        found.shape,
+        lambda *i: tuple(found.place(i, _counted)),
+        lambda *i: te.whole.read(values, i[len(found.shape) - values.ndim :]),
         combine="add" if accumulate else "set",
     )
 

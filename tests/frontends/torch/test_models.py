@@ -189,3 +189,26 @@ def test_a_copy_takes_shape_and_type_of_what_it_is_written_to():
     ):
         assert torch.equal(a, b) and a.dtype == b.dtype
     assert all_taken()
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("mask", ["none", "keys", "pairs", "both", "added"])
+def test_layers_that_torch_replaces_in_eval_are_regions(mask, norm_first):
+    """``torch.nn.TransformerEncoderLayer`` is one operator there, which used to stay in torch."""
+    layer = torch.nn.TransformerEncoderLayer(
+        8, 2, 16, batch_first=True, norm_first=norm_first, activation="gelu" if norm_first else "relu"
+    ).eval()
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    padded = torch.zeros(3, 5, dtype=torch.bool)
+    padded[1:, 3:] = True
+    how = {
+        "none": {},
+        "keys": {"src_key_padding_mask": padded},
+        "pairs": {"src_mask": later},
+        "both": {"src_mask": later, "src_key_padding_mask": padded},
+        "added": {"src_mask": torch.nn.Transformer.generate_square_subsequent_mask(5)},
+    }[mask]
+    x = torch.randn(3, 5, 8)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(layer, backend="tensorlang")(x, **how), layer(x, **how))
+    assert all_taken()

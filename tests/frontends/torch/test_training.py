@@ -221,3 +221,30 @@ def test_gradients_switched_on_within_a_function():
         made = torch.compile(f, backend="tensorlang")(torch.ones(2, 4))
     made.backward()
     assert w.grad.unique().tolist() == [2.0]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"kernel_size": 2},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "count_include_pad": False},
+        {"kernel_size": 3, "stride": 2, "padding": 1, "ceil_mode": True},
+        {"kernel_size": (3, 2), "stride": (2, 1), "padding": (1, 0), "ceil_mode": True},
+        {"kernel_size": 2, "stride": 3},
+        {"kernel_size": 2, "divisor_override": 5},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("images", [(2, 3, 8, 7), (3, 5, 6, 5), (1, 2, 5, 4, 6)])
+def test_gradients_of_average_pools(images, how):
+    if len(images) == 5:
+        how = {k: v[0] if isinstance(v, tuple) else v for k, v in how.items()}
+
+    def f(x):
+        return (F.avg_pool3d if x.ndim == 5 else F.avg_pool2d)(x, **how).square()
+
+    x = torch.randn(images, dtype=torch.float64, requires_grad=True)
+    (ours,) = torch.autograd.grad(torch.compile(f, backend=tlt.backend)(x).sum(), x)
+    torch.testing.assert_close(ours, *torch.autograd.grad(f(x).sum(), x))
+    (back,) = [g for g in tlt.graphs() if g.kind == "backward"]
+    assert back.taken == back.nodes and not back.left

@@ -1,0 +1,47 @@
+"""Elements that indices name among whole dimensions: written, added to, and hidden by masks."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+import tensorlang.torch as tlt  # noqa: E402
+
+pytestmark = pytest.mark.usefixtures("fresh")
+AT = torch.tensor([0, 3, -1])
+put = torch.ops.aten.index_put
+
+WRITES = {
+    "middle": lambda x, y: put(x, [None, AT], y[:, :3]),
+    "last": lambda x, y: put(x, [None, None, AT], y[:, :, :3]),
+    "two together": lambda x, y: put(x, [None, AT, AT[:, None]], y[0, 0, 0]),
+    "two apart": lambda x, y: put(x, [AT, None, AT], y[0, :, 0]),
+    "added": lambda x, y: put(x, [None, AT * 0 + 2], y[:, :3], True),
+    "added before": lambda x, y: put(x, [AT, None, AT.flip(0)], y[:3, :, 0], True),
+    "a mask first": lambda x, y: put(x, [x[:, 0, 0] > 0], y[0, 0, 0]),
+    "a mask between": lambda x, y: put(x, [None, x[0, :, 0] > 0], y[0, 0, 0]),
+    "a mask of two": lambda x, y: put(x, [None, x[0] > 0], y[0, 0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_elements_among_whole_dimensions_are_written_as_torch_does(name):
+    f, x, y = WRITES[name], torch.randn(4, 5, 6), torch.randn(4, 5, 6)
+    compiled = torch.compile(f, backend="tensorlang")
+    torch.testing.assert_close(compiled(x, y), f(x, y))
+    assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
+
+
+@pytest.mark.parametrize("layer", ["upsample", "fold", "unfold"])
+def test_the_way_back_through_places_of_an_image(layer):
+    """Which torch writes as sums at indices of the last two dimensions."""
+    f, shape = {
+        "upsample": (torch.nn.Upsample(scale_factor=2, mode="bilinear"), (1, 2, 3, 4)),
+        "fold": (torch.nn.Fold((6, 6), 2, stride=2), (1, 12, 9)),
+        "unfold": (torch.nn.Unfold(3), (1, 2, 6, 6)),
+    }[layer]
+    x = torch.randn(shape, requires_grad=True)
+    slope = torch.randn_like(f(x))
+    (ours,) = torch.autograd.grad(torch.compile(f, backend="tensorlang")(x), x, slope)
+    torch.testing.assert_close(ours, *torch.autograd.grad(f(x), x, slope))
+    assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
