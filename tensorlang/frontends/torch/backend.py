@@ -27,7 +27,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
 from ...core.collector import uncollected
-from . import aliases, artefacts, composite, fast_paths, recalled, stored
+from . import aliases, artefacts, composite, fast_paths, recalled, stored, transposed
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
 from .region import Counts, Region
@@ -116,7 +116,7 @@ def _traced_again(
     found: list[Traced] = []
 
     def compiler(inner: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
-        aliases.named_last(inner, None)
+        aliases.named_last(transposed.folded(inner), None)
         whole = cut(inner, {})
         source = Traced(inner, whole.parts[0].graph, whole.parts[0].nodes, settings)
         again = recalled.note_of(whole, source, note.frozen)
@@ -206,7 +206,7 @@ class Graph:
         name: str | None = None,
         known: recalled.Recalled | None = None,
     ) -> None:
-        self.gm, self.visible, self.name, self.known = gm, visible, name, known
+        self.gm, self.visible, self.name, self.known = transposed.folded(gm), visible, name, known
         inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.frozen = {inputs[i] for i in frozen}
         self.settings = settings

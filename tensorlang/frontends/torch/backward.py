@@ -308,7 +308,10 @@ def avg_pool_backward(
     n = 3 if len(each(size, 1)) == 3 else 2
     sizes, margins = each(size, n), each(padding, n)
     steps = each(stride, n) if stride else sizes
-    reach = [te.reduce_axis((0, -(-k // s)), name=f"w{d}") for d, (k, s) in enumerate(zip(sizes, steps, strict=True))]
+    reach = [
+        te.reduce_axis((0, -(-k // s)), name=f"w{d}")
+        for d, (k, s) in enumerate(zip(sizes, steps, strict=True))
+    ]
     lead = x.ndim - n
 
     def element(*i: Any) -> Any:

@@ -1,5 +1,5 @@
-"""Operators that ``torch.nn`` puts in place of a layer of a transformer in eval mode, taken apart again: what a
-layer computes is in regions like what is written out. Knows torch; no graphs.
+"""Operators that ``torch.nn`` puts in place of a layer of a transformer in eval mode, taken apart again: what
+a layer computes is in regions like what is written out. Knows torch; no graphs.
 """
 
 from __future__ import annotations
