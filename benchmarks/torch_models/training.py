@@ -29,7 +29,7 @@ from .worker import CLOCKS, compiled, within
 
 WAYS = ("eager", "inductor", "tensorlang")
 STEPS = 50
-RATE = 0.05
+RATE = 0.01
 Case = tuple[torch.nn.Module, torch.Tensor, torch.Tensor]
 
 

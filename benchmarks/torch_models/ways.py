@@ -1,5 +1,5 @@
-"""Ways to compile, each in a process of its own, which are asked in turn, one call each, so that whatever
-else the machine does meets all of them; and their figures as a table. Knows nothing of what ways and calls are.
+"""Ways to compile, each in a process of its own, which are asked in turn, one call each: whatever else the
+machine does meets all of them. Their figures as a table. Knows nothing of what ways and calls are.
 """
 
 from __future__ import annotations
