@@ -48,8 +48,7 @@ def encoder_layer(
     (w1, b1, w2, b2, up, up_bias, down, down_bias), given = weights[:8], weights[8:]
     if x.is_nested or width != x.shape[-1]:
         return NotImplemented
-    mask, mask_type = (*given, *(mask, mask_type)[len(given) :])
-    hidden = _hidden(mask, mask_type, x)
+    hidden = _hidden(given[0] if given else mask, given[1] if len(given) > 1 else mask_type, x)
 
     def attended(t: Any) -> Any:
         return _attention(t, heads, qkv, qkv_bias, out, out_bias, hidden)

@@ -71,7 +71,7 @@ class _Indexed:
         self.first = places[0] if together else 0
         self.end = self.first + len(shape)
         rest = [n for d, n in enumerate(x.shape) if d not in places]
-        self.shape = [*rest[: self.first], *shape, *rest[self.first :]]
+        self.shape: list[Any] = [*rest[: self.first], *shape, *rest[self.first :]]
 
     def place(self, i: Sequence[Any], counted: Callable[[Any, Any], Any]) -> list[Any]:
         """Where the element at ``i`` stands in the tensor."""
