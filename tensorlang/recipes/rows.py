@@ -176,7 +176,9 @@ def _elements(stage: Stage, loops: Sequence[IterVar], n: int | None, target: Tar
         return None
     together = one_stretch(stage.op, loops) if n is None else []
     last = stage.fuse(*together) if len(together) > 1 else loops[-1]
-    outer, inner = stage.split(last, vector_width(stage, n, target))
+    width = vector_width(stage, n, target)
+    # the rest of a known row is a vector of its own behind the loop, whose mask is a constant
+    outer, inner = stage.split(last, width, tail="peel" if n is not None and n % width else "auto")
     stage.vectorize(inner)
     return outer
 
