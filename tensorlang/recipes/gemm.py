@@ -87,17 +87,18 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if not fixed and _in_lanes(inside, product, m, lanes, target):
         _sum_in_lanes(s, out, inside, product, own, m, lanes, target)
         return
-    t = _tiles(inside, product, fixed, lanes, target)
+    iterations = work(inside)
+    shared = worth_a_thread(inside.op, iterations, target)
+    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
+    threads = target.num_cores if shared and not keep else 1
+    t = _tiles(inside, product, fixed, lanes, threads, target)
     if m is not None and not (fixed or t.together > 1 or t.overlaps) and _streams(inside, product, m, target):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
     right = _right(s, inside, product, fixed, t, target) if t.packs else None
     left = _left(s, inside, product, t, constants, target)
 
-    iterations = work(inside)
-    shared = worth_a_thread(inside.op, iterations, target)
     rows = [] if product.row is None else [product.row]
-    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
     block = _columns_at_once(inside, product, t, target.num_cores if shared else 1, target)
     blocks = bool(keep) or block is not None
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
@@ -144,13 +145,14 @@ class _Tiles(NamedTuple):
     packs: bool
 
 
-def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, target: Target) -> _Tiles:
+def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: int, target: Target) -> _Tiles:
     m, n = _rows(product), size(product.column)
     together = 1
     if product.narrow and (fixed or m is None or m >= PAIRED_ROWS):
         together = together_of(product.left, product.right, target)
     # one register less for a pair of products on its way to the sum
-    high, vectors = tile_for(m, n, lanes, target.vector_registers - (together == 2))
+    registers = target.vector_registers - (together == 2)
+    high, vectors = tile_for(m, n, lanes, registers, cost_of(target), threads)
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         vectors = 1 << vectors.bit_length() - 1

@@ -48,22 +48,30 @@ def cheapest(
     table: Cost,
     rest: float = 1.0,
     held: Callable[[int], int] = int,
+    threads: int = 1,
 ) -> Tile:
     """The first of ``tiles`` with the fewest cycles for ``rows`` × ``wide``, in the unit of their widths;
-    None where nobody knows how wide. ``held`` are the registers that a row of so wide a tile takes."""
+    None where nobody knows how wide. ``held`` are the registers that a row of so wide a tile takes. So many
+    ``threads`` share the tiles of a row out: what counts is the thread with the most of them."""
 
     def time(tile: Tile) -> float:
         high, width = tile
         each = column(rows, high, held(width), table, rest)
-        return each / width if wide is None else each * -(-wide // width)
+        return each / width if wide is None else each * -(-wide // (width * threads))
 
     return min(tiles, key=time)
 
 
 def tile_for(
-    rows: int | None, columns: int | None, lanes: int, registers: int, table: Cost = ROOFLINE
+    rows: int | None,
+    columns: int | None,
+    lanes: int,
+    registers: int,
+    table: Cost = ROOFLINE,
+    threads: int = 1,
 ) -> Tile:
-    """(rows, vectors) of the register tile with the least time for a product of that many rows and columns.
+    """(rows, vectors) of the register tile with the least time for a product of that many rows and columns,
+    whose tiles of columns so many threads share out.
 
     Blocks of rows are of nearly equal height. The rest of a vector, where one tile has all columns, is sums
     of fewer lanes in registers of their own: 7 columns are 4 and 2 and 1.
@@ -88,7 +96,7 @@ def tile_for(
         for high in range(min(registers - 1, m), 0, -1)
         if fits(high, vectors)
     ]
-    return cheapest(tiles, m, n, table, held=held)
+    return cheapest(tiles, m, n, table, held=held, threads=threads)
 
 
 def group_tile(
