@@ -26,8 +26,8 @@ __all__ = ["batch_norm", "group_norm", "instance_norm", "layer_norm", "rms_norm"
 
 Index = Sequence[Any]
 
-# torch's default for rms_norm: the machine epsilon of the type of x, computed in float32 or not
-_EPS = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float64": 2.0**-52}
+# torch's default for rms_norm: the machine epsilon of the type that it is computed in
+_EPS = {"float32": 2.0**-23, "float64": 2.0**-52}
 
 
 def _eps(op: str, eps: Any) -> float:
@@ -184,8 +184,8 @@ def rms_norm(
 ) -> Tensor:
     """``x / sqrt(mean(x²) + eps) * weight`` over the last dimensions (Zhang and Sennrich 2019).
 
-    Dimensions as for :func:`layer_norm`; ``eps`` is the machine epsilon of the dtype when left out, as in
-    torch. Raises DeclareError for parameters of other shapes.
+    Dimensions as for :func:`layer_norm`; ``eps``, when left out, is the machine epsilon of the dtype, of
+    float32 for those of 16 bits, as in torch. Raises DeclareError for parameters of other shapes.
 
     >>> x = te.placeholder((2, 8), name="x")
     >>> ops.rms_norm(x)
@@ -195,7 +195,8 @@ def rms_norm(
     axes = _normalised("rms_norm", x, normalized_shape, axis)
     because = _which(x, axes)
     weight = _parameter("rms_norm", "weight", weight, x, axes, because)
-    e0, inside = _EPS[x.dtype.name] if eps is None else _eps("rms_norm", eps), inputs.wide(x.dtype)
+    inside = inputs.wide(x.dtype)
+    e0 = _EPS[inside.name] if eps is None else _eps("rms_norm", eps)
 
     def square(e: Expr) -> Expr:
         return te.cast(inside, e) * te.cast(inside, e)

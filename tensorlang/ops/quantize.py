@@ -250,7 +250,6 @@ def _apart(x: Tensor, p: Tensor | None, y: Tensor, y_zero: Tensor | None, of_sig
     ``of_sign``: whatever the sign of ``y``, which another step gives it."""
     return (
         x.dtype.bits == y.dtype.bits == 8
-        # the instruction takes uint8 times int8
         and (y.dtype.code == "int" or not of_sign)
         and y_zero is None
         and (p is None or (p.dtype == x.dtype and p.ndim <= 1))
@@ -377,7 +376,8 @@ def _int_conv(
         # padded with the zero point, so that the margin counts nothing once that is taken away
         total = convolution(op, n, x, w, *how, te.cast("uint8", zero(())))
         return _taken_away(op, total, zero, sums, 1)
-    if one and w.ndim == x.ndim and _apart(x, x_zero, w, None, of_sign=False) and _outputs(w, groups) >= MANY:
+    plain = w.ndim == x.ndim and (w_zero is None or w_zero.ndim <= 1)
+    if one and plain and _apart(x, x_zero, w, None, of_sign=False) and _outputs(w, groups) >= MANY:
         return _int_conv_apart(op, n, x, w, x_zero, w_zero, how)
     x, w = _shifted(op, "data", x, x_zero, 0), _shifted(op, "weight", w, w_zero, 0)
     return convolution(op, n, x, w, *how)

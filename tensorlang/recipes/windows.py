@@ -38,7 +38,7 @@ DEEP_OF_MANY = 256
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a convolution in one group with a known weight, of an image of open width, whose
-    outputs fill whole tiles."""
+    outputs fill whole vectors; products of four want one vector of outputs, and may leave a rest."""
     conv = conv_of(inside.op)
     if conv is None or conv.groups != 1 or len(conv.spatial) < 2 or size(conv.spatial[-1]) is not None:
         return False

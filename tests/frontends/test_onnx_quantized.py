@@ -114,3 +114,36 @@ def test_zero_points_of_weights_are_in_the_packed_weights(op):
     wanted = w.astype("int16") - (128 if conv else 131)
     assert len(packed) == 1  # perhaps with zeros to the end of a panel
     assert sorted(packed[0][packed[0] != 0]) == sorted(wanted[wanted != 0])
+
+
+@pytest.mark.parametrize(
+    ("op", "shape"),
+    [
+        ("MatMulInteger", (2, 1, 24)),
+        ("MatMulInteger", (1, 1, 24)),
+        ("MatMulInteger", (2, 1, 1)),
+        ("MatMulInteger", (24,)),
+        ("MatMulInteger", (1, 1, 1)),
+        ("ConvInteger", (1, 1, 1, 1)),
+        ("ConvInteger", (24, 1, 1, 1)),
+        ("ConvInteger", (1,)),
+    ],
+)
+def test_zero_points_of_unsigned_weights_in_any_shape(op, shape):
+    """What is left of them when the weight is made int8 belongs to the same elements: those of a batch of
+    matrices were once one row of numbers."""
+    rng = np.random.default_rng(1)
+    conv = op == "ConvInteger"
+    x = rng.integers(0, 256, (1, 8, 5, 6) if conv else (2, 5, 16)).astype("uint8")
+    w = rng.integers(0, 256, (24, 8, 1, 1) if conv else (2, 16, 24)).astype("uint8")
+    wz = rng.integers(1, 256, shape).astype("uint8")
+    given = {"w": w, "xz": np.array(9, "uint8"), "wz": wz}
+    m = model(
+        [helper.make_node(op, ["x", *given], ["y"])],
+        [("x", TensorProto.UINT8, x.shape)],
+        [("y", TensorProto.INT32, None)],
+    )
+    m.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in given.items())
+    left, right = x.astype("int32") - 9, w.astype("int32") - wz.astype("int32")
+    want = np.einsum("nchw,ocij->nohw", left, right) if conv else left @ right
+    assert np.array_equal(tl.load_onnx(m).compile()(x), want)

@@ -72,6 +72,17 @@ def test_rms_norm(t):
 
 
 @pytest.mark.parametrize("t", FLOATS)
+def test_rms_norm_without_an_epsilon_takes_that_of_what_it_computes_in(t):
+    """As torch does: 16-bit types were once normalised with their own, which is 2¹³ and 2¹⁶ times as large."""
+    small = 2.0**-26 if t == "float64" else 2.0**-12
+    x = te.placeholder((1, 16), t, name="x")
+    a = np.full((1, 16), small).astype(sample((1,), t).dtype)
+    got = real(compiled(ops.rms_norm(x), {x: a}), t)
+    eps = 2.0**-52 if t == "float64" else 2.0**-23
+    np.testing.assert_allclose(got, small / np.sqrt(small**2 + eps), rtol=2.0**-8)
+
+
+@pytest.mark.parametrize("t", FLOATS)
 @pytest.mark.parametrize(("shape", "axis"), [((3, 5, 7, 3), 1), ((3, 17), 1), ((1, 7, 3, 5), -1)])
 def test_batch_norm(t, shape, axis):
     c = shape[axis]

@@ -104,7 +104,9 @@ def less_zero_points(
         given[weight], given[weight_zero] = new(whole.astype("int8"), w.name), None
     elif not fits and w.data.dtype == np.uint8:
         given[weight] = new((w.data.astype("int16") - 128).astype("int8"), w.name)
-        zeros = less.reshape(-1) if less.size > 1 else less
+        alone = axis is not None and less.ndim == w.data.ndim and less.shape[axis] == less.size
+        # one number, or one along the axis; of a batch of matrices in their shape
+        zeros = less.reshape(()) if less.size == 1 else less.reshape(-1) if alone else less
         given[weight_zero] = new((zeros - 128).astype("int8"), w.name)
     return given
 

@@ -52,7 +52,7 @@ def custom_operator(kernel: Any, name: str, replace: bool = False) -> Any:
     def shapes(*args: torch.Tensor) -> Any:
         sizes = _sizes(signature, args)
         made = [
-            # a tensor without elements under tracing, of sizes that may be symbols
+            # under tracing it has no data, and its sizes may be symbols
             args[0].new_empty([_value(n, sizes) for n in p.shape], dtype=getattr(torch, p.dtype))
             for p in outputs
         ]

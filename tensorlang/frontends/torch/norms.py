@@ -39,7 +39,8 @@ def native_layer_norm_parts(x: Tensor, count: int, eps: float) -> tuple[Tensor, 
 @aten("_fused_rms_norm")
 def fused_rms_norm(x: Tensor, shape: Sequence[Any], weight: Tensor | None, eps: float | None) -> Any:
     axes = last_axes(x, len(shape))
-    eps = {16: 2**-10, 32: 2**-23, 64: 2**-52}[x.dtype.bits] if eps is None else eps
+    # of the type that torch computes it in
+    eps = (2**-52 if x.dtype.bits == 64 else 2**-23) if eps is None else eps
     factor = inverse_root(ops.mean(ops.square(x), axes, True), eps)
     return ops.rms_norm(x, None, weight, eps, axis=axes), factor
 

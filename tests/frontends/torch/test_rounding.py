@@ -120,3 +120,15 @@ def test_a_transposed_convolution_of_large_output_padding(padding):
     found = torch.compile(f, backend="tensorlang")(x.float(), w.float())
     torch.testing.assert_close(found, f(x.float(), w.float()), rtol=1e-4, atol=1e-4)
     assert tensorlang.torch.graphs()[-1].taken == 1
+
+
+@pytest.mark.parametrize("t", ["float16", "bfloat16"])
+@pytest.mark.parametrize("training", [False, True])
+def test_rms_norm_without_an_epsilon_takes_that_of_float32(t, training):
+    """Its default was once the machine epsilon of the 16-bit type."""
+    x = torch.full((2, 16), 2.0**-12, dtype=getattr(torch, t), requires_grad=training)
+
+    def f(x):
+        return F.rms_norm(x, (16,))
+
+    assert torch.equal(torch.compile(f, backend="tensorlang")(x), f(x))
