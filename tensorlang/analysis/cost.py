@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ..errors import TensorLangError
@@ -25,6 +25,7 @@ class Cost:
     # loads wait for each other more often than multiply-adds do: measured, a column of one vector reaches 85
     # of 95 GFLOP/s
     load: float = 1.1
+    panel_load: float = 1.1  # the same where a panel comes from the second cache meanwhile
     division: int = 4  # vector operations that one counts as
     call: int = 16  # the same for an intrinsic
     spill: int = 2  # cycles to write a vector to memory and read it again
@@ -44,6 +45,11 @@ class Cost:
     block_bytes: int = 1 << 30
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
+
+    @property
+    def of_panels(self) -> Cost:
+        """The table for tiles that read panels of a product behind the second cache."""
+        return replace(self, load=self.panel_load)
 
     @property
     def digest(self) -> str:

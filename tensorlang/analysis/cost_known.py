@@ -25,11 +25,19 @@ _ZEN5 = replace(ROOFLINE, start=6300, thread=54000, product=10.0)
 # found 96000 for ``thread``, and the generic number is as good: of 65536 elements gelu takes the same time
 # either way and 1.45 times as long after a pause, a row times a matrix 0.57 and then 1.2 times. Blocks of 384
 # to 768 KiB of the second cache's two MiB are the fastest for k from 1024 to 4096: 3 to 12 % faster than 256
-# columns on one thread and on two. ``load``: beside what comes from the second cache one load begins in a
-# cycle, not two, so that tiles of three and four vectors, which take fewer, win where 13 × 2 looks as good:
-# of 30 products and convolutions of 1 × 1 the median takes 0.92 of the time, 2048³ 0.76, 49 × 512 × 4608 1.05
+# columns on one thread and on two. ``panel_load``: beside what comes from the second cache one load begins in
+# a cycle, not two, so that tiles of three and four vectors, which take fewer, win where 13 × 2 looks as good:
+# of 30 products and convolutions of 1 × 1 the median takes 0.92 of the time, 2048³ 0.76, 49×512×4608 1.05.
+# Tiles of other convolutions keep to ``load``, or the wrong recipe wins (3 × 3 at stride 2: twice the time)
 _SAPPHIRE_RAPIDS = replace(
-    ROOFLINE, load=2.0, l1_rate=128, l2_rate=48, l3_rate=9, start=5000, product=16.0, block_bytes=512 << 10
+    ROOFLINE,
+    panel_load=2.0,
+    l1_rate=128,
+    l2_rate=48,
+    l3_rate=9,
+    start=5000,
+    product=16.0,
+    block_bytes=512 << 10,
 )
 
 _ROWS: tuple[tuple[str, Cost], ...] = (

@@ -122,9 +122,9 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
     if along:
         high, wide = lane_tile(rows, n, registers, cost_of(target))
     else:
-        high, wide = tile_for(rows, n, lanes, registers, cost_of(target))
+        high, wide = tile_for(rows, n, lanes, registers, cost_of(target).of_panels)
         wide *= lanes
-    high_out, wide_out = tile_for(rows, head, lanes, registers, cost_of(target))
+    high_out, wide_out = tile_for(rows, head, lanes, registers, cost_of(target).of_panels)
     # rows of scores in a quarter of the second cache
     fit = target.l2_bytes // 4 // (typical(keys, 512) * element.bytes)
     most_rows = min(fit, MOST_ROWS)

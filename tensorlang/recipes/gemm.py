@@ -152,7 +152,8 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
         together = together_of(product.left, product.right, target)
     # one register less for a pair of products on its way to the sum
     registers = target.vector_registers - (together == 2)
-    high, vectors = tile_for(m, n, lanes, registers, cost_of(target), threads)
+    table = cost_of(target)
+    high, vectors = tile_for(m, n, lanes, registers, table if together > 1 else table.of_panels, threads)
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         vectors = 1 << vectors.bit_length() - 1

@@ -53,7 +53,7 @@ def _time(conv: Conv, target: Target) -> float:
 
 
 def _tile(conv: Conv, target: Target) -> tuple[int, int]:
-    lanes, table = _lanes(conv, target), cost_of(target)
+    lanes, table = _lanes(conv, target), cost_of(target).of_panels
     return tile_for(conv.each, math.prod(conv.sizes), lanes, target.vector_registers, table)
 
 
