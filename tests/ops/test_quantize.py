@@ -193,14 +193,15 @@ def test_zero_points_apart_from_the_product(kind, zeros):
 
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(("kind", "other"), [("uint8", "uint8"), ("int8", "uint8"), ("uint8", "int8")])
-@pytest.mark.parametrize("zeros", ["one", "outputs", "none"])
+@pytest.mark.parametrize("zeros", ["one", "outputs", "dimensions", "none"])
 def test_a_weight_with_a_zero_point_is_multiplied_as_int8(kind, other, zeros, groups):
     """Its zero point is taken away after, times the sums of windows: the same to the last bit."""
     a = RNG.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, (2, 8, 9, 11)).astype(kind)
     low, high = np.iinfo(other).min, np.iinfo(other).max
     w = RNG.integers(low, high + 1, (32, 8 // groups, 3, 3)).astype(other)
     za = np.array(np.iinfo(kind).min + 9, kind)
-    zw = {"one": np.array(high - 5), "outputs": RNG.integers(low, high, 32), "none": None}[zeros]
+    each = RNG.integers(low, high, 32)
+    zw = {"one": np.array(high - 5), "outputs": each, "dimensions": each.reshape(-1, 1, 1, 1)}.get(zeros)
     x, y, p = placeholders(a, w, za)
     feed, q = {x: a, y: w, p: za}, None
     less = np.int32(0)
