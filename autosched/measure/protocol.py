@@ -78,7 +78,8 @@ class Outcome:
 class Stages:
     """The two halves of a measurement, each ``"module:function"`` of ``(job, directory, say)``: the builder
     leaves a kernel in the directory and answers BUILT, the runner finds it there. ``say(phase)`` tells the
-    nursery what comes next: see ``nursery``."""
+    nursery what comes next: see ``nursery``. Where a module has a ``prepare(directory)``, it is called once
+    in the process of which workers are forked."""
 
     build: str = "autosched.measure.builder:build"
     run: str = "autosched.measure.runner:run"
