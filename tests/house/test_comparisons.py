@@ -22,8 +22,11 @@ AT_HOME = (
     "tensorlang/runtime/",
     "tensorlang/native/",
 )
-ARRAYS = {  # shapes of arrays, and of rows of features: numbers
+ARRAYS = {  # shapes of arrays, of torch's tensors, and of rows of features: numbers
     "a.shape != b.shape",
+    "bias.meta['val'].shape != n.meta['val'].shape[1:]",
+    "less.shape[axis] == less.size",
+    "width != x.shape[-1]",
     "array.shape != wanted",
     "self.base.num_features() == table.shape[1]",
     "slower.shape[1] == 2",
