@@ -237,7 +237,7 @@ def serve(stages: Stages, jobs: int, results: int, directory: Directory) -> None
     named = [s.partition(":") for s in (stages.build, stages.run)]
     modules = [importlib.import_module(m) for m, _, _ in named]
     build, run = (getattr(module, f) for module, (_, _, f) in zip(modules, named, strict=True))
-    for module in modules:  # a room of stages may prepare what all its workers need
+    for module in dict.fromkeys(modules):  # each may prepare what all its workers need
         getattr(module, "prepare", lambda directory: None)(directory.path)
     gc.collect()
     gc.freeze()  # what is imported stays, and no worker looks through it again
