@@ -17,7 +17,9 @@ Wake-ups. The system may put a thread that wakes on the processor of the one tha
 knows of no caches that processors share, as in many virtual machines: the worker then starts when the
 caller's time slice is over, 2 to 4 ms later as measured, with another processor idle. So a sleeping worker is
 first forbidden the caller's processor (2 µs), and when it is done it may again go wherever the caller may; a
-change of the caller's affinity reaches the workers this way.
+change of the caller's affinity reaches the workers this way. The same can happen to a worker that is awake,
+and lasts until the system balances its queues, 8 ms and more: one that has missed regions in a row is moved
+away too.
 
 A worker's state is one atomic word, so that no wake-up can be lost:
 
@@ -70,6 +72,7 @@ IDLE, ASLEEP, POSTED, RUNNING = range(4)
 SLEEPER = 1 << 16  # above any count of workers
 COUNT = SLEEPER - 1
 FINE = 4  # parts for each of the crew: the last one to finish is late by at most one of them
+LATE = 2  # regions in a row that a worker misses, after which it is taken to wait for the caller's processor
 PATIENCE = 50_000  # nanoseconds a new worker spins
 MASK = 128  # bytes of a set of processors
 MAX_THREADS = options.MAX_THREADS
@@ -105,6 +108,7 @@ class Member(Struct, size=128):
     patience: i32  # nanoseconds it spins
     moved: i32
     tid: i32
+    late: i32  # regions in a row that ended before it came; the caller's
     taken: i64 = at(64)
 
 
@@ -277,6 +281,10 @@ def worker_loop(me: Member) -> ptr:
             store(me.state, IDLE, release)
             if fetch_sub(pool.remaining, 1, acq_rel) == SLEEPER + 1:
                 wake(address(pool.remaining))
+        else:
+            # the caller has done it all: one who slept through short regions would come too late to the next
+            # ones as well, as 35 in a row did where waking takes as long as a region
+            me.patience = load(settings.spin, relaxed)
         # nobody waits for us now, or we came too late
         if load(me.moved, relaxed) != 0:
             store(me.moved, 0, relaxed)
@@ -336,8 +344,15 @@ def run_region(pool: Pool, run: Piece, ctx: ptr, begin: i64, end: i64, most: i64
     run_share(0)
     k = crew - 1
     while k > 0:  # all parts have begun: whoever has not come is not needed
-        if compare_exchange(pool.members[k].state, POSTED, IDLE, acq_rel):
+        worker = pool.members[k]
+        if compare_exchange(worker.state, POSTED, IDLE, acq_rel):
             fetch_sub(pool.remaining, 1, acq_rel)
+            worker.late += 1
+            if worker.late == LATE:
+                keep_apart(worker)
+                worker.late = 0
+        else:
+            worker.late = 0
         k -= 1
     if not spin_until(address(pool.remaining), COUNT, True, load(settings.spin, relaxed)):
         while True:

@@ -438,14 +438,25 @@ def _copy_left(
 
 
 def _block(n: int | None, width: int, most: int, threads: int) -> int | None:
-    """Panels of a block of at most about this many columns, the blocks shared out evenly among the threads;
-    None for one block."""
+    """Panels of a block of at most about this many columns: the most of which no thread has more to do than
+    it must; None for one block.
+
+    Measured (Emerald Rapids, two threads): 10 panels one by one, five for each, are 1.1 times as fast as in
+    twos, six for one; the left operand is read once more for each block, which is 3 % of the time.
+    """
     fit = max(1, most // width)
     if n is None:
         return fit
     panels = -(-n // width)
-    blocks = -(-panels // fit)
-    if panels >= threads:
-        blocks = -(-blocks // threads) * threads
-    block = -(-panels // blocks)
+    # blocks of nearly equal size
+    sizes = [even(panels, most) for most in range(min(fit, panels), 0, -1)]
+    least = min(_busiest(panels, size, threads) for size in sizes)
+    block = next(size for size in sizes if _busiest(panels, size, threads) <= 1.03 * least)
     return None if block >= panels else block
+
+
+def _busiest(panels: int, block: int, threads: int) -> int:
+    """The panels of the thread that has the most of them, which are shared out in blocks."""
+    blocks = -(-panels // block)
+    rounds = -(-blocks // threads)
+    return panels - (blocks - rounds) * block if blocks % threads == 1 else min(panels, rounds * block)

@@ -194,6 +194,27 @@ def test_the_callers_floating_point_mode() -> None:
 
 
 @linux
+def test_who_comes_too_late_is_patient_the_next_time() -> None:
+    """A sleeping worker whose work the caller has done meanwhile spins for the next region as long as is
+    allowed: with the patience that an idle time left it, it would sleep through one region after another."""
+    script = """
+from tensorlang.native.pool import Pool
+pool.whole_processors = pool.processors; set_num_threads(2); f = kernels.counter(); f(np.zeros(100_000, np.int64))
+crew = Pool.view(pool._settings(pool._pool).pool)
+worker = Pool.fields["members"][0].of.view(crew.address_of("members", 1))
+def misses():
+    for _ in range(100):
+        time.sleep(0.01); worker.patience, worker.late = 1000, 0
+        f(np.zeros(2, np.int64))
+        if worker.late: return True
+missed = misses(); time.sleep(0.01)
+print(missed, worker.patience == pool.SPIN // 2)
+missed = misses() and f(np.zeros(2, np.int64)); print(worker.late < 2)
+"""
+    assert run(script) == "True True\nTrue\n"
+
+
+@linux
 def test_fork_in_the_middle_of_a_region_and_of_a_compilation() -> None:
     script = """
 import warnings; warnings.simplefilter("ignore")
