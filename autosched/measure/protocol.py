@@ -51,7 +51,8 @@ class Job:
 class Outcome:
     """What became of a job: ``times`` when ``status`` is ok, the reason in ``error`` otherwise. ``machine``
     is where it was measured; ``parts`` what the work took, in seconds by their names; ``also`` the times of
-    the other candidates of a job: the n-th of each were taken right after one another."""
+    the other candidates of a job: the n-th of each were taken right after one another; ``shared``, while
+    processors shared a core (see ``cores``)."""
 
     id: int
     status: str
@@ -62,6 +63,7 @@ class Outcome:
     machine: str = ""
     parts: dict[str, float] = field(default_factory=dict)
     also: tuple[tuple[float, ...], ...] = ()
+    shared: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

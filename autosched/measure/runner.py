@@ -17,6 +17,7 @@ processor is stopped; a parallel one on all of them, while all builders are.
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ from tensorlang.analysis import Sizes, positions
 
 from ..records.record import median_interval
 from ..statuses import OK, OUT_OF_MEMORY, WRONG_ANSWER
+from . import cores
 from .builder import computation, kernel_file, outputs_of
 from .differing import differing, largest
 from .protocol import PREPARE, TIMING, TIMING_SERIAL, Job, Outcome
@@ -245,8 +247,11 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         parallel = any(b"tensorlang_parallel" in k.object_code for k in kernels)
         with bench.ordinary(), _alone(parallel, say):
             if job.also:
-                mine, *others = in_turns(kernels, bench, job.seconds)
-                return replace(outcome(OK, times=mine), also=tuple(others))
+                threads = tl.num_threads() if parallel else 1
+                (mine, *others), apart = in_turns(
+                    kernels, bench, job.seconds, functools.partial(cores.apart, threads)
+                )
+                return replace(outcome(OK, times=mine), also=tuple(others), shared=not apart)
             times = timed(kernels[0], bench.arguments, first, job.seconds, job.best, job.place >= 0)
             return outcome(OK, times=times)
     except MemoryError as e:
@@ -260,6 +265,7 @@ def prepare(directory: str) -> None:
         run(small_job(False), directory, quiet)
     if kernel_file(small_job(True), directory).exists():
         tl.load(kernel_file(small_job(True), directory), mine=True)
+    cores.prepare()
 
 
 @contextmanager

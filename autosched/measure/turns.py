@@ -4,21 +4,23 @@ nothing of jobs.
 Machines change within seconds: where a hypervisor puts two processors, or what others do, makes a kernel that
 hands data from one processor to the other half as fast, and another less. So kernels are compared within one
 process, in turns of a millisecond; each turn begins with runs that do not count, which bring its data into
-the caches and wake its threads, as they are in a program that calls it again and again.
+the caches and wake its threads, as they are in a program that calls it again and again. Rounds during which
+two processors shared a core count for kernels of several threads only where there are no others.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import tensorlang as tl
 
 TURN = 6e-4  # seconds of a turn that count, after as many that do not
 LONG = 5e-3  # seconds from which on a run brings its data and threads by itself
-LEAST, MOST = 4, 16  # rounds of turns
+LEAST, MOST = 4, 24  # rounds of turns
 PLACES = 2  # of the arrays, one after the other
+PATIENCE = 2  # times as many rounds as are wanted, at most
 
 
 class Placed(Protocol):
@@ -31,24 +33,33 @@ class Placed(Protocol):
     def move(self, place: int) -> None: ...
 
 
-def in_turns(kernels: Sequence[tl.Module], bench: Placed, seconds: float) -> list[tuple[float, ...]]:
-    """For each kernel the seconds of one run in each round; about ``seconds`` are spent on a kernel, which is
-    warm."""
+def in_turns(
+    kernels: Sequence[tl.Module], bench: Placed, seconds: float, apart: Callable[[], bool] = lambda: True
+) -> tuple[list[tuple[float, ...]], bool]:
+    """For each kernel the seconds of one run in each round, and whether the processors were ``apart`` then,
+    which is asked before and after each round; about ``seconds`` are spent on a kernel, which is warm."""
     usual = [min(_runs(k, bench.arguments, 1) for _ in range(2)) for k in kernels]
     runs = [max(1, round(TURN / u)) for u in usual]
     halves = [2 if n > 1 or u < LONG else 1 for n, u in zip(runs, usual, strict=True)]
     one = sum(h * n * u for h, n, u in zip(halves, runs, usual, strict=True))
     rounds = min(MOST, max(LEAST, int(seconds * len(kernels) / one)))
-    samples: list[list[float]] = [[] for _ in kernels]
-    place = bench.place
-    for number in range(rounds):
-        if number == rounds // PLACES:
-            bench.move(place + 1)
-        for i in sorted(range(len(kernels)), reverse=number % 2 == 1):
+    every: list[tuple[float, ...]] = []
+    good: list[tuple[float, ...]] = []
+    place, before = bench.place, apart()
+    while len(good) < rounds and len(every) < PATIENCE * rounds:
+        if len(every) % (rounds // PLACES) == 0:
+            bench.move(place + len(every) // (rounds // PLACES) % PLACES)
+        taken = [0.0] * len(kernels)
+        for i in sorted(range(len(kernels)), reverse=len(every) % 2 == 1):
             for _ in range(halves[i]):
-                taken = _runs(kernels[i], bench.arguments, runs[i])
-            samples[i].append(taken)
-    return [tuple(s) for s in samples]
+                taken[i] = _runs(kernels[i], bench.arguments, runs[i])
+        after = apart()
+        every.append(tuple(taken))
+        if before and after:
+            good.append(every[-1])
+        before = after
+    enough = len(good) >= LEAST
+    return list(zip(*(good if enough else every), strict=True)), enough
 
 
 def _runs(kernel: tl.Module, arguments: list[Any], times: int) -> float:

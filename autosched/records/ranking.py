@@ -13,7 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ..statuses import WRONG_ANSWER
-from .record import LOOKING, WORTH, Record, median_interval
+from .record import LOOKING, SHARED, WORTH, Record, median_interval
+
+ENOUGH = 3  # turns on processors that are cores, after which the others do not count
 
 
 def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
@@ -35,20 +37,31 @@ def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
     if start is None:
         return sorted(map(_together, several.values()), key=lambda r: r.cost)
     rounds = {r.turn: r for r in start if r.turn}
-    begun = replace(_together([r for r in start if r.turn] or start), start=True)
-    placed = [_placed(same, begun, rounds) for same in several.values() if same is not start]
+    later = counted(rounds)
+    begun = replace(
+        _together([r for r in start if r.turn in later] or [r for r in start if r.turn] or start), start=True
+    )
+    placed = [_placed(same, begun, rounds, later) for same in several.values() if same is not start]
     return [r for _, r in sorted([(0, begun), *placed], key=lambda p: (p[0], p[1].cost))]
+
+
+def counted(turns: Iterable[str]) -> list[str]:
+    """Those by which a gain is known: not the turns that chose who was measured further, which flatter
+    whoever they chose, nor those in which processors shared a core, where there are enough others."""
+    later = [turn for turn in turns if not turn.endswith(LOOKING)]
+    alone = [turn for turn in later if not turn.endswith(SHARED)]
+    return alone if len(alone) >= ENOUGH else later
 
 
 def _together(same: Sequence[Record]) -> Record:
     return replace(same[0], times=tuple(t for r in same for t in r.times))
 
 
-def _placed(same: Sequence[Record], start: Record, rounds: Mapping[str, Record]) -> tuple[int, Record]:
+def _placed(
+    same: Sequence[Record], start: Record, rounds: Mapping[str, Record], later: Sequence[str]
+) -> tuple[int, Record]:
     """The measurements of a trace as one record, and whether it stands ahead of the start (0), or behind it,
     measured beside it (1) or not (2)."""
-    # the turns that chose who was measured further flatter whoever they chose
-    later = [turn for turn in rounds if not turn.endswith(LOOKING)]
     after = [r for r in same if r.turn in later]
     ratios = [_ratio(r, rounds[r.turn]) for r in (after if len(after) > 1 else same) if r.turn in rounds]
     if ratios:

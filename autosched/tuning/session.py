@@ -25,8 +25,8 @@ from tensorlang.analysis import cost_of
 from ..cost_model import CostModel, Explains, Informed
 from ..measure import Job, Outcome, fingerprint
 from ..records import Record, RecordLog
-from ..records.database import ranked
-from ..records.record import LOOKING, WORTH, canonical_trace
+from ..records.ranking import counted, ranked
+from ..records.record import LOOKING, SHARED, WORTH, canonical_trace
 from ..search import Seen, Strategy, allocate
 from ..space import Variant, Variants, variants_of
 from ..statuses import OK, WRONG_ANSWER
@@ -39,10 +39,11 @@ T = TypeVar("T")
 FINALISTS, SHARE = 8, 4
 # seconds of timing: of a candidate; of a finalist, when it is chosen who is measured further, and in each
 # process after that
-BRIEF, LOOK, CAREFUL = 0.006, 0.01, 0.025
-# after one look, which counts for no more than that, the KEPT best go on in LEAST processes, or in up to MOST
-# until it is clear whether they are worth it
-KEPT, LEAST, MOST = 3, 3, 6
+BRIEF, LOOK, CAREFUL = 0.006, 0.01, 0.03
+# after one look the KEPT best go on in CHOOSING processes; who is best then is compared with the first in
+# LEAST others, or in up to MOST until the gain is known to within NARROW of itself: what chose it flatters it
+KEPT, CHOOSING, LEAST, MOST = 3, 3, 7, 14
+NARROW = 0.04
 ALONE, LOOKS, TURNS = "alone", "looks", "turns"  # how candidates are measured at the end
 _job_numbers = itertools.count(1)
 
@@ -246,26 +247,41 @@ class Session:
         return order
 
     def in_turns(self, order: Sequence[str]) -> Iterator[tuple[list[str], str]]:
-        """Rounds of some candidates, of which the best and the first go on after one."""
+        """Rounds of some candidates, of which the best and the first go on, then the best of all."""
         yield list(order), LOOKS
-        best = [r.steps for r in self._rivals(order)][:KEPT]
-        order = [s for s in order if s == self.first or s in best]
+        kept = [r.steps for r in self._rivals(order)][:KEPT]
+        order = [s for s in order if s == self.first or s in kept]
+        for _ in range(CHOOSING):
+            yield list(order), LOOKS
+        best = self._rivals(order)
+        if self.first not in order or not best or best[0].interval[0] > WORTH * self.start_seconds:
+            return  # nothing to compare, or nobody is worth it
+        order = [self.first, best[0].steps]
         for number in range(MOST):
             if number >= LEAST and self._decided(order):
                 return
-            yield list(order), TURNS
+            yield order, TURNS
 
     def _rivals(self, order: Sequence[str]) -> list[Record]:
         """What is known of them but of the first, the best first."""
         known = ranked(self.measured(), self.key, self.target)
         return [r for r in known if r.steps in order and r.steps != self.first]
 
+    @property
+    def start_seconds(self) -> float:
+        """Seconds of the first."""
+        known = ranked(self.measured(), self.key, self.target)
+        return next((r.cost for r in known if r.steps == self.first), float("inf"))
+
     def _decided(self, order: Sequence[str]) -> bool:
-        """Whether one of them is worth leaving the first for, or none is, with 95 % confidence."""
-        known = {r.steps: r for r in ranked(self.measured(), self.key, self.target)}
-        worth = WORTH * known[self.first].cost if self.first in known else float("inf")
-        intervals = [r.interval for r in self._rivals(order)]
-        return any(high < worth for _, high in intervals) or all(low > worth for low, _ in intervals)
+        """Whether it is known how much one is worth leaving the first for, or that it is not, with 95 %
+        confidence."""
+        rivals, worth = self._rivals(order), WORTH * self.start_seconds
+        return all(
+            r.interval[0] > worth
+            or (len(r.times) >= LEAST and r.interval[1] - r.interval[0] < NARROW * r.cost)
+            for r in rivals
+        )
 
     def notes(self) -> list[str]:
         """What a person should know of how it went."""
@@ -273,7 +289,14 @@ class Session:
         near = [f"began with {self.near} {were} best for like computations"] if self.near else []
         measured = ["every candidate of the space was measured"] if self.exhausted else []
         limits = [] if self.task.limits is None else [f"what is searched keeps to {self.task.limits}"]
-        return [*near, *measured, *limits, *self.variants.left_out]
+        return [*near, *measured, *limits, *self._shared(), *self.variants.left_out]
+
+    def _shared(self) -> list[str]:
+        """How often processors shared a core in the comparisons at the end."""
+        turns = {r.turn for r in self.measured() if r.turn and not r.turn.endswith(LOOKING)}
+        n = sum(turn.endswith(SHARED) for turn in turns)
+        left = ", which do not count" if not any(t.endswith(SHARED) for t in counted(turns)) else ""
+        return [f"processors shared a core in {n} of the last {len(turns)} comparisons{left}"] if n else []
 
     def parts(self) -> dict[str, float]:
         """Seconds of each part of the work."""
@@ -416,9 +439,10 @@ def _beside(
     """Measure some candidates in turns in a fresh process. Where that fails, or ``measurer`` cannot do it,
     one after the other: so it is known who is guilty."""
     begin = f"{time.time():.6f}"
-    turn, seconds = begin + (LOOKING if look else ""), LOOK if look else CAREFUL
+    seconds = LOOK if look else CAREFUL
     job = session.job(order[0], seconds=seconds, process=begin, place=place, also=order[1:])
     outcome = next(iter(measurer.run([job])))
+    turn = begin + (LOOKING if look else SHARED if outcome.shared else "")
     times = [outcome.times, *outcome.also]
     if outcome.status == OK and len(times) == len(order):
         for trace, mine in zip(order, times, strict=True):

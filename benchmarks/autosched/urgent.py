@@ -21,3 +21,6 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
     """autosched's own runner, in a hurry."""
     urgent()
     return runner.run(job, directory, say)
+
+
+prepare = runner.prepare

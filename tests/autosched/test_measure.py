@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,8 +18,9 @@ import numpy as np
 import psutil
 import pytest
 
+import tensorlang as tl
 from autosched import SearchTask
-from autosched.measure import Job, Measurer, Stages, builder, runner, turns
+from autosched.measure import Job, Measurer, Stages, builder, cores, runner, turns
 from autosched.measure.protocol import BUILT
 from autosched.measure.runner import Workbench
 from autosched.space import Variant, variants_of
@@ -412,9 +413,45 @@ def test_turns_alternate_and_the_arrays_move_once(monkeypatch: pytest.MonkeyPatc
 
         return SimpleNamespace(entry=entry)
 
-    found = turns.in_turns([kernel("a", 1e-3), kernel("b", 2e-3)], bench, 1e-3)  # type: ignore[list-item]
-    assert found == [pytest.approx([1e-3] * turns.LEAST), pytest.approx([2e-3] * turns.LEAST)]
+    kernels = [kernel("a", 1e-3), kernel("b", 2e-3)]
+    found, apart = turns.in_turns(kernels, bench, 1e-3)  # type: ignore[arg-type]
+    assert found == [pytest.approx([1e-3] * turns.LEAST), pytest.approx([2e-3] * turns.LEAST)] and apart
     assert called[4:] == [(n, place) for place in (4, 5) for n in "aabbbbaa"]
+
+
+def test_rounds_in_which_processors_shared_a_core_count_only_without_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Asked before and after each round; others take their places, as long as patience lasts."""
+    now, shared = [0.0], [False]
+    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    bench = SimpleNamespace(place=0, arguments=(), move=lambda place: None)
+
+    def entry() -> None:
+        now[0] += 2e-3 if shared[0] else 1e-3
+
+    def answers(text: str) -> Callable[[], bool]:
+        order = iter(text)
+
+        def apart() -> bool:
+            shared[0] = next(order) == "s"
+            return not shared[0]
+
+        return apart
+
+    kernel = SimpleNamespace(entry=entry)
+    for text in ("asaaaaa", "ssaaaaa"):
+        shared[0] = False
+        found, apart = turns.in_turns([kernel], bench, 1e-3, answers(text))  # type: ignore[list-item]
+        assert apart and found == [pytest.approx([1e-3] * turns.LEAST)]
+    for text in ("asasasasa", "sssssssss"):
+        found, apart = turns.in_turns([kernel], bench, 1e-3, answers(text))  # type: ignore[list-item]
+        assert not apart and len(found[0]) == turns.PATIENCE * turns.LEAST
+
+
+def test_the_processors_are_asked_by_a_kernel_that_waits_for_no_memory() -> None:
+    """One thread shares nothing; of several the answer is the machine's, which nobody here knows."""
+    assert cores.apart(1) and cores.apart(tl.num_threads()) in (True, False)
 
 
 def test_the_right_answers_are_made_by_a_process_of_their_own(

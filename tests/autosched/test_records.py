@@ -496,6 +496,22 @@ def test_turns_that_chose_do_not_count_for_whom_they_chose() -> None:
     assert [r.steps for r in ranked([*lucky, *left, *true], "task", "llvm")] == [STEPS % n for n in (2, 1, 3)]
 
 
+def test_turns_on_processors_that_shared_a_core_count_only_without_others() -> None:
+    """Two threads of one core are another machine, where another schedule may be the better one."""
+    elsewhere = [
+        r
+        for n in range(9)
+        for r in (
+            _record(1, (2.0,), start=True, turn=f"s{n} shared"),
+            _record(2, (1.0,), turn=f"s{n} shared"),
+        )
+    ]
+    few = ranked([*elsewhere, *_turns(0.9, 1.0, [1.0] * 2)], "task", "llvm")
+    assert few[0].steps == STEPS % 2 and len(few[0].times) == 11
+    best, start = ranked([*elsewhere, *_turns(0.9, 1.0, [1.0] * 3)], "task", "llvm")
+    assert best.steps == STEPS % 2 and best.cost == pytest.approx(0.9) and start.cost == 1.0
+
+
 def test_times_of_a_turn_are_compared_one_by_one() -> None:
     """The machine slowed down in the middle of every turn: the median of each alone says nothing."""
     slow = (1.0, 1.0, 3.0, 3.0, 3.0)
