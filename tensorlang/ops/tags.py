@@ -41,9 +41,9 @@ TABLE = "table"  # of what is read more often than there are elements: computed 
 PAD = "pad"  # a copy with a margin of one value, where a window reads beyond the edge
 # stages conv2d_winograd.weight.rows and .weight, which depend on the weight only
 WINOGRAD_WEIGHT = "winograd_weight"
-# stages conv2d_winograd.data.rows, .data.tiles (a copy, tile by tile) and .data
+# stages conv2d_winograd.data.pixels (a copy, channels last), .data.rows and .data
 WINOGRAD_DATA = "winograd_data"
-# M[a, b, o, p] = sum_c U[a, b, c, o] V[a, b, c, p]: one matrix product for each of the points a, b
+# M[a, b, p, o] = sum_c V[a, b, p, c] U[a, b, c, o]: one matrix product for each of the points a, b
 WINOGRAD_MATMUL = "winograd_matmul"
 WINOGRAD_INVERSE = "winograd_inverse"  # stages .inverse.rows and .inverse
 WINOGRAD = "winograd"  # the tiles put in their places

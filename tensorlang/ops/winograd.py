@@ -4,9 +4,10 @@ Lavin and Gray, "Fast algorithms for convolutional neural networks", CVPR 2016, 
 
 The image is cut into tiles of m × m outputs. With G, B and A of ``POINTS`` each tile of outputs is Aᵀ[(G g
 Gᵀ) ⊙ (Bᵀ d B)]A, summed over the channels between the brackets: (m + 2)² matrix products over all tiles of
-[O, C] by [C, tiles], 2.25 (m = 2) or 4 times fewer multiplications than the direct sum. Each transform runs
+[tiles, C] by [C, O], 2.25 (m = 2) or 4 times fewer multiplications than the direct sum. Each transform runs
 over rows, then over columns, as a stage of its own; coefficients are written out, zeros and ones cost
-nothing.
+nothing. Between the image and the result channels come last: a transform is then the same for every lane of
+a vector of them, however few tiles there are.
 """
 
 from __future__ import annotations
@@ -62,28 +63,20 @@ def conv2d_winograd(
         for n, extent, before in zip((rows, columns), extents, w.before, strict=True)
     ]
     source = padded(f"{op}.pad", data, (2, 3), w.before, behind, 0)
-    seen = _data(op, source, points, m, (batch, rows, columns), inside)
-    outputs, tiles, alpha = kernel.shape[3], seen.shape[3], m + 2
+    grid = (batch, rows, columns)
+    seen = _data(op, source, points, m, grid, inside)
+    outputs, tiles, alpha = kernel.shape[3], seen.shape[2], m + 2
     rc = te.reduce_axis((0, channels), "rc")
     product = te.compute(
-        (alpha, alpha, outputs, tiles),
-        lambda a, b, o, p: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, rc, p), axis=rc),
+        (alpha, alpha, tiles, outputs),
+        lambda a, b, p, o: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, p, rc), axis=rc),
         name=f"{op}.matmul",
         tag=tags.WINOGRAD_MATMUL,
     )
-    made = _inverse(op, product, points, m)
-
-    def put(n: Any, o: Any, y: Any, x: Any) -> Expr:
-        y, x = make.as_expr(y), make.as_expr(x)
-        number = make.add(
-            make.mul(make.add(make.mul(make.as_expr(n), rows), make.floordiv(y, m)), columns),
-            make.floordiv(x, m),
-        )
-        # what lies beyond the image in the last tiles is computed and not read
-        return made(make.floormod(y, m), make.floormod(x, m), o, number)  # type: ignore[no-any-return]
-
+    made = _inverse(op, product, points, m, grid)
+    # what lies beyond the image in the last tiles is computed and not read
     result = te.compute(
-        (batch, outputs, height, width), lambda n, o, y, x: put(n, o, y, x), name=op, tag=tags.WINOGRAD
+        (batch, outputs, height, width), lambda n, o, y, x: made(n, y, x, o), name=op, tag=tags.WINOGRAD
     )
     return rounded(op, biased(op, result, bias, lambda i: i[1], outputs), out_type)
 
@@ -108,58 +101,59 @@ def _check_kernel(op: str, data: Tensor, weight: Tensor, kernel: Tensor, tile: i
 def _data(
     op: str, source: Tensor, points: Points, m: int, grid: tuple[Expr, Expr, Expr], inside: DType
 ) -> Tensor:
-    """Bᵀ d B of each tile d of the padded image, [m + 2, m + 2, C, tiles]; ``grid``: images, rows and columns
+    """Bᵀ d B of each tile d of the padded image, [m + 2, m + 2, tiles, C]; ``grid``: images, rows and columns
     of tiles."""
     batch, rows, columns = grid
     alpha, channels = m + 2, source.shape[1]
     tiles = make.mul(batch, make.mul(rows, columns))
-
-    def place(p: Any) -> tuple[Expr, Expr, Expr]:
-        return (
-            make.floordiv(p, make.mul(rows, columns)),
-            make.floormod(make.floordiv(p, columns), rows),
-            make.floormod(p, columns),
-        )
-
-    def rows_of(a: Any, c: Any, n: Any, y: Any, x: Any) -> Expr:
-        return row(
-            points.data, a, [te.cast(inside, source(n, c, make.as_expr(y) * m + i, x)) for i in range(alpha)]
-        )
-
-    def cut(a: Any, j: Any, c: Any, p: Any) -> Expr:
-        n, y, x = place(make.as_expr(p))
-        return half(a, c, n, y, x * m + j)  # type: ignore[no-any-return]
-
-    # whole rows of the image first: they stand side by side in memory, and columns that two tiles share are
-    # transformed once
-    half = te.compute(
-        (alpha, channels, batch, rows, source.shape[3]),
-        rows_of,
-        name=f"{op}.data.rows",
+    by_pixel = te.compute(
+        (batch, *source.shape[2:], channels),
+        lambda n, y, x, c: source(n, c, y, x),
+        name=f"{op}.data.pixels",
         tag=tags.WINOGRAD_DATA,
     )
-    tiled = te.compute((alpha, alpha, channels, tiles), cut, name=f"{op}.data.tiles", tag=tags.WINOGRAD_DATA)
+
+    def rows_of(a: Any, j: Any, p: Any, c: Any) -> Expr:
+        p, j = make.as_expr(p), make.as_expr(j)
+        n = make.floordiv(p, make.mul(rows, columns))
+        y, x = make.floormod(make.floordiv(p, columns), rows), make.floormod(p, columns)
+        return row(
+            points.data, a, [te.cast(inside, by_pixel(n, y * m + i, x * m + j, c)) for i in range(alpha)]
+        )
+
+    half = te.compute(
+        (alpha, alpha, tiles, channels), rows_of, name=f"{op}.data.rows", tag=tags.WINOGRAD_DATA
+    )
     return te.compute(  # type: ignore[no-any-return]
-        (alpha, alpha, channels, tiles),
-        lambda a, b, c, p: row(points.data, b, [tiled(a, j, c, p) for j in range(alpha)]),
+        (alpha, alpha, tiles, channels),
+        lambda a, b, p, c: row(points.data, b, [half(a, j, p, c) for j in range(alpha)]),
         name=f"{op}.data",
         tag=tags.WINOGRAD_DATA,
     )
 
 
-def _inverse(op: str, product: Tensor, points: Points, m: int) -> Tensor:
-    """Aᵀ[…]A of each tile of products, [m, m, O, tiles]."""
-    alpha, _, outputs, tiles = product.shape
+def _inverse(op: str, product: Tensor, points: Points, m: int, grid: tuple[Expr, Expr, Expr]) -> Tensor:
+    """Aᵀ[…]A of each tile of products in its place, [N, rows * m, columns * m, O]."""
+    alpha, _, tiles, outputs = product.shape
+    batch, rows, columns = grid
     wide = m + 2
     back = te.compute(
-        (m, alpha, outputs, tiles),
-        lambda i, b, o, p: row(points.inverse, i, [product(a, b, o, p) for a in range(wide)]),
+        (m, alpha, tiles, outputs),
+        lambda i, b, p, o: row(points.inverse, i, [product(a, b, p, o) for a in range(wide)]),
         name=f"{op}.inverse.rows",
         tag=tags.WINOGRAD_INVERSE,
     )
+
+    def put(n: Any, y: Any, x: Any, o: Any) -> Expr:
+        n, y, x = make.as_expr(n), make.as_expr(y), make.as_expr(x)
+        line = make.add(make.mul(n, rows), make.floordiv(y, m))
+        number = make.add(make.mul(line, columns), make.floordiv(x, m))
+        of_rows = [back(make.floormod(y, m), b, number, o) for b in range(wide)]
+        return row(points.inverse, make.floormod(x, m), of_rows)
+
     return te.compute(  # type: ignore[no-any-return]
-        (m, m, outputs, tiles),
-        lambda i, j, o, p: row(points.inverse, j, [back(i, b, o, p) for b in range(wide)]),
+        (batch, make.mul(rows, m), make.mul(columns, m), outputs),
+        put,
         name=f"{op}.inverse",
         tag=tags.WINOGRAD_INVERSE,
     )

@@ -44,6 +44,7 @@ from . import (
     scans,
     sparse,
     windows,
+    winograd,
 )
 from .attention import attention
 from .common import in_registers, share_out, size, stream_stores, work
@@ -118,6 +119,11 @@ def scheduled(
             or stage.state.attach is not None
         ):
             continue
+        filtering = winograd.filtering_of(s, stage)
+        if filtering is not None:
+            done |= winograd.by_block(s, stage, filtering, where, constants)
+            why[stage.name] = "a convolution by minimal filtering, all its stages for a block of tiles"
+            continue
         by_row = rows.rows_of(s, stage)
         if by_row is not None:
             done |= rows.row_by_row(s, stage, by_row, where)
@@ -148,6 +154,7 @@ def _inline(s: Schedule, done: set[str]) -> None:
             or stage.state.is_output
             or stage.op.reduce_axis
             or stage.op.tag in KEPT
+            or winograd.keeps(s, stage)
         ):
             continue
         if not s.can("compute_inline", stage.name):

@@ -22,10 +22,10 @@ from ..graph import Node, Program, Value
 from .rewrite import exchanged, single
 from .scales import bias_of
 
-# cycles for a vector of elements of the transforms, before and behind. Measured (Zen 5) at 64 × 56 × 56 to
-# 256 × 14 × 14
-TRANSFORM = 43
-WEIGHT = 20  # of a weight, and twice as many beyond the second cache. Measured at 64 × 64 and 256 × 256
+# cycles for a vector of elements of the transforms, before and behind. Measured (Emerald Rapids) at 16 × 112
+# × 112 to 256 × 14 × 14
+TRANSFORM = 16
+WEIGHT = 33  # of a weight, and twice as many beyond the second cache. Measured at 64 × 64 and 256 × 256
 GAIN = 0.85  # of the time of a direct sum, at most
 DIRECT = 1.15  # times the multiply-adds take with what is around them
 Margin = tuple[tuple[int, int], ...]
@@ -124,11 +124,12 @@ def _gains(conv: Conv, known: bool, target: Target) -> bool:
     channels, (height, width) = constant(conv.channels.extent) or 1, conv.sizes
     images, rate = conv.images or 1, table.per_cycle * lanes
     tiles = images * -(-height // 4) * -(-width // 4)
+    wide, deep = (-(-n // lanes) * lanes for n in (conv.each, channels))  # lanes are channels
     # 36 products for the 6 × 6 points of a tile of 4 × 4 outputs, where a direct sum has 9 for each of 16
-    products = 36 * channels * conv.each * -(-tiles // lanes) * lanes / rate
+    products = 36 * channels * wide * tiles / rate
     # half of the rate: the weight comes while the products run
     streamed = 36 * channels * conv.each * 4 / (table.l3_rate / 2)
-    transforms = TRANSFORM / lanes * 36 * (channels + conv.each) * tiles
+    transforms = TRANSFORM / lanes * 36 * (deep + wide) * tiles
     if not known:
         elements = 36 * channels * conv.each
         transforms += WEIGHT / lanes * elements * (1 if 4 * elements <= target.l2_bytes else 2)

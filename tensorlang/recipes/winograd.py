@@ -1,0 +1,191 @@
+"""Convolutions by Winograd's minimal filtering (``ops.conv2d_winograd``): a block of tiles at a time, all its
+transforms and products, so that what lies between them stays in the second cache. Lanes are channels; a
+tile's transform is written out for a vector of them, its rows in registers.
+
+After Lavin and Gray, "Fast algorithms for convolutional neural networks", CVPR 2016, section 5, and Jia et
+al., "Optimizing N-dimensional, Winograd-based convolution for manycore CPUs", PPoPP 2018, section 4. Uses
+public primitives only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..analysis import constant, cost_of, product_of, reads_of
+from ..ops import tags
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import ComputeOp, Tensor
+from .common import in_registers, share_out, size, work
+from .conv import rows_in_vectors
+from .nests import fill, lines_at_once, nest, pack, sums
+from .pixels import FEW, transpose_pixels
+from .register_tile import even, tile_for
+
+# tiles of a block, at least, where the weight is larger than the second cache and comes from behind it for
+# each block
+MOST_READ = 32
+
+
+class Filtering(NamedTuple):
+    """The stages of one convolution, from its result back, each read by the one before it alone, and the
+    image with its margin, where it has one."""
+
+    inverse: Stage
+    inverse_rows: Stage
+    product: Stage
+    data: Stage
+    data_rows: Stage
+    pixels: Stage
+    margin: Stage | None
+
+
+def keeps(s: Schedule, stage: Stage) -> bool:
+    """Whether ``stage`` is a margin that a recipe for these convolutions wants by itself: written into the
+    copy that follows, it would be a test for each element."""
+    return stage.op.tag == tags.PAD and any(
+        r.compute.tag == tags.WINOGRAD_DATA for r in s.state.readers(stage.name)
+    )
+
+
+def filtering_of(s: Schedule, out: Stage) -> Filtering | None:
+    """The convolution whose result ``out`` reads, each element at its own place; None where there is none,
+    more than one, or an image of open size."""
+    if out.op.reduce_axis or len(out.op.axis) != 4 or any(size(a) in (None, 0) for a in out.op.axis[1:]):
+        return None
+    found = [t for t in out.op.input_tensors if _tagged(s, t, tags.WINOGRAD_INVERSE)]
+    if len(found) != 1 or size(out.op.axis[0]) == 0:
+        return None
+    n, o, y, x = out.op.axis
+    own = (n.var, y.var, x.var, o.var)
+    for t, at in reads_of(out.op).plain:
+        if t is found[0] and not all(
+            i is v or (constant(i) == 0 and size(a) == 1)
+            for i, v, a in zip(at, own, (n, y, x, o), strict=True)
+        ):
+            return None
+    chain = [s[found[0].op]]
+    for tag in (
+        tags.WINOGRAD_INVERSE,
+        tags.WINOGRAD_MATMUL,
+        tags.WINOGRAD_DATA,
+        tags.WINOGRAD_DATA,
+        tags.WINOGRAD_DATA,
+    ):
+        made = [t for t in chain[-1].op.input_tensors if _tagged(s, t, tag)]
+        if len(made) != 1:
+            return None
+        chain.append(s[made[0].op])
+    behind = [t for t in chain[-1].op.input_tensors if _tagged(s, t, tags.PAD)]
+    margin = s[behind[0].op] if behind else None
+    if any(size(a) == 0 for st in chain for a in (*st.op.axis, *st.op.reduce_axis)):
+        return None
+    inverse, back, product, data, half, pixels = chain
+    return Filtering(inverse, back, product, data, half, pixels, margin)
+
+
+def _tagged(s: Schedule, tensor: Tensor, tag: str) -> bool:
+    """Whether ``tensor`` is made by a stage of this tag at the root, which one stage alone reads."""
+    stage = s.state.of(tensor)
+    return (
+        isinstance(stage.op, ComputeOp)
+        and stage.op.tag == tag
+        and stage.attach is None
+        and not stage.is_output
+        and not stage.relations
+        and len(s.state.readers(stage.name)) == 1
+    )
+
+
+def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: Sequence[Tensor]) -> set[str]:
+    """Schedule the convolution in blocks of ``out``. The names of the stages that are done."""
+    lanes = target.vector_lanes(f.product.op.body[0].dtype)
+    shared = cost_of(target).shared(work(f.product))
+    tile = size(f.inverse_rows.op.axis[0])
+    assert tile is not None
+    images, o, y, x = out.op.axis
+    grid = (-(-(size(y) or 1) // tile), -(-(size(x) or 1) // tile))
+    many, high, tiles = _block(f.product, size(images) or 1, grid, target.num_cores if shared else 1, target)
+    no, ni = out.split(images, many)
+    yo, yi = out.split(y, min(high * tile, size(y) or 1))
+    loops = nest(
+        out,
+        {"n": no, "m": ni, "s": yo, "y": yi, "o": o, "x": x},
+        "(n s) m oo y xo | oi xi",
+        {"o": FEW, "x": lanes},
+        parallel=shared,
+    )
+    names = [st.name for st in f if st is not None]
+    for name in names:
+        s[name].compute_at(out, loops.around[0])
+    if f.margin is not None:
+        rows_in_vectors(f.margin, lanes)
+    transpose_pixels(f.pixels, lanes)
+    _transform(f.data, f.data_rows, lanes)
+    weight, sums_of = _products(s, f.product, tiles, lanes, constants, target)
+    n, y, x, c = f.inverse.op.axis
+    cuts = {"y": tile, "x": tile, "c": lanes}
+    place = nest(f.inverse, {"n": n, "y": y, "x": x, "c": c}, "n yo xo co | yi xi ci", cuts).place
+    f.inverse_rows.compute_at(f.inverse, place)
+    in_registers(s, f.inverse_rows)
+    i, b, p, c = f.inverse_rows.op.axis
+    nest(f.inverse_rows, {"p": p, "b": b, "i": i, "c": c}, "p | b i c")
+    return {out.name, *names, weight, sums_of}
+
+
+def _block(
+    product: Stage, images: int, grid: tuple[int, int], threads: int, target: Target
+) -> tuple[int, int, int]:
+    """Images and rows of tiles of a block, and its tiles: as many as fit half of the second cache on both
+    sides of the product, and blocks for all threads."""
+    rows, columns = grid
+    a, b, _, o = (size(axis) or 1 for axis in product.op.axis)
+    channels, each = size(product.op.reduce_axis[0]) or 1, a * b * product.op.body[0].dtype.bytes
+    fit = target.l2_bytes // 2 // (each * (channels + o))
+    if each * channels * o > target.l2_bytes:
+        fit = max(fit, MOST_READ)
+    high = even(rows, max(1, min(rows, fit // columns)))
+    if images * -(-rows // high) < threads:
+        high = even(rows, max(1, rows * images // threads))
+    if high < rows:
+        return 1, high, high * columns
+    most = max(1, min(fit // (rows * columns), images // threads))
+    many = max(d for d in range(1, most + 1) if images % d == 0)
+    return many, high, many * rows * columns
+
+
+def _transform(data: Stage, rows: Stage, lanes: int) -> None:
+    """The transform of one tile after the other, for a vector of channels."""
+    a, b, p, c = data.op.axis
+    place = nest(data, {"a": a, "b": b, "p": p, "c": c}, "p co | a b ci", {"c": lanes}).place
+    rows.compute_at(data, place)
+    if rows.state.scope != "local":
+        rows.set_scope("local")
+    a, j, p, c = rows.op.axis
+    nest(rows, {"p": p, "j": j, "a": a, "c": c}, "p | j a c")
+
+
+def _products(
+    s: Schedule, product: Stage, tiles: int, lanes: int, constants: Sequence[Tensor], target: Target
+) -> tuple[str, str]:
+    """The products of all points, in register tiles of rows × vectors of outputs. The names of the packed
+    weight and of the sums."""
+    inside = s[s.cache_write(product.name, "local")]
+    found = product_of(inside.op)
+    assert found is not None and found.row is not None
+    table, iterations = cost_of(target), work(inside)
+    high, vectors = tile_for(tiles, size(found.column), lanes, target.vector_registers, table.of_panels)
+    width = lanes * vectors
+    weight = pack(s, inside, found.right, found.right_axes, found.column, width)
+    a, b, p, o = product.op.axis
+    around = nest(
+        product, {"k": [a, b], "p": p, "o": o}, "k oo po | pi oi", {"p": (high, "shift"), "o": width}
+    )
+    *points, p, o = inside.op.axis
+    (k,) = inside.op.reduce_axis
+    sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": o}, "f k | p o")
+    if not any(t is found.right for t in constants):
+        fill(weight, 1, lines_at_once(size(k)))
+        share_out(weight, [weight.leaf_iter_vars[0]], iterations // 16, target)
+    return weight.name, inside.name

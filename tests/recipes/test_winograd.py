@@ -1,0 +1,68 @@
+"""Convolutions by minimal filtering, a block of tiles at a time: bit for bit with F(2×2, 3×3), whose fractions
+are halves and quarters, and where each stage is computed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes.default_schedule import scheduled
+from tensorlang.target import as_target
+from tests.ops import images
+from tests.ops.arrays import exact
+from tests.ops.images import small
+
+RNG = np.random.default_rng(21)
+WAY = "a convolution by minimal filtering"
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize(
+    ("x", "outputs"),
+    [((2, 5, 9, 11), 6), ((6, 16, 8, 8), 16), ((1, 64, 40, 37), 70), ((3, 33, 13, 6), 9), ((1, 1, 3, 3), 1)],
+    ids=["few", "several images", "rows of tiles", "rests", "one"],
+)
+def test_blocks_of_every_shape(x, outputs, target):
+    image, w, b = small(RNG, x), small(RNG, (outputs, x[1], 3, 3)), small(RNG, (outputs,))
+    want = images.conv(image, w, b, padding=1)
+    other = small(RNG, want.shape)
+    X, W, B, Y = (te.placeholder(a.shape) for a in (image, w, b, other))
+    made = ops.conv2d_winograd(X, W, B, padding=1, tile=2)
+    f = tl.compile([X, W, B, Y, ops.relu(ops.subtract(made, Y))], target=target)
+    exact(f(image, w, b, other), np.maximum(want - other, 0), "float32")
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_open_batch_and_a_known_weight(known):
+    w = small(RNG, (24, 16, 3, 3))
+    X, W = te.placeholder((te.dim("n"), 16, 10, 12), name="X"), te.placeholder(w.shape, name="W")
+    made = ops.conv2d_winograd(X, W, tile=2)
+    f = tl.compile([X, W, made], constants={W: w} if known else None)
+    for n in (1, 3):
+        x = small(RNG, (n, 16, 10, 12))
+        exact(f(x) if known else f(x, w), images.conv(x, w), "float32")
+
+
+def test_all_is_computed_in_one_loop_over_blocks():
+    """What the loop over blocks does not hold are the weight's transforms and its panels."""
+    x, w = te.placeholder((2, 32, 20, 20), name="x"), te.placeholder((48, 32, 3, 3), name="w")
+    s, why = scheduled(ops.relu(ops.conv2d_winograd(x, w, padding=1)), as_target(None))
+    assert why["relu"].startswith(WAY)
+    around = [st.name for st in s.stages if st.state.attach is None and st.op.input_tensors]
+    assert [n for n in around if "weight" not in n] == ["relu"]
+
+
+def test_others_read_its_result_too():
+    """The mean of rows reads whole rows of the result, and a map of open size has no blocks: both are
+    computed stage by stage."""
+    x, w = small(RNG, (1, 4, 6, 6)), small(RNG, (3, 4, 3, 3))
+    X, W = te.placeholder(x.shape), te.placeholder(w.shape)
+    total = ops.sum(ops.conv2d_winograd(X, W, padding=1, tile=2), (2, 3))
+    exact(tl.compile([X, W, total])(x, w), images.conv(x, w, padding=1).sum((2, 3)), "float32")
+    Y = te.placeholder((1, 4, te.dim("h"), te.dim("w")))
+    made = ops.conv2d_winograd(Y, W, padding=1, tile=2)
+    _, why = scheduled(made, as_target(None))
+    assert not any(text.startswith(WAY) for text in why.values())
+    exact(tl.compile([Y, W, made])(x, w), images.conv(x, w, padding=1), "float32")
