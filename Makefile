@@ -1,9 +1,10 @@
-# make demo | test | test-random | test-onnx | lint | docs | docs-versions | notebooks | bench | bench-dynamic | bench-models | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
+# make demo | test | test-random | test-onnx | test-torch | lint | docs | docs-versions | notebooks | bench | bench-dynamic | bench-models | fuzz. Each makes .venv and installs what it needs; the second time that takes no time.
 #
 #   make test XGBOOST=xgboost-cpu     700 MB less on the disk: the same module without the CUDA library (see README.md)
 #   make test PYTHON=python3.12 JOBS=8 ARGS="-k matmul"
 #   make test-random SEED=7                   the tests in another order; the seed is the time where none is given, and is printed
 #   make test-onnx ARGS="reduce_sum"         onnx's own backend tests, those whose names match; without ARGS all
+#   make test-torch ARGS="--cap 2"           torch's own samples of its operators on engines; goes on where it was stopped
 #   make bench ARGS="--quick"                 beside numpy, torch, onnxruntime, JAX …: two minutes instead of twenty
 #   make bench-dynamic ARGS="--suite P8 --quick"          kernels of every shape beside other ways to serve shapes
 
@@ -18,7 +19,7 @@ VENV := .venv
 BIN  := $(VENV)/bin
 PIP  := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test test-random test-onnx lint docs docs-versions notebooks bench bench-dynamic bench-models fuzz clean
+.PHONY: demo test test-random test-onnx test-torch lint docs docs-versions notebooks bench bench-dynamic bench-models fuzz clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/installed-demo
@@ -32,6 +33,9 @@ test-random: $(VENV)/installed-dev
 
 test-onnx: $(VENV)/installed-dev
 	$(BIN)/python -m tests.frontends.rig -j $(JOBS) $(ARGS)
+
+test-torch: $(VENV)/installed-torch-tests
+	$(BIN)/python -m tests.frontends.torch.opinfo $(ARGS)
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
