@@ -161,9 +161,9 @@ def _check_called(call: str, fn: Any) -> None:
 
 def _before_tracing() -> None:
     """What dynamo is to know before it traces a function, for it looks for its backend first."""
-    from .frontends.torch.traced import leave_kernels
+    from .frontends.torch.traced import prepare
 
-    leave_kernels()
+    prepare()
 
 
 if "torch._dynamo" in sys.modules:

@@ -28,8 +28,8 @@ from . import (  # noqa: E402, F401  they fill the table
 )
 from .export import load_torch  # noqa: E402
 from .table import OPERATORS  # noqa: E402
-from .traced import leave_kernels  # noqa: E402
+from .traced import prepare  # noqa: E402
 
-leave_kernels()
+prepare()
 
 __all__ = ["OPERATORS", "load_torch"]

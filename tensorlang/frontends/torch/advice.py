@@ -10,7 +10,7 @@ OUTSIDE = "take the call out of the compiled function, or make it an operator: t
 # (what torch says or the line reads, what to write there); the first that fits
 ADVICE: tuple[tuple[str, str], ...] = (
     (
-        r"^while .*[<>=]",
+        r"^while ",
         "a for loop of as many steps as it takes at most, with torch.where(condition, next, x) in it",
     ),
     (
@@ -27,6 +27,10 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "torch._dynamo.config.capture_scalar_outputs = True",
     ),
     (
+        r"^assert ",
+        'an assert whose message is plain text, or torch._assert_async(condition, "text"), which are traced',
+    ),
+    (
         r"nonzero|masked_select|unique|bincount|[Dd]ynamic.shape op|dynamic_output_shape",
         "a mask over all elements: torch.where(mask, x, 0), sums weighted by mask; or pad to a largest size",
     ),
@@ -38,8 +42,8 @@ ADVICE: tuple[tuple[str, str], ...] = (
     (r"graph_break\(", "leave torch._dynamo.graph_break() out"),
     (
         r"\b(LSTM|GRU|RNN)\b|allow_rnn",
-        "torch._dynamo.config.allow_rnn = True, or torch.export.export and tl.load_torch, "
-        "which keep the layer whole",
+        "call it under torch.no_grad() or torch.inference_mode(), where the layer is one operator; in a "
+        "training it runs in torch, between two graphs",
     ),
     (r"(?<![.\w])random\.|\bsecrets\.", "torch.rand(()) or torch.randint(n, (), …), which are traced"),
     (
@@ -64,7 +68,7 @@ ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"\bnp\.(save|load|savetxt|loadtxt)|\b(datetime|csv|gc|traceback|zlib|tempfile|concurrent|queue|weakref)\b"
         r"|\bopen\(|\btime\.|\bos\.|subprocess|socket|pickle|json|hashlib|uuid|inspect\.|torch\.save|manual_seed"
-        r"|\b(asyncio|decimal|fractions|threading\.Thread)\b",
+        r"|\b(asyncio|decimal|fractions|threading\.Thread|ctypes)\b",
         "do it before or after the compiled function",
     ),
     (r"copy\(", "x.clone()"),

@@ -29,6 +29,8 @@ WHOLE = (
     "lstm.input",
     "matmul.default",
     "rms_norm.default",
+    "rnn_relu.input",
+    "rnn_tanh.input",
     "scaled_dot_product_attention.default",
     "upsample_bicubic2d.vec",
     "upsample_bilinear2d.vec",

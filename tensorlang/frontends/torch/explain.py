@@ -19,7 +19,7 @@ import torch
 from ...entries import public
 from ...errors import TensorLangError
 from ...runtime import files
-from . import backend, region, report
+from . import backend, region, report, traced
 from .advice import OUTSIDE, advice_for
 from .monitor import Monitor
 
@@ -140,7 +140,8 @@ def breaks_of(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
     first = _first(fn, args, kwargs)  # before dynamo skips what breaks within try, which it does for good
     torch._dynamo.reset()
     try:
-        explanation = torch._dynamo.explain(fn)(*args, **kwargs)
+        with traced.explained():  # dynamo's explanation has a backend of its own
+            explanation = torch._dynamo.explain(fn)(*args, **kwargs)
     except Exception as error:
         fn(*args, **kwargs)  # which may raise by itself
         failed = _failure(error)
@@ -180,7 +181,7 @@ def _first(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     for one."""
     torch._dynamo.reset()
     try:
-        with torch._dynamo.error_on_graph_break(True):
+        with torch._dynamo.error_on_graph_break(True), traced.explained():
             torch.compile(fn, backend="eager")(*args, **kwargs)
     except torch._dynamo.exc.TorchDynamoException as error:
         return [_break(getattr(error, "msg", str(error)), getattr(error, "real_stack", None) or ())]

@@ -24,6 +24,16 @@ def gru(g: Any, x: Any, hx: Any, *args: Any) -> Any:
     return _Stack(g, x, [hx], args, _gru_layer, 3).results(2)
 
 
+@graph_op("rnn_tanh.input")
+def rnn_tanh(g: Any, x: Any, hx: Any, *args: Any) -> Any:
+    return _Stack(g, x, [hx], args, _rnn_layer, 1).results(2)
+
+
+@graph_op("rnn_relu.input")
+def rnn_relu(g: Any, x: Any, hx: Any, *args: Any) -> Any:
+    return _Stack(g, x, [hx], args, functools.partial(_rnn_layer, of="relu"), 1).results(2)
+
+
 class _Stack:
     """Layers one above the other, computed when a result is asked for."""
 
@@ -88,6 +98,12 @@ def _gru_layer(x: Tensor, h: Tensor, *weights: Tensor, directions: int, each: in
     # torch resets after the product, as cuDNN does
     how: Any = {"direction": _direction(directions), "linear_before_reset": True, "gates": "rzh"}
     return ops.gru(x, w, r, b, initial_h=h, **how)
+
+
+def _rnn_layer(x: Tensor, h: Tensor, *weights: Tensor, directions: int, each: int, of: str = "tanh") -> Any:
+    w, r, b = _parts(weights, directions, each)
+    how: Any = {"direction": _direction(directions), "activations": [of] * directions}
+    return ops.rnn(x, w, r, b, initial_h=h, **how)
 
 
 def _direction(directions: int) -> str:

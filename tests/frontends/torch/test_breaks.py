@@ -208,6 +208,11 @@ def recurs(x):
     return lstm(x[:, None] * 2)[0].sum() + 1  # BREAK
 
 
+def recurs_not(x):
+    with torch.no_grad():
+        return lstm(x[:, None] * 2)[0].sum() + 1
+
+
 def writes(x):
     y = x * 2
     sys.stdout.write("")  # BREAK
@@ -484,7 +489,7 @@ PROGRAMS = [
     (jsons, None, "before or after"),
     (locked, None, "context outside"),
     (disabled, None, "disable"),
-    (recurs, None, "allow_rnn"),
+    (recurs, recurs_not, "no_grad"),
     (writes, None, "print what"),
     (kernels, kernels_not, "tensorlang.torch.op"),
     (seeds, None, "before or after"),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
 import tensorlang as tl
 
 torch = pytest.importorskip("torch")
+import tensorlang.torch as tlt  # noqa: E402
 
 
-@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
 @pytest.mark.parametrize(
     "how", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}, {"bias": False}], ids=str
 )
@@ -33,3 +36,75 @@ def test_layers(kind, how):
     theirs = [y, *(state if kind == "LSTM" else [state])]
     for a, b in zip(ours, theirs, strict=True):
         np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-6)
+
+
+class Tagger(torch.nn.Module):
+    def __init__(self, kind, **how):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.layers = (
+            torch.nn.Embedding(10, 6),
+            getattr(torch.nn, kind)(6, 8, batch_first=True, **how),
+        )
+
+    def forward(self, x):
+        return self.layers(self.words(x))
+
+
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        ("LSTM", {}),
+        ("LSTM", {"num_layers": 2, "bidirectional": True}),
+        ("GRU", {}),
+        ("RNN", {}),
+        ("RNN", {"nonlinearity": "relu"}),
+    ],
+    ids=str,
+)
+def test_a_compiled_layer_is_part_of_one_engine(kind, how):
+    model = Tagger(kind, **how).eval()
+    f = torch.compile(model, backend="tensorlang", dynamic=True, fullgraph=True)
+    with torch.no_grad():
+        # torch's own tracing of the others fixes the length, and makes a graph for each
+        for length in (7, 4, 12) if kind == "LSTM" else (7, 7, 7):
+            x = torch.randint(0, 10, (2, length))
+            torch.testing.assert_close(f(x), model(x))
+    (graph,) = tlt.graphs()
+    assert graph.taken == graph.nodes and not graph.left and sum(c.calls for c in graph.counts) == 3
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_layer_that_learns_runs_in_torch():
+    model, x = Tagger("LSTM"), torch.randint(0, 10, (2, 7))
+    f = torch.compile(model, backend="tensorlang")
+    with torch.no_grad():
+        f(x)  # what was traced without gradients does not serve
+    for m in (f, model):
+        model.zero_grad()
+        m(x)[0].sum().backward()
+        found = [p.grad.clone() for p in model.parameters()]
+        if m is f:
+            ours = found
+    for a, b in zip(ours, found, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_other_backends_and_threads_get_what_they_get_without_us():
+    from torch._dynamo.exc import Unsupported
+
+    layer, x = torch.nn.LSTM(6, 8), torch.randn(5, 3, 6)
+    with torch.no_grad(), pytest.raises(Unsupported, match="LSTM"):
+        torch.compile(layer, backend="aot_eager", fullgraph=True)(x)
+    with pytest.raises(Unsupported, match="LSTM"):
+        torch.compile(layer, backend="tensorlang", fullgraph=True)(x)
+    assert not torch._dynamo.config.allow_rnn
+
+    def elsewhere():
+        with torch.no_grad():
+            return torch.compile(layer, backend="tensorlang", fullgraph=True)(x)[0]
+
+    with ThreadPoolExecutor(1) as threads, torch.no_grad():
+        torch.testing.assert_close(threads.submit(elsewhere).result(), layer(x)[0])
