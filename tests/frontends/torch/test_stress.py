@@ -4,6 +4,7 @@ what is gone."""
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 import io
 import os
@@ -46,6 +47,60 @@ def test_a_thousand_calls_of_alternating_shapes_are_right_and_keep_nothing():
     assert resident() - size < 8 << 20
     (graph,) = tlt.graphs()
     assert sum(r.counts.calls for r in graph.regions) == 1001
+
+
+class Heap(ctypes.Structure):
+    """What glibc's ``mallinfo2`` tells."""
+
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in [
+            "arena",
+            "ordblks",
+            "smblks",
+            "hblks",
+            "hblkhd",
+            "usmblks",
+            "fsmblks",
+            "uordblks",
+            "fordblks",
+            "keepcost",
+        ]
+    ]
+
+    @property
+    def used(self):
+        """Bytes that are allocated: in arenas, and mapped one by one. Not what arenas keep for later."""
+        return self.uordblks + self.hblkhd
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallinfo2"), reason="glibc tells what is allocated")
+def test_calls_by_threads_that_come_and_go_allocate_nothing_that_stays():
+    """The process grows by arenas that malloc keeps for so many threads at once; what is in use does not."""
+    heap = ctypes.CDLL(None).mallinfo2
+    heap.restype = Heap
+    m = model()
+    f = torch.compile(m, backend="tensorlang", dynamic=True)
+    inputs = [torch.randn(n, 6) for n in (2, 300, 17, 4096, 5)]
+
+    def calls(first):
+        with torch.no_grad():
+            for i in range(40):
+                f(inputs[(first + i) % 5])
+
+    def four():
+        threads = [threading.Thread(target=calls, args=(k,)) for k in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        gc.collect()
+        return heap().used
+
+    calls(0)
+    before = [four() for _ in range(3)][-1]
+    after = [four() for _ in range(5)][-1]
+    assert after - before < 200_000  # of 800 calls: 250 bytes each would be found
 
 
 def test_threads_call_one_model_at_once():
