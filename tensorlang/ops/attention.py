@@ -53,6 +53,19 @@ def scaled_dot_product_attention(
     >>> ops.scaled_dot_product_attention(q, kv, kv, enable_gqa=True)
     Tensor(attention: float32[1, 32, 1, 128])
     """
+    return stages_of(q, k, v, mask, is_causal, scale, enable_gqa).result
+
+
+def stages_of(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    is_causal: bool,
+    scale: float | None,
+    enable_gqa: bool,
+) -> Stages:
+    """The stages of ``scaled_dot_product_attention``. Raises DeclareError."""
     op = "scaled_dot_product_attention"
     q, k, v = inputs.floating(op, q, "q"), inputs.floating(op, k, "k"), inputs.floating(op, v, "v")
     _check(op, q, k, v)
@@ -83,7 +96,7 @@ def scaled_dot_product_attention(
         seen = whole.read(mask, i)
         return te.select(seen, s, -te.infinity(inside)) if mask.dtype.is_bool else s + te.cast(inside, seen)
 
-    return attend(q, k, v, batch, score, is_causal, mask is not None, group).result
+    return attend(q, k, v, batch, score, is_causal, mask is not None, group)
 
 
 def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
@@ -153,11 +166,12 @@ class _Batch:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """What an attention computes on the way: scaled and masked scores, their exponentials, the sums of these
-    by rows, and the result."""
+    """What an attention computes on the way: scaled and masked scores, the largest of each row, their
+    exponentials, the sums of these by rows, and the result."""
 
     dots: Tensor
     scores: Tensor
+    most: Tensor
     exps: Tensor
     sums: Tensor
     result: Tensor
@@ -197,10 +211,7 @@ def attend(
     top = of.stage("attention.max", tags.ATTENTION_MAX, (row,), lambda *i: te.max(scores(*i, j1), axis=j1))
 
     def grown(*i: Any) -> Expr:
-        most: Expr = top(*i[:-1])
-        if masked:  # a row without keys: exp(-inf - 0) is the zero it should be
-            most = te.select(most > te.min_value(inside), most, te.const(0, inside))
-        grown = weight(scores(*i) - most)
+        grown = weight(scores(*i) - least(top(*i[:-1]), inside, masked))
         return (
             te.if_then_else(make.le(_block(i[-1]), _block(i[-2])), grown, te.const(0, inside))
             if is_causal
@@ -231,8 +242,14 @@ def attend(
         return te.cast(out, te.select(make.eq(t, zero), zero, quotient) if masked else quotient)
 
     return Stages(
-        dots, scores, exps, total, of.stage("attention", tags.ATTENTION, (row, ("d", head)), divided)
+        dots, scores, top, exps, total, of.stage("attention", tags.ATTENTION, (row, ("d", head)), divided)
     )
+
+
+def least(most: Expr, inside: Any, masked: bool) -> Expr:
+    """What is taken off a row of scores whose largest is ``most``. Of a row without keys it is 0: then
+    exp(-inf - 0) is the zero it should be."""
+    return te.select(most > te.min_value(inside), most, te.const(0, inside)) if masked else most
 
 
 def _block(place: Any) -> Expr:

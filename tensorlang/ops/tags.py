@@ -57,6 +57,7 @@ ATTENTION_EXP = "attention_exp"
 ATTENTION_SUM = "attention_sum"  # of each row
 ATTENTION_VALUES = "attention_values"  # sum_k exp[…, q, k] V[…, k, d]
 ATTENTION = "attention"  # divided by the row sums
+ATTENTION_LOG_SUM = "attention_log_sum"  # of a row's exponentials, as if no maximum had been taken off
 RESIZE = "resize"  # one stage for each dimension, the last one first
 
 
@@ -103,6 +104,7 @@ TAGS = (
     ATTENTION_SUM,
     ATTENTION_VALUES,
     ATTENTION,
+    ATTENTION_LOG_SUM,
     RESIZE,
 )
 

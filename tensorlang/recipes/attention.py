@@ -24,37 +24,42 @@ from .lanes import lanes_of, reduce_in_lanes, sums_in_lanes, vector_width
 from .nests import fill, lines_at_once
 from .register_tile import lane_tile, tile_for
 
-PARTS = (
+SUMS = (
     tags.ATTENTION_DOTS,
     tags.ATTENTION_SCORES,
     tags.ATTENTION_MAX,
     tags.ATTENTION_EXP,
     tags.ATTENTION_SUM,
-    tags.ATTENTION_VALUES,
 )
+# what is computed of them, and the stages that it takes
+PARTS = {tags.ATTENTION: (*SUMS, tags.ATTENTION_VALUES), tags.ATTENTION_LOG_SUM: SUMS}
 DIVISORS = [d for d in range(1, tags.CAUSAL_BLOCK + 1) if tags.CAUSAL_BLOCK % d == 0]
 MOST_ROWS = 64  # of a block: more bring nothing, the panels are already read from the second cache
 
 
 def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
-    """Schedule the stages of ``ops.scaled_dot_product_attention``, of which ``out`` is the last. The names of
-    all that belong to it; none, and nothing done, when a part of it is read by something else or has no
-    elements."""
+    """Schedule the stages of ``ops.scaled_dot_product_attention``, of which ``out`` is the last, or those up
+    to its sums. The names of all that belong to it; none, and nothing done, when a part of it is read by
+    something else or has no elements."""
     parts = _parts(s, out)
     if parts is None or any(
         constant(a.extent) == 0 for st in (out, *parts.values()) for a in (*st.op.axis, *st.op.reduce_axis)
     ):
         return set()
     plan = _plan(out, parts, target)
-    dots, scores, most, exps, total, values = (parts[tag] for tag in PARTS)
+    dots, scores, most, exps, total = (parts[tag] for tag in SUMS)
+    values = parts.get(tags.ATTENTION_VALUES)
     place, block, tile = _result(out, plan, target)
-    values.compute_at(out, tile)
-    _register_tile(s, values, plan)
+    if values is not None:
+        values.compute_at(out, tile)
+        _register_tile(s, values, plan)
     for stage in (total, exps):
         stage.compute_at(out, block)
-    most.compute_at(
-        exps, exps.op.axis[-2]
-    )  # a row at a time, which is still in the first cache when its exponentials are taken
+    if values is None:
+        most.compute_at(out, block)  # which reads it too
+    else:
+        # a row at a time, which is still in the first cache when its exponentials are taken
+        most.compute_at(exps, exps.op.axis[-2])
     scores.compute_at(out, block)
     for stage in (total, most):
         reduce_in_lanes(s, stage, target)
@@ -216,7 +221,9 @@ def _scores(s: Schedule, scores: Stage, dots: Stage, plan: _Plan) -> None:
 
 
 def _parts(s: Schedule, out: Stage) -> dict[str, Stage] | None:
-    """The stages by their tags; None when one is missing, scheduled already, or seen by something outside."""
+    """The stages by their tags; None when one is missing, scheduled already, or seen by something
+    outside."""
+    wanted = PARTS[out.op.tag]
     found: dict[str, Stage] = {}
     todo = [out]
     while todo:
@@ -224,7 +231,7 @@ def _parts(s: Schedule, out: Stage) -> dict[str, Stage] | None:
             producer = s.state.of(t)
             if (
                 isinstance(producer.op, ComputeOp)
-                and producer.op.tag in PARTS
+                and producer.op.tag in wanted
                 and producer.op.tag not in found
             ):
                 found[producer.op.tag] = s[producer.name]
@@ -236,10 +243,10 @@ def _parts(s: Schedule, out: Stage) -> dict[str, Stage] | None:
         and all(r.name in inner for r in s.state.readers(st.name))
         for st in found.values()
     )
-    return found if len(found) == len(PARTS) and alone else None
+    return found if len(found) == len(wanted) and alone else None
 
 
-def _panels(s: Schedule, dots: Stage, values: Stage, plan: _Plan) -> list[Stage]:
+def _panels(s: Schedule, dots: Stage, values: Stage | None, plan: _Plan) -> list[Stage]:
     """Copies of keys, transposed in panels of a tile's width, and of values that are converted as they are
     read. Keys that are summed along memory are read where they lie, and so are values, whose elements are
     neighbours."""
@@ -250,6 +257,8 @@ def _panels(s: Schedule, dots: Stage, values: Stage, plan: _Plan) -> list[Stage]
         keys.transform_layout(lambda *at: [*at[:-2], at[-2] // width, at[-1], at[-2] % width])
         fill(keys, 1, lines_at_once(constant(dots.op.reduce_axis[-1].extent)))
         panels.append(keys)
+    if values is None:
+        return panels
     read = values.op.input_tensors[-1]
     if read.dtype != values.op.body[0].dtype:
         copy = s[s.cache_read(read, "global", [values.name])]

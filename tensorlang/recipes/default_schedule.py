@@ -46,6 +46,7 @@ from . import (
     windows,
     winograd,
 )
+from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import in_registers, share_out, size, stream_stores, work
 from .lanes import reduce_in_lanes, share_reduction, vector_width
@@ -95,7 +96,7 @@ def scheduled(
     done: set[str] = set()
     why: dict[str, str] = {}
     for stage in s.stages:
-        if stage.op.tag == tags.ATTENTION:
+        if stage.op.tag in ATTENTIONS:
             found = attention(s, stage, where)
             done |= found
             if found:

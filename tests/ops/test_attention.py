@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.ops.attention_sums import log_sums
 from tensorlang.ops.tags import CAUSAL_BLOCK
 from tensorlang.recipes import default_schedule
 from tests.ops.arrays import near, real, sample
@@ -201,3 +202,29 @@ def test_as_torch(is_causal):
         *map(torch.from_numpy, (q, k, v)), is_causal=is_causal
     ).numpy()
     near(run(attend, q, k, v, is_causal=is_causal), want.astype("float64"), "float32", 80, floor=1e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("kind", ["none", "causal", "bools", "floats"])
+def test_logarithms_of_the_sums_of_rows(kind, dtype):
+    q, k, _ = three((2, 3, 21, 8), (2, 3, 35, 8), (2, 3, 35, 8), dtype)
+    mask = {
+        "bools": np.random.default_rng(3).random((21, 35)) < 0.5,
+        "floats": sample((21, 35), dtype, 4),
+    }.get(kind)
+    if kind == "bools":
+        mask[4] = False  # a row that sees no key
+    scores = np.asarray(q, "float64") @ np.asarray(k, "float64").swapaxes(-1, -2) / np.sqrt(8)
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if kind == "bools" else scores + mask
+    if kind == "causal":
+        scores = np.where(np.tril(np.ones((21, 35), bool)), scores, -np.inf)
+    with np.errstate(divide="ignore"):
+        want = np.log(np.exp(scores).sum(-1))
+    tensors = [te.placeholder(a.shape, str(a.dtype)) for a in (q, k, *([] if mask is None else [mask]))]
+    out = log_sums(tensors[0], tensors[1], None if mask is None else tensors[2], kind == "causal", None)
+    got = tl.compile([*tensors, out])(q, k, *([] if mask is None else [mask]))
+    assert got.dtype == ("float64" if dtype == "float64" else "float32")
+    assert (np.isneginf(got) == np.isneginf(want)).all() and np.isneginf(want).any() == (kind == "bools")
+    seen = np.isfinite(want)
+    assert np.abs(got[seen] - want[seen]).max() <= {"float64": 1e-13}.get(dtype, 1e-5)

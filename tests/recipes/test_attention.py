@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.ops.attention_sums import log_sums
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX512
 
@@ -90,3 +91,12 @@ def test_tiles_divide_a_block_of_rows(queries: int, keys: int, size: int) -> Non
     exps = next(line for line in lines if "storage attention.exp" in line)
     block = int(exps.split("[")[1].split("]")[0].split(",")[-2])
     assert len(rows) == 4 and all(block % r == 0 for r in rows), (block, rows)
+
+
+def test_sums_alone_keep_a_block_of_scores_as_well():
+    """Of the sums that gradients read: what the loop over blocks does not hold are keys in panels and the
+    copy of the result."""
+    q, k = (te.placeholder((2, 3, 64, 32), name=n) for n in "QK")
+    s = default_schedule(log_sums(q, k, None, False, None))
+    at_root = {st.name for st in s.stages if st.state.attach is None and st.op.input_tensors}
+    assert at_root <= {"attention.log_sum", "log_sums", "K.global"}

@@ -6,6 +6,7 @@ from typing import Any
 
 from ... import ops, te
 from ...expr.nodes import const_int
+from ...ops.attention_sums import log_sums
 from ...te import Tensor
 from ..words import constant_like, times
 from .table import aten, graph_op, needs
@@ -51,7 +52,7 @@ def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **how: Any)
 
 
 def _sums(q: Tensor, k: Tensor, mask: Tensor | None, *, is_causal: bool, scale: float | None) -> Tensor:
-    return ops.logsumexp(scores(q, k, mask, is_causal, scale), -1)
+    return log_sums(q, k, mask, is_causal, scale)
 
 
 def factor(q: Tensor, scale: float | None) -> float:
