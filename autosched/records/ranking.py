@@ -45,12 +45,17 @@ def ranked(records: Iterable[Record], task: str, target: str) -> list[Record]:
     return [r for _, r in sorted([(0, begun), *placed], key=lambda p: (p[0], p[1].cost))]
 
 
-def counted(turns: Iterable[str]) -> list[str]:
+def counted(turns: Iterable[str]) -> Sequence[str]:
     """Those by which a gain is known: not the turns that chose who was measured further, which flatter
     whoever they chose, nor those in which processors shared a core, where there are enough others."""
     later = [turn for turn in turns if not turn.endswith(LOOKING)]
-    alone = [turn for turn in later if not turn.endswith(SHARED)]
-    return alone if len(alone) >= ENOUGH else later
+    return _alone(later)
+
+
+def _alone(turns: Sequence[str]) -> Sequence[str]:
+    """Those on processors that were cores; all where these are too few."""
+    alone = [turn for turn in turns if SHARED not in turn]
+    return alone if len(alone) >= ENOUGH else turns
 
 
 def _together(same: Sequence[Record]) -> Record:
@@ -63,7 +68,9 @@ def _placed(
     """The measurements of a trace as one record, and whether it stands ahead of the start (0), or behind it,
     measured beside it (1) or not (2)."""
     after = [r for r in same if r.turn in later]
-    ratios = [_ratio(r, rounds[r.turn]) for r in (after if len(after) > 1 else same) if r.turn in rounds]
+    before = _alone([r.turn for r in same if r.turn in rounds])
+    counts = [r for r in same if r.turn in (later if len(after) > 1 else before)]
+    ratios = [_ratio(r, rounds[r.turn]) for r in counts]
     if ratios:
         clearly = len(ratios) > 1 and statistics.median(ratios) < WORTH and median_interval(ratios)[1] < 1
         left_behind = len(later) > 1 and len(after) < 2

@@ -19,7 +19,7 @@ VERSION = 1
 # of the time of the schedule a search began with: less gain is within what placement in memory does
 WORTH = 0.97
 LOOKING = " look"  # at the end of the name of a turn that only chose who was measured further
-SHARED = " shared"  # at the end of that of a turn during which processors shared a core
+SHARED = " shared"  # in that of a turn during which processors shared a core
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -251,7 +251,10 @@ class Session:
         yield list(order), LOOKS
         kept = [r.steps for r in self._rivals(order)][:KEPT]
         order = [s for s in order if s == self.first or s in kept]
-        for _ in range(CHOOSING):
+        shared = self._times_shared()
+        for number in range(2 * CHOOSING):
+            if number - (self._times_shared() - shared) >= CHOOSING:
+                break
             yield list(order), LOOKS
         best = self._rivals(order)
         if self.first not in order or not best or best[0].interval[0] > WORTH * self.start_seconds:
@@ -291,11 +294,15 @@ class Session:
         limits = [] if self.task.limits is None else [f"what is searched keeps to {self.task.limits}"]
         return [*near, *measured, *limits, *self._shared(), *self.variants.left_out]
 
+    def _times_shared(self) -> int:
+        """In how many turns processors shared a core."""
+        return len({r.turn for r in self.measured() if SHARED in r.turn})
+
     def _shared(self) -> list[str]:
         """How often processors shared a core in the comparisons at the end."""
         turns = {r.turn for r in self.measured() if r.turn and not r.turn.endswith(LOOKING)}
-        n = sum(turn.endswith(SHARED) for turn in turns)
-        left = ", which do not count" if not any(t.endswith(SHARED) for t in counted(turns)) else ""
+        n = sum(SHARED in turn for turn in turns)
+        left = ", which do not count" if not any(SHARED in t for t in counted(turns)) else ""
         return [f"processors shared a core in {n} of the last {len(turns)} comparisons{left}"] if n else []
 
     def parts(self) -> dict[str, float]:
@@ -442,7 +449,7 @@ def _beside(
     seconds = LOOK if look else CAREFUL
     job = session.job(order[0], seconds=seconds, process=begin, place=place, also=order[1:])
     outcome = next(iter(measurer.run([job])))
-    turn = begin + (LOOKING if look else SHARED if outcome.shared else "")
+    turn = begin + (SHARED if outcome.shared else "") + (LOOKING if look else "")
     times = [outcome.times, *outcome.also]
     if outcome.status == OK and len(times) == len(order):
         for trace, mine in zip(order, times, strict=True):

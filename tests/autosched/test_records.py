@@ -512,6 +512,24 @@ def test_turns_on_processors_that_shared_a_core_count_only_without_others() -> N
     assert best.steps == STEPS % 2 and best.cost == pytest.approx(0.9) and start.cost == 1.0
 
 
+def test_who_is_compared_further_is_not_chosen_by_turns_on_a_shared_core() -> None:
+    """The one that is the best of two threads of one core is not sent on in place of the best of two cores."""
+    looks = [
+        r
+        for turn, ratios in {
+            **{f"a{n} look": (0.7, 0.8) for n in range(3)},
+            **{f"s{n} shared look": (0.9, 0.5) for n in range(4)},
+        }.items()
+        for r in (
+            _record(1, (1.0,), start=True, turn=turn),
+            *[_record(2 + i, (x,), turn=turn) for i, x in enumerate(ratios)],
+        )
+    ]
+    assert [r.steps for r in ranked(looks, "task", "llvm")] == [STEPS % n for n in (2, 3, 1)]
+    few = [r for r in looks if r.turn != "a0 look"]
+    assert [r.steps for r in ranked(few, "task", "llvm")] == [STEPS % n for n in (3, 2, 1)]
+
+
 def test_times_of_a_turn_are_compared_one_by_one() -> None:
     """The machine slowed down in the middle of every turn: the median of each alone says nothing."""
     slow = (1.0, 1.0, 3.0, 3.0, 3.0)
