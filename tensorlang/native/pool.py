@@ -17,9 +17,9 @@ Wake-ups. The system may put a thread that wakes on the processor of the one tha
 knows of no caches that processors share, as in many virtual machines: the worker then starts when the
 caller's time slice is over, 2 to 4 ms later as measured, with another processor idle. So a sleeping worker is
 first forbidden the caller's processor (2 µs), and when it is done it may again go wherever the caller may; a
-change of the caller's affinity reaches the workers this way. The same can happen to a worker that is awake,
-and lasts until the system balances its queues, 8 ms and more: one that has missed regions in a row is moved
-away too.
+change of the caller's affinity reaches the workers this way. A worker that is awake and late stays where it
+is: moved away after two missed regions, it left one process in three with both threads on one processor for
+its first tenth of a second.
 
 A worker's state is one atomic word, so that no wake-up can be lost:
 
@@ -72,7 +72,6 @@ IDLE, ASLEEP, POSTED, RUNNING = range(4)
 SLEEPER = 1 << 16  # above any count of workers
 COUNT = SLEEPER - 1
 FINE = 4  # parts for each of the crew: the last one to finish is late by at most one of them
-LATE = 2  # regions in a row that a worker misses, after which it is taken to wait for the caller's processor
 PATIENCE = 50_000  # nanoseconds a new worker spins
 MASK = 128  # bytes of a set of processors
 MAX_THREADS = options.MAX_THREADS
@@ -108,7 +107,6 @@ class Member(Struct, size=128):
     patience: i32  # nanoseconds it spins
     moved: i32
     tid: i32
-    late: i32  # regions in a row that ended before it came; the caller's
     taken: i64 = at(64)
 
 
@@ -344,15 +342,8 @@ def run_region(pool: Pool, run: Piece, ctx: ptr, begin: i64, end: i64, most: i64
     run_share(0)
     k = crew - 1
     while k > 0:  # all parts have begun: whoever has not come is not needed
-        worker = pool.members[k]
-        if compare_exchange(worker.state, POSTED, IDLE, acq_rel):
+        if compare_exchange(pool.members[k].state, POSTED, IDLE, acq_rel):
             fetch_sub(pool.remaining, 1, acq_rel)
-            worker.late += 1
-            if worker.late == LATE:
-                keep_apart(worker)
-                worker.late = 0
-        else:
-            worker.late = 0
         k -= 1
     if not spin_until(address(pool.remaining), COUNT, True, load(settings.spin, relaxed)):
         while True:
