@@ -70,7 +70,7 @@ def _batch_norm_relu(
 
 OPERATORS: dict[str, Callable[..., te.Tensor]] = {
     "matmul": lambda a, b: ops.matmul(a, b),
-    "matmul_int8": lambda a, b: ops.matmul(a, b, out_dtype="int32"),
+    "matmul_int8": lambda a, b: ops.matmul_integer(a, b),
     "batch_matmul_nt": lambda a, b: ops.batch_matmul(a, b, transpose_b=True),
     "conv2d": lambda x, w, b, stride, padding, groups: ops.relu(
         ops.conv2d(x, w, b, stride=stride, padding=padding, groups=groups)
