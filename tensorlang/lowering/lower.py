@@ -57,6 +57,7 @@ from .lanes import in_range, spare_guards
 from .needs import cuts_of, needs_of, stated
 from .parts import Parts, around, in_parts
 from .scattered_rows import in_vectors, loop_over, own_axes
+from .shares import next_share
 from .tails import check_tails, tail_note
 
 CACHE_LINE = 64  # bytes
@@ -249,8 +250,8 @@ class _Writer:
             return self.tensorized(stage, position, first)
         if isinstance(node, LoopNode):
             ahead = [
-                self.prefetch(stage, node.loop, t, n)
-                for t, loop, n in stage.prefetches
+                self.prefetch(stage, node.loop, t, n, share)
+                for t, loop, n, share in stage.prefetches
                 if loop == node.loop.name
             ]
             inner = yield self.nodes(node.children)
@@ -386,13 +387,18 @@ class _Writer:
 
     # -- prefetches ------------------------------------------------------------------------------------------
 
-    def prefetch(self, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int) -> Stmt:
+    def prefetch(
+        self, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int, share: bool = False
+    ) -> Stmt:
         """Ask for the box of ``tensor`` that a later iteration of ``loop`` reads, one element of each cache
-        line."""
+        line; or for a ``share`` of what comes after the loops that read the same again."""
         ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
         # memory made inside the loop: a later iteration has another
         if ends is None or self.buffers.get(tensor) not in self.alive:
             return NOTHING
+        if share:
+            at = next_share(self.bounds, stage, loop, tensor, ahead)
+            return NOTHING if at is None else Evaluate(make.call("prefetch", self.element(tensor, at)))
         later = {loop.var: make.add(loop.var, ahead)}
         index: list[Expr] = []
         loops: list[tuple[Var, Expr]] = []

@@ -308,8 +308,13 @@ class StageMethods:
         >>> print(s.trace)
           1  pragma(z, i, pragma=auto_unroll_max_step, value=16)
         """
-    def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int=1) -> None:
+    def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int=1, share: bool=False) -> None:
         """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead.
+
+        ``share=True`` is for a stage computed inside loops of which some read the same elements again, as
+        each tile of rows reads a block of a product's right operand: each iteration of ``loop`` asks for a
+        share of the block ``offset`` after it. Without such loops, and where a block is not known to be one
+        run of memory, it does nothing.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")

@@ -58,11 +58,12 @@ class StageState:
     where it is computed. ``pending`` is a place that was asked for and is not legal yet: until then the stage
     is at root (in the loop of its scan). ``init_at`` is the loop before which a reduction's initial values
     are written, ``align`` the padding of strides per data axis. ``prefetches`` are (tensor, loop, iterations
-    ahead); ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage held
-    before a change of layout. ``shares`` are the tensors whose memory its outputs are (parts of a scan);
-    ``within`` is the scan it runs inside. ``double`` says that it is computed one iteration ahead, into two
-    copies of its memory. ``in_part``: at root it computes what is read and no more, for the whole is not
-    there (see ScanOp.in_part). ``names`` are those that its loops ever had, once someone asked (``used``)."""
+    ahead, in shares); ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage
+    held before a change of layout. ``shares`` are the tensors whose memory its outputs are (parts of a
+    scan); ``within`` is the scan it runs inside. ``double`` says that it is computed one iteration
+    ahead, into two copies of its memory. ``in_part``: at root it computes what is read and no more, for the
+    whole is not there (see ScanOp.in_part). ``names`` are those that its loops ever had, once someone asked
+    (``used``)."""
 
     name: str
     op: Operation
@@ -77,7 +78,7 @@ class StageState:
     align: dict[int, tuple[int, int]] = field(default_factory=dict)
     pragmas: dict[IterVar, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
     tensorized: tuple[str, str] | None = None
-    prefetches: tuple[tuple[Tensor, str, int], ...] = ()
+    prefetches: tuple[tuple[Tensor, str, int, bool], ...] = ()
     is_output: bool = False
     aliases: tuple[Operation, ...] = ()
     shares: tuple[Tensor, ...] = ()

@@ -367,9 +367,8 @@ class Sampler:
         tensors = [t for t in st.op.input_tensors if self.s.state.stage(t.op.name).attach != INLINED]
         if not tensors:
             raise ScheduleError("nothing is read")
-        self.s[st.name].prefetch(
-            self.rng.choice(tensors), self.rng.choice(st.leaves).name, self.rng.choice((0, 1, 2, 5))
-        )
+        loop, ahead = self.rng.choice(st.leaves).name, self.rng.choice((0, 1, 2, 5))
+        self.s[st.name].prefetch(self.rng.choice(tensors), loop, ahead, share=self.rng.random() < 0.3)
 
     def tensorize(self) -> None:
         """Give a stage the innermost loops of an intrinsic, by splits if need be, and ask for it. All or

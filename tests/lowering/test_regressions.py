@@ -305,6 +305,36 @@ def test_a_prefetch_of_memory_made_inside_the_loop_is_left_out():
     assert "prefetch" not in str(tl.lower(s, [A, C], simple=True))
 
 
+def test_a_prefetch_in_shares_is_of_what_comes_after_the_loops_that_read_the_same():
+    """A block of B is read by each of three rows: they ask for the next block together, 8 elements each. Where
+    nothing is read again, where the block is cut out of longer rows, and after moves that take the loops away,
+    nothing is asked for."""
+    A, B = te.placeholder((3, 4), name="A"), te.placeholder((5, 4, 6), name="B")
+    k = te.reduce_axis((0, 4), name="k")
+    C = te.compute((5, 3, 6), lambda p, i, j: te.sum(A[i, k] * B[p, k, j], axis=k), "C")
+
+    def change(order, at, part=6):
+        def change(s):
+            axes, L = dict(zip("pij", C.op.axis)), s.cache_write(C, "local")
+            axes["o"], axes["j"] = s[C].split(axes["j"], factor=part)
+            s[C].reorder(*(axes[x] for x in order))
+            s[L].compute_at(s[C], axes[at])
+            s[L].reorder(s[L].op.reduce_axis[0], *s[L].op.axis)
+            s[L].prefetch(B, s[L].op.reduce_axis[0], share=True)
+
+        return change
+
+    for how, asked in (
+        (("pioj", "o"), "prefetch(B[p + 1, 0, i*8 + k*2])"),
+        (("pioj", "o", 3), "prefetch(B[p + 1, 0, i*8 + j.outer*4 + k])"),
+        (("pioj", "p"), None),
+        (("ipoj", "o"), None),
+        (("oipj", "p", 3), None),
+    ):
+        text = str(tl.lower(agree([A, B, C], [C], change(*how)), [A, B, C], simple=True))
+        assert asked in text if asked else "prefetch" not in text, how
+
+
 def test_a_step_that_would_undo_a_tensorize_is_refused():
     """It was an error of lowering once, far from the call that caused it."""
     A, B = te.placeholder((3, 4), name="A"), te.placeholder((8, 4), name="B")

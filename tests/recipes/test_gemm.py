@@ -104,6 +104,27 @@ def test_constant_panels_are_asked_for_ahead_where_a_tile_leaves_time() -> None:
         assert "prefetch" not in str(tl.lower(default_schedule(C, AVX512), [A, B, C]))
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(50, 700, 300), (197, 768, 768), (40, 1000, 1500), (31, 97, 5000)])
+def test_the_next_panels_of_a_constant_are_asked_for_in_shares(m: int, n: int, k: int) -> None:
+    """Each tile of rows asks for a part of the next block of panels, and all of them for all of it."""
+    A, B, C = product(m, n, k)
+    s = default_schedule(C, AVX512, constants=[B])
+    panel = [int(x) for x in re.findall(r"storage B.global +float32\[\d+, (\d+), (\d+)\]", s.tree())[0]]
+    high = int(re.findall(r"storage C.local +float32\[(\d+), \d+\]", s.tree())[0])
+    text = str(tl.lower(s, [A, B, C], constants=[B]))
+    asked = re.search(r"prefetch\(B.global\[i1.outer.outer(?:\*(\d+))? \+ (\d+), 0, (.*)\]\)", text)
+    assert asked is not None and (asked[1] or "1") == asked[2]
+    block = int(asked[2])
+    i, r, j = np.ogrid[: -(-m // high), :block, :k]
+    at = asked[3].replace("i0.outer", "i").replace("i1.outer.inner", "r").replace("k", "j")
+    lines = np.unique(eval(at) * 4 // 64)
+    assert np.isin(np.arange(block * panel[0] * panel[1] * 4 // 64), lines).all()
+    b = np.arange(k * n, dtype=np.float32).reshape(k, n) % 7
+    a, c = np.arange(m * k, dtype=np.float32).reshape(m, k) % 5, np.empty((m, n), np.float32)
+    tl.compile([A, B, C], constants={B: b})(a, c)
+    assert np.array_equal(c, a @ b)
+
+
 @pytest.mark.parametrize("m", [1, 2, 5, 12, 16, 40])
 def test_parts_of_k_and_blocks_of_columns_on_two_threads(m: int) -> None:
     tl.set_num_threads(2)

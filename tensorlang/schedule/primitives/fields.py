@@ -77,7 +77,15 @@ class FieldType:
     said: str
 
 
-_SAID = {int: "an int", Knob: "a knob", Size: "a size", float: "a number", str: "text", type(None): "None"}
+_SAID = {
+    int: "an int",
+    bool: "True or False",
+    Knob: "a knob",
+    Size: "a size",
+    float: "a number",
+    str: "text",
+    type(None): "None",
+}
 _ELEMENTS = {int: "a tuple of ints", str: "a tuple of text", tuple: "a tuple of (axis, stride, size)"}
 
 

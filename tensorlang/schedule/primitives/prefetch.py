@@ -2,6 +2,9 @@
 
 ``for i: C reads A[i, …]`` with s[C].prefetch(A, i, 2) → ``for i: { prefetch A[i + 2, …]; C reads A[i, …] }``
 
+``for j: for i: for k: C reads A[j, k]`` with s[C].prefetch(A, k, 1, share=True) asks at each iteration for a
+little of A[j + 1, …], which all of them together have asked for when the next j begins.
+
 A hint: it does nothing when the tensor is moved so that its memory is made inside the loop, where a later
 iteration has other memory.
 """
@@ -28,13 +31,15 @@ MAX_OFFSET = 1 << 20
 @dataclass(frozen=True, slots=True)
 class Prefetch(Primitive):
     """At each iteration of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor``
-    ``offset`` iterations later."""
+    ``offset`` iterations later; with ``share``, for a share of what comes after the loops around the stage
+    that read the same again."""
 
     stage: StageName
     tensor: TensorName
     loop: LoopName
     offset: int = 1
     index: int = 0
+    share: bool = False
     name = "prefetch"
 
     def check(self, state: ScheduleState) -> Verdict:
@@ -63,17 +68,25 @@ class Prefetch(Primitive):
         st = state.stage(self.stage)
         tensor = state.stage(self.tensor).op.outputs[self.index]
         return state.with_stage(
-            change(st, prefetches=(*st.prefetches, (tensor, self.loop, self.offset)))
+            change(st, prefetches=(*st.prefetches, (tensor, self.loop, self.offset, self.share)))
         ), None
 
     def python(self, w: Writer) -> None:
         (loop,) = w.loops(self.stage, self.loop)
         of = w.tensor(self.tensor, self.index)
-        w.line(f"s[{w.tensor(self.stage)}].prefetch({of}, {loop}, {self.offset})")
+        share = ", share=True" if self.share else ""
+        w.line(f"s[{w.tensor(self.stage)}].prefetch({of}, {loop}, {self.offset}{share})")
 
     @staticmethod
-    def call(stage: Stage, tensor: StageKey, loop: IterVar | str, offset: int = 1) -> None:
+    def call(
+        stage: Stage, tensor: StageKey, loop: IterVar | str, offset: int = 1, share: bool = False
+    ) -> None:
         """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead.
+
+        ``share=True`` is for a stage computed inside loops of which some read the same elements again, as
+        each tile of rows reads a block of a product's right operand: each iteration of ``loop`` asks for a
+        share of the block ``offset`` after it. Without such loops, and where a block is not known to be one
+        run of memory, it does nothing.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
@@ -91,5 +104,6 @@ class Prefetch(Primitive):
                 stage.loop_name("prefetch", loop),
                 whole(offset),
                 getattr(tensor, "value_index", 0),
+                bool(share),
             )
         )

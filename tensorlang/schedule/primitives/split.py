@@ -121,7 +121,7 @@ class Split(Primitive):
             pragmas={outer if iv is parent else iv: said for iv, said in st.pragmas.items()},
             # iterations ahead are counted in the loop that does one step of the old one
             prefetches=tuple(
-                (t, inner.name if loop == parent.name else loop, n) for t, loop, n in st.prefetches
+                (t, inner.name if loop == parent.name else loop, *how) for t, loop, *how in st.prefetches
             ),
         )
         inside = renamed(

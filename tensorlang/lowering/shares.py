@@ -1,0 +1,90 @@
+"""A prefetch in shares: what comes after loops that read the same elements again and again, as a block of a
+product's right operand is read by each tile of rows, is asked for a little in each of their iterations. Asked
+for at once it would hold up what runs; not asked for, the first of those iterations waits for all of it.
+
+Knows the ends of what is read and the loops around a stage; writes no statements.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ..expr import make
+from ..expr.nodes import Expr, Var, const_int
+from ..expr.walk import substitute, variables
+from ..schedule.bounds import Bounds
+from ..schedule.state import At, StageState
+from ..te.axis import IterVar
+from ..te.tensor import Tensor
+
+
+def next_share(
+    bounds: Bounds, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int
+) -> tuple[Expr, ...] | None:
+    """The element of ``tensor`` that an iteration of ``loop``, within all that read the same box of it, asks
+    for: its share of the box that is read ``ahead`` iterations later of the loop around those. None where no
+    loop reads a box again and then another one, or where a box is not a known number of neighbours."""
+    here = _boxes(bounds, stage, At(stage.name, loop.name), tensor)
+    if here is None:
+        return None
+    # per loop, from the innermost outwards: does what is read change with it? Those of one iteration vanish
+    path = [at for at in _around(bounds, stage, loop) if _extent(bounds, at[1].var) != 1]
+    moves = [any(iv.var in variables(low) for low, _ in here) for _, iv in path]
+    own = next((n for n, (st, _) in enumerate(path) if st != stage.name), len(path))
+    again = next((n for n in range(own, len(path)) if not moves[n]), len(path))
+    turn = next((n for n in range(again, len(path)) if moves[n]), None)
+    if turn is None:
+        return None
+    place, outer = path[turn]
+    whole = _boxes(bounds, stage, At(place, outer.name), tensor)
+    number: Expr | None = None
+    times = 1
+    for _, iv in reversed(path[:turn]):
+        extent = _extent(bounds, iv.var)
+        if extent is None:
+            return None
+        at = make.sub(iv.var, bounds.facts.ranges[iv.var][0])
+        number = at if number is None else make.add(make.mul(number, extent), at)
+        times *= extent
+    if whole is None or number is None:
+        return None
+    sizes = [const_int(extent) for _, extent in whole]
+    if None in sizes or not _neighbours(sizes, [const_int(n) for n in tensor.shape]):
+        return None
+    step = -(-math.prod(n or 0 for n in sizes) // times)
+    later = {outer.var: make.add(outer.var, ahead)}
+    *front, last = [substitute(low, later) for low, _ in whole]
+    return *front, make.add(last, make.mul(number, step))
+
+
+def _boxes(bounds: Bounds, stage: StageState, place: At, tensor: Tensor) -> list[tuple[Expr, Expr]] | None:
+    ends = bounds.touched(tensor.op, [stage], place)
+    if ends is None:
+        return None
+    return [bounds.box(end, whole) for end, whole in zip(ends, tensor.shape, strict=True)]
+
+
+def _around(bounds: Bounds, stage: StageState, loop: IterVar) -> Iterator[tuple[str, IterVar]]:
+    """The loops around an iteration of ``loop``, itself the first, by the names of their stages."""
+    last = loop.name
+    while True:
+        names = [iv.name for iv in stage.leaves]
+        for iv in reversed(stage.leaves[: names.index(last) + 1]):
+            yield stage.name, iv
+        if not isinstance(stage.attach, At):
+            return
+        last = stage.attach.loop
+        stage = bounds.state.stage(stage.attach.stage)
+
+
+def _extent(bounds: Bounds, v: Var) -> int | None:
+    low, high = bounds.facts.ranges[v]
+    extent = const_int(make.add(make.sub(high, low), 1))
+    return extent if extent is not None and extent > 0 else None
+
+
+def _neighbours(sizes: list[int | None], whole: list[int | None]) -> bool:
+    """Whether a box is one run of memory: whole in all dimensions behind the first longer than one."""
+    first = next((d for d, n in enumerate(sizes) if n != 1), len(sizes))
+    return sizes[first + 1 :] == whole[first + 1 :]
