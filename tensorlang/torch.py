@@ -17,7 +17,11 @@ __all__ = ["adaptive", "backend", "enable", "explain", "graphs", "invalidate", "
 
 def backend(gm: Any, inputs: Any, **kwargs: Any) -> Any:
     """The backend, as ``torch.compile(model, backend="tensorlang")`` finds it. Raises TensorLangError for
-    a torch that is not supported and for options that it does not know."""
+    a torch that is not supported and for options that it does not know.
+
+    Give ``torch.compile`` the name: torch then asks for the backend before it traces, and recurrent layers
+    stay whole. Given this function, it traces first, and a recurrent layer is a break unless
+    ``torch._dynamo`` was imported before ``tensorlang.torch``."""
     from .frontends.torch import backend as room
 
     return room.tensorlang(gm, inputs, **kwargs)

@@ -23,7 +23,7 @@ SHARE = 0.7  # of the speed of as many cores as there are threads: two threads o
 
 
 def apart(threads: int) -> bool:
-    """Whether so many threads multiply as fast as that many cores; takes some 60 µs: longer, and the threads
+    """Whether so many threads multiply as fast as that many cores; takes 60 to 100 µs: longer, and they
     would fall asleep. One thread has nothing to share."""
     if threads < 2:
         return True

@@ -449,9 +449,17 @@ def test_rounds_in_which_processors_shared_a_core_count_only_without_others(
         assert not apart and len(found[0]) == turns.PATIENCE * turns.LEAST
 
 
-def test_the_processors_are_asked_by_a_kernel_that_waits_for_no_memory() -> None:
-    """One thread shares nothing; of several the answer is the machine's, which nobody here knows."""
-    assert cores.apart(1) and cores.apart(tl.num_threads()) in (True, False)
+def test_threads_are_on_cores_of_their_own_where_they_take_no_longer_than_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One thread shares nothing; of several the answer is the machine's, so the clock is a made-up one. The
+    kernels themselves run, whatever they say."""
+    cores.apart(2)
+    times: dict[object, float] = {cores._kernel(1): 1.0}
+    monkeypatch.setattr(cores, "_fastest", lambda call: times[call])
+    for together, answer in ((1.0, True), (1.3, True), (1.6, False), (2.0, False)):
+        times[cores._kernel(2)] = together
+        assert cores.apart(2) is answer and cores.apart(1)
 
 
 def test_the_right_answers_are_made_by_a_process_of_their_own(

@@ -49,6 +49,7 @@ class _Stack:
         # one weight more each where states are projected
         needs(len(self.params) == layers * self.directions * self.each, "projections of states")
         needs(x.ndim == 3, "a sequence without a batch")
+        needs(all(h.dtype == x.dtype for h in self.hx), "states of another type than the sequence's")
 
     def results(self, count: int) -> tuple[Callable[[], Any], ...]:
         return tuple(lambda k=k: self._result(k) for k in range(count))  # type: ignore[misc]

@@ -24,6 +24,9 @@ def prepare() -> None:
     entry = getattr(torch._dynamo.config, "_config", {}).get("allow_rnn")
     if entry is not None and entry.default is False:
         entry.default = WithoutGradients()
+        # torch.export of a recurrent layer sets what it found when it is done: False, were we not there yet
+        if torch._dynamo.config.allow_rnn is False:
+            torch._dynamo.config.allow_rnn = entry.default
 
 
 @contextlib.contextmanager
@@ -39,10 +42,13 @@ def explained() -> Iterator[None]:
 class WithoutGradients(int):  # torch writes its settings as JSON
     """The setting ``torch._dynamo.config.allow_rnn``: true while a function is traced for this backend and no
     gradient is asked for. Recurrent layers are then one operator each; AOTAutograd cannot have them in the
-    graphs of a training, and other backends get what they get without us."""
+    graphs of a training, and other backends get what they get without us. Under autocast torch gives the
+    products within a layer a type of their own, so a layer is not whole there."""
 
     def __bool__(self) -> bool:
-        return not torch.is_grad_enabled() and (_EXPLAINED.get() or _traced_for_us())
+        if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu"):
+            return False
+        return _EXPLAINED.get() or _traced_for_us()
 
     def __repr__(self) -> str:  # part of the name of what torch keeps on the disk
         return "False"

@@ -38,6 +38,35 @@ def test_layers(kind, how):
         np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("outside", [False, True])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("first", [False, True])
+def test_layers_under_autocast_are_of_the_types_that_torch_gives_them(kind, outside, first):
+    class Layers(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.first, self.layers = torch.nn.Linear(6, 6), getattr(torch.nn, kind)(6, 8)
+
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16, enabled=True):
+                return self.layers(self.first(x) if first else x)
+
+    model, x = Layers().eval(), torch.randn(5, 3, 6)
+    with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=outside):
+        ours, theirs = torch.compile(model, backend="tensorlang")(x)[0], model(x)[0]
+    assert ours.dtype == theirs.dtype
+    torch.testing.assert_close(ours, theirs, rtol=2e-2, atol=1e-2)
+
+
+@pytest.mark.usefixtures("fresh")
+def test_states_of_another_type_are_refused_as_torch_refuses_them():
+    model, x = torch.nn.RNN(6, 8).eval(), torch.randn(5, 3, 6)
+    with torch.no_grad(), pytest.raises(RuntimeError):
+        torch.compile(model, backend="tensorlang")(x, torch.zeros(1, 3, 8).half())
+
+
 class Tagger(torch.nn.Module):
     def __init__(self, kind, **how):
         super().__init__()
