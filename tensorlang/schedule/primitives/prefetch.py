@@ -104,6 +104,6 @@ class Prefetch(Primitive):
                 stage.loop_name("prefetch", loop),
                 whole(offset),
                 getattr(tensor, "value_index", 0),
-                bool(share),
+                share,
             )
         )
