@@ -387,18 +387,18 @@ class _Writer:
 
     # -- prefetches ------------------------------------------------------------------------------------------
 
-    def prefetch(
-        self, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int, share: bool = False
-    ) -> Stmt:
+    def prefetch(self, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int, share: bool) -> Stmt:
         """Ask for the box of ``tensor`` that a later iteration of ``loop`` reads, one element of each cache
         line; or for a ``share`` of what comes after the loops that read the same again."""
-        ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
         # memory made inside the loop: a later iteration has another
-        if ends is None or self.buffers.get(tensor) not in self.alive:
+        if self.buffers.get(tensor) not in self.alive:
             return NOTHING
         if share:
             at = next_share(self.bounds, stage, loop, tensor, ahead)
             return NOTHING if at is None else Evaluate(make.call("prefetch", self.element(tensor, at)))
+        ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
+        if ends is None:
+            return NOTHING
         later = {loop.var: make.add(loop.var, ahead)}
         index: list[Expr] = []
         loops: list[tuple[Var, Expr]] = []

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator
 
 from ..expr import make
-from ..expr.nodes import Expr, Var, const_int
+from ..expr.nodes import Expr, const_int
 from ..expr.walk import substitute, variables
 from ..schedule.bounds import Bounds
 from ..schedule.state import At, StageState
@@ -29,7 +29,7 @@ def next_share(
     if here is None:
         return None
     # per loop, from the innermost outwards: does what is read change with it? Those of one iteration vanish
-    path = [at for at in _around(bounds, stage, loop) if _extent(bounds, at[1].var) != 1]
+    path = [at for at in _around(bounds, stage, loop) if const_int(bounds.extent(*at)) != 1]
     moves = [any(iv.var in variables(low) for low, _ in here) for _, iv in path]
     own = next((n for n, (st, _) in enumerate(path) if st != stage.name), len(path))
     again = next((n for n in range(own, len(path)) if not moves[n]), len(path))
@@ -40,9 +40,9 @@ def next_share(
     whole = _boxes(bounds, stage, At(place, outer.name), tensor)
     number: Expr | None = None
     times = 1
-    for _, iv in reversed(path[:turn]):
-        extent = _extent(bounds, iv.var)
-        if extent is None:
+    for name, iv in reversed(path[:turn]):
+        extent = const_int(bounds.extent(name, iv))
+        if not extent:
             return None
         at = make.sub(iv.var, bounds.facts.ranges[iv.var][0])
         number = at if number is None else make.add(make.mul(number, extent), at)
@@ -76,12 +76,6 @@ def _around(bounds: Bounds, stage: StageState, loop: IterVar) -> Iterator[tuple[
             return
         last = stage.attach.loop
         stage = bounds.state.stage(stage.attach.stage)
-
-
-def _extent(bounds: Bounds, v: Var) -> int | None:
-    low, high = bounds.facts.ranges[v]
-    extent = const_int(make.add(make.sub(high, low), 1))
-    return extent if extent is not None and extent > 0 else None
 
 
 def _neighbours(sizes: list[int | None], whole: list[int | None]) -> bool:

@@ -221,8 +221,7 @@ def _scores(s: Schedule, scores: Stage, dots: Stage, plan: _Plan) -> None:
 
 
 def _parts(s: Schedule, out: Stage) -> dict[str, Stage] | None:
-    """The stages by their tags; None when one is missing, scheduled already, or seen by something
-    outside."""
+    """The stages by their tags; None when one is missing, scheduled already, or seen by something outside."""
     wanted = PARTS[out.op.tag]
     found: dict[str, Stage] = {}
     todo = [out]

@@ -455,7 +455,7 @@ def _block(n: int | None, width: int, most: int, threads: int) -> int | None:
         return fit
     panels = -(-n // width)
     # blocks of nearly equal size
-    sizes = [even(panels, most) for most in range(min(fit, panels), 0, -1)]
+    sizes = [even(panels, n) for n in range(min(fit, panels), 0, -1)]
     least = min(_busiest(panels, size, threads) for size in sizes)
     block = next(size for size in sizes if _busiest(panels, size, threads) <= 1.03 * least)
     return None if block >= panels else block
