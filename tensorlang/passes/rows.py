@@ -21,7 +21,7 @@ from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import add_poly, from_poly, poly, reads_data, split_by_atom, wraps
 from ..expr.nodes import LE, LT, Expr, Var, const_int
-from ..expr.walk import variables
+from ..expr.walk import substitute, variables
 from ..loopir.in_bounds import holds, within
 from ..loopir.stmt import Buffer, For, Func, If, Let, Load, Stmt, loads, preorder, rebuilt
 from .guards import without
@@ -66,7 +66,7 @@ def _bounded(s: For, facts: Facts) -> For | If:
     inner: dict[Var, tuple[Expr, Expr]] = {}
     implied: set[Expr] = set()
     proved = True
-    for cond, surely in _asked(s, inner):
+    for cond, surely in _asked(s, facts, inner):
         ends = _ends(cond, s.var, s.begin, end, inner)
         there = ends is not None and all(_there(load, facts) for load in loads(cond))
         if ends is None or not (surely or there):
@@ -87,23 +87,29 @@ def _bounded(s: For, facts: Facts) -> For | If:
     return out if proved or (const_int(s.extent) or 0) > 0 else If(make.le(1, s.extent), out)
 
 
-def _asked(s: For, inner: dict[Var, tuple[Expr, Expr]]) -> Iterator[tuple[Expr, bool]]:
-    """The conditions around all of the body that compare data with the loop, and whether that is what each
-    iteration asks first. Fills ``inner`` with the ends of the loops between."""
+def _asked(s: For, facts: Facts, inner: dict[Var, tuple[Expr, Expr]]) -> Iterator[tuple[Expr, bool]]:
+    """The conditions around all of the body that compare data with the loop, and whether each of its iterations
+    asks them. Fills ``inner`` with the ends of the loops between."""
     written = _written(s.body)
-    below, first = s.body, True
+    facts = within(facts, s)
+    # what the first iterations of the loops between ask, they ask before anything else is read
+    start: dict[Var, Expr] = {}
+    below, surely = s.body, True
     while True:
         if isinstance(below, If) and below.orelse is None:
-            for c in conjuncts(below.cond):
+            conds = conjuncts(below.cond)
+            for c in conds:
                 if _compares(c, s.var) and written.isdisjoint(load.buffer for load in loads(c)):
-                    yield c, first
+                    yield c, surely
+            surely = surely and all(facts.prove(substitute(c, start)) is True for c in conds)
             below = below.then
-        elif isinstance(below, For) and (const_int(below.extent) or 0) > 0:
+        elif isinstance(below, For):
             inner[below.var] = below.begin, make.sub(make.add(below.begin, below.extent), 1)
+            start[below.var] = substitute(below.begin, start)
+            surely = surely and facts.prove(make.le(1, substitute(below.extent, start))) is True
             below = below.body
         else:
             return
-        first = False
 
 
 def _written(s: Stmt) -> set[Buffer]:

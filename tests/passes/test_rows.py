@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tensorlang.arith.conditions import conjunction
 from tensorlang.expr import make
+from tensorlang.expr.nodes import Expr
 from tensorlang.loopir.interpret import interpret
 from tensorlang.loopir.stmt import For, Func, If, preorder
 from tensorlang.passes.rows import rows
@@ -79,3 +81,25 @@ def test_a_loop_that_may_not_run_reads_nothing() -> None:
     after = rows(func("f", (p, q, d), loop(i, 8, loop(k, m, If(cond, store(d, (i, k), 1.0)))), [m]))
     around = next(s for s in preorder(after.body) if isinstance(s, If))
     assert str(around.cond) == "1 <= m" and isinstance(around.then, For)
+
+
+def test_loops_of_open_sizes_between_ask_as_known_ones_do() -> None:
+    """A nest of two loops of open sizes ends where data says in both, behind a mask that the first lane
+    passes; what only a later iteration asks is not read in front."""
+    m, c = dim("m", 0), dim("c", 0)
+    p, d = buffer("P", 8, type_="int32"), buffer("D", c)
+    i, y, x, co, ci = var("i"), var("y"), var("x"), var("co"), var("ci")
+    inside = make.lt(co * 16 + ci, c)
+
+    def nest(*conds: Expr) -> Func:
+        body = loop(ci, 16, If(conjunction(conds), store(d, (co * 16 + ci,), 1.0)), "vectorized")
+        window = loop(y, m * 2 + 8, loop(x, m * 2 + 8, body))
+        return func("f", (p, d), loop(i, 9, loop(co, make.floordiv(c + 15, 16), window)), [m, c])
+
+    # P has 8 elements and i is 8 as well: nothing but the condition itself says that P[i] is read
+    asked = body_text(rows(nest(inside, make.lt(y, read(p, i)), make.lt(x, read(p, i)))))
+    assert "for y in range(0, min(m*2 + 8, P[i])):" in asked
+    assert "for x in range(0, min(m*2 + 8, P[i])):" in asked
+    later = If(make.lt(n(3), x), If(make.lt(y, read(p, i)), store(d, (co,), 1.0)))
+    kept = func("f", (p, d), loop(i, 9, loop(co, c, loop(y, m * 2 + 8, loop(x, m, later)))), [m, c])
+    assert rows(kept).body is kept.body
