@@ -101,6 +101,25 @@ def test_rows_of_tokens_are_not_repeated(size):
         assert np.array_equal(tl.load_onnx(model).compile()(ids, floats(3, 6)), floats(3, 6))
 
 
+def test_tokens_without_a_score_are_left_out():
+    """Of a vocabulary that the scores do not hold, and of numbers that are no tokens; batch and length open."""
+    ids = np.array([[1, 2, 9, 1, 2, 4, 1, 2], [3, -1, 0, 3, -1, -1, 3, -1]])
+    want = floats(2, 6)
+    for row, seen in zip(want, ids, strict=True):
+        for start in range(len(seen) - 2):
+            token = seen[start + 2]
+            if (seen[start : start + 2] == seen[-2:]).all() and 0 <= token < 6:
+                row[token] = -np.inf
+    for opened in (False, True):
+        model = made("NGramRepeatBlock", [ids, floats(2, 6)], 1, 17, (), "com.microsoft", ngram_size=3)
+        dims = [value.type.tensor_type.shape.dim for value in model.graph.input]
+        if opened:
+            dims[0][0].dim_param = dims[1][0].dim_param = "B"
+            dims[0][1].dim_param = "L"
+        assert np.array_equal(tl.load_onnx(model).compile()(ids, floats(2, 6)), want)
+    assert np.isinf(want).sum() == 2
+
+
 def shared(model, named, caches=("x5", "x6")):
     """What onnxruntime makes of inputs, of which it writes the caches."""
     peer = runtime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])

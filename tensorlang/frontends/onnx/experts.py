@@ -233,20 +233,19 @@ def _few_bits(w: Tensor, scales: Tensor, zeros: Tensor | None, bits: int, block:
 def no_repeated_ngrams(ids: Tensor, scores: Tensor, *, ngram_size: int) -> Tensor:
     """-inf for each token that would end a row of ``ngram_size`` tokens which ``ids`` has already."""
     length, last = ids.shape[1], ngram_size - 1
-    starts = te.reduce_axis((0, te.max(length - last, 0)), "start")
 
-    def blocked(b: Any, token: Any) -> Expr:
-        # the tokens before the end beside those at each start; the maximum for sequences shorter than that,
-        # of which there are no starts
-        same = [make.eq(ids(b, starts + d), ids(b, te.max(length - last + d, 0))) for d in range(last)]
-        found = te.all(make.eq(ids(b, starts + last), te.cast(ids.dtype, token)), *same)
-        return te.max(te.cast("int32", found), axis=starts)
+    def place(b: Any, start: Any) -> tuple[Expr, Expr]:
+        # the tokens before the end beside those at each start: where they are the same, the token that came
+        # next, else a place that is none; the maximum for sequences shorter than that, of which there are no
+        # starts
+        token = ids(b, start + last)
+        same = [make.eq(ids(b, start + d), ids(b, te.max(length - last + d, 0))) for d in range(last)]
+        return b, te.select(te.all(*same), token, te.const(-1, token.dtype)) if same else token
 
-    hit: Any = te.compute(scores.shape, blocked, name="blocked")
+    # written for each start, which are few, and not asked of each token for each of them
+    starts = (ids.shape[0], te.max(length - last, 0))
     low = te.const(-math.inf, scores.dtype)
-    return te.compute(  # type: ignore[return-value]
-        scores.shape, lambda b, t: te.if_then_else(hit(b, t) > 0, low, scores(b, t)), name="scores"
-    )
+    return te.scatter(scores, starts, place, lambda b, start: low, "set", name="scores")
 
 
 @te_op("DecoderMaskedMultiHeadAttention", domain=MICROSOFT)
