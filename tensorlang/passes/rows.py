@@ -88,8 +88,8 @@ def _bounded(s: For, facts: Facts) -> For | If:
 
 
 def _asked(s: For, facts: Facts, inner: dict[Var, tuple[Expr, Expr]]) -> Iterator[tuple[Expr, bool]]:
-    """The conditions around all of the body that compare data with the loop, and whether each of its iterations
-    asks them. Fills ``inner`` with the ends of the loops between."""
+    """The conditions around all of the body that compare data with the loop, and whether each iteration asks
+    them. Fills ``inner`` with the ends of the loops between."""
     written = _written(s.body)
     facts = within(facts, s)
     # what the first iterations of the loops between ask, they ask before anything else is read
