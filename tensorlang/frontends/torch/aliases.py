@@ -1,9 +1,10 @@
 """Results of a graph that name places of other results, or places with gaps: torch names them, as it does
-eagerly, in the memory of what an engine made. Knows views; nothing of engines.
+eagerly, in the memory of what an engine made, or of an input. Knows views; nothing of engines.
 
 A region makes memory for each of its results. A tensor and a view of it, returned together, would share none,
 and what is written to one would not be seen in the other; and a view that leaves places out, or says one
-several times, would lie otherwise than eager's.
+several times, would lie otherwise than eager's. What a graph keeps for the way back is mostly such a name
+too: a region would write all of it once more.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .tensors import has_gaps
+from .tensors import elements, has_gaps
 
 REASON = "a result that names places of another"
 NAMES = {  # what only names other places: torch does it without touching an element
@@ -45,11 +46,13 @@ _COPIES = {
     "aten.reshape.default",
     "aten._unsafe_view.default",
 }  # where memory does not allow it, or by promise
+LEAST = 1 << 14  # elements, of which a copy costs more than a call of torch
 
 
-def named_last(gm: fx.GraphModule, first: int | None) -> dict[str, str]:
+def named_last(gm: fx.GraphModule, first: int | None, kept: bool = False) -> dict[str, str]:
     """Let such results, of the ``first`` that the program sees, be named by nodes of their own, which nothing
-    else reads; their names, with the reason."""
+    else reads; their names, with the reason. ``kept``: the others are kept for the way back, and are named
+    where that saves a copy."""
     output = gm.graph.output_node()
     (made,) = output.args
     seen = list(made) if isinstance(made, list | tuple) else [made]
@@ -58,12 +61,18 @@ def named_last(gm: fx.GraphModule, first: int | None) -> dict[str, str]:
     # to one of them would not show in the other
     many = Counter(_root(n) for n in results)
     named = [n for n in results if _made(_root(n)) and _root(n) is not n and (many[_root(n)] > 1 or _gaps(n))]
+    rest = [n for n in seen[len(seen[:first]) :] if isinstance(n, fx.Node)] if kept else []
+    once = {n for n in results if n not in named}  # the engine writes them for the program anyway
+    spared = {n for n in rest if n not in once and _saves(n)}
+    named += [n for n in dict.fromkeys(rest) if n in spared]
     if not named:
         return {}
     copies: dict[fx.Node, fx.Node] = {}
     with gm.graph.inserting_before(output):
         anew: dict[Any, fx.Node] = {n: _copied(gm.graph, n, copies) for n in named}
-    output.args = (tuple(anew.get(n, n) if i < len(seen[:first]) else n for i, n in enumerate(seen)),)
+    output.args = (
+        tuple(anew.get(n, n) if i < len(seen[:first]) or n in spared else n for i, n in enumerate(seen)),
+    )
     # users before what they use, so that a chain of names goes at once
     for n in reversed(list(gm.graph.nodes)):
         if _is_name(n) and not n.users:
@@ -90,6 +99,12 @@ def _is_name(n: fx.Node) -> bool:
 def _made(n: fx.Node) -> bool:
     """Whether the graph makes it: of what comes from outside, AOTAutograd knows."""
     return n.op == "call_function"
+
+
+def _saves(n: fx.Node) -> bool:
+    """Whether a copy is saved where torch names this, and no larger tensor has to be made for it."""
+    root = _root(n)
+    return root is not n and max(LEAST, elements(root.meta["val"])) <= elements(n.meta["val"])
 
 
 def _gaps(n: fx.Node) -> bool:

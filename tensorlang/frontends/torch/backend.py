@@ -242,7 +242,7 @@ class Graph:
 
     def _cut(self) -> Callable[..., Any]:
         """The graph with regions that the importer takes."""
-        refused = aliases.named_last(self.gm, self.visible)
+        refused = aliases.named_last(self.gm, self.visible, kept=self.compiled.kind == "forward")
         engines = stored.engines(self.settings)
         name = None if engines.directory is None else stored.name(self.gm.graph, self.settings)
         known = None if name is None else engines.noted(name)

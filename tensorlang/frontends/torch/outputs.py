@@ -35,9 +35,9 @@ class Outputs:
         ]
 
     def _array(self, shape: tuple[int, ...], kind: np.dtype, kept: list[np.ndarray]) -> np.ndarray:
-        for _ in range(len(kept)):
+        for i in range(len(kept)):
             # another than ours holds it as long as somebody has the tensor or a view of it
-            references, a = _next(kept)
+            references, a = _at(kept, i)
             if references == _ALONE:
                 return a
         a = np.empty(shape, kind)
@@ -66,16 +66,17 @@ def forget() -> None:
             kept.clear()
 
 
-def _next(kept: list[np.ndarray]) -> tuple[int, np.ndarray]:
-    """The first array, which becomes the last, and how many references there are to it. It is taken out
-    meanwhile: of threads that ask together, the second finds one reference more."""
+def _at(kept: list[np.ndarray], i: int) -> tuple[int, np.ndarray]:
+    """An array and how many references there are to it. It is taken out meanwhile: of threads that ask
+    together, the second finds one reference more. It goes back to its place, since the one that was written
+    last may still be in a cache."""
     try:
-        a = kept.pop(0)
+        a = kept.pop(i)
     except IndexError:  # another thread has the last one
         return 0, np.empty(0)
     references = sys.getrefcount(a)
-    kept.append(a)
+    kept.insert(i, a)
     return references, a
 
 
-_ALONE = _next([np.empty(0)])[0]  # versions of Python count differently
+_ALONE = _at([np.empty(0)], 0)[0]  # versions of Python count differently

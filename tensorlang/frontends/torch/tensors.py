@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,6 +71,11 @@ def has_gaps(fake: torch.Tensor) -> bool:
             return all(m != 0 for _, m in pairs)
         count *= n
     return False
+
+
+def elements(fake: torch.Tensor) -> int:
+    """How many there are, of open sizes what they were when torch saw them."""
+    return math.prod(_likely(n) for n in fake.shape)
 
 
 def inverse(order: Sequence[int]) -> list[int]:

@@ -6,6 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 import tensorlang.torch as tlt  # noqa: E402
+from tensorlang.frontends.torch import aliases  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -69,3 +70,45 @@ def test_gradients_of_what_has_views():
         torch.autograd.grad(y[0].sum() + (y[1] * 3).sum() + y[2].exp().sum(), x) for y in (made, wanted)
     )
     torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_what_is_kept_for_the_way_back_is_no_copy(dynamic):
+    """Of an input, of what the region makes, and of a result that the program sees as well."""
+
+    def f(x, w, v):
+        y = (x.view(-1, 64) @ w).view(8, 64, 4, 16)
+        z = (y.transpose(1, 2) * 2).exp()
+        return (z @ v).transpose(1, 2).sin(), z
+
+    args = [torch.randn(n).mul(0.1).requires_grad_() for n in ((8, 64, 64), (64, 64), (16, 16))]
+    compiled = torch.compile(f, backend=tlt.backend, dynamic=dynamic)
+    found = []
+    for g in (compiled, f):
+        made = g(*args)
+        found.append([*made, *torch.autograd.grad(made[0].sum() + made[1].square().sum(), args)])
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b)
+        assert a.stride() == b.stride()
+    forward = next(g for g in tlt.graphs() if g.kind == "forward")
+    (region,) = forward.regions
+    (made,) = region.source.graph.output_node().args
+    assert not [n for n in made if aliases._is_name(n) and n.meta["val"].numel() >= aliases.LEAST]
+
+
+def test_small_views_that_are_kept_are_the_engines():
+    x = torch.randn(4, 6, requires_grad=True)
+    y = torch.compile(lambda x: (x.view(-1) * 3).sin(), backend=tlt.backend)(x)
+    y.sum().backward()
+    assert all(g.taken == g.nodes for g in tlt.graphs())
+
+
+def test_a_result_that_is_kept_may_not_be_written_to():
+    """As in eager: what is kept has its memory, and its count of writes."""
+    x = torch.randn(256, 256, requires_grad=True)
+    for f in (torch.compile(lambda x: x.exp(), backend=tlt.backend), torch.exp):
+        y = f(x)
+        with torch.no_grad():
+            y.add_(1)
+        with pytest.raises(RuntimeError, match="modified by an inplace"):
+            y.sum().backward()
