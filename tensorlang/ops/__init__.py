@@ -28,6 +28,7 @@ from .fourier import *
 from .grid_sample import *
 from .index import *
 from .join import *
+from .linear import *
 from .loss import *
 from .matmul import *
 from .norm import *

@@ -118,6 +118,15 @@ def test_names_of_their_own():
     agree("UnfoldTensor", [floats(2, 9)], dim=1, size=3, step=2)
 
 
+@pytest.mark.parametrize("n", [1, 8, 32, 33])
+def test_inverses_by_a_kernel_and_by_a_function(n):
+    """Up to 32 rows a kernel inverts all matrices at once, larger ones go to LAPACK."""
+    x = floats(3, n, n) + 2 * n**0.5 * np.eye(n, dtype="float32")[::-1]
+    agree("Inverse", [x], rtol=1e-3, atol=1e-4)
+    det = tl.load_onnx(made("Det", [x], 1, 17, closed=(0,))).compile()
+    np.testing.assert_allclose(det(x), np.linalg.det(x.astype("float64")), rtol=1e-4)
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "sqeuclidean"])
 def test_distances_between_rows(metric):
     agree("CDist", [floats(4, 3), floats(5, 3, seed=1)], metric=metric)

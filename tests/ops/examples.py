@@ -254,6 +254,7 @@ EXAMPLES: dict[str, Callable[[], list]] = {
         "cumsum",
         "cumprod",
     )((ROWS, COLUMNS), axis=1),
+    **_row("determinant", "inverse")((ROWS, 8, 8)),
     **_row("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")(
         (ROWS, COLUMNS), (COLUMNS,), dtype="int32"
     ),

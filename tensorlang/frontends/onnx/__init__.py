@@ -23,6 +23,7 @@ from . import (  # noqa: F401  they fill the table
     grouped_attention,
     image,
     index,
+    linear,
     microsoft,
     microsoft_fused,
     microsoft_names,

@@ -109,10 +109,3 @@ def unique(c: Importer, call: Call) -> Any:
     return c.g.host(
         choices.unique, [x], results, call.op, call.name, call.outputs, axis=axis, in_order=in_order
     )
-
-
-@graph_op("Det")
-def det(c: Importer, call: Call) -> Any:
-    """Of each matrix; elimination with pivots is a function of arrays."""
-    x = c.tensor(call.inputs[0])
-    return c.g.host(choices.determinant, [x], [(x.shape[:-2], x.dtype)], call.op, call.name, call.outputs)

@@ -57,13 +57,6 @@ def unique(c: Importer, call: Call) -> Any:
     return found, places, counts
 
 
-@graph_op("Inverse", domain=MICROSOFT)
-def inverse(c: Importer, call: Call) -> Any:
-    """Of each matrix; elimination with pivots is a function of arrays."""
-    x = c.tensor(call.inputs[0])
-    return c.g.host(choices.inverse, [x], [(x.shape, x.dtype)], call.op, call.name, call.outputs)
-
-
 @te_op("CDist", domain=MICROSOFT)
 def distances(a: Tensor, b: Tensor, *, metric: str = "sqeuclidean") -> Tensor:
     """Between the rows of two matrices."""
