@@ -15,6 +15,7 @@ from . import (  # noqa: E402, F401  they fill the table
     attention,
     backend,
     backward,
+    bags,
     custom,
     elementwise,
     explain,

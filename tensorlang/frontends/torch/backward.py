@@ -140,7 +140,13 @@ def batch_norm_backward(
 ) -> Any:
     """Of the statistics of the batch: two sums over each channel and one pass over all elements, where
     torch's decomposition makes tensors as large as the image in between."""
-    needs(x.dtype.bits > 16, "batch norm of 16-bit floats")
+    kinds = [t.dtype for t in (x, x if weight is None else weight)]
+    narrow = x.dtype.bits == 16
+    if narrow:  # computed in float32, each result rounded once
+        grad, x = g(widened, grad), g(widened, x)
+        weight, running_mean, running_var, mean, factor = (
+            t if t is None else g(widened, t) for t in (weight, running_mean, running_var, mean, factor)
+        )
     if not train:
         mean, factor = running_mean, g(inverse_root, running_var, epsilon=eps)
 
@@ -158,8 +164,15 @@ def batch_norm_backward(
             return g(_each_channel_times, grad, scale)
         return g(_batch_norm_data_back, grad, x, mean, factor, scale, total(), along())
 
+    def rounded(made: Any, kind: Any) -> Any:
+        return g(as_type, made, t=str(kind)) if narrow else made
+
     # as functions: those of results that nobody reads are never called
-    return data_back, lambda: g(ops.multiply, along(), factor), total
+    return (
+        lambda: rounded(data_back(), kinds[0]),
+        lambda: rounded(g(ops.multiply, along(), factor), kinds[1]),
+        lambda: rounded(total(), kinds[1]),
+    )
 
 
 def _over_channels(x: Tensor) -> Tensor:
@@ -277,7 +290,7 @@ def _layer_factor(x: Tensor, *, count: int, eps: float) -> Tensor:
     return native_layer_norm_parts(x, count, eps)[1]
 
 
-@aten("max_pool2d_with_indices_backward")
+@aten("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward")
 def max_pool_backward(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
     """Every number goes where it was the largest."""
     places, width = args[-1], x.shape[-1]
@@ -332,6 +345,22 @@ def avg_pool_backward(
 
     found: Any = te.compute(x.shape, element, name="avg_pool_back")
     return found
+
+
+@aten("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
+def replication_pad_backward(grad: Tensor, x: Tensor, padding: Sequence[Any]) -> Tensor:
+    """Margins go to the element at their edge; ``padding`` has the last dimension first. Torch rounds each
+    sum of 16-bit floats, as a scatter does."""
+    before = list(reversed(padding[::2]))
+    lead = x.ndim - len(before)
+
+    def where(*i: Any) -> Any:
+        inner = (
+            te.max(0, te.min(k - p, n - 1)) for k, p, n in zip(i[lead:], before, x.shape[lead:], strict=True)
+        )
+        return (*i[:lead], *inner)
+
+    return te.scatter(0, grad.shape, where, lambda *i: grad(*i), shape=x.shape, dtype=x.dtype)
 
 
 @aten("embedding_dense_backward")

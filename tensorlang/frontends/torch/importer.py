@@ -26,6 +26,7 @@ from .tensors import dtype_name, held, inverse, memory_order, supported
 
 # what says where memory is and how it lies, or how something is done: nothing that a result depends on
 _ASIDE = {"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
+MOST_LINES = 12  # of a reason
 BROKEN = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
 
 
@@ -184,8 +185,8 @@ class Importer:
         entry = OPERATORS[str(node.target)]
         try:
             made = self._called(entry, node)
-        except TensorLangError as error:
-            raise Refused(node, str(error)) from None
+        except TensorLangError as error:  # without the place, which is within torch
+            raise Refused(node, "\n".join(error.brief(MOST_LINES))) from None
         except BROKEN as error:
             raise Refused(node, f"{type(error).__name__}: {error}") from error
         self._check(node, made)

@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops, te
-from ...core.dtype import INT64
+from ...core.dtype import INT64, DType
 from ...ops.places import kept_within
 from ...ops.take import counted
 from ...te import Tensor
+from ..words import constant_like
 from .elementwise import mul
 from .table import aten, needs
 from .types import as_type, rounded_once
@@ -135,6 +136,79 @@ def _scattered(x: Tensor, dim: int, indices: Tensor, values: Any, how: str) -> T
         whole = values
         values = te.compute(indices.shape, lambda *i: whole(*i), name="values")
     return ops.scatter_elements(x, indices, values, dim, how)
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(
+    x: Tensor, dim: int, indices: Tensor, values: Tensor, reduce: str, include_self: bool = True
+) -> Tensor:
+    if not x.ndim:
+        x, indices, values = (ops.reshape(t, (1,)) for t in (x, indices, values))
+        return ops.reshape(scatter_reduce(x, 0, indices, values, reduce, include_self), ())
+    needs(reduce != "mean" or x.dtype.is_float, "means of whole numbers")
+    needs(not x.dtype.is_bool, "places of truth values")
+    return rounded_once(_scatter_reduced)(x, dim, indices, values, reduce, include_self)
+
+
+def _scatter_reduced(
+    x: Tensor, dim: int, indices: Tensor, values: Tensor, reduce: str, include_self: bool
+) -> Tensor:
+    if not include_self:  # what is written to begins with what changes nothing
+        low, high = _ends(x.dtype)
+        first = {"sum": 0, "mean": 0, "prod": 1, "amax": low, "amin": high}[reduce]
+        x = _scattered(x, dim, indices, first, "none")
+    how = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}[reduce]
+    found = _scattered(x, dim, indices, values, how)
+    if reduce != "mean":
+        return found
+    begin = constant_like(x, int(include_self))
+    counts = _scattered(ops.broadcast_to(begin, x.shape), dim, indices, 1, "add")
+    return ops.divide(found, ops.maximum(counts, constant_like(x, 1)))
+
+
+def _ends(t: DType) -> tuple[Any, Any]:
+    """The least and the largest number of a type."""
+    if t.is_float:
+        return float("-inf"), float("inf")
+    signed = t.code == "int"
+    return -(1 << t.bits - 1) if signed else 0, (1 << t.bits - signed) - 1
+
+
+@aten("masked_scatter")
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """The elements of ``source`` one after the other where the mask is true."""
+    shape = te.whole.broadcast_shape("masked_scatter", [x, mask])
+    x, mask = (ops.broadcast_to(t, shape) for t in (x, mask))
+    flat = ops.reshape(source, (-1,))
+    n = te.cast(INT64, flat.shape[0])
+    places = _turns(mask)
+    chosen = te.compute(shape, lambda *i: flat(kept_within(places(*i), n)), name="chosen")
+    return ops.where(mask, chosen, x)
+
+
+@aten("masked_scatter_backward")
+def masked_scatter_backward(grad: Tensor, mask: Tensor, sizes: Sequence[Any]) -> Tensor:
+    mask = ops.broadcast_to(mask, grad.shape)
+    places, none = _turns(mask), te.const(-1, INT64)
+    count: Any = 1
+    for n in sizes:
+        count = count * n
+    flat = te.scatter(
+        0,
+        grad.shape,
+        lambda *i: te.select(mask(*i), places(*i), none),  # no place: it is left out
+        lambda *i: grad(*i),
+        combine="set",
+        shape=(count,),
+        dtype=grad.dtype,
+    )
+    return ops.reshape(flat, tuple(sizes))
+
+
+def _turns(mask: Tensor) -> Tensor:
+    """How many are true before each element, in the order of rows."""
+    flat = as_type(ops.reshape(mask, (-1,)), INT64)
+    return ops.reshape(ops.subtract(ops.cumsum(flat, 0, INT64), constant_like(flat, 1)), mask.shape)
 
 
 @aten("index_add")

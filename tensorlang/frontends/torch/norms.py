@@ -9,7 +9,7 @@ from ... import ops
 from ...te import Tensor
 from ..words import by_channel, inverse_root, scaled
 from .table import aten, needs
-from .types import as_type
+from .types import as_type, widened
 
 
 def last_axes(x: Tensor, count: int) -> tuple[int, ...]:
@@ -105,25 +105,27 @@ def _nothing(x: Tensor) -> tuple[Tensor, Tensor]:
 
 @aten("_native_batch_norm_legit_functional", "_native_batch_norm_legit.no_stats")
 def batch_norm_training(x: Tensor, weight: Tensor | None, bias: Tensor | None, *args: Any) -> Any:
-    """Of the statistics of the batch; with running ones these follow, renewed."""
+    """Of the statistics of the batch; with running ones these follow, renewed. Of 16 bits all is computed in
+    float32, and running statistics stay so until they are written back."""
     *running, training, momentum, eps = args
-    axes = tuple(d for d in range(x.ndim) if d != 1)
+    axes, kind = tuple(d for d in range(x.ndim) if d != 1), x.dtype
+    needs(
+        kind.bits > 16 or all(t is None or t.dtype == kind for t in (weight, bias, *running)),
+        "batch norm of 16-bit floats by parameters of another type, whose statistics torch keeps in theirs",
+    )
+    x, weight, bias, *running = (widened(t) for t in (x, weight, bias, *running))
     if not training:
         mean, var = running
-        return ops.batch_norm(x, mean, var, weight, bias, eps), *_nothing(x), mean, var
+        y = as_type(ops.batch_norm(x, mean, var, weight, bias, eps), kind)
+        return y, *_nothing(y), mean, var
     mean, var = ops.mean(x, axes), ops.var(x, axes)
     factor = inverse_root(var, eps)
     y = ops.multiply(ops.subtract(x, by_channel(mean, x)), by_channel(factor, x))
     y = scaled(y, *(None if p is None else by_channel(p, x) for p in (weight, bias)))
-    if not running:
-        return y, mean, factor
-    return (
-        y,
-        mean,
-        factor,
-        # running variances are unbiased, divided by n - 1; that of the batch is not
-        *(_moved(o, n, momentum) for o, n in zip(running, (mean, ops.var(x, axes, 1)), strict=True)),
-    )
+    found = [as_type(t, kind) for t in (y, mean, factor)]
+    # running variances are unbiased, divided by n - 1; that of the batch is not
+    renewed = zip(running, (mean, ops.var(x, axes, 1)), strict=False)
+    return (*found, *(_moved(old, new, momentum) for old, new in renewed))
 
 
 def _moved(old: Tensor, new: Tensor, momentum: float) -> Tensor:

@@ -9,7 +9,7 @@ from ... import ops
 from ...core.dtype import BOOL, INT64
 from ...te import Tensor
 from ..words import constant_like
-from .table import aten
+from .table import aten, known, needs
 from .types import as_type, floats
 
 
@@ -92,7 +92,7 @@ def _place(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return of
 
 
-aten("argmax")(_place(ops.argmax))
+argmax = aten("argmax")(_place(ops.argmax))
 aten("argmin")(_place(ops.argmin))
 
 
@@ -181,3 +181,41 @@ def top_k(x: Tensor, k: Any, dim: int = -1, largest: bool = True, in_order: bool
         return x, ops.full((), 0, INT64)
     values, places = ops.top_k(x, k, dim, largest, in_order)
     return values, as_type(places, INT64)
+
+
+@aten("kthvalue")
+def kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
+    """Of floats: among equal numbers, of which whole ones have many, torch may choose another place."""
+    needs(x.dtype.is_float, "places among equal numbers")
+    if _no_axes(x):
+        return x, ops.full((), 0, INT64)
+    return tuple(_kth(t, k - 1, dim, keepdim) for t in sort(x, dim, False))
+
+
+@aten("median.dim")
+def median(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The lower of two in the middle; NaN where there is one."""
+    if _no_axes(x):
+        return x, ops.full((), 0, INT64)
+    middle = (known(x.shape[dim], "the elements of a median") - 1) // 2
+    value, place = (_kth(t, middle, dim, keepdim) for t in sort(x, dim, False))
+    if not x.dtype.is_float:
+        return value, place
+    nans = ops.isnan(x)
+    unordered, first = ops.any(nans, dim, keepdim), argmax(as_type(nans, "uint8"), dim, keepdim)
+    return (
+        ops.where(unordered, constant_like(value, float("nan")), value),
+        ops.where(unordered, first, as_type(place, INT64)),
+    )
+
+
+@aten("median")
+def median_of_all(x: Tensor) -> Tensor:
+    found: Tensor = median(ops.reshape(x, (-1,)))[0]
+    return found
+
+
+def _kth(x: Tensor, k: int, dim: int, keepdim: bool) -> Tensor:
+    """The slice ``k`` of a dimension."""
+    found = ops.strided_slice(x, [k], [k + 1], [1], [dim % x.ndim])
+    return found if keepdim else ops.squeeze(found, (dim % x.ndim,))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from ... import ops, te
 from ...core.dtype import INT64
 from ...expr.nodes import const_int
 from ...te import Tensor
+from ..words import times
 from .table import aten, known, needs
 from .types import as_type, rounded_once
 
@@ -138,11 +140,17 @@ def _avg_pool(n: int) -> Callable[..., Tensor]:
         count_include_pad: bool = True,
         divisor: int | None = None,
     ) -> Tensor:
-        needs(divisor is None, "a divisor of its own")
+        needs(divisor is None or not ceil_mode, "a divisor of its own and windows that are not whole")
         step = each(stride, n) if stride else None
-        return batched(
-            lambda t: _AVG[n](t, each(size, n), step, each(padding, n), ceil_mode, count_include_pad), x, n
-        )
+
+        def pooled(t: Tensor) -> Tensor:
+            margins = count_include_pad or divisor is not None  # a sum is the same with them
+            return _AVG[n](t, each(size, n), step, each(padding, n), ceil_mode, margins)
+
+        if divisor is None:
+            return batched(pooled, x, n)
+        share = math.prod(known(k, "a window") for k in each(size, n)) / divisor
+        return rounded_once(lambda t: times(batched(pooled, t, n), share))(x)
 
     of.__name__ = f"avg_pool{n}d"
     return of
@@ -239,6 +247,18 @@ def _averaged(x: Tensor, d: int, out: int) -> Tensor:
 
     found: Tensor = te.compute(shape, mean, name="adaptive")  # type: ignore[assignment]
     return found
+
+
+@aten("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(x: Tensor, size: Sequence[Any]) -> Any:
+    """With places; of windows of one size, which do not overlap."""
+    n = len(size)
+    pairs = [
+        (known(m, "an image"), known(out, "a result")) for m, out in zip(x.shape[-n:], size, strict=True)
+    ]
+    needs(all(out and m % out == 0 for m, out in pairs), "windows of different sizes")
+    windows = [m // out for m, out in pairs]
+    return _max_pool_with_indices(n)(x, windows, windows)
 
 
 # -- sizes of images
