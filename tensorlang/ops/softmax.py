@@ -84,7 +84,8 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
 
     grown = inputs.stage("log_softmax.exp", tags.BROADCAST, x.shape, lambda *i: te.exp(shifted(*i)))
     total = over("log_softmax.sum", grown, (d,), te.sum)
-    log = inputs.stage("log_softmax.log", tags.ELEMENTWISE, total.shape, lambda *i: te.log(total(*i)))
+    # once for a row, and not for each vector of it
+    log = inputs.stage("log_softmax.log", tags.TABLE, total.shape, lambda *i: te.log(total(*i)))
     return inputs.stage(
         "log_softmax",
         tags.LOG_SOFTMAX,

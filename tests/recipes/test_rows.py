@@ -141,3 +141,22 @@ def test_the_rest_of_a_short_row_has_masks_that_are_known(n):
     a = np.random.default_rng(n).standard_normal((6, n)).astype("float32")
     e = np.exp(a - a.max(1, keepdims=True), dtype="float64")
     np.testing.assert_allclose(f(a), e / e.sum(1, keepdims=True), rtol=1e-6)
+
+
+def test_the_end_of_an_open_row_is_a_loop_of_its_own() -> None:
+    """No vector before it asks for a mask, and what a row has one of is computed once."""
+    n, m = te.dim("n", 1, 99), te.dim("m", 1, 999)
+    x = te.placeholder((n, m), name="x")
+    y = ops.log_softmax(x)
+    text = str(tl.lower(default_schedule(y), [x, y]))
+    assert len(re.findall(r"\blog\(", text)) == 1
+    whole, ends = (
+        re.findall(rf"for i1\.outer\S* in range\({loop}\):.*\n(.*\n)", text)
+        for loop in (r"0, m // 16", r"m // 16, \(m \+ 15\) // 16")
+    )
+    assert len(whole) == len(ends) == 2, text
+    assert not any("if" in first for first in whole) and all("mask" in first for first in ends)
+    a = np.random.default_rng(0).standard_normal((5, 41)).astype("float32")
+    top = a.astype("float64") - a.max(1, keepdims=True)
+    want = top - np.log(np.exp(top).sum(1, keepdims=True))
+    np.testing.assert_allclose(tl.compile([x, y])(a), want, rtol=1e-5, atol=1e-6)
