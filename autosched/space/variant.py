@@ -40,9 +40,13 @@ class Variant:
         target: tl.Target,
         limits: Limits | None = None,
         why: tuple[str, ...] = (),
+        declared: int = 0,
     ) -> None:
         self.base = schedule
         self.why = why  # the rules that made it
+        self.declared = (
+            declared  # operations of the computation, whatever the schedule makes of it; 0: unknown
+        )
         self.target = target
         self.analysis = analyse(schedule)
         self.domains = tuple(x for d in self.analysis.decisions for x in _domains(d))
@@ -53,7 +57,7 @@ class Variant:
     @cached_property
     def feature_set(self) -> FeatureSet:
         """What a cost model sees, as expressions; made when the first model asks."""
-        return FeatureSet(self.analysis, self.target, BLOCKS)
+        return FeatureSet(self.analysis, self.target, BLOCKS, declared=self.declared)
 
     @cached_property
     def _features(self) -> Any:

@@ -8,7 +8,9 @@ python -m benchmarks.autosched suite --suite ansor images --threads 1     operat
 AUTOSCHED_HALIDE=…/python python -m benchmarks.autosched halide      image pipelines beside Halide
 python -m benchmarks.autosched strategies --seeds 5            strategies, on predicted times
 python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the model learns from
+python -m benchmarks.autosched again --records samples.jsonl --directory kernels   the same, timed in turns
 python -m benchmarks.autosched model --records samples.jsonl [--train]   how good it is; write it
+python -m benchmarks.autosched guess                    what guesses without a measurement are worth
 """
 
 from __future__ import annotations
@@ -21,9 +23,11 @@ from typing import Any
 from ..harness import machine
 from . import (
     ablation,
+    again,
     beside_halide,
     cases,
     chains,
+    guesses,
     model,
     peers,
     programs,
@@ -41,7 +45,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.autosched")
     parser.add_argument(
         "what",
-        choices=("peers", "ablation", "tails", "chains", "suite", "strategies", "halide", "sample", "model"),
+        choices=(
+            "peers",
+            "ablation",
+            "tails",
+            "chains",
+            "suite",
+            "strategies",
+            "halide",
+            "sample",
+            "again",
+            "model",
+            "guess",
+        ),
     )
     parser.add_argument("--trials", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
@@ -68,6 +84,18 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     if given.what == "sample":
         samples.measure(given.records, given.trials, target=given.target)
+    elif given.what == "again":
+        found = again.measured(
+            model.records_of(given.records), given.directory or Path("kernels"), again.MOST, again.PROCESSES
+        )
+        given.records.with_suffix(".again.jsonl").write_text("".join(r.to_json() + "\n" for r in found))
+    elif given.what == "guess":
+        best = guesses.best_known(RESULTS / "autosched_ansor_200.json")
+        for name in given.task or best:  # written after each
+            found = chains.merged(
+                RESULTS / "autosched_guess.json", [guesses.guessed(name, best[name], given.threads)]
+            )
+            _write("autosched_guess", {"programs": found}, guesses.table(found))
     elif given.what == "model":
         learnt, test = model.groups(given.records, given.held_out)
         found = model.judge(learnt, test)

@@ -339,7 +339,7 @@ def test_the_variants_of_a_task_are_analysed_once(monkeypatch: pytest.MonkeyPatc
     """Also by who looks, guesses and then tunes; features are made for a model that asks."""
     analysed, features = [], []
     monkeypatch.setattr(variant, "analyse", lambda s: analysed.append(s) or analyse(s))
-    monkeypatch.setattr(variant, "FeatureSet", lambda *a: features.append(a) or FeatureSet(*a))
+    monkeypatch.setattr(variant, "FeatureSet", lambda *a, **k: features.append(a) or FeatureSet(*a, **k))
     task = SearchTask.of(computation("matmul"), X86)
     found = variants_of(task)
     tune(task, trials=2, measurer=Pretend(), model="random", progress=False)

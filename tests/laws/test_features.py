@@ -30,7 +30,7 @@ def test_features_equal_the_replayed_schedule(name: str, target: str) -> None:
     assert np.isfinite(table).all() and (exprs >= 0).all()
     for row, raw, seen in zip(rows, exprs, table, strict=True):
         try:
-            concrete = FeatureSet(analyse(v.schedule(row)), v.target, BLOCKS, v.feature_set.order)
+            concrete = FeatureSet(analyse(v.schedule(row)), v.target, BLOCKS, v.feature_set.order, v.declared)
         except ScheduleError:
             continue
         numbers = compile_columns(concrete.exprs, ())(np.empty((1, 0)))
@@ -74,7 +74,7 @@ def test_features_of_sketches_equal_the_replayed_schedule(name: str) -> None:
         rows = np.concatenate([v.present(), v.sample_valid(rng, 2)])
         exprs = compile_columns(v.feature_set.exprs, v.analysis.knobs)(rows)
         for row, raw in zip(rows, exprs, strict=True):
-            concrete = FeatureSet(analyse(v.schedule(row)), v.target, BLOCKS, v.feature_set.order)
+            concrete = FeatureSet(analyse(v.schedule(row)), v.target, BLOCKS, v.feature_set.order, v.declared)
             numbers = compile_columns(concrete.exprs, ())(np.empty((1, 0)))
             assert dict(zip(concrete.names, numbers[0].tolist(), strict=True)) == dict(
                 zip(concrete.names, raw.tolist(), strict=True)

@@ -16,11 +16,14 @@ from typing import TypeVar
 
 from tensorlang import Target
 from tensorlang.analysis import (
+    Access,
     Expr,
     Statement,
+    absolute,
     amount,
     ceil_quotient,
     choose,
+    constant,
     cost_of,
     least,
     most,
@@ -34,6 +37,7 @@ from .registers import tile_of
 SCALE = 16  # of cycles: an eighth of a load is an amount too
 REMEMBERED = 64  # statements
 T = TypeVar("T")
+PAGE, PAGES, MISSED = 4096, 72, 6  # bytes; pages whose places a core knows; cycles to ask for another's
 HIDDEN = 2  # one part in so many of what takes less time, the core or the caches, is not hidden by the other
 
 
@@ -96,7 +100,7 @@ def estimate(st: Statement, target: Target) -> dict[str, Expr]:
         compute = plus(compute, times(plus(tile.held, 2 * c.latency), SCALE, runs, rounds))
     rates = {"l1": c.l1_rate, "l2": c.l2_rate, "l3": c.l3_rate}
     moved = [quotient(times(brought, SCALE), rates[name]) for name, brought in traffic(st, target).items()]
-    memory = plus(*moved)
+    memory = plus(*moved, times(pages_missed(st, target), MISSED * SCALE))
     if at is not None:
         memory = times(quotient(memory, shared), rounds)
     starts = amount(0) if at is None else times(c.start * SCALE, *[p.extent for p in st.loops[:at]])
@@ -122,13 +126,37 @@ def lines_touched(st: Statement, target: Target) -> list[Expr]:
 def traffic(st: Statement, target: Target) -> dict[str, Expr]:
     """Bytes that move into each cache. Of the loops of which one iteration fits the cache, the outermost
     streams: each of its runs brings in what it touches once. Which loop that is depends on the knobs, so the
-    traffic is a chain of choices from the inside outwards. What is written by one statement and read by the
-    next counts for both."""
+    traffic is a chain of choices from the inside outwards. Where all of a statement's data fit, nothing
+    moves: the statement before left them there, or the call before."""
     lines = lines_touched(st, target)
     result: dict[str, Expr] = {}
     for name, size in (("l1", target.l1_bytes), ("l2", target.l2_bytes), ("l3", target.l3_bytes)):
         brought = times(st.iterations, lines[-1])
         for p in reversed(range(len(st.loops))):
             brought = choose(lines[p + 1], size * 3 // 4, times(st.extent(0, p), lines[p]), brought)
-        result[name] = brought
+        result[name] = choose(lines[0], size * 3 // 4, 0, brought)
     return result
+
+
+@_once
+def pages_missed(st: Statement, target: Target) -> Expr:
+    """How often a page is touched whose place the core does not know any more, nor fetches ahead from: the
+    traffic of a cache of ``PAGES`` pages."""
+    pages = [plus(*[_pages(st, a, p) for a in st.accesses]) for p in range(len(st.loops) + 1)]
+    missed = amount(0)
+    for p in reversed(range(len(st.loops))):
+        missed = choose(pages[p + 1], PAGES, times(st.extent(0, p), pages[p]), missed)
+    return choose(pages[0], PAGES, 0, missed)
+
+
+def _pages(st: Statement, a: Access, level: int) -> Expr:
+    """The pages that an access touches while the loops from ``level`` inwards run."""
+    steps = [least(times(absolute(a.strides[p]), a.bytes), PAGE) for p in range(level, len(st.loops))]
+    return times(
+        *[
+            ceil_quotient(times(loop.extent, step), PAGE)
+            for loop, step in zip(st.loops[level:], steps, strict=True)
+            if constant(step) != 0
+        ],
+        1,
+    )

@@ -21,6 +21,8 @@ from tensorlang.analysis import (
     times,
 )
 
+SHUFFLED = 4  # lanes this far apart are picked out of whole vectors
+
 
 @dataclass(frozen=True, slots=True)
 class Tile:
@@ -53,11 +55,11 @@ def tile_of(st: Statement, target: Target) -> Tile:
     vectors = times(*[loop.extent for p, loop in enumerate(st.loops) if p >= level and p != at], parts)
 
     def vectors_of(a: Access) -> Expr:
-        # a stride of 0 is one element for all lanes, of 1 neighbours in one vector; any other gathers lane
-        # by lane
+        # a stride of 0 is one element for all lanes, of 1 neighbours in one vector; a small one takes every
+        # so-manieth lane of as many vectors, any other gathers lane by lane
         alone, step = a.elements(level), absolute(a.strides[at])
         together = times(ceil_quotient(alone, width), parts)
-        return choose(step, 0, alone, choose(step, 1, together, alone))
+        return choose(step, 0, alone, choose(step, SHUFFLED, times(together, most(step, 1)), alone))
 
     return Tile(level, lanes, vectors, vectors_of(write), plus(*[vectors_of(a) for a in reads]))
 

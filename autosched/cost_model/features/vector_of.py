@@ -39,13 +39,20 @@ SUMMED = 3  # of the list of blocks, this many are added up for the lighter stat
 
 class FeatureSet:
     """Names and expressions of the features of one variant; ``scaled`` turns their columns into what the
-    model takes."""
+    model takes. ``declared`` are the operations of the computation as it was declared, which are the same for
+    all variants of a task (0: those of the statements, which are fewer where sums are computed otherwise, and
+    more where something is computed at each of its uses)."""
 
     def __init__(
-        self, analysis: Analysis, target: Target, blocks: Sequence[Block], order: Sequence[int] | None = None
+        self,
+        analysis: Analysis,
+        target: Target,
+        blocks: Sequence[Block],
+        order: Sequence[int] | None = None,
+        declared: int = 0,
     ) -> None:
         self.order = order = list(_by_weight(analysis) if order is None else order)
-        named = _whole(analysis, target)
+        named = _whole(analysis, target, declared or analysis.flops)
         for slot in range(SLOTS):
             st = analysis.statements[order[slot]] if slot < len(order) else None
             for block in blocks:
@@ -75,13 +82,12 @@ class FeatureSet:
         return np.log2(1.0 + np.maximum(table, 0)).astype(np.float32)
 
 
-def _whole(analysis: Analysis, target: Target) -> dict[str, Expr]:
+def _whole(analysis: Analysis, target: Target, declared: int) -> dict[str, Expr]:
     """Estimates of all statements added up, as multiples (of a 64th) of the time the declared operations take
     at full speed."""
     every = [estimate(st, target) for st in analysis.statements]
     order = sorted(every[0], key=lambda name: name != TIME)
-    declared = plus(*[times(st.points, SCALE * st.work.flops) for st in analysis.statements])
-    ideal = quotient(declared, 4 * target.vector_lanes("float32") * target.num_cores)
+    ideal = quotient(times(SCALE, declared), 4 * target.vector_lanes("float32") * target.num_cores)
     return {f"whole.{name}": ratio(times(64, plus(*[e[name] for e in every])), ideal) for name in order}
 
 
