@@ -2,7 +2,7 @@
 autosched.
 
 The records that it was trained on are kept beside the results: 4,303 candidates of 60 kinds of tasks on one
-and on two threads of an Emerald Rapids, found by ``benchmarks.autosched sample`` and timed in turns by two to
+and on two threads of an Emerald Rapids, found by ``benchmarks.autosched sample`` and timed in turns by one to
 nine processes (``again``). By the few milliseconds a search takes for a candidate, beside other work, 77 % of
 pairs are in the order of those times; one half of the processes puts 80 % in the order of the other half, and
 85 % of those that are 5 % apart. No model does better by such records.

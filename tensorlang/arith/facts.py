@@ -446,6 +446,9 @@ class Facts:
         lo, hi = self.bound(e.a, gone, False), self.bound(e.a, gone, True)
         if lo is None or hi is None:
             return end
+        least, most, whole = *self.interval(e.a), self.interval(e.b)[0]
+        if least is not None and most is not None and whole is not None and least >= 0 and most < whole:
+            return hi if upper else lo  # it is its own remainder
         d = make.sub(hi, lo)
         if not by_knobs(d):
             return end

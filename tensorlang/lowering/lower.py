@@ -394,8 +394,9 @@ class _Writer:
         if self.buffers.get(tensor) not in self.alive:
             return NOTHING
         if share:
-            at = next_share(self.bounds, stage, loop, tensor, ahead)
-            return NOTHING if at is None else Evaluate(make.call("prefetch", self.element(tensor, at)))
+            line = max(1, CACHE_LINE // tensor.dtype.bytes)
+            asked = next_share(self.bounds, stage, loop, tensor, ahead, line)
+            return seq(*[Evaluate(make.call("prefetch", self.element(tensor, at))) for at in asked])
         ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
         if ends is None:
             return NOTHING

@@ -20,14 +20,15 @@ from ..te.tensor import Tensor
 
 
 def next_share(
-    bounds: Bounds, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int
-) -> tuple[Expr, ...] | None:
-    """The element of ``tensor`` that an iteration of ``loop``, within all that read the same box of it, asks
-    for: its share of the box that is read ``ahead`` iterations later of the loop around those. None where no
-    loop reads a box again and then another one, or where a box is not a known number of neighbours."""
+    bounds: Bounds, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int, line: int
+) -> list[tuple[Expr, ...]]:
+    """The elements of ``tensor``, one of each ``line``, that an iteration of ``loop``, within all that read
+    the same box of it, asks for: its share of the box that is read ``ahead`` iterations later of the loop
+    around those. None where no loop reads a box again and then another one, or where a box is not a known
+    number of neighbours."""
     here = _boxes(bounds, stage, At(stage.name, loop.name), tensor)
     if here is None:
-        return None
+        return []
     # per loop, from the innermost outwards: does what is read change with it? Those of one iteration vanish
     path = [at for at in _around(bounds, stage, loop) if const_int(bounds.extent(*at)) != 1]
     moves = [any(iv.var in variables(low) for low, _ in here) for _, iv in path]
@@ -35,7 +36,7 @@ def next_share(
     again = next((n for n in range(own, len(path)) if not moves[n]), len(path))
     turn = next((n for n in range(again, len(path)) if moves[n]), None)
     if turn is None:
-        return None
+        return []
     place, outer = path[turn]
     whole = _boxes(bounds, stage, At(place, outer.name), tensor)
     number: Expr | None = None
@@ -43,19 +44,20 @@ def next_share(
     for name, iv in reversed(path[:turn]):
         extent = const_int(bounds.extent(name, iv))
         if not extent:
-            return None
+            return []
         at = make.sub(iv.var, bounds.facts.ranges[iv.var][0])
         number = at if number is None else make.add(make.mul(number, extent), at)
         times *= extent
     if whole is None or number is None:
-        return None
+        return []
     sizes = [const_int(extent) for _, extent in whole]
     if None in sizes or not _neighbours(sizes, [const_int(n) for n in tensor.shape]):
-        return None
+        return []
     step = -(-math.prod(n or 0 for n in sizes) // times)
     later = {outer.var: make.add(outer.var, ahead)}
     *front, last = [substitute(low, later) for low, _ in whole]
-    return *front, make.add(last, make.mul(number, step))
+    begin = make.add(last, make.mul(number, step))
+    return [(*front, make.add(begin, n)) for n in range(0, step, line)]
 
 
 def _boxes(bounds: Bounds, stage: StageState, place: At, tensor: Tensor) -> list[tuple[Expr, Expr]] | None:

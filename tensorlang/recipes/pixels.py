@@ -51,16 +51,20 @@ def convolve(
     deep: Sequence[IterVar],
     *,
     strip: int = -3,
+    wide: int | None = None,
     together: int = 1,
     parallel: bool,
 ) -> Loops:
     """The nest of ``out``, in strips of pixels that are finished in the loop ``strip`` of those around its
-    tile: ``high`` pixels at a time, their sums over ``deep``, whose last loop is of so many products as are
-    summed ``together``."""
+    tile: ``high`` pixels at a time, all channels of the strip or ``wide`` of them, their sums over ``deep``,
+    whose last loop is of so many products as are summed ``together``."""
     loops = nest(out, axes, order, cuts, parallel=parallel)
     finished.compute_at(out, loops.around[strip])
     *_, p, o = finished.op.axis
-    tiles = nest(finished, {"p": p, "o": o}, "po | pi o", {"p": high})
+    if wide is None:
+        tiles = nest(finished, {"p": p, "o": o}, "po | pi o", {"p": high})
+    else:
+        tiles = nest(finished, {"p": p, "o": o}, "oo po | pi oi", {"p": high, "o": (wide, "shift")})
     *front, p, o = inside.op.axis
     if together > 1:
         axes = {"f": front, "k": deep[:-1], "c": deep[-1], "p": p, "o": o}

@@ -18,7 +18,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import converts, in_registers, share_out, size, work
-from .conv import by_phase, counted, depth, padding_of, time_by_pixel
+from .conv import FAR, by_phase, counted, depth, far, padding_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .register_tile import tile_for, time_of
 
@@ -47,9 +47,11 @@ def _time(conv: Conv, target: Target) -> float:
     """Cycles for one image."""
     channels, pixels = size(conv.channels) or 1, math.prod(conv.sizes)
     copied = cost_of(target).transposition * channels * pixels if _strided(conv) else 0
-    return (
-        depth(conv) * time_of(conv.each, pixels, *_tile(conv, target), _lanes(conv, target), target) + copied
-    )
+    high, vectors = _tile(conv, target)
+    tiles = depth(conv) * time_of(conv.each, pixels, high, vectors, _lanes(conv, target), target)
+    # channels lie a plane apart: what a tile of pixels reads of them comes again for each block of outputs
+    near = vectors * target.vector_bits // 8 * channels < target.l1_bytes
+    return tiles * (1 if near and not far(conv) else FAR) + copied
 
 
 def _tile(conv: Conv, target: Target) -> tuple[int, int]:

@@ -19,13 +19,17 @@ from ..target import Target
 from ..te import ComputeOp, Tensor
 from .common import in_registers, share_out, size, work
 from .conv import rows_in_vectors
-from .nests import fill, lines_at_once, nest, pack, sums
+from .nests import Axes, fill, lines_at_once, nest, pack, sums
 from .pixels import FEW, transpose_pixels
 from .register_tile import even, tile_for
 
 # tiles of a block, at least, where the weight is larger than the second cache and comes from behind it for
 # each block
 MOST_READ = 32
+# elements of a channel for each tile: its pixels and those around, with their margin and once more
+# transposed. Measured (Emerald Rapids): where they did not stay too, 128 to 32 channels of 56 × 56 took three
+# times as long
+COPIES = 48
 
 
 class Filtering(NamedTuple):
@@ -106,27 +110,34 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     assert tile is not None
     images, o, y, x = out.op.axis
     grid = (-(-(size(y) or 1) // tile), -(-(size(x) or 1) // tile))
-    many, high, tiles = _block(f.product, size(images) or 1, grid, target.num_cores if shared else 1, target)
+    threads = target.num_cores if shared else 1
+    many, high, tiles, by_phase = _block(f.product, size(images) or 1, grid, threads, target)
     no, ni = out.split(images, many)
     yo, yi = out.split(y, min(high * tile, size(y) or 1))
     loops = nest(
         out,
         {"n": no, "m": ni, "s": yo, "y": yi, "o": o, "x": x},
-        "(n s) m oo y xo | oi xi",
+        "n s m (oo) y xo | oi xi" if by_phase else "(n s) m oo y xo | oi xi",
         {"o": FEW, "x": lanes},
         parallel=shared,
     )
     names = [st.name for st in f if st is not None]
     for name in names:
-        s[name].compute_at(out, loops.around[0])
+        s[name].compute_at(out, yo if by_phase else loops.around[0])
     if f.margin is not None:
         rows_in_vectors(f.margin, lanes)
-    transpose_pixels(f.pixels, lanes)
-    _transform(f.data, f.data_rows, lanes)
-    weight, sums_of = _products(s, f.product, tiles, lanes, constants, target)
+    pixels = transpose_pixels(f.pixels, lanes).named
+    if by_phase:
+        share_out(f.pixels, [*pixels["f"], *pixels["po"]], work(f.product), target)
+        if f.margin is not None:
+            share_out(f.margin, list(f.margin.op.axis[:2]), work(f.product), target)
+    _transform(f.data, f.data_rows, lanes, by_phase)
+    weight, sums_of = _products(s, f.product, tiles, lanes, constants, by_phase, target)
     n, y, x, c = f.inverse.op.axis
     cuts = {"y": tile, "x": tile, "c": lanes}
-    place = nest(f.inverse, {"n": n, "y": y, "x": x, "c": c}, "n yo xo co | yi xi ci", cuts).place
+    place = nest(
+        f.inverse, {"n": n, "y": y, "x": x, "c": c}, "n (yo xo) co | yi xi ci", cuts, parallel=by_phase
+    ).place
     f.inverse_rows.compute_at(f.inverse, place)
     in_registers(s, f.inverse_rows)
     i, b, p, c = f.inverse_rows.op.axis
@@ -136,29 +147,36 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
 
 def _block(
     product: Stage, images: int, grid: tuple[int, int], threads: int, target: Target
-) -> tuple[int, int, int]:
-    """Images and rows of tiles of a block, and its tiles: as many as fit half of the second cache on both
-    sides of the product, and blocks for all threads."""
+) -> tuple[int, int, int, bool]:
+    """Images and rows of tiles of a block, its tiles, and whether its steps are shared out one after the
+    other, instead of blocks: as many as fit half of the second cache on both sides of the product, and blocks
+    for all threads. Where the weight is larger than that cache, and all tiles are one block of those that the
+    threads' caches hold together, each thread reads a part of the weight, and not all of it for a part of the
+    tiles."""
     rows, columns = grid
     a, b, _, o = (size(axis) or 1 for axis in product.op.axis)
     channels, each = size(product.op.reduce_axis[0]) or 1, a * b * product.op.body[0].dtype.bytes
-    fit = target.l2_bytes // 2 // (each * (channels + o))
+    copies = COPIES * channels * product.op.body[0].dtype.bytes
+    fit = target.l2_bytes // 2 // (each * (channels + o) + copies)
     if each * channels * o > target.l2_bytes:
         fit = max(fit, MOST_READ)
+        if threads > 1 and images * rows * columns <= 2 * fit:
+            return images, rows, images * rows * columns, True
     high = even(rows, max(1, min(rows, fit // columns)))
     if images * -(-rows // high) < threads:
         high = even(rows, max(1, rows * images // threads))
     if high < rows:
-        return 1, high, high * columns
+        return 1, high, high * columns, False
     most = max(1, min(fit // (rows * columns), images // threads))
     many = max(d for d in range(1, most + 1) if images % d == 0)
-    return many, high, many * rows * columns
+    return many, high, many * rows * columns, False
 
 
-def _transform(data: Stage, rows: Stage, lanes: int) -> None:
+def _transform(data: Stage, rows: Stage, lanes: int, parallel: bool) -> None:
     """The transform of one tile after the other, for a vector of channels."""
     a, b, p, c = data.op.axis
-    place = nest(data, {"a": a, "b": b, "p": p, "c": c}, "p co | a b ci", {"c": lanes}).place
+    axes: Axes = {"a": a, "b": b, "p": p, "c": c}
+    place = nest(data, axes, "(p) co | a b ci", {"c": lanes}, parallel=parallel).place
     rows.compute_at(data, place)
     if rows.state.scope != "local":
         rows.set_scope("local")
@@ -167,7 +185,13 @@ def _transform(data: Stage, rows: Stage, lanes: int) -> None:
 
 
 def _products(
-    s: Schedule, product: Stage, tiles: int, lanes: int, constants: Sequence[Tensor], target: Target
+    s: Schedule,
+    product: Stage,
+    tiles: int,
+    lanes: int,
+    constants: Sequence[Tensor],
+    parallel: bool,
+    target: Target,
 ) -> tuple[str, str]:
     """The products of all points, in register tiles of rows × vectors of outputs. The names of the packed
     weight and of the sums."""
@@ -180,12 +204,18 @@ def _products(
     weight = pack(s, inside, found.right, found.right_axes, found.column, width)
     a, b, p, o = product.op.axis
     around = nest(
-        product, {"k": [a, b], "p": p, "o": o}, "k oo po | pi oi", {"p": (high, "shift"), "o": width}
+        product,
+        {"k": [a, b], "p": p, "o": o},
+        "(k oo) po | pi oi" if parallel else "k oo po | pi oi",
+        {"p": (high, "shift"), "o": width},
+        parallel=parallel,
     )
     *points, p, o = inside.op.axis
     (k,) = inside.op.reduce_axis
-    sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": o}, "f k | p o")
-    if not any(t is found.right for t in constants):
+    made = sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": o}, "f k | p o")
+    if any(t is found.right for t in constants):
+        inside.prefetch(weight.name, made.place, share=True)
+    else:
         fill(weight, 1, lines_at_once(size(k)))
         share_out(weight, [weight.leaf_iter_vars[0]], iterations // 16, target)
     return weight.name, inside.name

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import tensorlang as tl
@@ -308,12 +310,12 @@ def test_a_prefetch_of_memory_made_inside_the_loop_is_left_out():
 def test_a_prefetch_in_shares_is_of_what_comes_after_the_loops_that_read_the_same():
     """A block of B is read by each of three rows: they ask for the next block together, 8 elements each. Where
     nothing is read again, where the block is cut out of longer rows, and after moves that take the loops away,
-    nothing is asked for."""
+    nothing is asked for. A share of more than a line of the cache is asked for line by line."""
     A, B = te.placeholder((3, 4), name="A"), te.placeholder((5, 4, 6), name="B")
     k = te.reduce_axis((0, 4), name="k")
     C = te.compute((5, 3, 6), lambda p, i, j: te.sum(A[i, k] * B[p, k, j], axis=k), "C")
 
-    def change(order, at, part=6):
+    def change(order, at, part=6, C=C):
         def change(s):
             axes, L = dict(zip("pij", C.op.axis)), s.cache_write(C, "local")
             axes["o"], axes["j"] = s[C].split(axes["j"], factor=part)
@@ -333,6 +335,13 @@ def test_a_prefetch_in_shares_is_of_what_comes_after_the_loops_that_read_the_sam
     ):
         text = str(tl.lower(agree([A, B, C], [C], change(*how)), [A, B, C], simple=True))
         assert asked in text if asked else "prefetch" not in text, how
+    B = te.placeholder((5, 4, 66), name="B")
+    C = te.compute((5, 3, 66), lambda p, i, j: te.sum(A[i, k] * B[p, k, j], axis=k), "C")
+    text = str(tl.lower(agree([A, B, C], [C], change("pioj", "o", 66, C)), [A, B, C], simple=True))
+    assert re.findall(r"prefetch\(.*\)", text) == [
+        "prefetch(B[p + 1, 0, i*88 + k*22])",
+        "prefetch(B[p + 1, 0, i*88 + k*22 + 16])",
+    ]
 
 
 def test_a_step_that_would_undo_a_tensorize_is_refused():

@@ -356,3 +356,21 @@ def test_an_open_batch_takes_the_tiles_of_one_image():
         return re.findall(r"storage (conv2d\S*) +(\S+\[.*\])", str(tree))
 
     assert tile(te.dim("n", 0, 10**9)) == tile(1)
+
+
+@pytest.mark.parametrize(
+    ("channels", "each", "groups", "kernel", "stride"),
+    [(12, 136, 2, 1, 1), (136, 136, 4, 1, 1), (12, 120, 3, 3, 1), (12, 56, 4, 3, 2), (12, 100, 2, 1, 2)],
+    ids=["few channels", "pixels", "margin", "stride", "stride of pixels"],
+)
+def test_groups_that_are_no_whole_number_of_tiles_are_computed_once(channels, each, groups, kernel, stride):
+    """The last tile of a group's outputs reached into the next group: each tile computed all outputs of two
+    groups, and shufflenet's layers took seven times as long."""
+    x = small(RNG, (2, channels * groups, 7, 7))
+    w, b = small(RNG, (each * groups, channels, kernel, kernel)), small(RNG, (each * groups,))
+    options = {"padding": kernel // 2, "stride": stride, "groups": groups}
+    exact(both(x, w, b, **options), np.maximum(images.conv(x, w, b, **options), 0), "float32")
+    X, W, _, out = declared(x, w, b, **options)
+    tree = str(default_schedule(out, constants=[W]).tree())
+    times = [float(n) for n in re.findall(r"each element ([\d.]+) times", tree)]
+    assert max(times, default=0) <= 2, tree

@@ -66,3 +66,25 @@ def test_others_read_its_result_too():
     _, why = scheduled(made, as_target(None))
     assert not any(text.startswith(WAY) for text in why.values())
     exact(tl.compile([Y, W, made])(x, w), images.conv(x, w, padding=1), "float32")
+
+
+@pytest.mark.parametrize(("images_", "channels", "extent"), [(1, 128, 13), (2, 96, 9)])
+def test_a_large_weight_is_read_once(images_, channels, extent):
+    """Where all tiles are one block, the steps are shared out and not blocks, each of which would read all of
+    a weight that is larger than the second cache."""
+    target = as_target("llvm -mcpu=haswell -num-cores=2")
+    w = small(RNG, (channels, channels, 3, 3))
+    assert 16 * w.size // 9 * w.itemsize > target.l2_bytes
+    x, b = small(RNG, (images_, channels, extent, extent)), small(RNG, (channels,))
+    X, W, B = (te.placeholder(a.shape, name=n) for a, n in ((x, "x"), (w, "w"), (b, "b")))
+    made = ops.relu(ops.conv2d_winograd(X, W, B, padding=1, tile=2))
+    s, why = scheduled(made, target, [W])
+    assert why["relu"].startswith(WAY)
+    shared = {st.name for st in s.stages for iv in st.leaf_iter_vars if st.state.kind(iv) == "parallel"}
+    assert {"relu", *(n for n in shared if "matmul" in n)} < shared
+    assert any("matmul" in n for n in shared), shared
+    exact(
+        tl.compile([X, B, made], constants={W: w}, target=target)(x, b),
+        np.maximum(images.conv(x, w, b, padding=1), 0),
+        "float32",
+    )
