@@ -27,7 +27,6 @@ from tensorlang import ops, options
 from .cases import CASES, inputs_of
 from .fetch import path
 
-RESNET = "resnet-50"  # of the package onnx, with one number for all weights of a layer
 OPERATORS, ELEMENTS = 200, 16
 COMMON = """
 import json, sys, time
@@ -75,26 +74,12 @@ def child(code: str, file: Path, folder: Path) -> dict[str, Any]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def model(name: str) -> tuple[Path | None, list[dict[str, Any]]]:
-    """The file of a model and what it is called with."""
-    if name == RESNET:
-        import onnx
-
-        file = Path(onnx.__file__).parent / "backend/test/data/light/light_resnet50.onnx"
-        picture = np.random.default_rng(0).standard_normal((1, 3, 224, 224)).astype("float32")
-        cases = [{tl.load_onnx(file).inputs[0].name: picture}]
-        return file, cases
-    found = path(name)
-    if found is None:
-        return None, []
-    return found, inputs_of(name, tl.load_onnx(found))
-
-
 def row(name: str) -> str:
     """What one model needs."""
-    file, cases = model(name)
+    file = path(name)
     if file is None:
         return f"{name}: not fetched, python -m benchmarks.models.fetch"
+    cases = inputs_of(name, tl.load_onnx(file))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         for n, case in enumerate(cases):
@@ -131,8 +116,8 @@ def chain(rounds: int = 300) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.models.times")
-    parser.add_argument("models", nargs="*", help=f"of {', '.join((*CASES, RESNET))}, chain; all by default")
-    for name in parser.parse_args().models or (*CASES, RESNET, "chain"):
+    parser.add_argument("models", nargs="*", help=f"of {', '.join(CASES)}, chain; all by default")
+    for name in parser.parse_args().models or (*CASES, "chain"):
         print(chain() if name == "chain" else row(name), flush=True)
 
 

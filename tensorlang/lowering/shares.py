@@ -24,7 +24,7 @@ def next_share(
 ) -> list[tuple[Expr, ...]]:
     """The elements of ``tensor``, one of each ``line``, that an iteration of ``loop``, within all that read
     the same box of it, asks for: its share of the box that is read ``ahead`` iterations later of the loop
-    around those. None where no loop reads a box again and then another one, or where a box is not a known
+    around those. Nothing where no loop reads a box again and then another one, or where a box is not a known
     number of neighbours."""
     here = _boxes(bounds, stage, At(stage.name, loop.name), tensor)
     if here is None:
