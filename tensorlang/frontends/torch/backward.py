@@ -8,7 +8,7 @@ do forward.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops, te
@@ -305,7 +305,6 @@ def max_pool_backward(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
 
 
 @aten("avg_pool2d_backward", "avg_pool3d_backward")
-@rounded_once
 def avg_pool_backward(
     grad: Tensor,
     x: Tensor,
@@ -316,35 +315,64 @@ def avg_pool_backward(
     count_include_pad: bool,
     divisor: int | None,
 ) -> Tensor:
-    """Every element has a share of each window that it is in: of ``reach`` windows along a dimension, counted
-    back from the last that begins before it."""
+    """Every element has a share of each window that it is in."""
     n = 3 if len(each(size, 1)) == 3 else 2
     sizes, margins = each(size, n), each(padding, n)
-    steps = each(stride, n) if stride else sizes
-    reach = [
-        te.reduce_axis((0, -(-k // s)), name=f"w{d}")
-        for d, (k, s) in enumerate(zip(sizes, steps, strict=True))
-    ]
-    lead = x.ndim - n
+    dims = list(zip(sizes, each(stride, n) if stride else sizes, margins, x.shape[-n:], strict=True))
+
+    def share(at: Sequence[Any]) -> Any:
+        """Of the elements of the window at this place of the gradient."""
+        count = te.const(divisor or 1, INT64)
+        if divisor is None:
+            for o, (k, s, p, length) in zip(at[-n:], dims, strict=True):
+                start = o * s - p
+                end = te.min(start + k, length + p)
+                if not count_include_pad:
+                    start, end = te.max(start, 0), te.min(end, length)
+                count = count * te.cast(INT64, end - start)
+        return grad(*at) / te.cast(grad.dtype, count)
+
+    return (_by_windows if grad.dtype.bits == 16 else _by_elements)(grad, x, dims, share)
+
+
+def _by_elements(grad: Tensor, x: Tensor, dims: Sequence[Any], share: Callable[..., Any]) -> Tensor:
+    """Each element adds its shares: of the windows along a dimension, counted back from the last that begins
+    before it."""
+    lead = x.ndim - len(dims)
+    reach = [te.reduce_axis((0, -(-k // s)), name=f"w{d}") for d, (k, s, _, _) in enumerate(dims)]
 
     def element(*i: Any) -> Any:
-        at, inside, count = [], [], te.const(divisor or 1, INT64)
-        for d, (k, s, p, w) in enumerate(zip(sizes, steps, margins, reach, strict=True)):
-            here, length = i[lead + d], x.shape[lead + d]
-            o = te.floordiv(here + p, s) - w
-            start = o * s - p
+        at, inside = [], []
+        for d, ((k, s, p, _), w) in enumerate(zip(dims, reach, strict=True)):
+            o = te.floordiv(i[lead + d] + p, s) - w
             at.append(o)
-            inside += [o >= 0, o < grad.shape[lead + d], start + k > here]
-            end = te.min(start + k, length + p)
-            if divisor is None and not count_include_pad:
-                start, end = te.max(start, 0), te.min(end, length)
-            if divisor is None:
-                count = count * te.cast(INT64, end - start)
-        share = grad(*i[:lead], *at) / te.cast(grad.dtype, count)
-        return te.sum(te.if_then_else(te.all(*inside), share, te.const(0, grad.dtype)), axis=reach)
+            inside += [o >= 0, o < grad.shape[lead + d], o * s - p + k > i[lead + d]]
+        value = te.if_then_else(te.all(*inside), share((*i[:lead], *at)), te.const(0, grad.dtype))
+        return te.sum(value, axis=reach)
 
     found: Any = te.compute(x.shape, element, name="avg_pool_back")
     return found
+
+
+def _by_windows(grad: Tensor, x: Tensor, dims: Sequence[Any], share: Callable[..., Any]) -> Tensor:
+    """Each window adds its share to its elements, as torch does, which rounds 16-bit floats after each: another
+    order would give another sum."""
+    rank, lead = x.ndim, x.ndim - len(dims)
+
+    def places(i: Sequence[Any]) -> list[Any]:
+        return [o * s - p + w for o, w, (_, s, p, _) in zip(i[lead:rank], i[rank:], dims, strict=True)]
+
+    def where(*i: Any) -> Any:
+        kept = (te.max(0, te.min(at, length - 1)) for at, (*_, length) in zip(places(i), dims, strict=True))
+        return (*i[:lead], *kept)
+
+    def value(*i: Any) -> Any:
+        inside = [at == kept for at, kept in zip(places(i), where(*i)[lead:], strict=True)]
+        # margins add zero: a scatter cannot leave out a place
+        return te.if_then_else(te.all(*inside), share(i[:rank]), te.const(0, grad.dtype))
+
+    windows = (*grad.shape, *(k for k, *_ in dims))
+    return te.scatter(0, windows, where, value, shape=x.shape, dtype=x.dtype)
 
 
 @aten("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")

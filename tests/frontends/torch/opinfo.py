@@ -121,7 +121,8 @@ class Worker:
         except Slow:
             return "slow", f"more than {PATIENCE} s"
         except AssertionError as error:
-            return "wrong", " | ".join(line for line in str(error).split("\n") if line.strip())[:300]
+            why = " | ".join(line for line in str(error).split("\n") if line.strip())[:300]
+            return "wrong", why + self.samples.from_exact(call, found)
         except Exception as error:
             return "error", f"{type(error).__name__}: {str(error)[:300]}"
         return "equal", ""

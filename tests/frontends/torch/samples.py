@@ -24,7 +24,18 @@ Call = tuple[
     Any, tuple[Any, ...], dict[str, Any], Any
 ]  # an operator, what it is given, what torch makes of it
 
-__all__ = ["TYPES", "Calls", "calls_of", "close", "graph_of", "op_db", "shown", "takes", "tolerances_of"]
+__all__ = [
+    "TYPES",
+    "Calls",
+    "calls_of",
+    "close",
+    "from_exact",
+    "graph_of",
+    "op_db",
+    "shown",
+    "takes",
+    "tolerances_of",
+]
 
 
 class Calls(TorchDispatchMode):
@@ -132,6 +143,28 @@ def close(call: Call, found: list[torch.Tensor], **tolerances: float) -> None:
         assert a.shape == b.shape and a.dtype == b.dtype, f"{a.dtype}{[*a.shape]} for {b.dtype}{[*b.shape]}"
         if "empty" not in str(call[0]):  # of new memory nothing is said
             torch.testing.assert_close(a, b, equal_nan=True, **_wide(b.dtype, **tolerances))
+
+
+def from_exact(call: Call, found: list[torch.Tensor]) -> str:
+    """How far torch's and the found results are from what the call makes of the same numbers in float64: nothing
+    where that says nothing."""
+    f, args, kwargs, out = call
+    try:
+        exact = f(*_double(args), **_double(kwargs))
+        pairs = (
+            list(_pairs((f, args, kwargs, exact), found)),
+            list(_pairs((f, args, kwargs, exact), tree_leaves(out))),
+        )
+        ours, theirs = (max(float((a.double() - b.double()).abs().max()) for a, b in many) for many in pairs)
+    except (RuntimeError, TypeError, ValueError):
+        return ""
+    return f"; from float64's: torch {theirs:.2g}, found {ours:.2g}"
+
+
+def _double(tree: Any) -> Any:
+    return tree_map(
+        lambda x: x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x, tree
+    )
 
 
 def _wide(kind: torch.dtype, rtol: float, atol: float) -> dict[str, float]:
