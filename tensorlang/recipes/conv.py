@@ -340,6 +340,8 @@ def rows_in_vectors(padded: Stage, lanes: int) -> None:
     cost as much as a depthwise convolution of 28 × 28."""
     last = padded.op.axis[-1]
     whole, lane = padded.split(last, lanes)
-    if (size(last) or MOST_VECTORS * lanes + 1) <= MOST_VECTORS * lanes:
+    short = (size(last) or MOST_VECTORS * lanes + 1) <= MOST_VECTORS * lanes
+    # an open row that is never longer than one of these has as many vectors as it needs
+    if short and padded.schedule.can("unroll", padded.name, whole):
         padded.unroll(whole)
     padded.vectorize(lane)

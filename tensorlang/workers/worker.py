@@ -22,7 +22,7 @@ def answer(line: str) -> bytes:
     try:
         data = to_bytes(compiled(Job.from_json(text)))
     except TensorLangError as e:
-        said = [e.what, e.because, e.try_]
+        said = [t() if callable(t) else t for t in (e.what, e.because, e.try_)]
     except Exception as e:
         said = [f"{type(e).__name__}: {e}", "a bug of the compiler", None]
     return json.dumps({"job": int(number), "bytes": len(data), "error": said}).encode() + b"\n" + data

@@ -67,6 +67,16 @@ def test_an_open_batch_height_and_width(kernel, stride):
         exact(f(x, b), np.maximum(want, 0), "float32")
 
 
+def test_an_open_row_that_is_always_short():
+    b, n = te.dim("b", 1, 64), te.dim("n", 20, 25)
+    w, bias = small(RNG, (5, 1, 4)), small(RNG, (5,))
+    X, W, B = te.placeholder((b, 5, n), name="X"), te.placeholder(w.shape, name="W"), te.placeholder((5,))
+    f = tl.compile([X, W, B, ops.relu(ops.conv1d(X, W, B, groups=5, padding=3))])
+    for shape in [(1, 20), (3, 25)]:
+        x = small(RNG, (shape[0], 5, shape[1]))
+        exact(f(x, w, bias), np.maximum(images.conv(x, w, bias, groups=5, padding=3), 0), "float32")
+
+
 def of_open_sizes(kernel, stride):
     """The assembly of 64 channels of images of any size."""
     n, h, v = te.var("n"), te.var("h"), te.var("v")

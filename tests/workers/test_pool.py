@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from collections import deque
@@ -14,7 +15,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.runtime.codes import from_bytes, to_bytes
 from tensorlang.te import serialize
-from tensorlang.workers import Ahead, Job, compile_all, compiled, processes
+from tensorlang.workers import Ahead, Job, compile_all, compiled, processes, worker
 from tensorlang.workers.processes import _Helper
 
 
@@ -55,6 +56,15 @@ def test_as_many_processes_as_are_worth_it(
     monkeypatch.setattr(processes, "WORTH", 24)
     monkeypatch.setattr(processes, "processors", lambda: 2)
     compile_all([job(2)] * kernels, lambda i, code: None, workers)
+
+
+def test_an_error_whose_text_is_made_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(_: Job) -> None:
+        raise tl.ScheduleError(lambda: "asked", because=lambda: "of facts", try_="another way")
+
+    monkeypatch.setattr(worker, "compiled", refused)
+    head = json.loads(worker.answer(f"7 {job(2).to_json()}"))
+    assert head == {"job": 7, "bytes": 0, "error": ["asked", "of facts", "another way"]}
 
 
 def test_a_kernel_comes_back_from_its_bytes():

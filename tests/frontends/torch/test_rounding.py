@@ -132,3 +132,17 @@ def test_rms_norm_without_an_epsilon_takes_that_of_float32(t, training):
         return F.rms_norm(x, (16,))
 
     assert torch.equal(torch.compile(f, backend="tensorlang")(x), f(x))
+
+
+@pytest.mark.parametrize("size, stride, padding, ceil", [(3, 1, 1, True), ((2, 3), (1, 2), 0, False)])
+@pytest.mark.parametrize("divisor, margins", [(2, True), (None, True), (None, False)])
+def test_shares_of_windows_are_added_in_torchs_order(size, stride, padding, ceil, divisor, margins):
+    def f(x):
+        return F.avg_pool2d(x, size, stride, padding, ceil, margins, divisor)
+
+    x = torch.randn(2, 3, 9, 8, dtype=torch.bfloat16, requires_grad=True)
+    made = f(x)
+    grad = torch.randn_like(made)
+    (wanted,) = torch.autograd.grad(made, x, grad)
+    (found,) = torch.autograd.grad(torch.compile(f, backend="tensorlang")(x), x, grad)
+    assert torch.equal(found, wanted)
