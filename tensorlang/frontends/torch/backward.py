@@ -355,8 +355,8 @@ def _by_elements(grad: Tensor, x: Tensor, dims: Sequence[Any], share: Callable[.
 
 
 def _by_windows(grad: Tensor, x: Tensor, dims: Sequence[Any], share: Callable[..., Any]) -> Tensor:
-    """Each window adds its share to its elements, as torch does, which rounds 16-bit floats after each: another
-    order would give another sum."""
+    """Each window adds its share to its elements. So does torch, which rounds 16-bit floats after each:
+    another order would give another sum."""
     rank, lead = x.ndim, x.ndim - len(dims)
 
     def places(i: Sequence[Any]) -> list[Any]:
