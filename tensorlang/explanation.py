@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .analysis import Innermost, cost_of, costs_text, innermost, iterations_of, least_for_a_thread
+from .analysis import Innermost, constant, cost_of, costs_text, innermost, iterations_of, least_for_a_thread
 from .entries import public
 from .errors import TensorLangError
 from .loopir.stmt import Func
@@ -102,11 +102,14 @@ def _stages(schedule: Schedule | None, why: Mapping[str, str]) -> dict[str, str]
 def _threads(loops: Sequence[Innermost], schedule: Schedule | None, target: Target) -> str:
     """What is shared out, or why nothing is."""
     parallel = dict.fromkeys(x.parallel for x in loops if x.parallel)
+    stages = () if schedule is None else schedule.state.stages
+    computed = [st.compute for st in stages if isinstance(st.op, ComputeOp)]
     if parallel:
-        return f"{', '.join(f'`{p}`' for p in parallel)} shared out"
+        is_open = any(constant(a.extent) is None for op in computed for a in (*op.axis, *op.reduce_axis))
+        how = ", in as many parts as the sizes of a call are worth" if is_open else ""
+        return f"{', '.join(f'`{p}`' for p in parallel)} shared out{how}"
     if schedule is None:
         return "nothing is parallel"
-    computed = [st.compute for st in schedule.state.stages if isinstance(st.op, ComputeOp)]
     work, op = max(((iterations_of(op), op) for op in computed), key=lambda pair: pair[0])
     least = least_for_a_thread(op, target)
     if work < least:

@@ -44,6 +44,10 @@ def test_threads_are_told_or_why_there_are_none() -> None:
     assert "serial: `relu` has 512 iterations" in tl.compile([small, ops.relu(small)]).explain().threads
     told = tl.compile([large, ops.relu(large)]).explain()
     assert "shared out" in told.threads and any(x.parallel for x in told.loops)
+    some = te.placeholder((te.dim("n"), 64), name="x")
+    assert tl.compile([some, ops.relu(some)]).explain().threads.endswith("the sizes of a call are worth")
+    few = te.placeholder((te.dim("n", 1, 8), 64), name="x")
+    assert "serial: `relu` has 512 iterations" in tl.compile([few, ops.relu(few)]).explain().threads
     s = te.create_schedule(ops.relu(large))
     assert "no step of the schedule" in tl.build(s, [large, s.outputs[0].output(0)]).explain().threads
 

@@ -14,6 +14,7 @@ from ..te import IterVar
 from .common import size, work
 
 ROWS = 8  # read for each time the partial results are read and written
+OPEN_ROWS = 64  # of a group, of a number of rows that is open: to add up the groups takes a 64th of the time
 VECTORS = 4  # of partial results side by side in registers
 
 
@@ -47,11 +48,12 @@ def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
 
 
 def _share_of_rows(s: Schedule, stage: Stage, cores: int) -> Stage | None:
-    """Partial results of groups of rows, as many groups as threads; None where the rows are too few."""
+    """Partial results of groups of rows, as many groups as threads, or so many rows each where nobody knows
+    how many there are: few are one group then. None where the rows are too few."""
     rows = max(stage.op.reduce_axis, key=lambda a: typical(a.extent, 64))
     if typical(rows.extent, 64) < 4 * ROWS * cores:
         return None
-    group, _ = stage.split(rows, nparts=cores)
+    group, _ = stage.split(rows, OPEN_ROWS) if size(rows) is None else stage.split(rows, nparts=cores)
     return s[s.rfactor(stage.name, group)] if s.can("rfactor", stage.name, group) else None
 
 

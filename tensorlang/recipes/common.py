@@ -15,7 +15,8 @@ def size(axis: IterVar) -> int | None:
 
 
 def work(stage: Stage) -> int:
-    """Iterations of the body, counting a symbolic size by its hint."""
+    """Iterations of the body in the largest call: a loop is parallel where they are worth it, and in how many
+    parts a call of open sizes runs it is decided by its sizes (``codegen.llvm.parallel``)."""
     return iterations_of(stage.op)
 
 

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 from ..arith.conditions import conjuncts
+from ..arith.facts import Facts
 from ..expr.linear import poly, reads_data
 from ..expr.nodes import LE, LT, Access, Call, Cast, Choice, Const, Expr, FloorMod, Mul, Var, const_int
 from ..expr.walk import preorder, variables
 from .axis import IterVar
 from .reducers import Reduce
 from .tensor import ComputeOp, Tensor, TensorRead
+
+MANY = 1 << 20  # what an open size that nothing bounds may be
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +171,21 @@ def typical(size: Expr, otherwise: int) -> int:
 
 
 def iterations_of(op: ComputeOp) -> int:
-    """Iterations of the body, counting a symbolic size by its hint."""
+    """Iterations of the body in the largest call: an open size counts as the most it may be. Whether a call's
+    own sizes are worth several threads is asked in the kernel."""
     total = 1
     for a in (*op.axis, *op.reduce_axis):
-        # an open size without a hint: neither one iteration nor a million
-        total *= typical(a.extent, 64)
+        total *= _most(a.extent)
     return total
+
+
+def _most(size: Expr) -> int:
+    """The most a size may be; MANY where nothing bounds it."""
+    n = const_int(size)
+    if n is None:
+        most = Facts().interval(size)[1]
+        n = MANY if most is None else min(MANY, max(0, int(most)))
+    return n
 
 
 def reducer_kind(op: ComputeOp) -> str | None:

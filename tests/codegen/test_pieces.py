@@ -10,7 +10,7 @@ from tensorlang.codegen.llvm import parallel
 from tensorlang.expr.nodes import Expr
 
 from . import helper
-from .helper import PARALLEL, Buffer, Func, Kernel, Store, buffer, load, loop, var
+from .helper import PARALLEL, Buffer, Func, If, Kernel, Stmt, Store, buffer, load, loop, var
 
 
 def counting(extent: int | Expr, y: Buffer, inner: int | Expr = 1, begin: int | Expr = 0) -> Func:
@@ -88,6 +88,25 @@ def test_a_region_is_worth_waking_a_worker(monkeypatch: pytest.MonkeyPatch) -> N
         assert helper.regions == [(0, pieces)]
         fixed = Kernel(counting(iterations, buffer("Y", "int32", iterations, 1)))
         assert ("tensorlang_parallel" in fixed.ll) == (pieces > 1)
+
+
+def test_of_bodies_that_exclude_each_other_the_larger_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tile has a body for each rest of rows, of which it runs one."""
+    monkeypatch.setattr(parallel, "PIECE", 10)
+    n = var("n", kind="dim")
+    y = buffer("Y", "int32", n, 1)
+
+    def body(i: Expr) -> Stmt:
+        at = (i, i * 0)
+        once = Store(y, load(y, at) + 1, at)
+        return If(i < 70, once, If(i < 90, once, Store(y, 1 + load(y, at), at)))
+
+    kernel = Kernel(Func("k", (y,), loop(n, body, PARALLEL), (n,), (y,)))
+    for iterations, pieces in ((79, 1), (80, 8), (99, 9)):
+        helper.regions.clear()
+        got = np.zeros((iterations, 1), np.int32)
+        assert kernel(got, dims=(iterations,)) == 0 and (got == 1).all()
+        assert helper.regions == [(0, pieces)]
 
 
 def test_no_turns_at_run_time(monkeypatch: pytest.MonkeyPatch) -> None:

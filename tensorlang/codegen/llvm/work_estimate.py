@@ -65,6 +65,12 @@ def _add(a: Poly, b: Poly, factor: float = 1.0) -> Poly:
     return out
 
 
+def _either(a: Poly, b: Poly) -> Poly:
+    """What is at least as much as each of both: a tile that ends early has a body for each rest, and runs
+    one."""
+    return {mono: max(a.get(mono, 0.0), b.get(mono, 0.0)) for mono in {**a, **b}}
+
+
 def _mul(a: Poly, b: Poly) -> Poly:
     out: Poly = {}
     for x, c in a.items():
@@ -81,7 +87,7 @@ def _stmt(s: Stmt, known: dict[Var, Poly]) -> Steps[Poly]:
         return _ENDLESS if extent is None else _mul(extent, (yield _stmt(s.body, known)))
     if isinstance(s, If):
         then = yield _stmt(s.then, known)
-        return then if s.orelse is None else _add(then, (yield _stmt(s.orelse, known)))
+        return then if s.orelse is None else _either(then, (yield _stmt(s.orelse, known)))
     if isinstance(s, Let):
         known[s.var] = _expr(s.value, known) or _ENDLESS
         return (yield _stmt(s.body, known))
