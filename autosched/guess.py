@@ -5,7 +5,7 @@ seed give the same schedule everywhere.
 The default schedule is kept unless the guess ought to be clearly faster: its numbers are measured ones, and
 the analysis is wrong by a factor now and then. On the twenty tasks of Ansor's operators and two threads of an
 Emerald Rapids the guesses were 0.96 to 3.5 times as fast as the default, and 0.92 as fast as the best of 200
-trials (``python -m benchmarks.autosched guess``); each took 0.1 to 2.4 seconds.
+trials (``python -m benchmarks.autosched guess``); each took at most a second.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ import numpy as np
 import tensorlang as tl
 from tensorlang import recipes, te
 
-from .cost_model import XGBModel
 from .records import Record
 from .search import Evolutionary, Seen
 from .space import variants_of
 from .task import SearchTask
 from .tuning.extract import Pieces, pieces_of
 
-CLEARLY = 0.15  # of the logarithm of the time: what the analysis must promise beyond the default schedule
-VARIANTS = 16  # that are looked at in all, which bounds the time; of each piece at least
-LEAST = 3
+CLEARLY = 0.216  # of the binary logarithm of the time: what a guess must promise beyond the default schedule
+# what is looked at in all, which bounds the time: sketches, and stages of these; of each piece at least LEAST
+VARIANTS, STAGES, LEAST = 12, 72, 3
 
 
 def best_guess(task: SearchTask, *, seed: int = 0) -> tl.Schedule:
-    """The schedule that ought to be fastest, found in about a second and without measuring anything: the
+    """The schedule that ought to be fastest, found within about a second and without measuring anything: the
     default schedule, or one that promises to be clearly faster. The pieces of a program are guessed
     apart. Sketches and evolution are those of Zheng et al., "Ansor", OSDI 2020, sections 4 and 5.
 
@@ -41,7 +40,7 @@ def best_guess(task: SearchTask, *, seed: int = 0) -> tl.Schedule:
     Raises TensorLangError for a task that cannot be scheduled.
     """
     pieces = pieces_of(task)
-    most = max(LEAST, VARIANTS // len(pieces))
+    most = VARIANTS // len(pieces)
     found = {i: _guess(t, most, seed) for i, t in enumerate(pieces.tasks)}
     return _made(pieces, {i: trace for i, trace in found.items() if trace is not None})
 
@@ -59,14 +58,16 @@ def _made(pieces: Pieces, traces: dict[int, tl.Trace]) -> tl.Schedule:
 
 def _guess(task: SearchTask, most: int, seed: int) -> tl.Trace | None:
     """The trace of a piece; None for that of its default schedule."""
+    stages = sum(not st.state.is_placeholder for st in task.schedule().stages)
+    most = max(LEAST, min(most, STAGES // max(1, stages)))
     try:
         variants = variants_of(task, most)
     except tl.TensorLangError:
         return None  # there is nothing to choose
-    model, rng = XGBModel(seed, start=None), np.random.default_rng(seed)
-    best, chosen = float(model.predict(variants[0].features(variants[0].present()))[0]) + CLEARLY, None
+    rng, chosen = np.random.default_rng(seed), None
+    best = CLEARLY - float(variants[0].expected(variants[0].present())[0])
     for v in variants:
-        score = lambda rows, v=v: model.predict(v.features(rows))
+        score = lambda rows, v=v: -v.expected(rows)
         rows = Evolutionary(epsilon=0.0).propose(v, 1, rng, score, Seen(len(v.domains)))
         if len(rows) and (said := float(score(rows)[0])) > best:
             best, chosen = said, v.trace_of(rows[0])

@@ -21,7 +21,7 @@ from ..statuses import BUILD_ERROR, OUT_OF_MEMORY, REFUSED
 from .protocol import BUILT, Job, Outcome
 from .small import quiet, small_job
 
-KEPT = 64  # kernels in the directory
+KEPT = 8 << 20  # bytes of kernels in the directory, which is in memory: some hundreds of them
 _computations: dict[str, list[te.Tensor]] = {}
 
 
@@ -100,11 +100,17 @@ def _kept(file: Path) -> bool:
 
 
 def _make_room(directory: Path) -> None:
-    """Remove the oldest kernels. Another builder may be removing the same ones."""
+    """Remove the oldest kernels where all of them take too much. Another builder may be removing the same
+    ones."""
     kernels = []
     for file in directory.glob("*.kernel"):
         with contextlib.suppress(OSError):
-            kernels.append((file.stat().st_mtime, file))
-    for _, old in sorted(kernels)[: max(0, len(kernels) - KEPT)]:
+            found = file.stat()
+            kernels.append((found.st_mtime, found.st_size, file))
+    size = sum(n for _, n, _ in kernels)
+    for _, n, old in sorted(kernels) if size > KEPT else ():
+        if size <= KEPT:
+            return
         with contextlib.suppress(OSError):
             old.unlink()
+        size -= n

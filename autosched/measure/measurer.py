@@ -43,6 +43,7 @@ class Measurer:
         self.directory: Directory | None = None
         self.restarts = 0
         self.held = False  # the nursery has said that nothing runs
+        self.heard = False  # it has said something: before, it has nothing to run
 
     def start(self) -> None:
         """Start the nursery; it imports while the caller goes on."""
@@ -78,8 +79,9 @@ class Measurer:
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """The outcomes of the jobs, in order. A few jobs are taken ahead of the outcomes: always as many, so
         that which jobs follow may depend on outcomes and yet not on the clock. Nothing is timed while a job
-        is being taken: whoever makes it may think hard. Whoever closes the iterator waits for none of the
-        jobs on their way, and the next run begins at once."""
+        is being taken: whoever makes it may think hard. The first of all are taken while the nursery still
+        imports. Whoever closes the iterator waits for none of the jobs on their way, and the next run begins
+        at once."""
         source = iter(jobs)
         sent: deque[Job] = deque()  # taken, and not yet answered for
         done: dict[int, Outcome] = {}
@@ -103,13 +105,17 @@ class Measurer:
         try:
             while True:
                 if not ended and len(sent) < AHEAD:
-                    self._say(HOLD)
-                    while self.process is not None and not self.held:
+                    if busy := self.heard:
+                        self._say(HOLD)
+                    while busy and self.process is not None and not self.held:
                         hear()
-                    taken = list(itertools.islice(source, AHEAD - len(sent)))
+                    try:
+                        taken = list(itertools.islice(source, AHEAD - len(sent)))
+                    finally:
+                        if busy:  # whatever becomes of this run, the next may begin at once
+                            self._say(GO)
                     ended = len(taken) < AHEAD - len(sent)
                     sent.extend(taken)
-                    self._say(GO)
                 if not sent:
                     return
                 while sent[0].id not in done:
@@ -143,6 +149,7 @@ class Measurer:
         if not ready:
             return "the measuring process did not answer"
         for line in self.lines.read():
+            self.heard = True
             if line == HELD:
                 self.held = True
                 continue
@@ -156,7 +163,7 @@ class Measurer:
 
     def close(self) -> None:
         """End the nursery and its workers."""
-        process, self.process, self.lines = self.process, None, None
+        process, self.process, self.lines, self.heard = self.process, None, None, False
         if process is None:
             return
         with contextlib.suppress(OSError):

@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import tensorlang as tl
+
+from .rounds import rounds
 
 TURN = 6e-4  # seconds of a turn that count, after as many that do not
 LONG = 5e-3  # seconds from which on a run brings its data and threads by itself
@@ -42,22 +45,21 @@ def in_turns(
     runs = [max(1, round(TURN / u)) for u in usual]
     halves = [2 if n > 1 or u < LONG else 1 for n, u in zip(runs, usual, strict=True)]
     one = sum(h * n * u for h, n, u in zip(halves, runs, usual, strict=True))
-    rounds = min(MOST, max(LEAST, int(seconds * len(kernels) / one)))
+    wanted = min(MOST, max(LEAST, int(seconds * len(kernels) / one)))
+
+    def turn(i: int) -> float:
+        return [_runs(kernels[i], bench.arguments, runs[i]) for _ in range(halves[i])][-1]
+
     every: list[tuple[float, ...]] = []
     good: list[tuple[float, ...]] = []
-    place, before = bench.place, apart()
-    while len(good) < rounds and len(every) < PATIENCE * rounds:
-        if len(every) % (rounds // PLACES) == 0:
-            bench.move(place + len(every) // (rounds // PLACES) % PLACES)
-        taken = [0.0] * len(kernels)
-        for i in sorted(range(len(kernels)), reverse=len(every) % 2 == 1):
-            for _ in range(halves[i]):
-                taken[i] = _runs(kernels[i], bench.arguments, runs[i])
-        after = apart()
-        every.append(tuple(taken))
-        if before and after:
-            good.append(every[-1])
-        before = after
+    place, going = bench.place, rounds([partial(turn, i) for i in range(len(kernels))], apart)
+    while len(good) < wanted and len(every) < PATIENCE * wanted:
+        if len(every) % (wanted // PLACES) == 0:
+            bench.move(place + len(every) // (wanted // PLACES) % PLACES)
+        taken, alone = next(going)
+        every.append(taken)
+        if alone:
+            good.append(taken)
     enough = len(good) >= LEAST
     return list(zip(*(good if enough else every), strict=True)), enough
 

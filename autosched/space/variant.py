@@ -17,7 +17,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.analysis import Decision, Limits, analyse, compile_columns
 
-from ..cost_model.features import BLOCKS, FeatureSet
+from ..cost_model.features import BLOCKS, PRIOR, FeatureSet, expected
 
 Rows = Any  # np.ndarray of int64, [candidates, knobs]
 
@@ -64,6 +64,10 @@ class Variant:
         return compile_columns(self.feature_set.exprs, self.analysis.knobs)
 
     @cached_property
+    def _expected(self) -> Any:
+        return compile_columns([expected(self.analysis, self.target, self.declared)], self.analysis.knobs)
+
+    @cached_property
     def algorithm(self) -> frozenset[tuple[str, object]]:
         """How sums are computed otherwise than they are defined: ``winograd`` with the sides of its tiles."""
         return frozenset((p.name, p.arguments()["tile"]) for p in self.trace.steps if p.name == "winograd")
@@ -85,6 +89,11 @@ class Variant:
     def features(self, rows: Rows) -> Any:
         """What a cost model sees of each row: a float32 matrix."""
         return self.feature_set.scaled(self._features(rows))
+
+    def expected(self, rows: Rows) -> Any:
+        """What each row ought to cost, the logarithm to base 2: the first column of ``features`` without the
+        others, which take ten times as long to make."""
+        return FeatureSet.scaled(self._expected(rows))[:, PRIOR]
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Rows drawn from the domains, each knob uniform in the logarithm of its value; limits are not

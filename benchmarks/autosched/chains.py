@@ -19,6 +19,7 @@ Knows autosched's public names and the programs.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import statistics
@@ -33,6 +34,7 @@ import numpy as np
 import tensorlang as tl
 from autosched import SearchTask, tune
 from autosched.measure import Measurer, Stages, cores
+from autosched.measure.rounds import rounds
 from autosched.records.record import median_interval
 from autosched.space.rules import Where
 from autosched.space.sketch import derive
@@ -151,20 +153,16 @@ def timed(name: str, kernels: list[str], target: str | None = None) -> Entry:
     arrays = [*values, *(outputs if isinstance(outputs, tuple) else (outputs,))]
     parallel = any(b"tensorlang_parallel" in k.object_code for k in built)
     threads = tl.num_threads() if parallel else 1
-    samples: list[list[float]] = []
-    good: list[list[float]] = []
-    before = cores.apart(threads)
+    samples: list[tuple[float, ...]] = []
+    good: list[tuple[float, ...]] = []
+    placed: list[Any] = []
+    going = rounds([lambda k=k: _turn(k, placed) for k in built], lambda: cores.apart(threads))
     for place in range(PLACES):
-        placed = [_placed(a, (place * 7 + n) * 11 % (PAGE // LINE)) for n, a in enumerate(arrays)]
-        for n in range(ROUNDS):
-            taken = [0.0] * len(built)
-            for i in sorted(range(len(built)), reverse=n % 2 == 1):
-                taken[i] = _turn(built[i], placed)
-            after = cores.apart(threads)
+        placed[:] = [_placed(a, (place * 7 + n) * 11 % (PAGE // LINE)) for n, a in enumerate(arrays)]
+        for taken, alone in itertools.islice(going, ROUNDS):
             samples.append(taken)
-            if before and after:
+            if alone:
                 good.append(taken)
-            before = after
     shared = len(good) < ENOUGH
     counted = samples if shared else good
     return {
@@ -176,7 +174,7 @@ def timed(name: str, kernels: list[str], target: str | None = None) -> Entry:
     }
 
 
-def _ratios(turns: list[list[float]]) -> list[float]:
+def _ratios(turns: list[tuple[float, ...]]) -> list[float]:
     """How many times as fast each kernel is as the first, the median of the turns."""
     return [statistics.median(t[0] / t[i] for t in turns) for i in range(len(turns[0]))]
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..core.renamed import deprecated
-from ..expr.nodes import Expr
+from ..expr.nodes import Expr, Var
 from ..schedule.state import StageState
 from ..te.tensor import Tensor
 from .nest import Loop, Nest, Nests, reads_of
@@ -113,11 +113,19 @@ def _accesses(nests: Nests, nest: Nest) -> tuple[Access, ...]:
     for r in reads_of(nest.stage):
         grouped.setdefault(r.tensor, []).append(r.indices)
     own = tuple(a.var for a in op.axis)
-    written = [_access(nests, nest, t, [own], True) for t in op.outputs]
-    return (*written, *[_access(nests, nest, t, reads, False) for t, reads in grouped.items()])
+    steps = [nests.steps(nest, p) for p in range(len(nest.loops))]
+    written = [_access(nests, nest, steps, t, [own], True) for t in op.outputs]
+    return (*written, *[_access(nests, nest, steps, t, reads, False) for t, reads in grouped.items()])
 
 
-def _access(nests: Nests, nest: Nest, tensor: Tensor, reads: list[tuple[Expr, ...]], write: bool) -> Access:
+def _access(
+    nests: Nests,
+    nest: Nest,
+    steps: list[dict[Var, Expr]],
+    tensor: Tensor,
+    reads: list[tuple[Expr, ...]],
+    write: bool,
+) -> Access:
     stage = nests.state.of(tensor)
     box = nests.box(tensor)
     # a buffer is used again at each iteration of the loops around it: its memory is the box, however much
@@ -128,9 +136,8 @@ def _access(nests: Nests, nest: Nest, tensor: Tensor, reads: list[tuple[Expr, ..
         if is_argument(stage) or write or stage.name not in nests.by_stage
         else nests.by_stage[stage.name].start
     )
-    strides = tuple(
-        amount(0) if p < around else _stride(nests, nest, p, reads[0], box) for p in range(len(nest.loops))
-    )
+    first = [nests.sizes(e) for e in reads[0]]
+    strides = tuple(amount(0) if p < around else _stride(first, step, box) for p, step in enumerate(steps))
     return Access(
         tensor.name,
         "argument" if is_argument(stage) else stage.scope,
@@ -147,11 +154,11 @@ def is_argument(stage: StageState) -> bool:
     return stage.is_placeholder or stage.is_output
 
 
-def _stride(nests: Nests, nest: Nest, p: int, indices: tuple[Expr, ...], box: tuple[Expr, ...]) -> Expr:
-    step = nests.steps(nest, p)
+def _stride(indices: list[Expr], step: dict[Var, Expr], box: tuple[Expr, ...]) -> Expr:
+    """By how many elements an access moves where each axis moves by ``step``."""
     total, row = [], [amount(1)]
     for e, width in zip(reversed(indices), reversed(box), strict=True):
-        move = slope(nests.sizes(e), step)
+        move = slope(e, step)
         if move is None:
             return amount(FAR)
         total.append(times(move, *row))

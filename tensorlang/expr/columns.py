@@ -2,14 +2,16 @@
 columns = knobs) to a value per row and expression. Knows expressions and numpy; nothing of schedules or what
 the numbers mean.
 
-The function is generated Python source, one line per distinct node: nodes are interned, so a common
-subexpression is computed once. Integers are computed in int64 and floats in float64, whatever the width of
+The function works off a list of steps, one per distinct node: nodes are interned, so a common subexpression
+is computed once. Python source of them would run hardly faster, and took longer to compile than a guess has
+rows to score. Integers are computed in int64 and floats in float64, whatever the width of
 their type: index arithmetic never overflows by contract, and the contract holds for 64 bits here. Rows are
 worked off in blocks that keep the intermediate columns in cache.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,7 +28,6 @@ from .nodes import (
     NE,
     Add,
     And,
-    Binary,
     Call,
     Cast,
     Choice,
@@ -48,112 +49,109 @@ from .nodes import (
 BLOCK = 2048
 Matrix = Any  # np.ndarray
 Columns = Callable[[Matrix], Matrix]
+Function = Callable[..., Any]
+# a function, the place of its value, those of its first and last argument, and all of them where not two
+Step = tuple[Function, int, int, int, tuple[int, ...] | None]
 
 rules = TypeTable("columns")
-_NAMES: dict[str, Any] = {
-    "np": np,
-    "inf": float("inf"),
-    "nan": float("nan"),
-    "where": np.where,
-    "minimum": np.minimum,
-    "gcd": np.gcd,
-    "maximum": np.maximum,
-    "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
-    "logical_not": np.logical_not,
+_FUNCTIONS: dict[type[Expr], Function] = {
+    Add: operator.add,
+    Sub: operator.sub,
+    Mul: operator.mul,
+    Div: operator.truediv,
+    FloorDiv: operator.floordiv,
+    FloorMod: operator.mod,
+    EQ: operator.eq,
+    NE: operator.ne,
+    LT: operator.lt,
+    LE: operator.le,
+    Gcd: np.gcd,
+    Min: np.minimum,
+    Max: np.maximum,
+    And: np.logical_and,
+    Or: np.logical_or,
+    Not: np.logical_not,
 }
-_SYMBOLS = {
-    Add: "+",
-    Sub: "-",
-    Mul: "*",
-    Div: "/",
-    FloorDiv: "//",
-    FloorMod: "%",
-    EQ: "==",
-    NE: "!=",
-    LT: "<",
-    LE: "<=",
-}
-_FUNCTIONS = {Gcd: "gcd", Min: "minimum", Max: "maximum", And: "logical_and", Or: "logical_or"}
-
-
-@rules.on(*_SYMBOLS)
-def _symbol(e: Binary, a: str, b: str) -> str:
-    return f"{a} {_SYMBOLS[type(e)]} {b}"
 
 
 @rules.on(*_FUNCTIONS)
-def _function(e: Binary, a: str, b: str) -> str:
-    return f"{_FUNCTIONS[type(e)]}({a}, {b})"
-
-
-@rules.on(Not)
-def _not(e: Not, a: str) -> str:
-    return f"logical_not({a})"
+def _function(e: Expr) -> Function:
+    return _FUNCTIONS[type(e)]
 
 
 @rules.on(Choice)
-def _choice(e: Choice, cond: str, a: str, b: str) -> str:
-    return f"where({cond}, {a}, {b})"
+def _choice(e: Choice) -> Function:
+    return np.where  # type: ignore[no-any-return]
 
 
 @rules.on(Cast)
-def _cast(e: Cast, a: str) -> str:
-    if e.dtype.is_index and (e.a.dtype.is_int or e.a.dtype.is_bool):
-        # columns are int64 already, whatever width the expression has
-        return a if e.a.dtype.is_int else f"{a}.astype(np.int64)"
+def _cast(e: Cast) -> Function:
+    if e.dtype.is_index and e.a.dtype.is_bool:
+        return _number
+    if e.dtype.is_index and e.a.dtype.is_int:
+        return _same  # columns are int64 already, whatever width the expression has
     if e.dtype.is_float and e.dtype.bits == 64:
-        return f"np.asarray({a}, np.float64)"
+        return _real
     raise DeclareError(f"columns: a cast to {e.dtype} in {e}", because="columns are int64, float64 and bool")
 
 
 @rules.on(Call)
-def _call(e: Call, *args: str) -> str:
-    return f"intrinsic[{e.name!r}].evaluate({', '.join(args)})"
+def _call(e: Call) -> Function:
+    return TABLE[e.name].evaluate
 
 
-_NAMES["intrinsic"] = TABLE
+def _same(a: Any) -> Any:
+    return a
 
 
-def source_of(exprs: Sequence[Expr], knobs: Sequence[Var]) -> str:
-    """The generated function as text: ``columns(k, out)`` with ``k`` a list of knob columns, writing to the
-    columns of ``out``."""
-    name: dict[Expr, str] = {v: f"k[{i}]" for i, v in enumerate(knobs)}
-    lines = ["def columns(k, out):"]
+def _number(a: Any) -> Any:
+    return np.asarray(a, np.int64)
 
-    def visit(root: Expr) -> None:
-        stack: list[tuple[Expr, bool]] = [(root, False)]
+
+def _real(a: Any) -> Any:
+    return np.asarray(a, np.float64)
+
+
+class _Program:
+    """The steps to the values of expressions, each node once. The places of the knobs are the first."""
+
+    def __init__(self, knobs: Sequence[Var]) -> None:
+        self.knobs = knobs
+        self.places: dict[Expr, int] = {v: i for i, v in enumerate(knobs)}
+        self.values: list[Any] = [None] * len(knobs)  # by place; of a constant its value
+        self.steps: list[Step] = []
+
+    def place(self, root: Expr) -> int:
+        """Where the value of an expression is. Raises DeclareError for one without a column."""
+        places, stack = self.places, [(root, False)]
         while stack:
             e, ready = stack.pop()
-            if e in name:
+            if e in places:
                 continue
-            if isinstance(e, Const):
-                name[e] = f"({e.value!r})"
-            elif isinstance(e, Var):
-                raise DeclareError(
-                    f"columns: `{e.name}` is none of the knobs {', '.join(v.name for v in knobs)}",
-                    try_="give sizes a value first",
-                )
-            elif not ready:
+            children = e.children()
+            if not ready and children:
                 stack.append((e, True))
-                stack.extend((c, False) for c in reversed(e.children()))
-            else:
-                found = rules.find(type(e))
-                if found is None or e.dtype.lanes > 1:
-                    raise DeclareError(
-                        f"columns: no column for {e}",
-                        because=f"{type(e).__name__} is not arithmetic on knobs",
-                    )
-                text = found(e, *[name[c] for c in e.children()])
-                # a line for each distinct node: what expressions share is computed once for all of them
-                name[e] = f"t{len(lines)}"
-                lines.append(f"    {name[e]} = {text}")
+                stack.extend([(c, False) for c in reversed(children)])
+                continue
+            places[e] = len(self.values)
+            self.values.append(e.value if isinstance(e, Const) else None)
+            if not isinstance(e, Const):
+                at = tuple(places[c] for c in children)
+                self.steps.append((self._function(e), places[e], at[0], at[-1], None if len(at) == 2 else at))
+        return places[root]
 
-    outs = []
-    for i, e in enumerate(exprs):
-        visit(e)
-        outs.append(f"    out[{i}] = {name[e]}")
-    return "\n".join(lines + outs + ["    return out"]) + "\n"
+    def _function(self, e: Expr) -> Function:
+        if isinstance(e, Var):
+            raise DeclareError(
+                f"columns: `{e.name}` is none of the knobs {', '.join(v.name for v in self.knobs)}",
+                try_="give sizes a value first",
+            )
+        found = rules.find(type(e))
+        if found is None or e.dtype.lanes > 1:
+            raise DeclareError(
+                f"columns: no column for {e}", because=f"{type(e).__name__} is not arithmetic on knobs"
+            )
+        return found(e)  # type: ignore[no-any-return]
 
 
 def compile_columns(exprs: Sequence[Expr], knobs: Sequence[Var]) -> Columns:
@@ -162,11 +160,21 @@ def compile_columns(exprs: Sequence[Expr], knobs: Sequence[Var]) -> Columns:
 
     Raises DeclareError for an expression that speaks of anything but the knobs.
     """
-    scope: dict[str, Any] = dict(_NAMES)
-    exec(compile(source_of(exprs, knobs), "<columns>", "exec"), scope)
-    body = scope["columns"]
+    program = _Program(knobs)
+    places = [program.place(e) for e in exprs]
+    steps, blank = program.steps, program.values
     count, width = len(exprs), len(knobs)
     kind = np.float64 if any(e.dtype.is_float for e in exprs) else np.int64
+
+    def block(columns: list[Any], out: Matrix) -> None:
+        values = blank.copy()
+        values[:width] = columns
+        for function, to, a, b, every in steps:
+            values[to] = (
+                function(values[a], values[b]) if every is None else function(*[values[i] for i in every])
+            )
+        for row, place in zip(out, places, strict=True):
+            row[...] = values[place]
 
     def run(rows: Matrix) -> Matrix:
         matrix = np.ascontiguousarray(np.asarray(rows, np.int64).T)
@@ -177,7 +185,7 @@ def compile_columns(exprs: Sequence[Expr], knobs: Sequence[Var]) -> Columns:
         # rows that cannot be run divide by zero in columns that a constraint rules out
         with np.errstate(all="ignore"):
             for at in range(0, n, BLOCK):
-                body([column[at : at + BLOCK] for column in matrix], out[:, at : at + BLOCK])
+                block([column[at : at + BLOCK] for column in matrix], out[:, at : at + BLOCK])
         return out.T
 
     return run

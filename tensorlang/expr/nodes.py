@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..core.dtype import DType
 from ..core.dtype import dtype as known_dtype
@@ -422,7 +422,7 @@ def is_const(e: Expr, value: int | float | None = None) -> bool:
 def const_int(e: object) -> int | None:
     """The value of an integer literal, or None."""
     if type(e) is Const:
-        return cast(int, e.value) if e.dtype.code != "float" else None
+        return e.value if e.dtype.code != "float" else None  # type: ignore[return-value]
     return e if isinstance(e, int) else None
 
 

@@ -21,7 +21,8 @@ import pytest
 import tensorlang as tl
 from autosched import SearchTask
 from autosched.measure import Job, Measurer, Stages, builder, cores, runner, turns
-from autosched.measure.protocol import BUILT
+from autosched.measure.protocol import BUILT, GO, HOLD
+from autosched.measure.rounds import rounds
 from autosched.measure.runner import Workbench
 from autosched.space import Variant, variants_of
 from tensorlang import ops, te
@@ -232,6 +233,36 @@ def test_nothing_is_timed_while_the_next_jobs_are_made() -> None:
     assert max(b[0] - a[0] for a, b in itertools.pairwise(runs)) > 0.15  # it was waited for
 
 
+def test_rounds_go_back_and_forth_and_are_asked_about_on_both_sides() -> None:
+    order: list[str] = []
+    apart = iter([True, True, False, True, True])
+    going = rounds([lambda n=n: float(order.append(n) or ord(n)) for n in "abc"], lambda: next(apart))
+    said = list(itertools.islice(going, 4))
+    assert "".join(order) == "abccbaabccba"
+    assert said == [((97.0, 98.0, 99.0), alone) for alone in (True, False, False, True)]
+
+
+def test_the_first_jobs_are_taken_while_the_nursery_imports() -> None:
+    """And a source that fails while others wait leaves nothing on hold."""
+    task, v = _scale()
+    rows = v.sample(np.random.default_rng(0), 12)
+    said: list[str] = []
+
+    def failing() -> Iterator[Job]:
+        for i, row in enumerate(rows):
+            if i == 10:
+                raise ValueError("no more")
+            said.append("taken")
+            yield _job(task, v.trace_of(row).to_json(), i)
+
+    with Measurer(Stages(f"{HERE}:quick_build", f"{HERE}:slow_run")) as m:
+        say, m._say = m._say, lambda line: (said.append(line if line in (HOLD, GO) else "job"), say(line))[1]
+        with pytest.raises(ValueError, match="no more"):
+            list(m.run(failing()))
+        assert said[:9] == ["taken"] * 8 + ["job"] and said.count(HOLD) == said.count(GO) > 0
+        assert m.measure(_job(task, v.trace_of(rows[11]).to_json(), 99)).id == 99
+
+
 def test_a_kernel_that_is_asked_for_again_is_not_the_next_to_go(tmp_path: Path) -> None:
     """Found by a crash: one builder answered that a finalist was there, another removed it as the oldest
     before it was run."""
@@ -243,13 +274,14 @@ def test_a_kernel_that_is_asked_for_again_is_not_the_next_to_go(tmp_path: Path) 
     assert builder.build(first, str(tmp_path), print).status == BUILT
     mine = builder.kernel_file(first, str(tmp_path))
     os.utime(mine, (1, 1))
-    for i in range(builder.KEPT - 1):
+    for i in range(2):  # with the first, too much
         old = tmp_path / f"{i}.kernel"
         old.touch()
+        os.truncate(old, builder.KEPT // 2)
         os.utime(old, (2 + i, 2 + i))
     assert builder.build(first, str(tmp_path), print).status == BUILT  # for the second time: nothing is built
     assert all(builder.build(o, str(tmp_path), print).status == BUILT for o in others)
-    assert mine.exists() and not (tmp_path / "0.kernel").exists()
+    assert mine.exists() and not (tmp_path / "0.kernel").exists() and (tmp_path / "1.kernel").exists()
 
 
 def test_a_kernel_that_another_builder_has_just_removed_does_not_matter(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ from .extents import extents
 from .parallel import parallel
 from .registers import registers
 from .strides import strides
-from .vector_of import PRIOR, FeatureSet
+from .vector_of import PRIOR, FeatureSet, expected
 from .vectors import vectors
 from .work import work
 
 BLOCKS: tuple[Block, ...] = (work, extents, caches, estimate, registers, vectors, strides, parallel)
 
-__all__ = ["BLOCKS", "PRIOR", "Block", "FeatureSet"]
+__all__ = ["BLOCKS", "PRIOR", "Block", "FeatureSet", "expected"]

@@ -142,21 +142,19 @@ def traffic(st: Statement, target: Target) -> dict[str, Expr]:
 def pages_missed(st: Statement, target: Target) -> Expr:
     """How often a page is touched whose place the core does not know any more, nor fetches ahead from: the
     traffic of a cache of ``PAGES`` pages."""
-    pages = [plus(*[_pages(st, a, p) for a in st.accesses]) for p in range(len(st.loops) + 1)]
+    pages = [plus(*every) for every in zip(*[_pages(st, a) for a in st.accesses], strict=True)]
     missed = amount(0)
     for p in reversed(range(len(st.loops))):
         missed = choose(pages[p + 1], PAGES, times(st.extent(0, p), pages[p]), missed)
     return choose(pages[0], PAGES, 0, missed)
 
 
-def _pages(st: Statement, a: Access, level: int) -> Expr:
-    """The pages that an access touches while the loops from ``level`` inwards run."""
-    steps = [least(times(absolute(a.strides[p]), a.bytes), PAGE) for p in range(level, len(st.loops))]
-    return times(
-        *[
-            ceil_quotient(times(loop.extent, step), PAGE)
-            for loop, step in zip(st.loops[level:], steps, strict=True)
-            if constant(step) != 0
-        ],
-        1,
-    )
+def _pages(st: Statement, a: Access) -> list[Expr]:
+    """The pages that an access touches while the loops from each level inwards run; the last is one
+    iteration."""
+    found = [amount(1)]
+    for loop, stride in zip(reversed(st.loops), reversed(a.strides), strict=True):
+        step = least(times(absolute(stride), a.bytes), PAGE)
+        moves = constant(step) != 0
+        found.append(times(ceil_quotient(times(loop.extent, step), PAGE), found[-1]) if moves else found[-1])
+    return found[::-1]

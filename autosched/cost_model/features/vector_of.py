@@ -87,8 +87,18 @@ def _whole(analysis: Analysis, target: Target, declared: int) -> dict[str, Expr]
     at full speed."""
     every = [estimate(st, target) for st in analysis.statements]
     order = sorted(every[0], key=lambda name: name != TIME)
+    return {f"whole.{name}": _relative([e[name] for e in every], target, declared) for name in order}
+
+
+def _relative(every: list[Expr], target: Target, declared: int) -> Expr:
     ideal = quotient(times(SCALE, declared), 4 * target.vector_lanes("float32") * target.num_cores)
-    return {f"whole.{name}": ratio(times(64, plus(*[e[name] for e in every])), ideal) for name in order}
+    return ratio(times(64, plus(*every)), ideal)
+
+
+def expected(analysis: Analysis, target: Target, declared: int = 0) -> Expr:
+    """The first of the features by itself: how long the whole program ought to take."""
+    every = [estimate(st, target)[TIME] for st in analysis.statements]
+    return _relative(every, target, declared or analysis.flops)
 
 
 def _nothing(block: Any, st: Statement, target: Target) -> dict[str, Expr]:
