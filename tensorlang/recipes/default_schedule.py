@@ -49,7 +49,7 @@ from . import (
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import in_registers, share_out, size, stream_stores, work
-from .lanes import reduce_in_lanes, share_reduction, vector_width
+from .lanes import open_stretch, reduce_in_lanes, share_reduction, vector_width
 from .register_tile import even
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
@@ -217,12 +217,15 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     again = _repeats(stage)
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)
+    together = open_stretch(stage)
+    if len(together) > 1:
+        axes[-len(together) :] = [stage.fuse(*together)]
     # else the vectors of the one row are what threads share
-    several = again is not None or any(size(a) != 1 for a in stage.op.axis[:-1])
-    n = size(axes[-1]) if again is None else again
+    several = again is not None or any(size(a) != 1 for a in axes[:-1])
+    n = None if together else size(axes[-1]) if again is None else again
     how = f"element by element, for `{axes[-1].name}` has one iteration"
     if n is None or n >= 2:
-        width = vector_width(stage, n, target)
+        width = vector_width(stage, n, target, long=len(together) == len(stage.op.axis))
         # a rest is a vector that overlaps the one before, where nothing shares those out: a masked store
         # takes 12 cycles on a Zen 3. Measured in the first cache: relu of rows of 100 1.24, sum of rows of 57
         # 1.4, padding of 56 × 56 1.5 times as fast

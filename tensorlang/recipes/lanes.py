@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import cost_of, has_calls, reads_of, reducer_kind, step, typical
+from ..analysis import cost_of, has_calls, made_of_place, reads_of, reducer_kind, step, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
@@ -87,6 +87,16 @@ def one_stretch(op: ComputeOp, axes: Sequence[IterVar]) -> list[IterVar]:
     return found
 
 
+def open_stretch(stage: Stage) -> list[IterVar]:
+    """The last axes of an elementwise stage that are one stretch of memory in all it reads and writes, where
+    the last one is of an open size: it may be short, and all together fill more vectors. None where a value
+    is made of the place."""
+    op = stage.op
+    if not op.axis or size(op.axis[-1]) is not None or made_of_place(op):
+        return []
+    return one_stretch(op, op.axis)
+
+
 def lanes_of(depth: int | None, lanes: int) -> int:
     """Of how many lanes the sums along memory of that many elements are: half of a vector's where no rest is
     left then."""
@@ -117,12 +127,12 @@ def sums_in_lanes(s: Schedule, inside: Stage, out: Stage, place: IterVar, keep: 
     return partial
 
 
-def vector_width(stage: Stage, n: int | None, target: Target) -> int:
+def vector_width(stage: Stage, n: int | None, target: Target, *, long: bool = False) -> int:
     """Elements to compute at once of ``n`` that lie side by side: a vector, or several when an element takes
-    a long chain of operations."""
+    a long chain of operations. An open number of them is ``long`` where it is that of a whole tensor."""
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     if n is None:
-        return lanes
+        return VECTORS * lanes if long and has_calls(stage.op) else lanes
     if n <= VECTORS * lanes:
         return n  # a whole row: narrower vectors at its end are cheaper than a masked one
     if has_calls(stage.op):

@@ -188,6 +188,13 @@ def _most(size: Expr) -> int:
     return n
 
 
+def made_of_place(op: ComputeOp) -> bool:
+    """Whether a value depends on its place not only by what is read there, as a range of numbers does."""
+    own = {a.var for a in op.axis}
+    found = (preorder(e, lambda e: () if type(e) is TensorRead else e.children()) for e in op.body)
+    return any(node in own for nodes in found for node in nodes)
+
+
 def reducer_kind(op: ComputeOp) -> str | None:
     """``add``, ``mul``, ``min``, ``max``, ``and``, ``or`` or ``custom`` for a reduction, None for any other
     compute."""

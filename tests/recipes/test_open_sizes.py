@@ -11,6 +11,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
+from tensorlang.target import as_target
 
 TWO = "llvm -num-cores=2"
 
@@ -69,3 +70,35 @@ def test_a_sum_of_everything_of_an_open_size(sizes: tuple[int, ...]) -> None:
     assert "parallel" in default_schedule(y, TWO).tree()
     a = np.random.default_rng(sizes).integers(-2, 3, sizes).astype("float32")
     assert tl.compile([x, y], target=TWO)(a) == a.sum()
+
+
+def _loops(y: te.Tensor) -> int:
+    return str(tl.lower(default_schedule(y), [*y.op.input_tensors, y])).count("for ")
+
+
+def test_elements_of_open_sizes_that_lie_together_are_one_loop() -> None:
+    """Rows of eight elements do not fill vectors, and all of them do."""
+    m, n = te.dim("m"), te.dim("n")
+    x, y, row = (te.placeholder(s, name=name) for name, s in (("x", (m, n)), ("y", (m, n)), ("b", (n,))))
+    both = ops.add(x, y)
+    assert _loops(both) == 1
+    # one row for all is no stretch of memory, nor is what is made of a place: it would be divided for
+    at = te.compute((m, n), lambda i, j: x[i, j] + te.if_then_else(i < j, 1.0, 0.0), name="at")
+    assert _loops(ops.add(x, row)) == 2 == _loops(at)
+    rng = np.random.default_rng(0)
+    for shape in ((0, 3), (1, 1), (69, 8), (5, 17), (101, 103)):
+        a, b = (rng.integers(-9, 9, shape).astype("float32") for _ in range(2))
+        assert np.array_equal(tl.compile([x, y, both])(a, b), a + b)
+        below = np.arange(shape[0])[:, None] < np.arange(shape[1])
+        assert np.array_equal(tl.compile([x, at])(a), a + below)
+
+
+def test_long_chains_over_open_sizes_are_several_vectors_wide() -> None:
+    x = te.placeholder((te.dim("m"), te.dim("n")), name="x")
+    y = ops.gelu(x)
+    f = tl.compile([x, y])
+    lanes = as_target(None).vector_lanes(x.dtype)
+    assert f"outer*{4 * lanes}" in f.get_source("ir")
+    for shape in ((1, 3), (7, 19), (40, 50)):
+        a = np.random.default_rng(1).standard_normal(shape).astype("float32")
+        np.testing.assert_allclose(f(a), tl.compile([z := te.placeholder(shape), ops.gelu(z)])(a), atol=1e-6)
