@@ -11,8 +11,8 @@ import math
 from collections.abc import Iterator
 
 from ..expr import make
-from ..expr.nodes import Expr, const_int
-from ..expr.walk import substitute, variables
+from ..expr.nodes import Expr, FloorDiv, const_int
+from ..expr.walk import preorder, rewrite, substitute, variables
 from ..schedule.bounds import Bounds
 from ..schedule.state import At, StageState
 from ..te.axis import IterVar
@@ -33,14 +33,19 @@ def next_share(
     path = [at for at in _around(bounds, stage, loop) if const_int(bounds.extent(*at)) != 1]
     moves = [any(iv.var in variables(low) for low, _ in here) for _, iv in path]
     own = next((n for n, (st, _) in enumerate(path) if st != stage.name), len(path))
-    again = next((n for n in range(own, len(path)) if not moves[n]), len(path))
-    turn = next((n for n in range(again, len(path)) if moves[n]), None)
-    if turn is None:
+    for turn in range(own, len(path)):
+        place, outer = path[turn]
+        whole = _boxes(bounds, stage, At(place, outer.name), tensor) if moves[turn] else None
+        if whole is None:
+            continue
+        # loops that are fused with it: a block is read in some of its iterations, one after the other
+        times = _repeated(bounds, outer, [low for low, _ in whole])
+        if times > 1 or not all(moves[own:turn]):
+            break
+    else:
         return []
-    place, outer = path[turn]
-    whole = _boxes(bounds, stage, At(place, outer.name), tensor)
-    number: Expr | None = None
-    times = 1
+    number: Expr | None = make.floormod(outer.var, times) if times > 1 else None
+    ahead *= times
     for name, iv in reversed(path[:turn]):
         extent = const_int(bounds.extent(name, iv))
         if not extent:
@@ -48,7 +53,7 @@ def next_share(
         at = make.sub(iv.var, bounds.facts.ranges[iv.var][0])
         number = at if number is None else make.add(make.mul(number, extent), at)
         times *= extent
-    if whole is None or number is None:
+    if number is None:
         return []
     sizes = [const_int(extent) for _, extent in whole]
     if None in sizes or not _neighbours(sizes, [const_int(n) for n in tensor.shape]):
@@ -58,6 +63,20 @@ def next_share(
     *front, last = [substitute(low, later) for low, _ in whole]
     begin = make.add(last, make.mul(number, step))
     return [(*front, make.add(begin, n)) for n in range(0, step, line)]
+
+
+def _repeated(bounds: Bounds, loop: IterVar, lows: list[Expr]) -> int:
+    """In how many iterations of ``loop``, from its first on, each box begins at the same place: ``c`` where
+    its variable is met as ``loop // c`` alone, else one."""
+    start = bounds.facts.ranges[loop.var][0]
+    parts = {e for low in lows for e in preorder(low) if type(e) is FloorDiv and e.a is loop.var}
+    counts = {const_int(e.b) for e in parts}
+    count = counts.pop() if len(counts) == 1 else None
+    if not count or count < 1 or const_int(start) != 0:
+        return 1
+    alone = {e: make.const(0, e.dtype) for e in parts}
+    elsewhere = any(loop.var in variables(rewrite(low, alone.get)) for low in lows)
+    return 1 if elsewhere else count
 
 
 def _boxes(bounds: Bounds, stage: StageState, place: At, tensor: Tensor) -> list[tuple[Expr, Expr]] | None:

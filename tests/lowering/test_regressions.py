@@ -335,6 +335,17 @@ def test_a_prefetch_in_shares_is_of_what_comes_after_the_loops_that_read_the_sam
     ):
         text = str(tl.lower(agree([A, B, C], [C], change(*how)), [A, B, C], simple=True))
         assert asked in text if asked else "prefetch" not in text, how
+
+    def fused(s):
+        (p, i, _), L = C.op.axis, s.cache_write(C, "local")
+        i, inner = s[C].split(i, factor=1)
+        s[L].compute_at(s[C], inner)
+        s[L].reorder(s[L].op.reduce_axis[0], *s[L].op.axis)
+        s[C].fuse(p, i)
+        s[L].prefetch(B, s[L].op.reduce_axis[0], share=True)
+
+    text = str(tl.lower(agree([A, B, C], [C], fused), [A, B, C], simple=True))
+    assert "prefetch(B[p.i.outer.fused // 3 + 1, 0, (p.i.outer.fused % 3)*8 + k*2])" in text
     B = te.placeholder((5, 4, 66), name="B")
     C = te.compute((5, 3, 66), lambda p, i, j: te.sum(A[i, k] * B[p, k, j], axis=k), "C")
     text = str(tl.lower(agree([A, B, C], [C], change("pioj", "o", 66, C)), [A, B, C], simple=True))
