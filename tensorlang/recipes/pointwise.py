@@ -119,13 +119,22 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     pixels = _image(s, conv, inside)
 
     def laid_out(*at: Any) -> list[Any]:
-        return [*at[:batch], at[batch], *counted(at[batch + 1 :], conv.sizes)]
+        front, places = at[: -len(conv.sizes)], at[-len(conv.sizes) :]
+        return [*front, *counted(places, conv.sizes)]
 
+    # an image of fewer pixels than a tile is filled up to whole vectors, and so are its sums: those behind a
+    # mask would stay in memory. Measured (Emerald Rapids): 76 to 366 channels of 6 × 6 take 0.07 of the time
+    few = conv.pointwise and math.prod(conv.sizes) < lanes * vectors
     near = None
-    if pixels is None and weight is None and _copied(conv, vectors, target):
-        near = s[s.cache_read(conv.data, "global", [inside.name])]
-        near.transform_layout(laid_out)
-    inside.transform_layout(laid_out)
+    if few or (pixels is None and weight is None and _copied(conv, vectors, target)):
+        read = conv.data if pixels is None else pixels.op.outputs[0]
+        near = s[s.cache_read(read, "global", [inside.name])]
+    for stage in (near, inside):
+        if stage is not None:
+            stage.transform_layout(laid_out)
+        if stage is not None and few:
+            padding = None if stage is near else "any"
+            stage.transform_layout(lambda *at: [*at[:-1], at[-1] // lanes, at[-1] % lanes], pad_value=padding)
     images, o, places = list(out.op.axis[:batch]), out.op.axis[batch], list(out.op.axis[batch + 1 :])
     # vectors are counted: a last tile of fewer has a body of its own, instead of lanes that are all masked
     block, oi = out.split(o, high)
@@ -152,9 +161,12 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         _, lane = near.split(near.op.axis[-1], lanes)
         near.vectorize(lane)
     in_registers(s, inside)
-    *front, own, p = inside.op.axis
-    inside.reorder(*front, conv.channels, *conv.taps, own, p)
-    vector, lane = inside.split(p, lanes)
+    if few:
+        *front, own, vector, lane = inside.op.axis
+    else:
+        *front, own, p = inside.op.axis
+        vector, lane = inside.split(p, lanes)
+    inside.reorder(*front, conv.channels, *conv.taps, own, vector, lane)
     inside.unroll(own)
     inside.unroll(vector)
     inside.vectorize(lane)

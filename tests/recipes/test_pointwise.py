@@ -28,6 +28,9 @@ CASES = [
     (1, 4, 32, (16, 32), {"stride": 2}),
     (1, 16, 1, (5, 7), {}),  # a tile of one output, whose panel has no place within
     (2, 3, 1, (1, 19), {"stride": (1, 2)}),
+    (2, 9, 21, (3, 7), {}),  # fewer pixels than a tile, and than a vector
+    (1, 9, 40, (2, 3), {"stride": (1, 2)}),
+    (1, 260, 120, (23, 29), {}),  # channels and outputs in pages of their own
 ]
 
 
@@ -67,6 +70,26 @@ def test_sums_are_whole_vectors_in_registers(target, register, fma, stack, strid
     assert len([x for x in body if fma in x and re.search(rf"\b{register}\d", x)]) >= 12
     assert not [x for x in body if re.search(stack, x) or "div" in x or "gather" in x]
     assert not re.search(r"vfmadd\w+ss|fmadd\ts", asm), "a sum of one lane"
+
+
+@pytest.mark.parametrize(("height", "stride"), [(6, 1), (5, 1), (5, 2)])
+def test_sums_of_few_pixels_are_whole_vectors_in_registers(height, stride):
+    """Of an image that a tile is larger than, masks of its last lanes kept the sums in memory."""
+    s, args = schedule(AVX512, 76, 366, height * stride, stride=stride)
+    body = inner_loop(tl.build(s, args, target=AVX512).get_source("asm"), "vfmadd")
+    assert len([x for x in body if "vfmadd" in x and "zmm" in x]) >= 12
+    assert not [x for x in body if re.search(r"\(%r[sb]p", x) or "{%k" in x]
+
+
+def test_channels_and_outputs_far_apart_are_read_side_by_side_and_written_in_runs():
+    """Each in a page of its own: 256 channels of 56 × 56 are copied for a few tiles at a time, of which a block
+    of outputs is computed for several in turn. Channels and outputs that are near are not."""
+    (s, args), (near, _) = schedule(AVX512, 256, 128, 56), schedule(AVX512, 64, 64, 28)
+    text = str(tl.lower(s, args))
+    copied = re.search(r"X\.global: float32\[1, 256, (\d+)\]", text)
+    tile = re.search(r"conv2d: float32\[1, \d+, (\d+)\] local", text)
+    assert copied and tile and int(copied[1]) in (2 * int(tile[1]), 4 * int(tile[1]), 8 * int(tile[1]))
+    assert "X.global" not in near.tree()
 
 
 def test_neither_image_nor_result_is_transposed():
