@@ -74,8 +74,11 @@ def _repeated(bounds: Bounds, loop: IterVar, lows: list[Expr]) -> int:
     count = counts.pop() if len(counts) == 1 else None
     if not count or count < 1 or const_int(start) != 0:
         return 1
-    alone = {e: make.const(0, e.dtype) for e in parts}
-    elsewhere = any(loop.var in variables(rewrite(low, alone.get)) for low in lows)
+
+    def without(e: Expr) -> Expr | None:
+        return make.const(0, e.dtype) if e in parts else None
+
+    elsewhere = any(loop.var in variables(rewrite(low, without)) for low in lows)
     return 1 if elsewhere else count
 
 

@@ -298,9 +298,19 @@ def _weights_stay(conv: Conv, target: Target) -> bool:
 
     Measured (Emerald Rapids, 3×3): 128 to 128 channels of 56 × 56 at stride 2 1.25 and 1.65 times as fast on
     one and two threads, 64 to 64 of 56 × 56 equal, 128 to 128 of 28 × 28 1.08; 256 to 256 of 14 × 14, whose
-    weights do not stay, 0.85.
+    weights do not stay, 0.85. But where outputs are far apart and the image stays there too: 15 to 191 of
+    77 × 77 at stride 2 0.47, 24 to 160 of 60 × 60, 5×5, 0.79, 64 to 80 of 56 × 56, which does not, 1.02.
     """
+    image = math.prod(constant(n) or 1 for n in conv.data.shape[len(conv.batch) :]) * conv.data.dtype.bytes
+    if far_outputs(conv) and image <= target.l2_bytes // 4:
+        return False
     return conv.each * depth(conv) * conv.weight.dtype.bytes <= target.l2_bytes // 2
+
+
+def far_outputs(conv: Conv) -> bool:
+    """Whether a few pixels of all outputs are in more pages than a processor finds without a search."""
+    plane = math.prod(conv.sizes) * conv.data.dtype.bytes
+    return conv.each * min(plane, PAGE) > PAGES * PAGE
 
 
 def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
@@ -335,12 +345,17 @@ def padding_of(s: Schedule, image: Tensor) -> Stage | None:
     return s[producer.name]
 
 
-def rows_in_vectors(padded: Stage, lanes: int) -> None:
-    """The rows of a padded image in vectors, written out so that it is known which lanes are margin: masks
-    cost as much as a depthwise convolution of 28 × 28."""
+def rows_in_vectors(padded: Stage, lanes: int, wide: int | None = None) -> None:
+    """The rows of a padded image, its last axis or, in an axis of rows one behind the other, ``wide``
+    elements each, in vectors, written out so that it is known which lanes are margin: masks cost as much as a
+    depthwise convolution of 28 × 28."""
     last = padded.op.axis[-1]
+    if wide is None:
+        wide = size(last)
+    else:
+        _, last = padded.split(last, wide)
     whole, lane = padded.split(last, lanes)
-    short = (size(last) or MOST_VECTORS * lanes + 1) <= MOST_VECTORS * lanes
+    short = (wide or MOST_VECTORS * lanes + 1) <= MOST_VECTORS * lanes
     # an open row that is never longer than one of these has as many vectors as it needs
     if short and padded.schedule.can("unroll", padded.name, whole):
         padded.unroll(whole)

@@ -69,6 +69,8 @@ def plan(conv: Conv, target: Target) -> Plan:
         sums = depth(conv) * CROSSING * time_of(conv.each, tiles, high, vectors, lanes, target)
         copied = ((strip - 1) * conv.strides[-2] + high_taps) * places * conv.strides[-1] * channels
         copies = (PICKED if max(conv.strides) > 1 else COPIES) * cost_of(target).transposition * copied
+        if front * -(-rows // strip) * (conv.images or 1) < target.num_cores:
+            copies *= target.num_cores  # which share out the outputs of a strip
         return front * conv.groups * -(-rows // strip) * (sums + copies)
 
     most = max(1, min(rows, target.l1_bytes // (high * places * conv.data.dtype.bytes)))
@@ -92,7 +94,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     assert conv is not None
     p, lanes, iterations = plan(conv, target), target.vector_lanes(conv.data.dtype), work(inside)
     weight = pack_outputs(s, inside, conv, p.high, lanes, constants)
-    margin, image = _image(s, conv, inside, p)
+    image, margin = _image(s, conv, inside, p)
 
     def behind_each_other(*at: Any) -> list[Any]:
         return [*at[:-2], at[-2] * p.places + at[-1]]
@@ -134,22 +136,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     held.vectorize(lane)
     share_out(out, shared, iterations, target)
     image.compute_at(out, out.leaf_iter_vars[0])
-    _, lane = image.split(image.op.axis[-1], lanes)
-    image.vectorize(lane)
-    if margin is not None:
-        margin.compute_at(out, out.leaf_iter_vars[0])
-        rows_in_vectors(margin, lanes)
+    if margin:
+        rows_in_vectors(image, lanes, p.places)
+    else:
+        _, lane = image.split(image.op.axis[-1], lanes)
+        image.vectorize(lane)
 
 
-def _image(s: Schedule, conv: Conv, inside: Stage, p: Plan) -> tuple[Stage | None, Stage]:
-    """The image with its margin and its phases apart, None where it has neither; and the copy of it with row
-    behind row."""
-    margin, data = padding_of(s, conv.data), conv.data
-    if margin is None and max(conv.strides) > 1:
-        margin = s[s.cache_read(data, "global", [inside.name])]
-    if margin is not None:
-        margin.transform_layout(by_phase(conv))
-        (data,) = margin.op.outputs
-    image = s[s.cache_read(data, "global", [inside.name])]
-    image.transform_layout(lambda *at: [*at[:-2], at[-2] * p.places + at[-1]])
-    return margin, image
+def _image(s: Schedule, conv: Conv, inside: Stage, p: Plan) -> tuple[Stage, bool]:
+    """The image with row behind row, and whether that is its margin or its phases apart."""
+    margin = padding_of(s, conv.data)
+    copy = margin or s[s.cache_read(conv.data, "global", [inside.name])]
+    apart = margin is not None or max(conv.strides) > 1
+    if apart:
+        copy.transform_layout(by_phase(conv))
+    copy.transform_layout(lambda *at: [*at[:-2], at[-2] * p.places + at[-1]])
+    return copy, apart

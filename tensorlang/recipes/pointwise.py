@@ -19,7 +19,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import converts, in_registers, share_out, size, work
-from .conv import FAR, PAGE, PAGES, by_phase, counted, depth, far, padding_of, time_by_pixel
+from .conv import FAR, PAGE, by_phase, counted, depth, far, far_outputs, padding_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .register_tile import tile_for, time_of
 
@@ -80,17 +80,13 @@ def _copied(conv: Conv, vectors: int, target: Target) -> bool:
     Measured (Emerald Rapids, images in turn): 256 to 64 channels of 56 × 56 take 0.70 of the time, 512 to 128
     of 28 × 28 0.58; 480 to 192 of 14 × 14, which are many to a page, 1.06, 64 to 256 of 56 × 56 1.04.
     """
-    return not _strided(conv) and not _near(conv, vectors, target) and _plane(conv) > PAGE // 2
-
-
-def _plane(conv: Conv) -> int:
-    """Bytes of a channel of an image that is read or written."""
-    return math.prod(conv.sizes) * conv.data.dtype.bytes
+    plane = math.prod(conv.sizes) * conv.data.dtype.bytes
+    return not _strided(conv) and not _near(conv, vectors, target) and plane > PAGE // 2
 
 
 def _run(conv: Conv, vectors: int, target: Target) -> int:
     """How many tiles of pixels are computed for a block of outputs before the next."""
-    if conv.each * min(_plane(conv), PAGE) <= PAGES * PAGE:
+    if not far_outputs(conv):
         return 1
     return max(1, min(WRITTEN, target.l2_bytes // 8 // _read(conv, vectors, target)))
 
