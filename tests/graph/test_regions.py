@@ -151,6 +151,23 @@ def test_an_operator_of_places_only_is_read_through_by_each_reader():
         assert np.array_equal(found, wanted)
 
 
+@pytest.mark.parametrize(
+    "apart, expected", [(True, ["reshape transpose", "reshape transpose matmul"]), (False, None)]
+)
+def test_a_product_stays_one_where_its_right_operand_is_seen_apart(apart, expected):
+    """Heads that are a part of each row are copied for the right operand, and read where they lie for the left
+    one; a change of order alone is no reason."""
+    g, heads = Graph(), []
+    for name in "qk":
+        x = g.input((24, 32) if apart else (2, 12, 4, 8), name=name)
+        x = g.call(ops.reshape, x, shape=[2, 12, 4, 8]) if apart else x
+        heads.append(g.call(ops.transpose, x, axes=[0, 2, 1, 3]))
+    g.output(g.call(ops.matmul, *heads, transpose_b=True))
+    assert names(g) == (expected or ["transpose transpose matmul"])
+    given = [whole(*g.inputs[i].shape) for i in range(2)]
+    assert np.array_equal(g.compile()(*given), g.compile(level=0)(*given))
+
+
 def test_an_engine_explains_its_regions():
     g, *_ = squeeze_and_excite()
     text = g.compile().explain()

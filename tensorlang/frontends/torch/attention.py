@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ... import ops, te
@@ -11,6 +12,8 @@ from ...te import Tensor
 from ..words import constant_like, times
 from .table import aten, graph_op, needs
 from .types import as_type, widened
+
+MOST_KEPT = 1 << 22  # bytes of scores
 
 
 @aten("scaled_dot_product_attention")
@@ -44,7 +47,32 @@ def flash_attention(
 ) -> Any:
     """With the logarithms of the sums of exponentials, which the way back reads."""
     how = {"is_causal": is_causal, "scale": scale}
+    if len(g.asked) == 2 and not dropout and mask is None and not is_causal and _few(q, k):
+        seen = g(_scores, q, k, scale=scale)
+        sums = g(_sums_of, seen)
+        return (lambda: g(_weighted, seen, sums, v), lambda: sums)
     return (lambda: g(_attention, q, k, v, mask, dropout=dropout, **how), lambda: g(_sums, q, k, mask, **how))
+
+
+def _few(q: Any, k: Any) -> bool:
+    """Whether all scores are better kept than made twice, once for the sums. Measured (Emerald Rapids): 1 MB
+    of them take 0.73 of the time, 3 MB 0.93, 16 MB 1.06."""
+    sizes = [const_int(n) for n in (*q.shape, k.shape[-2])]
+    *batch, rows, _, keys = (n or 0 for n in sizes)
+    wide = q.dtype.is_float and q.dtype.bits >= 32
+    return wide and None not in sizes and math.prod(batch) * rows * keys * q.dtype.bytes <= MOST_KEPT
+
+
+def _scores(q: Tensor, k: Tensor, *, scale: float | None) -> Tensor:
+    return scores(q, k, None, False, scale)
+
+
+def _sums_of(s: Tensor) -> Tensor:
+    return ops.logsumexp(s, -1)
+
+
+def _weighted(s: Tensor, sums: Tensor, v: Tensor) -> Tensor:
+    return ops.matmul(ops.exp(ops.subtract(s, ops.expand_dims(sums, (-1,)))), v)
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **how: Any) -> Tensor:
@@ -62,9 +90,14 @@ def factor(q: Tensor, scale: float | None) -> float:
     return scale if scale is not None else float(n or 1) ** -0.5
 
 
-def scores(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
-    """What the softmax is of; of 16 bits in float32."""
-    s = times(ops.matmul(widened(q), widened(k), False, True), factor(q, scale))
+def scores(
+    q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None, by_key: bool = False
+) -> Tensor:
+    """What the softmax is of, a row for each query, or for each key; of 16 bits in float32."""
+    rows, columns = (k, q) if by_key else (q, k)
+    s = times(ops.matmul(widened(rows), widened(columns), False, True), factor(q, scale))
+    if mask is not None and by_key:
+        mask = _turned(mask)
     if mask is not None and mask.dtype.is_bool:
         s = ops.where(mask, s, constant_like(s, float("-inf")))
     elif mask is not None:
@@ -72,4 +105,12 @@ def scores(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: fl
     if not is_causal:
         return s
     low = te.const(float("-inf"), s.dtype)
-    return te.compute(s.shape, lambda *i: te.select(i[-1] <= i[-2], s(*i), low), name="causal")
+    query, key = (-1, -2) if by_key else (-2, -1)
+    return te.compute(s.shape, lambda *i: te.select(i[key] <= i[query], s(*i), low), name="causal")
+
+
+def _turned(mask: Tensor) -> Tensor:
+    """With its last two dimensions changed."""
+    if mask.ndim < 2:
+        return ops.expand_dims(mask, (-1,))
+    return ops.transpose(mask, (*range(mask.ndim - 2), mask.ndim - 1, mask.ndim - 2))

@@ -226,35 +226,34 @@ def attention_backward(
 
     @functools.cache
     def slopes() -> Any:
-        along = g(_along, grad, out)
-        products = g(_with_keys, grad, v)
-        return g(_slopes, weights(), products, along, q)
+        return g(_slopes, weights(), grad, v, g(_along, grad, out), q)
 
     return (
-        lambda: g(_product, slopes(), k, scale=scale),
-        lambda: g(_across, slopes(), q, scale=scale),
-        lambda: g(_across, weights(), grad, scale=1.0),
+        lambda: g(_across, slopes(), k, scale=scale),
+        lambda: g(_product, slopes(), q, scale=scale),
+        lambda: g(_product, weights(), grad, scale=1.0),
     )
+
+
+# weights and slopes have a row for each key, and a column for each query: two of the three products with them
+# then read them as they lie. Measured (8 heads of 512 rows): a product across takes twice the time
 
 
 def _weights(
     q: Tensor, k: Tensor, mask: Tensor | None, sums: Tensor, *, is_causal: bool, scale: float | None
 ) -> Tensor:
-    s = scores(q, k, mask, is_causal, scale)
+    s = scores(q, k, mask, is_causal, scale, by_key=True)
     # the sums are logarithms: no maximum and no division once more
-    return ops.exp(ops.subtract(s, ops.expand_dims(as_type(sums, s.dtype), (-1,))))
+    return ops.exp(ops.subtract(s, ops.expand_dims(as_type(sums, s.dtype), (-2,))))
 
 
 def _along(grad: Tensor, out: Tensor) -> Tensor:
-    return ops.sum(ops.multiply(widened(grad), widened(out)), -1, keepdims=True)
+    return ops.sum(ops.multiply(widened(grad), widened(out)), -1)
 
 
-def _with_keys(grad: Tensor, v: Tensor) -> Tensor:
-    return ops.matmul(widened(grad), widened(v), False, True)
-
-
-def _slopes(p: Tensor, products: Tensor, along: Tensor, q: Tensor) -> Tensor:
-    return as_type(ops.multiply(p, ops.subtract(products, along)), q.dtype)
+def _slopes(p: Tensor, grad: Tensor, v: Tensor, along: Tensor, q: Tensor) -> Tensor:
+    products = ops.matmul(widened(v), widened(grad), False, True)
+    return as_type(ops.multiply(p, ops.subtract(products, ops.expand_dims(along, (-2,)))), q.dtype)
 
 
 def _product(a: Tensor, b: Tensor, *, scale: float | None) -> Tensor:

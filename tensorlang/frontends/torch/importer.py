@@ -204,7 +204,7 @@ class Importer:
         kept = _read(node)
         names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
         if entry.whole:
-            makers = entry.fn(self._caller(names), *(self._plain(node, x) for _, x in given))
+            makers = entry.fn(self._caller(names, kept or ()), *(self._plain(node, x) for _, x in given))
             # only what somebody reads is made
             return {i: makers[i]() for i in kept or ()}
         order: list[Any] = []
@@ -235,8 +235,12 @@ class Importer:
             raise DeclareError("places in the memory of a tensor that is not made here")
         return [self._size(node, n) for n in source.meta["val"].stride()]
 
-    def _caller(self, names: dict[str, Any]) -> Any:
-        return lambda fn, *values, **attrs: self.g.call(fn, *values, **names, **attrs)
+    def _caller(self, names: dict[str, Any], kept: tuple[int, ...]) -> Any:
+        def call(fn: Any, *values: Any, **attrs: Any) -> Any:
+            return self.g.call(fn, *values, **names, **attrs)
+
+        call.asked = kept  # type: ignore[attr-defined]
+        return call
 
     def _argument(self, node: fx.Node, n: fx.Node) -> Any:
         """What another node made: a value, or a size."""

@@ -50,7 +50,8 @@ def aten(*names: str, whole: bool = False, strided: bool = False) -> Callable[[F
 def graph_op(*names: str) -> Callable[[Function], Function]:
     """Register a function that makes operators of a graph: its first parameter calls a function of te tensors
     on values, as ``Graph.call`` does; the others are ATen's, tensors as values. It returns for each result a
-    function that makes it, of which those are called whose results somebody reads."""
+    function that makes it, of which those are called whose results somebody reads: ``asked`` of the first
+    parameter has their numbers."""
     return aten(*names, whole=True)
 
 

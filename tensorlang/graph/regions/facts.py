@@ -16,6 +16,7 @@ from ...ops import tags
 from ...te import ComputeOp, Operation, PlaceholderOp, Tensor
 from ...te.extern import OpaqueOp
 from ...te.graph import operations as te_operations
+from ...te.products import product_of
 from ...te.tensor import TensorRead
 from ..graph import Node, Value
 
@@ -184,3 +185,25 @@ def _in_lines(node: Node) -> bool:
         if not isinstance(op.body[0], TensorRead) or op.axis[-1].var not in reads_of(op).contiguous[0]:
             return False
     return bool(computed)
+
+
+def counts_apart(node: Node) -> bool:
+    """Whether one of its indices counts several axes, or a part of one, as those of a reshape do; a change of
+    order does not."""
+    ops = [op for op in te_operations([t.op for t in node.results]) if isinstance(op, ComputeOp)]
+    axes = {a.var for op in ops for a in op.axis}
+    places = [i for op in ops if isinstance(op.body[0], TensorRead) for i in op.body[0].indices]
+    return any(i not in axes and constant(i) is None for i in places)
+
+
+def is_right_of_product(node: Node, v: Value) -> bool:
+    """Whether a matrix product reads ``v`` as its right operand, whose indices must be axes for it to be
+    recognised; attention copies panels of its own."""
+    if node.kind != "te":
+        return False
+    for op in te_operations([t.op for t in node.results]):
+        if isinstance(op, ComputeOp) and op.reduce_axis and op.tag != tags.ATTENTION_DOTS:
+            product = product_of(op)
+            if product is not None and product.right is v.tensor:
+                return True
+    return False

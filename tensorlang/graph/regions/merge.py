@@ -21,7 +21,7 @@ from ...target import Target
 from ..graph import Node, Program, Value
 from ..kernels import Region
 from ..sizes import same_sizes
-from .facts import Arithmetic, Facts, Kind, Reading, facts_of, in_lines
+from .facts import Arithmetic, Facts, Kind, Reading, counts_apart, facts_of, in_lines, is_right_of_product
 from .price import Price, Prices, Reader
 
 # Limits of the time to compile, not of the time to run: what default schedules write into one body
@@ -324,6 +324,15 @@ def _views(producer: Group, reader: Group) -> bool:
         and producer.kind is Kind.MAP
         and producer.work == 0
         and all(in_lines(n) for n in producer.nodes.values())
+        and not _hides_a_product(producer, reader)
+    )
+
+
+def _hides_a_product(producer: Group, reader: Group) -> bool:
+    """Whether a product would no longer be known as one: 128 × 128 scores of keys that are a part of each row
+    of a matrix took six times as long as the copy of the keys and the product."""
+    return any(counts_apart(n) for n in producer.nodes.values()) and any(
+        is_right_of_product(n, v) for n in reader.nodes.values() for v in producer.outputs
     )
 
 

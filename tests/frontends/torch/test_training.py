@@ -248,3 +248,45 @@ def test_gradients_of_average_pools(images, how):
     torch.testing.assert_close(ours, *torch.autograd.grad(f(x).sum(), x))
     (back,) = [g for g in tlt.graphs() if g.kind == "backward"]
     assert back.taken == back.nodes and not back.left
+
+
+@pytest.mark.parametrize("kind", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("mask", [None, "causal", "seen", "added", "by key"])
+def test_the_way_back_through_attention_with_masks(kind, mask):
+    """Weights have a row for each key on the way back, and so has the mask."""
+    q, k, v = (torch.randn(2, 3, n, 8, dtype=kind, requires_grad=True) for n in (5, 9, 9))
+    masks = {
+        "seen": (torch.rand(5, 9) > 0.3).index_fill(1, torch.tensor([0]), True),
+        "added": torch.randn(2, 1, 5, 9, dtype=kind),
+        "by key": torch.randn(2, 1, 1, 9, dtype=kind),
+    }
+
+    def f(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, masks.get(mask), is_causal=mask == "causal")
+
+    wanted = f(q, k, v)
+    grad = torch.randn_like(wanted)
+    found = torch.compile(f, backend="tensorlang")(q, k, v)
+    near = {"rtol": 1e-9, "atol": 1e-9} if kind == torch.float64 else {"rtol": 2e-2, "atol": 2e-2}
+    torch.testing.assert_close(found, wanted, **near)
+    pairs = zip(*(torch.autograd.grad(y, (q, k, v), grad) for y in (found, wanted)), strict=True)
+    for a, b in pairs:
+        torch.testing.assert_close(a, b, **near)
+    assert all(g.taken == g.nodes for g in tlt.graphs())
+
+
+@pytest.mark.parametrize("rows", [16, 1100])
+def test_attention_of_few_and_of_many_scores(rows):
+    """Few are kept for their sums and weights, many made for each; both are right."""
+    q, k, v = (torch.randn(1, 1, rows, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+
+    def f(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v).square().sum()
+
+    wanted = torch.autograd.grad(f(q, k, v), (q, k, v))
+    found = torch.autograd.grad(torch.compile(f, backend="tensorlang")(q, k, v), (q, k, v))
+    torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+    (region,) = tlt.graphs()[0].regions
+    values = [v.shape for v in region.engine.program.values]
+    kept = [shape for shape in values if len(shape) == 4 and shape[2] == shape[3]]
+    assert len(kept) == (rows == 16)
