@@ -46,6 +46,15 @@ PACKED_PIXELS = 16  # from which packing a weight in the call pays
 # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
 # multiply-adds
 UNROLLED_CHANNELS = 4
+# the loops around a block of pixels and a panel of outputs, or a group of them that is finished whole, by
+# when the image is copied
+PANELS = {
+    "never": "(n oo oio po)",
+    "once": "n (oo oio po)",
+    "pixels first": "n (oo po oio)",  # once, and what a block of it makes stays near the weights
+    "by block": "(n oo po) oio",
+}
+GROUPS = {"never": "(n oo po)", "once": "n (oo po)", "pixels first": "n (oo po)", "by block": "(n oo po)"}
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -100,21 +109,20 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # a tile of outputs that ran over the end of a group would reach into the next one: such groups are
     # finished whole, their last tile overlapping the one before
     by_groups = conv.groups > 1 and together == 1 and conv.each > width and conv.each % width > 0
-    if by_groups:
-        around = "n (oo po)" if padded is not None or (rows is not None and not in_blocks) else "(n oo po)"
-    elif rows is None and padded is None:
-        around = "(n oo oio po)"
+    if rows is None and padded is None:
+        copied = "never"
     elif in_blocks:
-        around = "(n oo po) oio"
+        copied = "by block"
     else:
-        around = "n (oo po oio)" if rows is not None or _weights_stay(conv, target) else "n (oo oio po)"
+        copied = "pixels first" if rows is not None or _weights_stay(conv, target) else "once"
+    around = (GROUPS if by_groups else PANELS)[copied]
     loops = convolve(
         s,
         out,
         finished,
         inside,
         {"n": images, "o": o, "p": fuse(out, spatial)},
-        f"{around} pio oiio | oiii pii" if not by_groups else f"{around} pio oio | oii pii",
+        f"{around} pio oio | oii pii" if by_groups else f"{around} pio oiio | oiii pii",
         {"o": conv.each if conv.groups > 1 else None, "p": block, "pi": lanes}
         | ({"oi": FEW} if by_groups else {"oi": width, "oii": FEW}),
         high,
