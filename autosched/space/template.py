@@ -49,9 +49,9 @@ def variants_of(task: SearchTask, most: int = MAX_SKETCHES) -> Variants:
         # the spaces of large programs are large: of one task at a time
         _last.clear()
         known = _last[task] = {}
-    # a limit that leaves nothing out is as good as another
-    whole = next((v for v in known.values() if not v.left_out and len(v) <= most), None)
     if most not in known:
+        # a limit that leaves nothing out is as good as another
+        whole = next((v for v in known.values() if not v.left_out and len(v) <= most), None)
         known[most] = whole or _made(task, most)
     return known[most]
 

@@ -317,8 +317,12 @@ def _weights_stay(conv: Conv, target: Target) -> bool:
 
 def far_outputs(conv: Conv) -> bool:
     """Whether a few pixels of all outputs are in more pages than a processor finds without a search."""
-    plane = math.prod(conv.sizes) * conv.data.dtype.bytes
-    return conv.each * min(plane, PAGE) > PAGES * PAGE
+    return conv.each * min(plane_of(conv), PAGE) > PAGES * PAGE
+
+
+def plane_of(conv: Conv) -> int:
+    """Bytes of an output of an image, as wide as the image."""
+    return math.prod(conv.sizes) * conv.data.dtype.bytes
 
 
 def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:

@@ -19,7 +19,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import converts, in_registers, share_out, size, work
-from .conv import FAR, PAGE, by_phase, counted, depth, far, far_outputs, padding_of, time_by_pixel
+from .conv import FAR, PAGE, by_phase, counted, depth, far, far_outputs, padding_of, plane_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .register_tile import tile_for, time_of
 
@@ -80,8 +80,7 @@ def _copied(conv: Conv, vectors: int, target: Target) -> bool:
     Measured (Emerald Rapids, images in turn): 256 to 64 channels of 56 × 56 take 0.70 of the time, 512 to 128
     of 28 × 28 0.58; 480 to 192 of 14 × 14, which are many to a page, 1.06, 64 to 256 of 56 × 56 1.04.
     """
-    plane = math.prod(conv.sizes) * conv.data.dtype.bytes
-    return not _strided(conv) and not _near(conv, vectors, target) and plane > PAGE // 2
+    return not _strided(conv) and not _near(conv, vectors, target) and plane_of(conv) > PAGE // 2
 
 
 def _run(conv: Conv, vectors: int, target: Target) -> int:
@@ -118,6 +117,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         front, places = at[: -len(conv.sizes)], at[-len(conv.sizes) :]
         return [*front, *counted(places, conv.sizes)]
 
+    def in_vectors(*at: Any) -> list[Any]:
+        return [*at[:-1], at[-1] // lanes, at[-1] % lanes]
+
     # an image of fewer pixels than a tile is filled up to whole vectors, and so are its sums: those behind a
     # mask would stay in memory. Measured (Emerald Rapids): 76 to 366 channels of 6 × 6 take 0.07 of the time
     few = conv.pointwise and math.prod(conv.sizes) < lanes * vectors
@@ -125,12 +127,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if few or (pixels is None and weight is None and _copied(conv, vectors, target)):
         read = conv.data if pixels is None else pixels.op.outputs[0]
         near = s[s.cache_read(read, "global", [inside.name])]
-    for stage in (near, inside):
-        if stage is not None:
-            stage.transform_layout(laid_out)
-        if stage is not None and few:
-            padding = None if stage is near else "any"
-            stage.transform_layout(lambda *at: [*at[:-1], at[-1] // lanes, at[-1] % lanes], pad_value=padding)
+        near.transform_layout(laid_out)
+    inside.transform_layout(laid_out)
+    if near is not None and few:
+        near.transform_layout(in_vectors)
+        inside.transform_layout(in_vectors, pad_value="any")
     images, o, places = list(out.op.axis[:batch]), out.op.axis[batch], list(out.op.axis[batch + 1 :])
     # vectors are counted: a last tile of fewer has a body of its own, instead of lanes that are all masked
     block, oi = out.split(o, high)
