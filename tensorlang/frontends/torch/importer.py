@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -42,6 +43,19 @@ class Refused(DeclareError):
 def name_of(node: fx.Node) -> str:
     """What people call the operator of a node."""
     return str(node.target) if node.op == "call_function" else f"{node.op} {node.target}"
+
+
+@dataclass(frozen=True)
+class _Caller:
+    """``Graph.call`` for the operators of one node, of whose results somebody reads those that are
+    ``asked``."""
+
+    graph: Graph
+    names: Mapping[str, Any]
+    asked: tuple[int, ...]
+
+    def __call__(self, fn: Any, *values: Any, **attrs: Any) -> Any:
+        return self.graph.call(fn, *values, **self.names, **attrs)
 
 
 class Importer:
@@ -204,7 +218,7 @@ class Importer:
         kept = _read(node)
         names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
         if entry.whole:
-            makers = entry.fn(self._caller(names, kept or ()), *(self._plain(node, x) for _, x in given))
+            makers = entry.fn(_Caller(self.g, names, kept or ()), *(self._plain(node, x) for _, x in given))
             # only what somebody reads is made
             return {i: makers[i]() for i in kept or ()}
         order: list[Any] = []
@@ -234,13 +248,6 @@ class Importer:
         if not returns or any(r.alias_info is not None for r in returns):
             raise DeclareError("places in the memory of a tensor that is not made here")
         return [self._size(node, n) for n in source.meta["val"].stride()]
-
-    def _caller(self, names: dict[str, Any], kept: tuple[int, ...]) -> Any:
-        def call(fn: Any, *values: Any, **attrs: Any) -> Any:
-            return self.g.call(fn, *values, **names, **attrs)
-
-        call.asked = kept  # type: ignore[attr-defined]
-        return call
 
     def _argument(self, node: fx.Node, n: fx.Node) -> Any:
         """What another node made: a value, or a size."""
