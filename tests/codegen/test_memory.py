@@ -331,3 +331,34 @@ def test_far_apart_lanes_of_a_block_of_the_stack_are_read_without_branches() -> 
     a, b = ints(32), np.full(4, 99, "float32")
     run(func, a, b)
     np.testing.assert_array_equal(b, [*a[1:25:8], 0])
+
+
+def test_rows_under_one_condition_are_read_as_blocks() -> None:
+    """Rows of pixels and their padding: eight stores of far lanes under one condition, the first under one
+    more, and another store that asks for nothing in between two such rows."""
+    x, y, z = buffer("X", "float32", 8, 4, 8), buffer("Y", "float32", 6, 16, 8), buffer("Z", "float32", 6)
+    pad = make.broadcast(make.const(7.0, "float32"), 8)
+
+    def rows(i):
+        inside = make.and_(make.le(i32(1), i), make.lt(i, i32(5)))
+
+        def pixel(n: int, cond) -> Store:
+            lanes = (ramp(0, 8), i - 1, i32(n % 8))
+            return Store(y, make.if_then_else(cond, load(x, lanes), pad), (i, i32(n), ramp(0, 8)))
+
+        first = make.and_(inside, make.lt(i, i32(3)))
+        row = [pixel(n, first if n == 0 else inside) for n in range(8)]
+        other = [pixel(n, make.le(i32(1), i) if n == 9 else make.lt(i32(9), i)) for n in range(8, 16)]
+        return seq(*row, Store(z, load(y, (i, i32(3), i32(0))), (i,)), *other)
+
+    func = Func("k", (x, y, z), loop(5, rows), (), (y, z))
+    assert compiled(func).ll.count("load <4 x float>") >= 16
+    a, b, c = ints(8, 4, 8), np.full((6, 16, 8), 99, "float32"), np.full(6, 99, "float32")
+    run(func, a, b, c)
+    want = np.full((6, 16, 8), 7, "float32")
+    want[5] = 99
+    for i in range(1, 5):
+        want[i, 0 if i < 3 else 1 : 8] = a[:, i - 1, 0 if i < 3 else 1 :].T
+        want[i, 9] = a[:, i - 1, 1]
+    np.testing.assert_array_equal(b, want)
+    np.testing.assert_array_equal(c, [*want[:5, 3, 0], 99])

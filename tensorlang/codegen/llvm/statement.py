@@ -94,12 +94,13 @@ def written(s: Stmt) -> frozenset[Buffer]:
 
 @rules.on(Seq)
 def _seq(em: Emitter, s: Seq) -> Steps[None]:
+    stmts = transposed.together(em, s.stmts)
     # before the first of them: their loads are found as if they had been made before
-    transposed.prepare(em, s.stmts)
+    transposed.prepare(em, stmts)
     at = 0
-    while at < len(s.stmts):
-        one = s.stmts[at]
-        if type(one) is Store and (count := pairs.store_together(em, s.stmts[at : at + pairs.MOST])):
+    while at < len(stmts):
+        one = stmts[at]
+        if type(one) is Store and (count := pairs.store_together(em, stmts[at : at + pairs.MOST])):
             # what was read of the buffer is not what it holds now
             em.forget(one.buffer)
             at += count

@@ -3,20 +3,75 @@
 ``D[0] = S[ramp(0, 100, 8)]; D[1] = S[ramp(1, 100, 8)]; …`` reads eight far places for every vector. Four such
 vectors side by side (two of 64-bit elements) are what eight short contiguous loads hold: shuffles within 128
 bits make one of the other. This prepares the loads of a row of stores before they are asked for; it reads the
-same elements and no others. Knows no statements but stores.
+same elements and no others. A condition that a row of stores shares, as that of the padding of a row of
+pixels does, is asked once for all of them: nothing can be read together where each asks for itself. Knows no
+statements but stores and conditions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...arith.conditions import conjunction, conjuncts
 from ...expr import linear, make
 from ...expr.nodes import Expr, IfThenElse, Ramp, const_int
-from ...loopir.stmt import Buffer, Load, Stmt, Store, loads
+from ...loopir.stmt import Buffer, If, Load, Stmt, Store, loads, seq
 from . import memory, types
 from .emitter import Emitter, buffers_read
 
 _NEAR = 4  # elements apart up to which whole vectors are loaded and thinned out
+
+
+def together(em: Emitter, stmts: tuple[Stmt, ...]) -> Sequence[Stmt]:
+    """The statements, those that read at a distance under a condition they share in one ``If``."""
+    if len(stmts) < 2:
+        return stmts
+    out: list[Stmt] = []
+    row: list[Store] = []
+    shared: list[Expr] = []
+
+    def end() -> None:
+        if len(row) < 2:
+            out.extend(row)
+            return
+        sides = [_sides(s, shared) for s in row]
+        out.append(If(conjunction(shared), seq(*[then for then, _ in sides]), seq(*[o for _, o in sides])))
+
+    for s in stmts:
+        asked = _asked(em, s)
+        same = set(asked)
+        left = [c for c in shared if c in same] if row else asked
+        if not left:
+            end()
+            row, left = [], asked
+        shared = left
+        if asked:
+            row.append(s)  # type: ignore[arg-type]
+        else:
+            out.append(s)
+    end()
+    return out
+
+
+def _asked(em: Emitter, s: Stmt) -> list[Expr]:
+    """The conditions, the same for all lanes, under which a store reads lanes that lie apart."""
+    if type(s) is not Store or type(s.value) is not IfThenElse:
+        return []
+    e = s.value
+    if e.cond.dtype.lanes > 1 or linear.reads_data(e.cond):
+        return []
+    far = any(x.dtype.lanes > 1 and x.mask is None and _far(em, x) is not None for x in loads(e.a))
+    return conjuncts(e.cond) if far else []
+
+
+def _sides(s: Store, known: Sequence[Expr]) -> tuple[Store, Store]:
+    """The store where all of these hold, and where one does not."""
+    e = s.value
+    assert type(e) is IfThenElse
+    dropped = set(known)
+    rest = [c for c in conjuncts(e.cond) if c not in dropped]
+    then = make.if_then_else(conjunction(rest), e.a, e.b) if rest else e.a
+    return tuple(Store(s.buffer, value, s.indices, s.mask) for value in (then, e.b))  # type: ignore[return-value]
 
 
 def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
