@@ -42,7 +42,7 @@ from ..expr.nodes import (
     Var,
 )
 from ..expr.walk import preorder, variables
-from .inequalities import assumed, nonneg_forms, undivided, whole
+from .inequalities import assumed, less, nonneg_forms, undivided, whole, without_quotients
 from .quotients import by_knobs, quotient, unbroken
 from .wrapping import held, is_sum, settled
 
@@ -286,9 +286,9 @@ class Facts:
         if self._nonneg(p, _MAX_DEPTH):
             return True
         if any(
-            self._nonneg(add_poly(p, k, -n), _MAX_DEPTH // 2)
+            self._nonneg(rest, _MAX_DEPTH // 2)
             for k in (*self.known, *assumed(p))
-            for n in _times(p, k)
+            for rest in (*less(p, k), *without_quotients(p, k, self.interval_poly))
         ):
             return True
         for mono, c in p.items() if self.known and cases else ():
@@ -536,15 +536,6 @@ def _of_one_dim(p: Poly) -> bool:
     """Whether ``p`` is a multiple of one size, and a constant."""
     terms = [m for m in p if m] if len(p) <= 2 else ()
     return len(terms) == 1 and len(terms[0]) == 1 and type(terms[0][0]) is Var and terms[0][0].kind == "dim"
-
-
-def _times(p: Poly, k: Poly) -> list[int]:
-    """How many times ``k``, never negative, is worth taking from ``p``: so often that a term they share
-    vanishes, and once."""
-    atoms = {a for m in p for a in m}
-    if not any(a in atoms for m in k for a in m):
-        return []
-    return sorted({1, *(abs(p[m] // c) for m, c in k.items() if m and m in p)} - {0})
 
 
 def _floordiv(a: Interval, b: Interval) -> Interval:

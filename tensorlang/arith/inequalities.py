@@ -4,7 +4,7 @@ to prove. Knows expressions only; what is known of variables is ``arith.facts``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from math import gcd
 
 from ..expr.linear import Poly, add_poly, poly
@@ -28,6 +28,44 @@ def undivided(p: Poly) -> Poly:
             p = add_poly({(): (constant // -k + 1) * c - 1}, poly(q.a), -1)
         else:
             p = add_poly(poly(q.a), {(): 1}, (constant // k) * c)
+
+
+def less(p: Poly, k: Poly) -> Iterator[Poly]:
+    """What is left of ``p`` when ``k``, never negative, is taken from it: so often that a term they share
+    vanishes, and once; ``p`` is never negative where one of these is not. Where ``k`` has a multiple of a
+    term of ``p``, of that multiple of ``p``: from ``12 * (10 - y) + 11 >= 0`` follows ``y <= 10``.
+    """
+    atoms = {a for m in p for a in m}
+    if not any(a in atoms for m in k for a in m):
+        return
+    shared = [(p[m], c) for m, c in k.items() if m and m in p]
+    for n in sorted({1, *(abs(a // c) for a, c in shared)} - {0}):
+        yield add_poly(p, k, -n)
+    for scale in sorted({c // a for a, c in shared if c % a == 0} - {1}):
+        if scale > 1:
+            yield add_poly(add_poly({(): scale - 1}, p, scale), k, -1)
+
+
+def without_quotients(
+    p: Poly, k: Poly, interval: Callable[[Poly], tuple[int | None, int | None]]
+) -> Iterator[Poly]:
+    """``p`` with, in the place of each quotient by a number, the end it has because ``k`` is never negative:
+    ``x // c <= n`` where ``c * n + c - 1 - x`` is not. Never negative only where ``p`` is not."""
+    for m, times in p.items():
+        if len(m) != 1 or type(q := m[0]) is not FloorDiv or type(q.b) is not Const or not q.a.dtype.is_index:
+            continue
+        c, x, side = int(q.b.value), poly(q.a), 1 if times < 0 else -1  # type: ignore[arg-type]
+        # so often that a term they share vanishes
+        times_x = next((-side * k[n] // v for n, v in x.items() if n and k.get(n, 0) % v == 0 and n in k), 0)
+        if c <= 0 or times_x <= 0:
+            continue
+        end, c = add_poly(k if side > 0 else add_poly({}, k, -1), x, times_x), c * times_x
+        whole_ones = {n: v // c for n, v in end.items() if n and v % c == 0}
+        low, high = interval({n: v for n, v in end.items() if not n or v % c})
+        rest = high if side > 0 else low
+        if rest is not None:
+            end = add_poly(whole_ones, {(): rest // c})
+            yield add_poly({n: v for n, v in p.items() if n is not m}, end, times)
 
 
 def whole(p: Poly) -> Poly:

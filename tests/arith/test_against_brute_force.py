@@ -281,6 +281,22 @@ def test_a_bound_of_a_quotient_is_a_bound_of_what_is_divided():
     assert Facts().assume(make.lt(make.floordiv(x, 28), 3)).prove(make.lt(x, 84)) is True
 
 
+def test_the_place_of_a_pixel_follows_from_its_number_by_whole_rows():
+    """Tiles of a convolution run over pixels counted as one axis: where a pixel is in the image, so is its
+    row, whether rows are whole tiles or not."""
+    tile, pixel, tap = (Var(x, INT32, "loop") for x in ("tile", "pixel", "tap"))
+    for rows, wide, high, stride in ((11, 12, 12, 1), (32, 16, 8, 1), (32, 17, 12, 1), (12, 13, 12, 2)):
+        number = make.add(make.mul(tile, high), pixel)
+        ranges = [(tile, 0, 99), (pixel, 0, high - 1), (tap, 0, 2)]
+        facts = Facts().bind_all([(v, make.as_expr(a), make.as_expr(b)) for v, a, b in ranges])
+        inside = facts.assume(make.lt(number, rows * wide))
+        for row in (make.floordiv(number, wide), simplify_expr(make.floordiv(number, wide), facts)):
+            place = make.add(make.mul(row, stride), tap)
+            assert inside.prove(make.lt(place, (rows - 1) * stride + 3)) is True
+            assert inside.prove(make.lt(place, (rows - 1) * stride + 2)) is None
+            assert facts.prove(make.lt(place, (rows - 1) * stride + 3)) is None
+
+
 def test_a_divisor_that_may_be_zero_is_taken_for_one():
     """What is divided by nothing is an error, so that the parts of a fused index are never negative, and no
     guard asks whether they are."""
