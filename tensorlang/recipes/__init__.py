@@ -4,6 +4,7 @@ shapes."""
 from __future__ import annotations
 
 from ..entries import share
+from .common import read_again
 from .default_schedule import default_schedule, scheduled
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
 from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
@@ -21,6 +22,7 @@ __all__ = [
     "nest",
     "pack",
     "pack_weight",
+    "read_again",
     "scheduled",
     "strips",
     "sums",

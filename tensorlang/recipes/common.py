@@ -3,10 +3,14 @@ only."""
 
 from __future__ import annotations
 
-from ..analysis import constant, cost_of, iterations_of
+from ..analysis import constant, cost_of, iterations_of, repeated_along
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
+
+# places of an axis that are computed together where they share most of what they take, and how much that must
+# be: one place more is more code and one stream of stores more
+FEW_BESIDE, LEAST_SAVED = 4, 8
 
 
 def size(axis: IterVar) -> int | None:
@@ -18,6 +22,20 @@ def work(stage: Stage) -> int:
     """Iterations of the body in the largest call: a loop is parallel where they are worth it, and in how many
     parts a call of open sizes runs it is decided by its sizes (``codegen.llvm.parallel``)."""
     return iterations_of(stage.op)
+
+
+def read_again(stage: Stage, inlined: bool = False) -> IterVar | None:
+    """A short axis along which most of what an element takes gives the same, as that of the colours made of
+    one pixel: written out in the innermost loop, the rest is computed once. ``inlined``: as if what it reads
+    were written into it."""
+    found = []
+    for a in stage.op.axis[:-1]:
+        n = size(a)
+        if n is not None and 1 < n <= FEW_BESIDE:
+            same, other = repeated_along(stage.op, a, inlined)
+            if same >= max(other, LEAST_SAVED):
+                found.append((same * (n - 1) / n, a))
+    return max(found, key=lambda x: x[0])[1] if found else None
 
 
 def in_registers(s: Schedule, stage: Stage) -> None:

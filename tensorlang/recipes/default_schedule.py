@@ -48,7 +48,7 @@ from . import (
 )
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
-from .common import in_registers, share_out, size, stream_stores, work
+from .common import in_registers, read_again, share_out, size, stream_stores, work
 from .lanes import open_stretch, reduce_in_lanes, share_reduction, vector_width
 from .register_tile import even
 
@@ -223,6 +223,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     # else the vectors of the one row are what threads share
     several = again is not None or any(size(a) != 1 for a in axes[:-1])
     n = None if together else size(axes[-1]) if again is None else again
+    beside = None if together or again is not None else read_again(stage)
     how = f"element by element, for `{axes[-1].name}` has one iteration"
     if n is None or n >= 2:
         width = vector_width(stage, n, target, long=len(together) == len(stage.op.axis))
@@ -237,6 +238,12 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         stage.vectorize(inner)
         how = f"elements, in vectors of {width} along `{stage.op.axis[-1].name}`"
         axes[-1] = outer
+        if beside is not None:
+            axes.remove(beside)
+            stage.reorder(*axes, beside, inner)
+            stage.unroll(beside)
+            several = any(size(a) != 1 for a in axes[:-1])
+            how += f", all of `{beside.name}` together, which reads the same"
     shared = share_out(stage, axes[:-1] if several else axes, iterations, target)
     if shared is not None and not has_calls(
         stage.op

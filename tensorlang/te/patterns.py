@@ -121,16 +121,42 @@ def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:
 
 def operations(body: tuple[Expr, ...]) -> int:
     """Roughly how many operations one element takes; intrinsics count more."""
-    total = 0
-    for e in body:
+    return sum(_weight(node) for e in body for node in preorder(e))
+
+
+def _weight(node: Expr) -> int:
+    """What a node counts among operations."""
+    if isinstance(node, Call | Choice):
+        # a guarded read becomes a masked load, far more expensive than a copy made once
+        return 10
+    return int(not isinstance(node, Access | Const | Var) and not node.dtype.is_index)
+
+
+def repeated_along(op: ComputeOp, axis: IterVar, inlined: bool = False) -> tuple[int, int]:
+    """The operations and reads of one element that give the same all along ``axis``, and those that do
+    not. ``inlined``: as if what it reads were written into it, all but reductions."""
+    same = other = 0
+    for e in op.body:
         for node in preorder(e):
-            if isinstance(
-                node, Call | Choice
-            ):  # a guarded read becomes a masked load, far more expensive than a copy made once
-                total += 10
-            elif not isinstance(node, Access | Const | Var) and not node.dtype.is_index:
-                total += 1
-    return total
+            count = _taken(node) if inlined and isinstance(node, TensorRead) else _weight(node)
+            count += isinstance(node, TensorRead)
+            if axis.var in variables(node):
+                other += count
+            else:
+                same += count
+    return same, other
+
+
+def _taken(read: TensorRead) -> int:
+    """The operations of all that would be written in the place of a read."""
+    found, todo, seen = 0, [read.tensor], {read.tensor}
+    while todo:
+        op = todo.pop().op
+        if isinstance(op, ComputeOp) and not op.reduce_axis:
+            found += _at_most(op)
+            todo += [t for t in op.input_tensors if t not in seen]
+            seen.update(op.input_tensors)
+    return found
 
 
 def few_operations(op: ComputeOp, most: int) -> bool:

@@ -69,7 +69,16 @@ def computation(name: str) -> list[te.Tensor]:
         "pool": lambda: [image, ops.max_pool2d(image, 3, 2)],
         "chain": lambda: [x, ops.relu(ops.add(ops.exp(x), x))],
         "transpose": lambda: [x, ops.transpose(x)],
+        "pixels": lambda: [x, colours(x)],
     }[name]()
+
+
+def colours(x: te.Tensor) -> te.Tensor:
+    """Three colours of every second pixel, made of the largest of its neighbours."""
+    around = lambda i, j: te.max(te.max(x[i, j + 1], x[i + 2, j + 1]), te.max(x[i + 1, j], x[i + 1, j + 2]))
+    calm = te.compute((11, 35), lambda i, j: te.min(x[i + 1, j + 1], around(i, j)), name="calm")
+    sides = lambda i, j: (calm[2 * i, 2 * j] + calm[2 * i, 2 * j + 2]) * (calm[2 * i + 2, 2 * j] + calm[i, j])
+    return te.compute((3, 5, 16), lambda c, i, j: sides(i, j) * (c + 1.0), name="colours")
 
 
 NAMES = (
@@ -87,6 +96,7 @@ NAMES = (
     "pool",
     "chain",
     "transpose",
+    "pixels",
 )
 
 
@@ -192,6 +202,13 @@ def test_structures_of_a_softmax() -> None:
         for t in texts
     )
     assert any("compute_at(softmax.exp" not in t for t in texts)
+
+
+def test_what_neighbours_are_read_of_may_be_computed_in_bands() -> None:
+    ways = [[p.name for p in v.trace.steps] for v in variants_of(task_of("pixels"))]
+    assert any("compute_at" in w and w.count("sample_tile") == 3 for w in ways)  # two widths and a band
+    assert any("compute_inline" in w for w in ways)
+    assert all("unroll" in w for w in ways)
 
 
 def test_prime_sizes_have_the_same_sketches_as_round_ones() -> None:

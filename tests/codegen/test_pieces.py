@@ -10,7 +10,7 @@ from tensorlang.codegen.llvm import parallel
 from tensorlang.expr.nodes import Expr
 
 from . import helper
-from .helper import PARALLEL, Buffer, Func, If, Kernel, Stmt, Store, buffer, load, loop, var
+from .helper import PARALLEL, Buffer, Func, If, Kernel, Let, Stmt, Store, buffer, i32, load, loop, var
 
 
 def counting(extent: int | Expr, y: Buffer, inner: int | Expr = 1, begin: int | Expr = 0) -> Func:
@@ -50,6 +50,25 @@ def test_a_small_loop_is_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "tensorlang_parallel" not in kernel.ll
     got = np.zeros((4000, 1), np.int32)
     assert kernel(got) == 0 and (got == 1).all()
+
+
+def test_what_a_shared_value_takes_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Found by a camera pipe, whose loop ran on one thread: all its work stood in a value that two factors
+    of one store share."""
+    monkeypatch.setattr(parallel, "REGION", 1)
+    monkeypatch.setattr(parallel, "PIECE", 10)
+    x, y = buffer("X", "float32", 12, 4), buffer("Y", "float32", 12)
+    part = var("part", "float32", kind="let")
+
+    def body(i: Expr) -> Stmt:
+        total = load(x, (i, i32(0))) + load(x, (i, i32(1))) * load(x, (i, i32(2))) + load(x, (i, i32(3)))
+        return Let(part, total, Store(y, part * part, (i,)))
+
+    helper.regions.clear()
+    a, got = np.arange(48, dtype=np.float32).reshape(12, 4), np.zeros(12, np.float32)
+    assert Kernel(Func("k", (x, y), loop(12, body, PARALLEL), (), (y,)))(a, got) == 0
+    np.testing.assert_array_equal(got, (a[:, 0] + a[:, 1] * a[:, 2] + a[:, 3]) ** 2)
+    assert helper.regions == [(0, 7)]  # a store, a value and four reads: six units of twelve iterations
 
 
 @pytest.mark.parametrize("begin", [0, 3])

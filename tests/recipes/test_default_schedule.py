@@ -170,3 +170,27 @@ def test_one_row_of_odd_length_is_shared_without_overlap(n: int) -> None:
     x = te.placeholder((1, n), name="x")
     a = np.arange(-40, n - 40, dtype="float32").reshape(1, n)
     np.testing.assert_array_equal(tl.compile([x, tl.ops.relu(x)])(a), np.maximum(a, 0))
+
+
+@pytest.mark.parametrize("columns", [5, 16, 37])
+def test_colours_of_one_pixel_are_computed_together(columns: int) -> None:
+    x, m = te.placeholder((9, columns + 4), name="X"), te.placeholder((3, 3), name="M")
+    wide = lambda i, j: te.max(te.max(x[i, j], x[i, j + 4]), te.min(x[i, j + 1], x[i, j + 3])) * x[i, j + 2]
+    mixed = lambda c, i, j: m[c, 0] * wide(i, j) + m[c, 1] * x[i, j + 2] * x[i, j + 2]
+    y = te.compute((3, 9, columns), mixed, name="Y")
+    s = default_schedule(y)
+    around, beside, lanes = s[y].leaf_iter_vars[:-2], *s[y].leaf_iter_vars[-2:]
+    assert beside.name == "c" and s[y].state.kind(beside) == "unrolled"
+    assert s[y].state.kind(lanes) == "vectorized" and len(around) == 2
+    a, b = (
+        np.random.default_rng(1).integers(-4, 5, [int(str(e)) for e in t.shape]).astype("float32")
+        for t in (x, m)
+    )
+    np.testing.assert_array_equal(tl.build(s, [x, m, y])(a, b), te.reference.evaluate([y], {x: a, m: b})[0])
+
+
+def test_a_bias_is_not_worth_computing_channels_together() -> None:
+    x, b = te.placeholder((3, 9, 37), name="X"), te.placeholder((9, 37), name="B")
+    y = te.compute((3, 9, 37), lambda c, i, j: x[c, i, j] * b[i, j], name="Y")
+    s = default_schedule(y)
+    assert all(s[y].state.kind(iv) != "unrolled" for iv in s[y].leaf_iter_vars)

@@ -6,13 +6,15 @@ from collections.abc import Iterable
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import few_operations, reads_of
+from tensorlang.analysis import few_operations, operations, reads_of
 
 from .rule import Answer, Where, untouched, ways
 from .tiling import at_own_place, carries
 
 FREE = 1000  # operations a body may have that is evaluated once for each element of its one reader
 AGAIN = 8  # the same where it is evaluated again and again
+# operations and reads of a body, and places where it is read, from which on keeping it is tried too
+LARGE, PLACES = 8, 4
 
 
 class Inline:
@@ -43,7 +45,10 @@ class Inline:
         passes_on = (
             heir is not None and untouched(heir) and not heir.op.reduce_axis and at_own_place(heir, stage)
         )
-        return Answer.ALWAYS if passes_on or not carries(s, stage) else Answer.SKIP
+        if carries(s, stage) and not passes_on:
+            return Answer.SKIP
+        large = operations(stage.op.body) + len(reads_of(stage.op).plain) >= LARGE
+        return Answer.APPLY if large and len(reads) >= PLACES else Answer.ALWAYS
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """One way."""

@@ -1,5 +1,6 @@
 """Elementwise stages: a vector loop, the outer loops shared out, at root or inside what reads them; those
-that read along another axis than they write, in tiles that are transposed in registers. Knows schedules."""
+that read along another axis than they write, in tiles that are transposed in registers; those that read
+neighbours of what is computed before them, in bands of rows that it may be computed for. Knows schedules."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from functools import partial
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import constant, operations, reads_of, transposed
-from tensorlang.recipes import fuse
+from tensorlang.recipes import fuse, read_again
 
 from .placing import once_first, places
 from .rule import Answer, Where, empty, inside_scan, iterations, untouched, ways
@@ -18,6 +19,7 @@ from .tiling import settle
 VECTORS = (1, 2, 4, 8)
 MAX_CHUNK = 256
 SIDES = (4, 8, 16)  # rows of a tile that is transposed
+BANDS = (2, 4, 8, 16)  # rows for which what is read is computed at once
 PLAIN = 4  # operations of a body that count as one iteration of a loop
 
 
@@ -50,10 +52,12 @@ class Map:
             else (found, [])
         )
         root = _in_tiles if _turns(stage) else _root
+        bands = threads if root is _root and _reads_neighbours(s, stage) else []
         return ways(
             s,
             *[partial(_inside, stage.name, place, where) for place in first],
             *[partial(root, stage.name, parallel, where) for parallel in threads],
+            *[partial(_in_bands, stage.name, parallel, where) for parallel in bands],
             *[partial(_inside, stage.name, place, where) for place in last],
         )
 
@@ -69,6 +73,31 @@ def _root(name: str, parallel: bool, where: Where, s: tl.Schedule) -> None:
     loops = _vector(s, stage, where)
     if parallel:
         share_out(s, stage, loops)
+
+
+def _reads_neighbours(s: tl.Schedule, stage: tl.Stage) -> bool:
+    """Whether an element reads several of a stage that waits for its place, in rows of an image."""
+    if len([a for a in stage.op.axis if constant(a.extent) != 1]) < 2:
+        return False
+    places: dict[te.Tensor, set[tuple[int, ...]]] = {}
+    for t, indices in reads_of(stage.op).plain:
+        places.setdefault(t, set()).add(tuple(map(id, indices)))
+    return any(
+        len(at) > 1 and isinstance(t.op, te.ComputeOp) and untouched(s[s.state.of(t).name])
+        for t, at in places.items()
+    )
+
+
+def _in_bands(name: str, parallel: bool, where: Where, s: tl.Schedule) -> None:
+    """The last of the loops around a vector in bands of rows, of which threads take one at a time."""
+    stage = s[name]
+    *around, rows, _ = _vector(s, stage, where)
+    band = s.sample_tile(
+        rows, candidates=BANDS, values=BANDS[1], role="tile", name=s.free_decision(f"band_{name}")
+    )
+    outer, _ = stage.split(rows, band)
+    if parallel:
+        stage.parallel(fuse(stage, [*around, outer]))
 
 
 def _turns(stage: tl.Stage) -> bool:
@@ -128,8 +157,9 @@ def _in_line(stage: tl.Stage, line: te.IterVar, last: te.IterVar) -> bool:
 
 
 def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[te.IterVar]:
-    """Split the last axis by the width of a vector loop; the loops around it."""
-    axes, lanes = list(stage.op.axis), where.lanes(stage)
+    """Split the last axis by the width of a vector loop; the loops around it, without one along which most
+    of an element is the same: its places are computed together."""
+    axes, lanes, beside = list(stage.op.axis), where.lanes(stage), read_again(stage, inlined=True)
     n = constant(axes[-1].extent)
     if n is not None and n < 2:
         return axes[:-1] or axes
@@ -143,7 +173,11 @@ def _vector(s: tl.Schedule, stage: tl.Stage, where: Where) -> list[te.IterVar]:
     )
     outer, inner = stage.split(axes[-1], width)
     stage.vectorize(inner)
-    return [*axes[:-1], outer]
+    loops = [*(a for a in axes[:-1] if a is not beside), outer]
+    if beside is not None:
+        stage.reorder(*loops, beside, inner)
+        stage.unroll(beside)
+    return loops
 
 
 def share_out(s: tl.Schedule, stage: tl.Stage, loops: list[te.IterVar]) -> None:

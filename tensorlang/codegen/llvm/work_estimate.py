@@ -17,6 +17,7 @@ from ...expr.nodes import (
     CALLS,
     Access,
     Add,
+    Broadcast,
     Call,
     Cast,
     Choice,
@@ -34,7 +35,7 @@ from ...expr.nodes import (
     const_int,
 )
 from ...interface.timed_nests import START, STOP
-from ...loopir.stmt import Extern, For, Func, If, Let, Seq, Stmt, Store, loads
+from ...loopir.stmt import Buffer, Extern, For, Func, If, Let, Load, Seq, Stmt, Store, loads
 
 Poly = dict[tuple[int, ...], float]  # a product of slots -> its coefficient
 ENDLESS = 1e300
@@ -90,27 +91,39 @@ def _stmt(s: Stmt, known: dict[Var, Poly]) -> Steps[Poly]:
         return then if s.orelse is None else _either(then, (yield _stmt(s.orelse, known)))
     if isinstance(s, Let):
         known[s.var] = _expr(s.value, known) or _ENDLESS
-        return (yield _stmt(s.body, known))
+        body = yield _stmt(s.body, known)
+        # computed once for all that read it; what is only loaded is an operand of theirs
+        alone = s.var.dtype.is_index or isinstance(s.value, Load | Broadcast)
+        return body if alone else _add(body, {(): _units(s.value, _read(s.value))})
     if isinstance(s, Extern):
         return {} if s.name in (START, STOP) else _ENDLESS  # taking the time changes no decision
     if isinstance(s, Store):
-        nodes = [s.value.dtype.lanes] + [_CALL * lanes for lanes in _calls(s.value)] + _from_memory(s)
-        return {(): float(sum(-(-n // _LANES) for n in nodes))}
+        return {(): _units(s.value, _from_memory(s))}
     out: Poly = {} if s.parts() or isinstance(s, Seq) else {(): 1.0}
     for part in s.parts():
         out = _add(out, (yield _stmt(part, known)))
     return out
 
 
+def _units(value: Expr, read: list[int]) -> float:
+    """What a value counts, of which so many lanes are ``read``."""
+    nodes = [value.dtype.lanes] + [_CALL * lanes for lanes in _calls(value)] + read
+    return float(sum(-(-n // _LANES) for n in nodes))
+
+
 def _from_memory(s: Store) -> list[int]:
     """The lanes of each value that is read in memory and goes to other memory: a relu of 64 × 3000 floats in
     the second cache takes 22 µs, a product of as many multiply-adds 2."""
-    lanes = s.value.dtype.lanes
-    read = [] if s.buffer.scope == "local" else loads(s.value)
+    return [] if s.buffer.scope == "local" else _read(s.value, s.buffer)
+
+
+def _read(value: Expr, written: Buffer | None = None) -> list[int]:
+    """The lanes of what a value of several reads in memory that is not ``written``."""
+    lanes = value.dtype.lanes
     return [
         lanes
-        for x in read
-        if x.dtype.lanes == lanes and x.buffer.scope != "local" and x.buffer is not s.buffer
+        for x in loads(value)
+        if x.dtype.lanes == lanes and x.buffer.scope != "local" and x.buffer is not written
     ]
 
 
