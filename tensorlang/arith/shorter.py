@@ -33,7 +33,7 @@ from ..expr.nodes import (
 from .conditions import conjunction, conjuncts, denied, disjuncts, never_negative, on_sides
 from .facts import Facts
 from .inequalities import undivided
-from .sums import remainders, shorter_extreme, shorter_sum
+from .sums import rejoined, remainders, shorter_extreme, shorter_sum
 from .sums import size as _size
 
 LONGEST = 4  # conditions side by side that are compared with one another
@@ -120,10 +120,13 @@ def _less(mono: tuple[Expr, ...], atom: Expr) -> tuple[Expr, ...]:
 
 
 def _reduced(e: FloorDiv | FloorMod) -> Expr:
-    """``(6 * x + 9) // 4`` is ``(3 * x + 4) // 2``."""
-    if isinstance(e, FloorMod) or type(e.b) is not Const or int(e.b.value) <= 0:
+    """``(6 * x + 9) // 4`` is ``(3 * x + 4) // 2``; ``(x // 28 * 12 + x % 28) % 16`` is ``x % 16``."""
+    if type(e.b) is not Const or int(e.b.value) <= 0:
         return e
     c, p = int(e.b.value), poly(e.a)
+    if isinstance(e, FloorMod):
+        one = rejoined(p, c) if len(p) > 1 else p
+        return e if one is p else make.floormod(from_poly(one, e.dtype), c)
     g = gcd(c, *[k for m, k in p.items() if m])
     if g <= 1 or not any(p):
         return e

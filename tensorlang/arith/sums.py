@@ -70,6 +70,20 @@ def remainders(p: Poly, t: DType) -> Iterator[Expr]:
         yield from_poly(add_poly(rest, poly(left), -(k // c)), t)
 
 
+def rejoined(p: Poly, c: int) -> Poly:
+    """What has the remainder of ``p`` by ``c``, with quotients that meet their remainders: of ``x // 28 * 12
+    + x % 28`` by 16 that is ``x``, since 12 and 28 are the same there."""
+    for q, k in _atoms(p, FloorDiv):
+        for r, m in _atoms(p, FloorMod):
+            assert isinstance(q, FloorDiv) and isinstance(r, FloorMod)
+            d = q.b.value if type(q.b) is Const and q.b is r.b else 0
+            if not isinstance(d, int) or d <= 0 or (k - m * d) % c:
+                continue
+            if all(step % d == 0 for step in add_poly(poly(q.a), poly(r.a), -1).values()):
+                return rejoined(add_poly(_without(p, q, r), poly(q.a), m), c)
+    return p
+
+
 def _halves(p: Poly, t: DType) -> Iterator[Expr]:
     """``x // 2 + (x + 1) // 2`` is ``x``."""
     for (a, k), (b, other) in _pairs(_atoms(p, FloorDiv)):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...core.dtype import INT64, DType
 from ...expr import linear, make
-from ...expr.nodes import Broadcast, Cast, Expr, FloorDiv, FloorMod, Ramp, Select, const_int
+from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Ramp, Select, const_int
 from ...loopir.stmt import Buffer, Load, load
 from . import convert, streaming, types
 from .emitter import Emitter, Storage, buffers_read
@@ -77,17 +77,28 @@ def _joined(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     index: vectors of a fused loop are contiguous over the ends of rows. (Those of scalars join by themselves,
     in ``expr.linear``, where no width is between them: a loop over sizes that are not known is counted in 64
     bits, and its row and column are cut to the type of the axes.) Of three and more, ``x // (m * n), x // m %
-    n, x % m``, the outer two are ``x // m`` first."""
+    n, x % m``, the outer two are ``x // m`` first. Whole rows may have been taken out of a quotient."""
     strides = buffer.element_strides()
     for d, (row, column) in enumerate(itertools.pairwise(map(_uncut, indices))):
+        above, row = _whole_rows(row)
         if type(row) is FloorDiv and type(column) is FloorMod and row.b is column.b:
             n = _every_lane(row.b)
             if n is not None and strides[d] is make.mul(strides[d + 1], n) and _alike(row.a, column.a, n):
-                return _joined(buffer, (*indices[:d], make.const(0, "int32"), row.a, *indices[d + 2 :]))
-        once = _divided_once(row, column)
+                one = row.a if above is None else make.add(make.mul(above, n), row.a)
+                return _joined(buffer, (*indices[:d], make.const(0, "int32"), one, *indices[d + 2 :]))
+        once = _divided_once(row, column) if above is None else None
         if once is not None and strides[d] is make.mul(strides[d + 1], once[1]):
             return _joined(buffer, (*indices[:d], make.const(0, "int32"), once[0], *indices[d + 2 :]))
     return indices
+
+
+def _whole_rows(row: Expr) -> tuple[Expr | None, Expr]:
+    """The rows that stand beside a quotient of vectors, if any, and the quotient."""
+    if type(row) is Add and row.dtype.lanes > 1:
+        for rest, quotient in ((row.a, row.b), (row.b, row.a)):
+            if type(quotient) is FloorDiv:
+                return rest, quotient
+    return None, row
 
 
 def _divided_once(row: Expr, column: Expr) -> tuple[Expr, Expr] | None:
@@ -127,7 +138,10 @@ def _alike(a: Expr, b: Expr, n: Expr) -> bool:
         return True
     if type(a) is not Ramp or type(b) is not Ramp or a.stride is not b.stride:
         return False
-    return make.add(make.mul(make.floordiv(a.base, n), n), make.floormod(b.base, n)) is a.base
+    apart = make.floormod(make.sub(a.base, b.base), n)
+    return const_int(apart) == 0 or (
+        make.add(make.mul(make.floordiv(a.base, n), n), make.floormod(b.base, n)) is a.base
+    )
 
 
 def _fits(buffer: Buffer) -> bool:
