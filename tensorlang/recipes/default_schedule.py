@@ -16,6 +16,7 @@ from ..analysis import (
     cost_of,
     few_operations,
     has_calls,
+    operations,
     own_place,
     period,
     phases_of,
@@ -63,6 +64,7 @@ MAX_CHAIN_COST = 100
 # operations a body may have to be written into a reduction, where it is evaluated again and again
 MAX_INLINE_COST = 8
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
+PLAIN = 4  # operations of a body that count as one iteration of a loop
 MOST_STRIDE = 4  # between elements that a vector reads
 ALONG_MEMORY = "a reduction along memory: partial results in vector lanes, one element at a time"
 NO_VECTORS = (
@@ -207,7 +209,8 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     axes = list(stage.op.axis)
     if not axes:
         return "a single element"
-    iterations = work(stage)
+    # few dear elements are worth threads too; the kernel asks again for what they take
+    iterations = work(stage) * max(1, operations(stage.op.body) // PLAIN)
     if any(size(a) == 0 for a in axes):
         return "no elements"
     transposition = transposed(stage.op)

@@ -362,3 +362,47 @@ def test_rows_under_one_condition_are_read_as_blocks() -> None:
         want[i, 9] = a[:, i - 1, 1]
     np.testing.assert_array_equal(b, want)
     np.testing.assert_array_equal(c, [*want[:5, 3, 0], 99])
+
+
+@pytest.mark.parametrize("t", ["float32", "float64", "int8"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        lambda at: make.floordiv(at, lanes(2)),
+        lambda at: make.floormod(at, lanes(3)),
+        lambda at: make.floordiv(at, lanes(4)) * lanes(5) + make.floormod(at, lanes(4)),
+        lambda at: lanes(9) - make.floordiv(at, lanes(2)),
+        lambda at: make.floordiv(at + lanes(1), lanes(2)) * lanes(2),
+    ],
+)
+def test_near_lanes_of_a_known_order_touch_nothing_beyond(pattern, t: str) -> None:
+    """One vector for each of three scalars, the last lane of the last in the last element of a page."""
+    which = [int(x) for x in np.array(table(pattern))]
+    x, y = buffer("X", t, max(which) + 1 + 2 * 16), buffer("Y", t, 3, 16)
+    body = lambda i: Store(
+        y, load(x, (make.broadcast(i * i32(16), 16) + pattern(ramp(0, 16)),)), (i, ramp(0, 16))
+    )
+    func = Func("k", (x, y), loop(3, body), (), (y,))
+    assert "gather" not in compiled(func).ll and "insertelement" not in compiled(func).ll
+    for before in (False, True):
+        a = guarded_page(max(which) + 33, t, before)
+        a[:] = rng.integers(-8, 8, a.shape)
+        b = np.zeros((3, 16), t)
+        run(func, a, b)
+        np.testing.assert_array_equal(b, [[a[16 * i + w] for w in which] for i in range(3)])
+
+
+def lanes(n: int):
+    """A number in sixteen lanes."""
+    return make.broadcast(i32(n), 16)
+
+
+def table(pattern) -> list[int]:
+    """What the pattern is, lane by lane."""
+    x = buffer("X", "int32", 64)
+    got = np.zeros(16, "int32")
+    func = Func(
+        "k", (x, y := buffer("Y", "int32", 16)), Store(y, pattern(ramp(0, 16)), (ramp(0, 16),)), (), (y,)
+    )
+    run(func, np.zeros(64, "int32"), got)
+    return list(got)

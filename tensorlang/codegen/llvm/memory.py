@@ -16,7 +16,7 @@ from ...core.dtype import INT64, DType
 from ...expr import linear, make
 from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Ramp, Select, const_int
 from ...loopir.stmt import Buffer, Load, load
-from . import convert, streaming, types
+from . import convert, near, streaming, types
 from .emitter import Emitter, Storage, buffers_read
 from .expression import rules
 from .text import Function
@@ -304,7 +304,7 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
     if apart and mask is None:
         return _load_strided(em, buffer, place, element, align)
     if mask is None:
-        return _load_lanes(em, buffer, place, element, align)
+        return _load_near(em, buffer, place, element, align) or _load_lanes(em, buffer, place, element, align)
     if _on_stack(em, buffer, place):
         out = _load_raw(em, buffer, place, None, element, t)
         return em.ins(
@@ -442,6 +442,20 @@ def _pointers(em: Emitter, buffer: Buffer, place: Place, element: str) -> str:
         offsets = types.vector_literal("i64", [place.stride * lane for lane in range(place.lanes)])
         return em.ins(f"getelementptr {element}, ptr {base}, <{place.lanes} x i64> {offsets}")
     return em.ins(f"getelementptr {element}, ptr {base}, {_offsets(em, place)}")
+
+
+def _load_near(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:
+    """Lanes in a known order out of a few neighbours; empty where that is not what they are."""
+    found = None if place.offsets is None else near.lanes_of(place.offsets)
+    if found is None:
+        return ""
+    base, (wide, begins) = make.add(place.base, found.base), near.starts(found)
+    vector = types.lanes_of(element, wide)
+    pieces = [
+        em.ins(f"load {vector}, ptr {pointer(em, buffer, make.add(base, at))}, align {align}")
+        for at in begins
+    ]
+    return near.picked(em, found, pieces, element)
 
 
 def _load_lanes(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:

@@ -1,0 +1,103 @@
+"""Lanes that read places near each other, of a pattern that is known: every element twice, as an image that
+is enlarged reads it, or rows of a few elements again and again.
+
+The elements from the first to the last of them are loaded as they lie, in two loads that may overlap, and one
+shuffle puts them where they belong. Nothing outside the first and the last is read. A gather of sixteen lanes
+takes as long as sixteen loads. Knows indices and vectors; no buffers and no statements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...expr import linear, make
+from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Mul, Ramp, Sub, const_int
+from . import types
+from .emitter import Emitter
+
+FEWEST = 4  # lanes: fewer are loaded one by one
+WIDE = 2  # times as many elements as lanes may be loaded
+
+
+@dataclass(frozen=True)
+class Near:
+    """Lane ``n`` is at ``base + at[n]``."""
+
+    base: Expr
+    at: tuple[int, ...]
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last."""
+        return max(self.at) - min(self.at) + 1
+
+
+def lanes_of(offsets: Expr) -> Near | None:
+    """What is known of these offsets, where that is worth a shuffle."""
+    found = _parts(offsets) if offsets.dtype.code == "int" else None
+    if found is None or len(found.at) < FEWEST or not 1 < found.span <= WIDE * len(found.at):
+        return None
+    return found
+
+
+def starts(near: Near) -> tuple[int, list[int]]:
+    """How many elements a load has, and where loads begin, from ``base`` on."""
+    wide = 1 << (near.span.bit_length() - 1)
+    first = min(near.at)
+    return wide, [first] if near.span == wide else [first, first + near.span - wide]
+
+
+def picked(em: Emitter, near: Near, pieces: list[str], element: str) -> str:
+    """The lanes out of what was loaded."""
+    wide, begins = starts(near)
+    order = [
+        x - begins[0] if x < begins[0] + wide else wide + x - begins[1]  # the second is there then
+        for x in near.at
+    ]
+    piece = types.lanes_of(element, wide)
+    second = pieces[1] if len(pieces) > 1 else "poison"
+    return em.ins(
+        f"shufflevector {piece} {pieces[0]}, {piece} {second}, <{len(order)} x i32> "
+        f"{types.vector_literal('i32', order)}"
+    )
+
+
+def _parts(e: Expr) -> Near | None:
+    """An index as a scalar and a number for each lane; None where that is not known."""
+    kind = type(e)
+    if kind is Broadcast:
+        return Near(e.value, (0,) * e.lanes)  # type: ignore[attr-defined]
+    if kind is Ramp:
+        step = const_int(e.stride)  # type: ignore[attr-defined]
+        return None if step is None else Near(e.base, tuple(step * n for n in range(e.lanes)))  # type: ignore[attr-defined]
+    if kind is Cast and e.dtype.code == e.a.dtype.code == "int":  # type: ignore[attr-defined]
+        inner = _parts(e.a)  # type: ignore[attr-defined]
+        wide = e.dtype.with_lanes(1)
+        return None if inner is None else Near(make.cast(wide, inner.base), inner.at)
+    if kind in (Add, Sub):
+        a, b = _parts(e.a), _parts(e.b)  # type: ignore[attr-defined]
+        if a is None or b is None:
+            return None
+        sign = 1 if kind is Add else -1
+        base = make.add(a.base, b.base) if kind is Add else make.sub(a.base, b.base)
+        return Near(base, tuple(x + sign * y for x, y in zip(a.at, b.at, strict=True)))
+    if kind in (Mul, FloorDiv, FloorMod) and type(e.b) is Broadcast:  # type: ignore[attr-defined]
+        c, a = const_int(e.b.value), _parts(e.a)  # type: ignore[attr-defined]
+        if a is None or c is None or c < 1:
+            return None
+        if kind is Mul:
+            return Near(make.mul(a.base, c), tuple(x * c for x in a.at))
+        return _divided(a, c, kind is FloorDiv)
+    return None
+
+
+def _divided(a: Near, by: int, quotient: bool) -> Near | None:
+    """The quotients or rests of lanes whose scalar is a multiple of the divisor, but for a number."""
+    terms = dict(linear.poly(a.base))
+    more = terms.pop((), 0)
+    if any(k % by for k in terms.values()):
+        return None
+    if not quotient:
+        return Near(make.const(0, a.base.dtype), tuple((more + x) % by for x in a.at))
+    base = linear.from_poly({m: k // by for m, k in terms.items()}, a.base.dtype)
+    return Near(base, tuple((more + x) // by for x in a.at))
