@@ -16,13 +16,16 @@ from pathlib import Path
 import tensorlang as tl
 from tensorlang import te
 
-from ..records.replay import replay
+from ..records.replay import Replays
 from ..statuses import BUILD_ERROR, OUT_OF_MEMORY, REFUSED
 from .protocol import BUILT, Job, Outcome
 from .small import quiet, small_job
 
 KEPT = 8 << 20  # bytes of kernels in the directory, which is in memory: some hundreds of them
+LOOK = 1 << 20  # bytes written by one builder from one look at what is kept to the next
 _computations: dict[str, list[te.Tensor]] = {}
+_replays: dict[str, Replays] = {}
+_written = 0  # since the last look
 
 
 def kernel_file(job: Job, directory: str, trace: str | None = None) -> Path:
@@ -38,6 +41,14 @@ def computation(job: Job) -> list[te.Tensor]:
     if result is None:
         result = _computations[job.key] = te.serialize.from_json(job.graph)
     return result
+
+
+def _replayed(job: Job, trace: str) -> tl.Schedule:
+    """The schedule of a candidate. Raises ScheduleError."""
+    known = _replays.get(job.key)
+    if known is None:
+        known = _replays[job.key] = Replays(tl.create_schedule(outputs_of(computation(job))))
+    return known.replay(trace)
 
 
 def outputs_of(tensors: list[te.Tensor]) -> list[te.Tensor]:
@@ -62,7 +73,7 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
                 continue
             tensors = computation(job)
             try:
-                schedule = replay(trace, tl.create_schedule(outputs_of(tensors)))
+                schedule = _replayed(job, trace)
             except tl.ScheduleError as e:
                 return outcome(REFUSED, str(e))
             try:
@@ -75,7 +86,7 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
                 return outcome(BUILD_ERROR, str(e))
             except Exception as e:
                 return outcome(BUILD_ERROR, f"{type(e).__name__}: {e} (a bug of the compiler)")
-            _make_room(Path(directory))
+            _make_room(Path(directory), len(kernel.object_code))
             kernel.save(file)
         return outcome(BUILT)
     except MemoryError as e:
@@ -99,10 +110,14 @@ def _kept(file: Path) -> bool:
     return True
 
 
-def _make_room(directory: Path) -> None:
-    """Remove the oldest kernels where all of them take too much. Another builder may be removing the same
-    ones."""
-    kernels = []
+def _make_room(directory: Path, size: int) -> None:
+    """Remove the oldest kernels where all of them take too much, looked at once in a while: with 400 of them
+    a look takes two milliseconds. Another builder may be removing the same ones."""
+    global _written
+    _written += size
+    if _written < LOOK:
+        return
+    _written, kernels = 0, []
     for file in directory.glob("*.kernel"):
         with contextlib.suppress(OSError):
             found = file.stat()

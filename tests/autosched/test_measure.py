@@ -263,9 +263,12 @@ def test_the_first_jobs_are_taken_while_the_nursery_imports() -> None:
         assert m.measure(_job(task, v.trace_of(rows[11]).to_json(), 99)).id == 99
 
 
-def test_a_kernel_that_is_asked_for_again_is_not_the_next_to_go(tmp_path: Path) -> None:
+def test_a_kernel_that_is_asked_for_again_is_not_the_next_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found by a crash: one builder answered that a finalist was there, another removed it as the oldest
     before it was run."""
+    monkeypatch.setattr(builder, "LOOK", 0)
     task, v = _scale()
     first, *others = [
         _job(task, v.trace_of(row).to_json(), i)
@@ -284,7 +287,10 @@ def test_a_kernel_that_is_asked_for_again_is_not_the_next_to_go(tmp_path: Path) 
     assert mine.exists() and not (tmp_path / "0.kernel").exists() and (tmp_path / "1.kernel").exists()
 
 
-def test_a_kernel_that_another_builder_has_just_removed_does_not_matter(tmp_path: Path) -> None:
+def test_a_kernel_that_another_builder_has_just_removed_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(builder, "LOOK", 0)
     task, v = _scale()
     (tmp_path / "gone.kernel").symlink_to(
         tmp_path / "nowhere"

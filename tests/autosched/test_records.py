@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -20,7 +21,8 @@ from autosched import Record, RecordLog, SearchTask, tune
 from autosched.records import best_of, load, merge, replay
 from autosched.records.ranking import ranked
 from autosched.records.record import median_interval
-from autosched.records.replay import checked
+from autosched.records.replay import Replays, checked
+from autosched.space import variants_of
 from autosched.templates import matmul as template
 from tensorlang.errors import TensorLangError
 
@@ -190,6 +192,27 @@ def test_a_file_that_cannot_be_written_is_an_error_before_anything_is_measured(t
             progress=False,
         )
     assert not pretend.traces
+
+
+def test_traces_that_begin_alike_are_replayed_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = SearchTask.of(matmul(13, 16, 24), name="product")
+    variants = variants_of(task)
+    rng = np.random.default_rng(0)
+    traces = [v.trace_of(row).to_json() for v in variants for row in v.sample_valid(rng, 3)]
+    shared = Replays(tl.create_schedule(task.outputs))
+    module = sys.modules[Replays.__module__]  # `records.replay` is the function
+    monkeypatch.setattr(module, "MAX_KEPT", 40)  # what is remembered is forgotten on the way
+    refused = json.loads(traces[0])
+    refused["steps"].append(["vectorize", {"stage": "nobody", "loop": "i"}])
+    for trace in [*traces, json.dumps(refused), traces[0]]:
+        found: list[str] = []
+        for once in (shared.replay, lambda x: replay(x, tl.create_schedule(task.outputs))):
+            try:
+                s = once(trace)
+                found.append(f"{s.tree()}\n{s.trace.to_json()}")
+            except tl.ScheduleError as e:
+                found.append(str(e).partition("  at ")[0])  # but for the line of this file
+        assert found[0] == found[1]
 
 
 def test_merge_and_distill(tmp_path: Path) -> None:
@@ -392,6 +415,7 @@ TUNER = """
 import sys, time
 from autosched import RecordLog, SearchTask, tune
 from autosched.records import Record
+from autosched.space import variants_of
 from autosched.templates import matmul as template
 from tests.autosched.workloads import Pretend, matmul
 log = RecordLog(sys.argv[1])
