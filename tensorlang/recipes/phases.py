@@ -127,7 +127,10 @@ def _write_out(inside: Stage, most: int = MOST_TAPS) -> None:
     phases lack some, for which they lack is known there."""
     many = 1
     for tap in reversed(inside.op.reduce_axis[1:]):
-        many *= size(tap) or 1
+        taps = size(tap)
+        if taps is None:  # a loop, as all around it
+            return
+        many *= taps
         if many <= most or inside.op.body[0].condition is not None:
             inside.unroll(tap)
 

@@ -43,7 +43,7 @@ ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"\b(LSTM|GRU|RNN)\b|allow_rnn",
         "call it under torch.no_grad() or torch.inference_mode(), where the layer is one operator; in a "
-        "training it runs in torch, between two graphs",
+        "training, in a function marked @torch.compiler.disable, which runs in torch between two graphs",
     ),
     (r"(?<![.\w])random\.|\bsecrets\.", "torch.rand(()) or torch.randint(n, (), …), which are traced"),
     (

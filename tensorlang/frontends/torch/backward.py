@@ -289,6 +289,27 @@ def _layer_factor(x: Tensor, *, count: int, eps: float) -> Tensor:
     return native_layer_norm_parts(x, count, eps)[1]
 
 
+@graph_op("_weight_norm_interface_backward")
+def weight_norm_backward(g: Any, grad: Any, v: Any, scale: Any, norm: Any, axis: int) -> Any:
+    """Of ``v * (scale / norm)``, whose norms are over all axes but one: for the direction and the scale."""
+    met = g(_met, grad, v, axis=axis % v.ndim)
+    return lambda: g(_direction_back, grad, v, scale, norm, met), lambda: g(_scale_back, met, norm)
+
+
+def _met(grad: Tensor, v: Tensor, *, axis: int) -> Tensor:
+    return ops.sum(widened(grad) * widened(v), axis=[d for d in range(v.ndim) if d != axis], keepdims=True)
+
+
+def _direction_back(grad: Tensor, v: Tensor, scale: Tensor, norm: Tensor, met: Tensor) -> Tensor:
+    norm = widened(norm)
+    off = widened(grad) - widened(v) * (met / (norm * norm))
+    return as_type(off * (widened(scale) / norm), v.dtype)
+
+
+def _scale_back(met: Tensor, norm: Tensor) -> Tensor:
+    return as_type(met / widened(norm), norm.dtype)
+
+
 @aten("max_pool2d_with_indices_backward", "adaptive_max_pool2d_backward")
 def max_pool_backward(grad: Tensor, x: Tensor, *args: Any) -> Tensor:
     """Every number goes where it was the largest."""

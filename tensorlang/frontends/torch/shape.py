@@ -373,6 +373,14 @@ def empty(*args: Any) -> Tensor:
     return _new(args, 0)
 
 
+@aten("new_empty_strided")
+def new_empty_strided(
+    x: Tensor, shape: Sequence[Any], strides: Sequence[Any], kind: str | None = None
+) -> Tensor:
+    """The order in memory is of what is returned, which the graph's outputs see to."""
+    return _filled(shape, 0, kind or x.dtype)
+
+
 @aten("empty_like")
 def empty_like(x: Tensor, kind: str | None = None) -> Tensor:
     return zeros_like(x, kind)

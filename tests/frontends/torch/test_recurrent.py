@@ -121,6 +121,48 @@ def test_a_layer_that_learns_runs_in_torch():
 
 
 @pytest.mark.usefixtures("fresh")
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_a_batch_of_none_is_torchs(kind):
+    model = Tagger(kind, bidirectional=True)
+    f, x = torch.compile(model, backend="tensorlang"), torch.zeros(0, 7, dtype=torch.int64)
+    with torch.no_grad():
+        for a, b in zip(f(x), model(x), strict=True):
+            torch.testing.assert_close(a, b)
+    reasons = [reason for g in tlt.graphs() for _, reason in g.left.values()]
+    assert reasons == ["a sequence of no elements"]
+
+
+class Apart(torch.nn.Module):
+    """Learns with the layer outside of the graphs, as the report advises."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    @torch.compiler.disable
+    def recurs(self, x):
+        return self.inner.layers(x)
+
+    def forward(self, x):
+        return torch.tanh(self.recurs(self.inner.words(x))[0])
+
+
+@pytest.mark.usefixtures("fresh")
+def test_a_layer_that_learns_stands_between_two_graphs_where_the_advice_is_followed():
+    inner, x = Tagger("LSTM"), torch.randint(0, 10, (2, 7))
+    told = tlt.explain(inner, x)
+    (found,) = told.breaks
+    assert not told.graphs and "@torch.compiler.disable" in found.advice
+    model = Apart(inner)
+    f = torch.compile(model, backend="tensorlang")
+    found, wanted = ([y, *torch.autograd.grad(y.sin().sum(), model.parameters())] for y in (f(x), model(x)))
+    for a, b in zip(found, wanted, strict=True):
+        torch.testing.assert_close(a, b)
+    forward = [g for g in tlt.graphs() if g.kind == "forward"]
+    assert len(forward) == 2 and all(g.taken == g.nodes for g in forward)
+
+
+@pytest.mark.usefixtures("fresh")
 def test_other_backends_and_threads_get_what_they_get_without_us():
     from torch._dynamo.exc import Unsupported
 

@@ -290,3 +290,49 @@ def test_attention_of_few_and_of_many_scores(rows):
     values = [v.shape for v in region.engine.program.values]
     kept = [shape for shape in values if len(shape) == 4 and shape[2] == shape[3]]
     assert len(kept) == (rows == 16)
+
+
+def gradients_of(run, model, x):
+    model.zero_grad()
+    y = run(x)
+    y.sin().sum().backward()
+    return [y.detach(), *(p.grad.clone() for p in model.parameters())]
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_convolutions_in_groups_learn_from_images_of_open_sizes(groups):
+    torch.manual_seed(0)
+    model = nn.Conv2d(8, 16, 3, padding=1, groups=groups)
+    f = torch.compile(model, backend="tensorlang", dynamic=True)
+    for n, size in ((2, 12), (3, 10), (2, 5)):
+        x = torch.randn(n, 8, size, size + 2)
+        torch.testing.assert_close(
+            gradients_of(f, model, x), gradients_of(model, model, x), rtol=1e-4, atol=1e-4
+        )
+    assert all(g.taken == g.nodes and not g.left for g in tlt.graphs())
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+@pytest.mark.parametrize("make", [lambda: nn.Conv1d(4, 6, 3), lambda: nn.ConvTranspose1d(4, 6, 4, 2)])
+def test_weights_as_directions_and_scales_learn(make, kind):
+    torch.manual_seed(0)
+    with pytest.warns(FutureWarning):  # the form whose gradient torch has an operator of its own for
+        model = nn.utils.weight_norm(make()).to(kind)
+    f, x = torch.compile(model, backend="tensorlang"), torch.randn(2, 4, 9, dtype=kind)
+    torch.testing.assert_close(gradients_of(f, model, x), gradients_of(model, model, x), rtol=1e-4, atol=1e-5)
+    assert all(g.taken == g.nodes and not g.left for g in tlt.graphs())
+
+
+def test_places_written_in_new_tensors_learn():
+    def f(x, w):
+        made = torch.zeros(x.shape[0], 10)
+        made[:, 1:7] = F.silu(x @ w)
+        made[:, ::3] += 1
+        return torch.cumsum(made, 1).softmax(-1)
+
+    x, w = torch.randn(3, 8), torch.randn(8, 6, requires_grad=True)
+    found, wanted = (
+        torch.autograd.grad(g(x, w).sin().sum(), w) for g in (torch.compile(f, backend="tensorlang"), f)
+    )
+    torch.testing.assert_close(found, wanted)
+    assert all(g.taken == g.nodes and not g.left for g in tlt.graphs())
