@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops
+from ...expr.make import as_expr
+from ...expr.nodes import const_int
 from ...te import Tensor
 from .table import graph_op, needs
 
@@ -49,7 +51,7 @@ class _Stack:
         # one weight more each where states are projected
         needs(len(self.params) == layers * self.directions * self.each, "projections of states")
         needs(x.ndim == 3, "a sequence without a batch")
-        needs(all(n != 0 for n in x.shape), "a sequence of no elements")
+        needs(0 not in [const_int(as_expr(n)) for n in x.shape], "a sequence of no elements")
         needs(all(h.dtype == x.dtype for h in self.hx), "states of another type than the sequence's")
 
     def results(self, count: int) -> tuple[Callable[[], Any], ...]:
