@@ -45,7 +45,10 @@ _ROWS: tuple[tuple[str, Cost], ...] = (
     ("znver5", _ZEN5),
     ("haswell core-avx2", _HASWELL),
     ("broadwell skylake", _SKYLAKE),
-    ("skylake-avx512 skx cascadelake cooperlake icelake-server", _SKYLAKE512),
+    (
+        "skylake-avx512 skx cascadelake cooperlake icelake-server icelake-client tigerlake rocketlake",
+        _SKYLAKE512,
+    ),
     ("sapphirerapids emeraldrapids graniterapids", _SAPPHIRE_RAPIDS),
 )
 

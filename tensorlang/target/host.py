@@ -9,6 +9,8 @@ import re
 
 import llvmlite.binding as llvm
 
+from . import x86
+
 
 @functools.cache
 def triple() -> str:
@@ -24,8 +26,9 @@ def object_format(of: str) -> str:
 
 @functools.cache
 def cpu_name() -> str:
-    """LLVM's name for this CPU."""
-    return str(llvm.get_host_cpu_name())
+    """LLVM's name for this CPU, or for one with more of its features where the number is an older one's."""
+    name = str(llvm.get_host_cpu_name())
+    return x86.truer_name(name, {feature for feature, on in features().items() if on})
 
 
 @functools.cache

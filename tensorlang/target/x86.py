@@ -80,6 +80,8 @@ _ROWS: tuple[tuple[str, str], ...] = (
 CPUS: dict[str, frozenset[str]] = {
     name: frozenset(sets.split()) for names, sets in _ROWS for name in names.split()
 }
+# what a name of some CPU promises
+_NAMED = frozenset().union(*CPUS.values())
 
 _IMPLIES = {
     "ssse3": ("sse3",),
@@ -158,6 +160,23 @@ def summed(count: int, sets: Collection[str]) -> tuple[int, ...]:
     """The bits of the vectors in which code with these instruction sets sums the products of so many
     neighbours at once, the widest first."""
     return tuple(dict.fromkeys(b for needed, b in _SUMMED[count] if not needed or needed in sets))
+
+
+def truer_name(name: str, present: Collection[str]) -> str:
+    """The CPU that a processor of these features is, where they go beyond those of the one it is named.
+
+    Hypervisors let a processor give the model number of an older one. The name decides costs and LLVM's
+    tables of latencies, so the one that promises most of what is there serves better; the first name of a
+    row stands for all of it.
+
+    >>> truer_name("rocketlake", CPUS["emeraldrapids"]), truer_name("haswell", CPUS["haswell"])
+    ('sapphirerapids', 'haswell')
+    """
+    promised = CPUS.get(name)
+    if promised is None or not promised <= set(present) or not (set(present) & _NAMED) - promised:
+        return name
+    better = [n for n, sets in CPUS.items() if promised < sets <= set(present)]
+    return max(better, key=lambda n: len(CPUS[n]), default=name)
 
 
 def features(mcpu: str, mattr: tuple[str, ...]) -> set[str]:

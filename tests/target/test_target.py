@@ -181,3 +181,20 @@ def test_cache_sizes_are_read_and_their_absence_is_no_error(tmp_path: object) ->
         (d / "coherency_line_size").write_text("64")
     assert host.caches(str(root)) == {"l1_bytes": 48 << 10, "l2_bytes": 2 << 20, "cache_line": 64}
     assert host.caches(str(root / "nowhere")) == {}
+
+
+def test_a_processor_under_an_older_ones_model_number_has_its_own_name() -> None:
+    """Hypervisors do so: a Granite Rapids answered as a Rocket Lake and got the costs of another processor."""
+    here = x86.CPUS["sapphirerapids"] | {"amx-tile", "avx10.1", "cldemote"}
+    assert x86.truer_name("rocketlake", here) == "sapphirerapids"
+    assert x86.truer_name("x86-64", here) == "sapphirerapids"
+    assert x86.truer_name("haswell", x86.CPUS["znver5"]) == "znver5"
+    # what a name promises may be hidden, tuning flags promise nothing, and unknown names are kept
+    for name, present in (
+        ("rocketlake", here - {"avx512vnni"}),
+        ("graniterapids", here),
+        ("haswell", x86.CPUS["haswell"] | {"fast-gather", "amx-tile"}),
+        ("cpuofnextyear", here),
+    ):
+        assert x86.truer_name(name, present) == name, name
+    assert all(x86.truer_name(name, sets) == name for name, sets in x86.CPUS.items())
