@@ -43,6 +43,8 @@ class Cost:
     block_columns: int = 256
     # bytes that a block of them may take where the second cache is large and the third one far; else no limit
     block_bytes: int = 1 << 30
+    # bytes of an image with channels pages apart, up to which looking for the pages hides behind the sums
+    hidden_pages: int = 1
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 

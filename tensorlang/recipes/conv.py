@@ -242,7 +242,7 @@ def time_by_pixel(conv: Conv, target: Target) -> float:
         return math.inf
     tiles = depth(conv) * _tiles_time(conv, *_tile(conv, lanes, target), lanes, target)
     transposed = conv.each + (channels if conv.pointwise else 0)
-    if not conv.pointwise and far(conv):
+    if not conv.pointwise and far(conv) and image_of(conv) > cost_of(target).hidden_pages:
         tiles *= FAR
     copies = TRANSPOSED * cost_of(target).transposition * pixels * transposed
     return conv.groups * (tiles + copies)
@@ -309,10 +309,14 @@ def _weights_stay(conv: Conv, target: Target) -> bool:
     weights do not stay, 0.85. But where outputs are far apart and the image stays there too: 15 to 191 of
     77 × 77 at stride 2 0.47, 24 to 160 of 60 × 60, 5×5, 0.79, 64 to 80 of 56 × 56, which does not, 1.02.
     """
-    image = math.prod(constant(n) or 1 for n in conv.data.shape[len(conv.batch) :]) * conv.data.dtype.bytes
-    if far_outputs(conv) and image <= target.l2_bytes // 4:
+    if far_outputs(conv) and image_of(conv) <= target.l2_bytes // 4:
         return False
     return conv.each * depth(conv) * conv.weight.dtype.bytes <= target.l2_bytes // 2
+
+
+def image_of(conv: Conv) -> int:
+    """Bytes of one image, with its margin."""
+    return math.prod(constant(n) or 1 for n in conv.data.shape[len(conv.batch) :]) * conv.data.dtype.bytes
 
 
 def far_outputs(conv: Conv) -> bool:

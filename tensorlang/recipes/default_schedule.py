@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import ModuleType
+from typing import Any
 
 from ..analysis import (
     Reads,
@@ -168,8 +169,27 @@ def _inline(s: Schedule, done: set[str]) -> None:
             or len(readers) > 1
             or any(_places(r.compute, stage) > 1 for r in readers)
         )
-        if few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST):
+        if few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST) and not _ends(s, stage):
             stage.compute_inline()
+
+
+def _ends(s: Schedule, stage: Stage) -> bool:
+    """Whether ``stage`` is the end of a reduction, and each of its elements is read again by the reductions
+    behind it, as a layer's activation is by the next product: written into them it would be evaluated for
+    each sum, and hide the product that they are."""
+    if _reduction_to_fuse(s, stage) is None:
+        return False
+    return all(
+        _stands_still(r.compute, at)
+        for r in s.state.readers(stage.name)
+        for tensor, at in reads_of(r.compute).plain
+        if tensor in stage.op.outputs
+    )
+
+
+def _stands_still(op: ComputeOp, at: Sequence[Any]) -> bool:
+    """Whether what a reduction reads at these indices is the same for several of its results."""
+    return bool(op.reduce_axis) and any(size(a) != 1 and all(step(i, a) == 0 for i in at) for a in op.axis)
 
 
 def _places(op: ComputeOp, producer: Stage) -> int:

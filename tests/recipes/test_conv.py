@@ -11,7 +11,10 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.analysis.cost_tables import generic
 from tensorlang.recipes import default_schedule
+from tensorlang.recipes.default_schedule import scheduled
+from tensorlang.target import Target
 from tests.codegen.test_assembly import AVX2, AVX512, inner_loop
 from tests.ops import images
 from tests.ops.arrays import exact
@@ -397,3 +400,18 @@ def test_sums_ask_for_no_mask_where_the_outputs_end_within_a_tile(channels, outp
     sums = [x for x in text.splitlines() if re.search(r"(\S+\[[^=]*\]) = \1 \+ ", x)]
     assert len(sums) >= 8
     assert not [x for x in sums if "if_then_else" in x or "mask" in x]
+
+
+def test_pages_that_are_found_beside_the_sums_do_not_make_an_image_far(monkeypatch) -> None:
+    """The same convolution over rows where its table of costs says that looking for pages shows."""
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+
+    def recipe(size: int) -> str:
+        x, w = te.placeholder((1, 64, size, size), name="x"), te.placeholder((64, 64, 3, 3), name="w")
+        y = ops.conv2d(x, w, padding=1)
+        _, why = scheduled([y], Target.parse("llvm -mcpu=sapphirerapids -num-cores=1"))
+        return why["conv2d"].rpartition("recipes.")[2].rstrip(")")
+
+    with generic():
+        assert [recipe(size) for size in (28, 56, 112)] == ["conv", "flat", "flat"]
+    assert [recipe(size) for size in (28, 56, 112)] == ["conv", "conv", "flat"]

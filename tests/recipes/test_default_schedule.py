@@ -194,3 +194,38 @@ def test_a_bias_is_not_worth_computing_channels_together() -> None:
     y = te.compute((3, 9, 37), lambda c, i, j: x[c, i, j] * b[i, j], name="Y")
     s = default_schedule(y)
     assert all(s[y].state.kind(iv) != "unrolled" for iv in s[y].leaf_iter_vars)
+
+
+@pytest.mark.parametrize("m", [64, 7, "m"])
+def test_an_activation_between_two_products_ends_the_first(m: object) -> None:
+    """Written into the second it was evaluated for each of its sums, and hid that it is a product."""
+    x, w, b, v = (
+        te.placeholder(shape, name=name)
+        for name, shape in (
+            ("x", (te.var("m") if m == "m" else m, 40)),
+            ("w", (96, 40)),
+            ("b", (96,)),
+            ("v", (33, 96)),
+        )
+    )
+    hidden = ops.dense(x, w, b, activation=ops.relu)
+    out = ops.dense(hidden, v)
+    tree = str(default_schedule(out).tree())
+    assert "compute relu" in tree and "recipes.gemm" in str(tl.compile([x, w, b, v, out]).explain())
+    rng = np.random.default_rng(0)
+    a = [
+        rng.integers(-3, 4, shape).astype("float32")
+        for shape in ((5 if m == "m" else m, 40), (96, 40), (96,), (33, 96))
+    ]
+    want = np.maximum(a[0] @ a[1].T + a[2], 0) @ a[3].T
+    np.testing.assert_array_equal(tl.compile([x, w, b, v, out])(*a), want)
+
+
+def test_a_map_of_a_reduction_that_the_next_reads_once_is_written_into_it() -> None:
+    """No sum of the second is one that another of it has: its rows are summed where they are read."""
+    x = te.placeholder((50, 40, 30), name="x")
+    k, j = te.reduce_axis((0, 30), name="k"), te.reduce_axis((0, 40), name="j")
+    first = te.compute((50, 40), lambda a, b: te.sum(x[a, b, k], axis=k), name="first")
+    root = te.compute((50, 40), lambda a, b: first[a, b] * 2.0, name="root")
+    out = te.compute((50,), lambda a: te.sum(root[a, j], axis=j), name="out")
+    assert "compute root" not in str(default_schedule(out).tree())
