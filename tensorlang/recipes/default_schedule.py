@@ -129,7 +129,7 @@ def scheduled(
             why[stage.name] = "a convolution by minimal filtering, all its stages for a block of tiles"
             continue
         by_row = rows.rows_of(s, stage)
-        if by_row is not None:
+        if by_row is not None and not rows.too_few(stage, by_row, where):
             done |= rows.row_by_row(s, stage, by_row, where)
             why[stage.name] = "an operator of rows: all its stages for one row, then for the next"
             continue

@@ -11,7 +11,7 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..analysis import constant, cost_of, reads_of, reducer_kind, reduces_rows, row_of
+from ..analysis import constant, cost_of, reads_of, reducer_kind, reduces_rows, row_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
@@ -167,6 +167,18 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
     for name in done:  # grows on the way
         done += s.state.links.attached.get(name, ())
     return set(done)
+
+
+def too_few(out: Stage, rows: Rows, target: Target) -> bool:
+    """Whether there are so few rows that threads are left without one, and each is long enough to be shared
+    out: its stages then come one after the other, each by all threads."""
+    units = 1
+    for axis in out.op.axis[: rows.depth]:
+        units *= typical(axis.extent, 64)
+    if rows.every is not None:
+        units //= rows.every
+    most = max(work(st) for st in (out, *rows.members))
+    return 2 * units <= target.num_cores and cost_of(target).shared(most // 2)
 
 
 def _elements(stage: Stage, loops: Sequence[IterVar], n: int | None, target: Target) -> IterVar | None:

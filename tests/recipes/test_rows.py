@@ -176,3 +176,21 @@ def test_short_rows_are_reduced_in_vectors(n: int) -> None:
     assert np.array_equal(tl.compile([x, ops.argmax(x, -1)])(a), a.argmax(-1))
     e = np.exp(a - a.max(1, keepdims=True), dtype="float64")
     np.testing.assert_allclose(tl.compile([x, ops.softmax(x)])(a), e / e.sum(1, keepdims=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("shape", "parallel"), [((1, 300_000), True), ((300_000,), True), ((1, 3000), False), ((64, 6000), True)]
+)
+def test_one_long_row_is_shared_out(shape: tuple[int, ...], parallel: bool) -> None:
+    """A single row was computed by one thread, whatever its length."""
+    x = te.placeholder(shape, name="x")
+    a = np.random.default_rng(2).standard_normal(shape, dtype="float32")
+    wide = a.astype("float64")
+    moments = wide.mean(-1, keepdims=True), wide.var(-1, keepdims=True)
+    for out, want in (
+        (ops.softmax(x, -1), softmax(a, -1)),
+        (ops.layer_norm(x, shape[-1]), (wide - moments[0]) / np.sqrt(moments[1] + 1e-5)),
+    ):
+        s = default_schedule(out, "llvm -mcpu=skylake-avx512 -num-cores=2")
+        assert any("parallel" in loop for loop in loops(s)) == parallel
+        np.testing.assert_allclose(tl.compile([x, out])(a), want, rtol=2e-5, atol=1e-6)
