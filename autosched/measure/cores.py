@@ -19,6 +19,7 @@ import tensorlang as tl
 from tensorlang.roofline import CHAINS, multiply_adds
 
 STEPS, LOOKS = 1 << 12, 4  # 8 µs of multiply-adds, the fastest of some runs
+WAKING = 2e-3  # seconds after which sleeping threads, and processors, are awake
 SHARE = 0.7  # of the speed of as many cores as there are threads: two threads of a core have half of it
 
 
@@ -30,6 +31,15 @@ def apart(threads: int) -> bool:
     one, all_ = (_kernel(n) for n in (1, threads))
     # twice the work for two threads: alike in time where each has a core
     return _fastest(all_) * SHARE < _fastest(one)
+
+
+def apart_after_a_pause(threads: int) -> bool:
+    """The same for threads that may sleep: they are woken first."""
+    if threads > 1:
+        end, kernel = time.perf_counter() + WAKING, _kernel(threads)
+        while time.perf_counter() < end:
+            kernel()
+    return apart(threads)
 
 
 def prepare() -> None:
