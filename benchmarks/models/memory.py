@@ -80,7 +80,7 @@ def arena(engine: Engine, inputs: Mapping[str, Any]) -> tuple[int, int]:
             key = tuple(dims[d] for d in step.dims)
             _, shapes = step.sized(key)
             size += step.planned(key).arena
-            least += bound(step.lives(step.inner, shapes))
+            least += bound(step.own_lives(shapes))
         e.take(step, arrays, dims, outs)
 
     arrays, dims = engine.arguments((), inputs)

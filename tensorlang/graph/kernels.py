@@ -45,6 +45,17 @@ class Region:
 
 
 @dataclass
+class Join:
+    """A node that no kernel computes: its result is its ``parts``, which are written where they lie in it."""
+
+    node: Node
+    parts: list[Value]
+
+
+Part = Region | Join | Node  # of a graph that is compiled; a node runs between kernels
+
+
+@dataclass
 class Kernel:
     """A region as code: ``inputs`` (values of the graph), ``outputs``, workspaces among them, then
     ``constants`` (arrays, packed) are its buffers; ``slots`` its sizes in terms of the graph's dims."""

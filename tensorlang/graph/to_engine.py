@@ -20,7 +20,7 @@ from ..runtime.engine import Engine
 from ..runtime.steps import Loaded
 from ..target import Target
 from .graph import Node, Program, Value
-from .kernels import Compiler, Kernel, Region
+from .kernels import Compiler, Join, Kernel, Part, Region
 from .passes import REGIONS, Hooks, simplified
 from .regions import regions
 from .sizes import Sizes
@@ -104,12 +104,16 @@ class Source:
         return Source(graph, self.compiler, self._how, self._names, self._bounded).made()
 
 
-def _reasons(graph: Program, parts: Sequence[Region | Node]) -> str:
+def _reasons(graph: Program, parts: Sequence[Part]) -> str:
     """Of each region: its operators, what they have in common, why it reads what others make."""
     lines, number = [f"{graph.name}: {len(graph.nodes)} operators"], 0
     for part in parts:
         if isinstance(part, Node):
             lines.append(f"between kernels: {part!r}")
+            continue
+        if isinstance(part, Join):
+            names = ", ".join(v.name for v in part.parts)
+            lines.append(f"in place: {part.node.op} gives {part.node.outputs[0].name}, which is {names}")
             continue
         names = " → ".join(n.op for n in part.nodes)
         lines.append(f"kernel {number}: {names} gives {', '.join(v.name for v in part.outputs)}")
@@ -148,7 +152,7 @@ class _Writer:
             self.arrays.append(a if _own(a) else a.copy())  # of a file that may change
         return found
 
-    def engine(self, parts: Sequence[Region | Node], kernels: Sequence[Kernel], source: Source) -> Engine:
+    def engine(self, parts: Sequence[Part], kernels: Sequence[Kernel], source: Source) -> Engine:
         g, rest = self.graph, self.graph.rest
         codes = list({k.code.symbol: k.code for k in kernels}.values())
         places = {c.symbol: i for i, c in enumerate(codes)}
@@ -169,6 +173,8 @@ class _Writer:
         for part in parts:
             if isinstance(part, Node):
                 program.steps.append(self._host(part, [source.inner(g) for g in part.graphs]))
+            elif isinstance(part, Join):
+                program.joined[self.value(part.node.outputs[0])] = tuple(map(self.value, part.parts))
             else:
                 last = program.steps[-1] if program.steps else None
                 # kernels with nothing between them are one step of the program

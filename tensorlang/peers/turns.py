@@ -21,7 +21,6 @@ from .. import options
 from ..errors import TensorLangError
 from .runtimes import OURS
 
-
 # seconds in which threads of the one before fall asleep: onnxruntime's spin for 47 ms
 ASLEEP = 0.06
 LEAST = 3  # turns that make a median

@@ -6,7 +6,7 @@ and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020, sect
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 LINE = 64  # bytes; each value begins on a cache line
@@ -25,8 +25,17 @@ def rounded(n: int) -> int:
     return -(-n // LINE) * LINE
 
 
-def place(lives: Sequence[Life]) -> tuple[list[int], int]:
-    """The offset of each, and the size of the arena."""
+def place(
+    lives: Sequence[Life], inside: Mapping[int, tuple[int, int]] | None = None
+) -> tuple[list[int], int]:
+    """The offset of each, and the size of the arena. ``inside`` has those that lie within another one: its
+    number, and the bytes before them in it."""
+    if inside:
+        own = [i for i in range(len(lives)) if i not in inside]
+        found, total = place([lives[i] for i in own])
+        places = dict(zip(own, found, strict=True))
+        places |= {i: places[whole] + before for i, (whole, before) in inside.items()}
+        return [places[i] for i in range(len(lives))], total
     order = sorted(range(len(lives)), key=lambda i: (-lives[i].size, lives[i].first))
     offsets = [0] * len(lives)
     placed: list[int] = []  # in order of their offsets

@@ -1,7 +1,7 @@
 """One engine, one file: a header, machine code, weights. Knows programs and bytes; nothing is executed to
 read it, and no number in it is used before it is checked.
 
-Layout: a line ``tensorlang engine 1``; a line with the SHA-256 of what follows up to the weights, then the
+Layout: a line ``tensorlang engine 2``; a line with the SHA-256 of what follows up to the weights, then the
 lengths of header and code, where the weights begin, their length and their SHA-256; the header, one document
 of JSON; the object codes of kernels, and those of helpers that a process would compile to run them; from the
 next page on the weights, each on a cache line. The weights are mapped, not read, and hashed only when that is
@@ -31,7 +31,7 @@ from .program import Host, Kernel, Program, Rest, Stored, Value
 from .size_table import SizeTable
 
 MAGIC = b"tensorlang engine "
-VERSION = 1
+VERSION = 2
 PAGE, LINE = 4096, 64
 _LARGEST = (1 << 63) - 1
 _TABLE = 64 + 4 * 17 + 1 + 64  # characters of the second line
@@ -144,6 +144,7 @@ def _written(p: Program) -> dict[str, Any]:
         "rest": p.rest,
         "otherwise": p.otherwise,
         "most": list(p.most.items()),
+        "joined": list(p.joined.items()),
     }
 
 
@@ -366,6 +367,7 @@ def _part(row: Any, codes: Sequence[KernelCode], constants: Sequence[np.ndarray]
         read.rest(data["rest"]),
         read.rest(data["otherwise"]),
         {read.value(v): _index(n, _LARGEST) for v, n in data["most"]},
+        {read.value(v): read.known(parts) for v, parts in data["joined"]},
     )
     _check(program, codes, constants)
     return Part(program, {_key_in(k): _index(n, behind.stop) for k, n in later})
@@ -387,6 +389,7 @@ def _check(p: Program, codes: Sequence[KernelCode], constants: Sequence[np.ndarr
             raise ValueError("a constant has another form")
     # a file is not trusted to be one that we wrote: every value is made before it is read, by one step
     ready = {*p.inputs, *p.constants}
+    waiting = _check_joined(p)
     for step in p.steps:
         if isinstance(step, Host):
             if not ready.issuperset(v for v in step.inputs if v is not None) or ready & {*step.outputs}:
@@ -397,7 +400,12 @@ def _check(p: Program, codes: Sequence[KernelCode], constants: Sequence[np.ndarr
             _check_kernel(p, p.kernels[k], codes, constants)
             if not ready.issuperset(p.kernels[k].inputs) or not ready.isdisjoint(p.kernels[k].outputs):
                 raise ValueError("a value is read before it is made")
+            if not waiting.keys().isdisjoint(p.kernels[k].outputs):
+                raise ValueError("a value is made twice")
             ready.update(p.kernels[k].outputs)
+            for v, parts in waiting.items():
+                if ready.issuperset(parts):
+                    ready.add(v)
     wanted = set(p.outputs)
     for r in (p.rest, p.otherwise):
         wanted.update(() if r is None else r.live)
@@ -405,6 +413,32 @@ def _check(p: Program, codes: Sequence[KernelCode], constants: Sequence[np.ndarr
         wanted.add(p.rest.pivot)
     if not ready.issuperset(wanted):
         raise ValueError("an output is made by nothing")
+
+
+def _check_joined(p: Program) -> dict[int, tuple[int, ...]]:
+    """The values that are others one behind the other: of known sizes, in whole cache lines, each of them
+    made by one run of kernels, and part of one. Raises ValueError."""
+
+    def size(v: int) -> int:
+        shape = [p.sizes.rows[n] for n in p.values[v].shape]
+        if not all(isinstance(n, int) and n > 0 for n in shape):
+            raise ValueError("a part has no known size")
+        return math.prod(shape) * dtype(p.values[v].dtype).bytes  # type: ignore[arg-type]
+
+    apart = {*p.inputs, *p.constants, *p.outputs}
+    parts = [v for row in p.joined.values() for v in row]
+    if p.joined and (len(p.steps) != 1 or p.rest is not None or p.otherwise is not None):
+        raise ValueError("values are joined across steps")
+    if len(set(parts)) != len(parts) or not apart.isdisjoint([*parts, *p.joined]):
+        raise ValueError("a part has several places")
+    before: set[int] = set()
+    for v, row in p.joined.items():
+        if sum(map(size, row)) != size(v) or any(size(part) % LINE for part in row):
+            raise ValueError("parts do not make up a whole")
+        if not before.issuperset(p.joined.keys() & set(row)):
+            raise ValueError("a part is joined after its whole")
+        before.add(v)
+    return p.joined
 
 
 def _check_kernel(

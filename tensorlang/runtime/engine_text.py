@@ -18,7 +18,7 @@ from ..interface.c_header import BAD_SIZE, engine_parameters
 from ..interface.c_helpers import C_HELPERS
 from ..interface.signature import REFUSED, Dim, Signature
 from .arena import LINE, Life, place, rounded
-from .program import Kernel, Program, lives
+from .program import Kernel, Program, inside, lives, made_by
 
 NO_MEMORY = 1
 OWN = ("tensorlang_alloc", "tensorlang_free")  # what the functions here call
@@ -36,8 +36,7 @@ class EngineText:
         }
         self.facts = signature.dims
         self.kernels = [p.kernels[k] for step in p.steps for k in step]  # type: ignore[union-attr]
-        made = [v for k in self.kernels for v in k.outputs]
-        outputs = set(p.outputs)
+        made, outputs = made_by(self.kernels, p.joined), set(p.outputs)
         self.inner = [v for v in made if v not in outputs]
         self.lines: list[str] = []
         self.rows: dict[int, str] = {}
@@ -137,17 +136,22 @@ class EngineText:
     def offsets(self) -> str:
         """Where the values within lie, by their order in ``inner``; the bytes of the arena."""
         self.begin()
-        found = self._lives()
+        found, sizes = self._lives()
+        parts = inside(self.inner, sizes, self.p.joined)
         at: dict[int, str] = {}
         ends: dict[int, str] = {}
         total = "0"
-        for i in sorted(range(len(found)), key=place(found)[0].__getitem__):
+        own = [i for i in range(len(found)) if i not in parts]
+        for i in sorted(own, key=place(found, parts)[0].__getitem__):
             start = "0"
             for j in at:
                 if found[j].first <= found[i].last and found[i].first <= found[j].last:
                     start = self.larger(start, ends[j])
             at[i], ends[i] = start, self.sum(start, self.whole_lines(self.product(self.inner[i])))
             total = self.larger(total, ends[i])
+            self.lines.append(f"  store i64 {start}, ptr {self.place('i64', '%to', i)}, align 8")
+        for i, (whole, before) in parts.items():  # of known sizes
+            start = self.sum(at[whole], str(before))
             self.lines.append(f"  store i64 {start}, ptr {self.place('i64', '%to', i)}, align 8")
         return self.function(
             f"internal i64 @{self.name}.offsets({self.heads('ptr %to')})", f"  ret i64 {total}"
@@ -173,8 +177,8 @@ class EngineText:
             return str(rounded(int(size)))
         return self.ins(f"and i64 {self.ins(f'add i64 {size}, {LINE - 1}')}, {-LINE}")
 
-    def _lives(self) -> list[Life]:
-        """The values within at typical sizes."""
+    def _lives(self) -> tuple[list[Life], dict[int, int]]:
+        """The values within at typical sizes: when they live, and their bytes."""
         typical = {d.name: d.typical for d in self.facts}
         rows = [n for v in self.inner for n in self.p.values[v].shape]
         numbers = iter(self.p.sizes.function(rows, list(typical))(*typical.values()))
@@ -182,7 +186,7 @@ class EngineText:
         for v in self.inner:
             value = self.p.values[v]
             sizes[v] = math.prod(max(0, next(numbers)) for _ in value.shape) * dtype(value.dtype).bytes
-        return lives(self.kernels, sizes)
+        return lives(self.kernels, sizes, self.p.joined), sizes
 
     def stop_unless_zero(self, status: str, returned: str = "") -> None:
         """Go on only where a status is 0."""

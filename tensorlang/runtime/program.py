@@ -33,8 +33,12 @@ class Kernel(NamedTuple):
     slots: tuple[int, ...]
 
 
-def lives(kernels: Sequence[Kernel], sizes: Mapping[int, int]) -> list[Life]:
-    """Between which of these kernels, which run in this order, values of so many bytes live."""
+Joined = Mapping[int, tuple[int, ...]]
+
+
+def lives(kernels: Sequence[Kernel], sizes: Mapping[int, int], joined: Joined) -> list[Life]:
+    """Between which of these kernels, which run in this order, values of so many bytes live; those that are
+    ``joined`` as long as the whole of them."""
     spans = {v: [n, 0, 0] for v, n in sizes.items()}
     for i, k in enumerate(kernels):
         for v in k.outputs:
@@ -44,7 +48,36 @@ def lives(kernels: Sequence[Kernel], sizes: Mapping[int, int]) -> list[Life]:
             if v in spans:
                 # the last reader: from then on its memory may be another's
                 spans[v][2] = i
+    whole = [(spans[v], [spans[p] for p in parts]) for v, parts in joined.items() if v in spans]
+    for span, parts in whole:
+        span[1:] = min(first for _, first, _ in parts), max(span[2], *(last for _, _, last in parts))
+    for span, parts in reversed(whole):
+        for part in parts:
+            part[1:] = span[1:]
     return [Life(*span) for span in spans.values()]
+
+
+def made_by(kernels: Sequence[Kernel], joined: Joined) -> list[int]:
+    """The values that these kernels make, and those that lie there as soon as their parts are made."""
+    found = dict.fromkeys(v for k in kernels for v in k.outputs)
+    for v, parts in joined.items():
+        if found.keys() >= set(parts):
+            found[v] = None
+    return list(found)
+
+
+def inside(values: Sequence[int], sizes: Mapping[int, int], joined: Joined) -> dict[int, tuple[int, int]]:
+    """Those of ``values``, by their place among them, that are parts of others: the place of the outermost
+    whole, and the bytes before them in it."""
+    places = {v: i for i, v in enumerate(values)}
+    found: dict[int, tuple[int, int]] = {}
+    for v, parts in reversed(list(joined.items())):
+        if v in places:
+            whole, before = found.get(places[v], (places[v], 0))
+            for part in parts:
+                found[places[part]] = whole, before
+                before += sizes[part]
+    return found
 
 
 class Row(NamedTuple):
@@ -90,7 +123,8 @@ class Program:
     the arrays that some values are. ``input_shapes`` are as declared: sizes that are ``assumed`` to be equal
     are one in the shapes of values, and where they differ at a call, ``otherwise`` is run instead. ``steps``
     are numbers of kernels in a row, or functions of arrays. ``most`` has the bytes of values at their
-    largest, where a profile tells."""
+    largest, where a profile tells. ``joined`` has values of known sizes that are no more than others one
+    behind the other, which are written where they lie in it; parts that are wholes themselves come before."""
 
     name: str
     dims: tuple[Dim, ...]
@@ -107,6 +141,7 @@ class Program:
     rest: Rest | None = None
     otherwise: Rest | None = None
     most: dict[int, int] = field(default_factory=dict)
+    joined: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def input_names(self) -> list[str]:

@@ -27,7 +27,7 @@ from .codes import KernelCode
 from .constants import aligned
 from .loader import load_objects
 from .module import failure
-from .program import Kernel, Program, lives
+from .program import Kernel, Program, inside, lives, made_by
 from .rules import Slot
 from .run import MAX_PLANS, Arenas, Form, Place, Planned, Plans, Step, functions
 from .threads import helpers
@@ -77,7 +77,7 @@ class Run:
         p = self.program = program
         self.loaded, self.constants, self.arenas = loaded, constants, arenas
         self.kernels: list[Kernel] = [p.kernels[k] for k in numbers]
-        self.made = [v for k in self.kernels for v in k.outputs]
+        self.made = made_by(self.kernels, p.joined)
         own = set(self.made)
         self.given = list(dict.fromkeys(v for k in self.kernels for v in k.inputs if v not in own))
         self.kept = [v for v in self.made if v in read]
@@ -166,19 +166,25 @@ class Run:
         """Where the values within lie, in how many bytes: at the same place for all sizes where the largest
         are known."""
         found, most = self.lives(inner, shapes), self.program.most
+        parts = inside(inner, self.bytes(shapes), self.program.joined)
         # a value without a largest size, or beyond it: a place of its own for this call
         if not all(life.size <= most.get(v, -1) for v, life in zip(inner, found, strict=True)):
-            return place(found)
+            return place(found, parts)
         key = tuple(inner)
         if key not in self._largest:
             largest = [life._replace(size=most[v]) for v, life in zip(inner, found, strict=True)]
-            self._largest[key] = place(largest)
+            self._largest[key] = place(largest, parts)
         return self._largest[key]
 
     def lives(self, inner: Sequence[int], shapes: Mapping[int, Sequence[int]]) -> list[Life]:
         """How large the values within are, and between which kernels they live."""
         sizes = self.bytes(shapes)
-        return lives(self.kernels, {v: sizes[v] for v in inner})
+        return lives(self.kernels, {v: sizes[v] for v in inner}, self.program.joined)
+
+    def own_lives(self, shapes: Mapping[int, Sequence[int]]) -> list[Life]:
+        """The same, of those that lie within no other value."""
+        parts = inside(self.inner, self.bytes(shapes), self.program.joined)
+        return [life for i, life in enumerate(self.lives(self.inner, shapes)) if i not in parts]
 
     def bytes(self, shapes: Mapping[int, Sequence[int]]) -> dict[int, int]:
         """Of values of these shapes."""

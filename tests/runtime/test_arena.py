@@ -33,3 +33,10 @@ def test_what_lives_at_once_lies_apart(lives):
 def test_a_chain_takes_two_places():
     lives = [Life(6400, i, i + 1) for i in range(10)]
     assert place(lives)[1] == bound(lives) == 12800
+
+
+def test_what_lies_within_another_moves_with_it():
+    lives = [Life(640, 0, 3), Life(256, 0, 3), Life(384, 0, 3), Life(6400, 1, 2)]
+    offsets, total = place(lives, {1: (0, 0), 2: (0, 256)})
+    assert offsets[1:3] == [offsets[0], offsets[0] + 256]
+    assert total == bound([lives[0], lives[3]]) == 7040

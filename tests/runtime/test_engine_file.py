@@ -133,7 +133,7 @@ def test_other_files_are_refused(saved, tmp_path):
     x = tl.te.placeholder((4,), name="x")
     tl.compile([x, ops.relu(x)]).save(kernel)
     old = tmp_path / "old"
-    old.write_bytes(saved[1].read_bytes().replace(b"engine 1", b"engine 7", 1))
+    old.write_bytes(saved[1].read_bytes().replace(b"engine 2", b"engine 7", 1))
     (tmp_path / "empty").touch()
     for path, says in (
         (kernel, "is not a saved engine"),

@@ -10,22 +10,21 @@ channels from the first convolution to the last; its time over ours: 3×3 from 6
 to 1.16, pairs of 1×1 0.88 to 1.05, inverted residuals 0.92 to 1.33, in the mean of these twelve 1.02;
 depthwise 1.00 to 1.24, and 0.46 for planes of 7 × 7 alone. What is lost to blocks is lost in those planes.
 
-The parts of a join are copied into it, never written in place by who makes them: the 58 joins of DenseNet-121
-take 1.8 to 2.7 % of its time (Zen 5, one thread), the one of an OCR detector 0.6 to 0.9 %, which is all that
-could be saved if stores with strides cost nothing.
+The parts of a join are written in place where they lie one behind the other (``joins``), and copied into it
+where that would take stores with strides: 0.6 to 0.9 % of the time of an OCR detector (Zen 5, one thread).
 """
 
 from __future__ import annotations
 
 from ...target import Target, as_target
-from ..graph import Node, Program, needed
-from ..kernels import Region
+from ..graph import Program, needed
+from ..kernels import Part, Region
 from .merge import grouped
 
 __all__ = ["regions"]
 
 
-def regions(graph: Program, level: int = 2, target: Target | None = None) -> list[Region | Node]:
+def regions(graph: Program, level: int = 2, target: Target | None = None) -> list[Part]:
     """The graph as regions and the nodes that no kernel computes, in an order in which they can run. At level
     0 each operator is a region. ``target`` (None: this machine) is what the regions are made for."""
     nodes = needed(graph.nodes, graph.outputs)

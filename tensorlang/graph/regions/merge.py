@@ -19,9 +19,10 @@ from dataclasses import dataclass
 
 from ...target import Target
 from ..graph import Node, Program, Value
-from ..kernels import Region
+from ..kernels import Join, Part, Region
 from ..sizes import same_sizes
 from .facts import Arithmetic, Facts, Kind, Reading, counts_apart, facts_of, in_lines, is_right_of_product
+from .joins import joins_of
 from .price import Price, Prices, Reader
 
 # Limits of the time to compile, not of the time to run: what default schedules write into one body
@@ -61,7 +62,7 @@ class Rule:
     copies: bool = False
 
 
-def grouped(graph: Program, nodes: Sequence[Node], target: Target) -> list[Region | Node]:
+def grouped(graph: Program, nodes: Sequence[Node], target: Target) -> list[Part]:
     """Regions of these nodes and the nodes that no kernel computes, in an order in which they can run."""
     work = _Merge(graph, nodes, Prices(target))
     work.merge()
@@ -72,12 +73,13 @@ class _Merge:
     def __init__(self, graph: Program, nodes: Sequence[Node], prices: Prices) -> None:
         self.prices = prices
         self.kept = set(graph.outputs)
+        self.joins = joins_of(graph, nodes)
         self.groups: dict[Group, None] = {}
         self.maker: dict[Value, Group] = {}
         for i, n in enumerate(nodes):
             f = (
                 facts_of(n)
-                if n.kind == "te"
+                if n.kind == "te" and n not in self.joins
                 else Facts(Kind.ALONE, {v: Reading.AWAY for v in n.reads if v.data is None}, 0)
             )
             g = Group({i: n}, f.kind, dict(f.reads), f.work, f.depth, list(n.outputs), f.arithmetic)
@@ -154,6 +156,9 @@ class _Merge:
 
     def _apart(self, producer: Group, reader: Group) -> str:
         """Why a producer stays by itself whatever the loops of the two are; empty when it need not."""
+        for g in (producer, reader):
+            if not self.joins.keys().isdisjoint(g.nodes.values()):
+                return f"{g.out.name} is no more than its parts, one behind the other"
         if Kind.ALONE in (producer.kind, reader.kind):
             return "one of the two is not a computation of elements that can be taken apart"
         free = producer.kind is Kind.MAP and producer.work == 0
@@ -216,13 +221,13 @@ class _Merge:
 
     # -- the result
 
-    def ordered(self) -> list[Region | Node]:
+    def ordered(self) -> list[Part]:
         """The groups in an order in which they can run, near to the order of their nodes."""
         missing = {g: len({self.maker[v] for v in g.reads if v in self.maker}) for g in self.groups}
         # the number in the middle keeps groups of one place from being compared
         ready = [(g.place, i, g) for i, g in enumerate(self.groups) if not missing[g]]
         heapq.heapify(ready)
-        found: list[Region | Node] = []
+        found: list[Part] = []
         count = len(self.groups)
         while ready:
             *_, g = heapq.heappop(ready)
@@ -234,8 +239,10 @@ class _Merge:
                     heapq.heappush(ready, (r.place, count, r))
         return found
 
-    def _region(self, g: Group) -> Region | Node:
+    def _region(self, g: Group) -> Part:
         nodes = [g.nodes[i] for i in sorted(g.nodes)]
+        if nodes[0] in self.joins:
+            return Join(nodes[0], self.joins[nodes[0]])
         return nodes[0] if nodes[0].kind != "te" else Region(nodes, g.outputs, self._why(g))
 
     def _why(self, g: Group) -> list[str]:
