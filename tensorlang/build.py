@@ -17,11 +17,12 @@ from .codegen import MOST_ROWS, STACK_LIMIT, compile_ll, emit, emit_export, kern
 from .core.collector import uncollected
 from .core.names import identifier
 from .errors import LowerError
-from .expr.nodes import Var, const_int
+from .expr.nodes import Expr, Var, const_int
 from .given import mapping_of, strides_of, values_of
 from .interface.signature import Signature
 from .loopir.stmt import Func
 from .loopir.workspaces import with_workspaces
+from .lowering.choices import chosen
 from .lowering.constants import Packing, split_constants
 from .lowering.lower import lower_state
 from .lowering.written_out import missing_outputs, write_out
@@ -33,12 +34,14 @@ from .runtime.codes import KernelCode, Packer
 from .runtime.export import CFunction, kernel_header
 from .runtime.profile import Instrumented
 from .schedule.schedule import Schedule, create_schedule
+from .schedule.state import ScheduleState
 from .schedule.trace import Trace
 from .target import Target, arch_of, as_target
 from .te.strides import BufferDecl
 from .te.tensor import ComputeOp, Tensor
 
 Args = Sequence[Tensor | Var]
+Choices = Sequence[tuple[Expr, Schedule]]  # schedules for the calls whose sizes are like this
 
 
 @dataclass(frozen=True)
@@ -152,8 +155,10 @@ def _lowered(
     hooks: tuple[Hook, ...] = (),
     constants: Sequence[Tensor] = (),
     binds: Mapping[Tensor, BufferDecl] | None = None,
+    choices: Choices = (),
 ) -> tuple[Func, tuple[Packing, ...]]:
-    """The kernel, and what is to be computed before it can be loaded."""
+    """The kernel, and what is to be computed before it can be loaded. Where a condition of ``choices`` holds
+    a call takes the loops of another schedule."""
     if not isinstance(schedule, Schedule):
         raise LowerError(
             f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a "
@@ -176,19 +181,46 @@ def _lowered(
                     because="transform_layout decides how its array lies in memory",
                     try_=f"s.cache_read({t.name}, 'global', readers) and transform_layout of the copy",
                 )
-        args = [state.present(a) for a in args]
-        state, packings = split_constants(write_out(state, args), constants)
-        func = lower_state(
-            state,
-            [a for a in args if not any(a is c for c in constants)],
-            name,
-            [t for p in packings for t in p.tensors],
-            strides,
-        )
+        func, packings = _one_or_several(state, choices, args, name, constants, strides)
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
         # before any pass the loops are those that the schedule names, which ``simple`` is there to show
         return (func if simple else _passed(func, bounds_check, hooks)), packings
+
+
+def _one_or_several(
+    state: ScheduleState,
+    choices: Choices,
+    args: Args,
+    name: str,
+    constants: Sequence[Tensor],
+    strides: Mapping[Tensor, tuple[Expr, ...] | None],
+    held: bool = True,
+) -> tuple[Func, tuple[Packing, ...]]:
+    """The kernel of a schedule before any pass, with the loops of the others for the calls that take them. It
+    holds what is computed ahead, or takes it as parameters."""
+
+    def parts(state: ScheduleState) -> tuple[ScheduleState, list[Tensor | Var], tuple[Packing, ...]]:
+        present = [state.present(a) for a in args]
+        state, packings = split_constants(write_out(state, present), constants)
+        return state, [a for a in present if not any(a is c for c in constants)], packings
+
+    def ahead(packings: tuple[Packing, ...]) -> list[Tensor]:
+        return [t for p in packings for t in p.tensors]
+
+    def lowered(state: ScheduleState, given: list[Tensor | Var], like: Func | None = None) -> Func:
+        tensors = ahead(packings)
+        if held:
+            return lower_state(state, given, name, tensors, strides, like)
+        return lower_state(state, [*given, *tensors], name, [], strides, like)
+
+    state, given, packings = parts(state)
+    func = lowered(state, given)
+    for cond, schedule in reversed(choices):
+        state, given, also = parts(schedule.concrete().state)
+        if ahead(also) == ahead(packings):  # what is computed ahead is computed once, for all of them
+            func = chosen(cond, lowered(state, given, func), func)
+    return func, packings
 
 
 def _passed(func: Func, bounds_check: bool, hooks: tuple[Hook, ...]) -> Func:
@@ -283,8 +315,11 @@ def build(
     return _scheduled(schedule, args, {}, asked)
 
 
-def _scheduled(schedule: Schedule, args: Args, why: Mapping[str, str], asked: _Settings) -> Module:
-    """As ``build``, of a schedule; ``why`` is what a recipe says of its stages."""
+def _scheduled(
+    schedule: Schedule, args: Args, why: Mapping[str, str], asked: _Settings, choices: Choices = ()
+) -> Module:
+    """As ``build``, of a schedule; ``why`` is what a recipe says of its stages, ``choices`` are those for
+    other sizes."""
     values = values_of(mapping_of(asked.constants))
     lowered = partial(
         _lowered,
@@ -294,6 +329,7 @@ def _scheduled(schedule: Schedule, args: Args, why: Mapping[str, str], asked: _S
         bounds_check=asked.bounds_check,
         constants=list(values),
         binds=asked.binds,
+        choices=choices,
     )
     func, packings = lowered(hooks=asked.hooks)
     held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
@@ -422,15 +458,13 @@ def unbound(
     """
     where = as_target(target)
     with uncollected(), _depth("compile"):
+        choices: Choices = ()
         if steps is None:
-            schedule, _ = _default(outputs, where, list(constants))
+            schedule, _, choices = _default(outputs, where, list(constants))
         else:
             schedule = create_schedule(list(outputs)).replay(Trace.from_json(steps))
-        state, packings = split_constants(write_out(schedule.concrete().state, args), constants)
-        given = [a for a in args if not any(a is c for c in constants)]
-        func = lower_state(
-            state, [*given, *(t for p in packings for t in p.tensors)], identifier(name), [], {}
-        )
+        state = schedule.concrete().state
+        func, packings = _one_or_several(state, choices, args, identifier(name), constants, {}, held=False)
         # an engine plans one memory for all its kernels, so that none of them asks for its own at a call
         func = with_workspaces(_passed(func, False, ()), STACK_LIMIT, min(where.num_cores, MOST_ROWS))
         code = compile_ll(emit(func, where, math), where, program=lambda: str(func))
@@ -527,15 +561,28 @@ def compile(
     given = mapping_of(constants)
     with uncollected():
         with _depth("compile"):
-            schedule, why = _default(wanted, where, list(given))
+            schedule, why, choices = _default(wanted, where, list(given))
         asked = _Settings(name, where, bounds_check, constants=constants, math=math)
-        return _scheduled(schedule, args, why, asked)
+        return _scheduled(schedule, args, why, asked, choices)
 
 
 def _default(
     outputs: Sequence[Tensor], where: Target, constants: Sequence[Tensor]
-) -> tuple[Schedule, dict[str, str]]:
-    """The schedule that a recipe makes, and what it says of its stages."""
+) -> tuple[Schedule, dict[str, str], Choices]:
+    """The schedule that a recipe makes, what it says of its stages, and the schedules for few of what only a
+    call can count, each with the condition that picks it."""
     from .recipes import scheduled
+    from .recipes.choices import asking
 
-    return scheduled(outputs, where, constants)
+    with asking() as first:
+        schedule, why = scheduled(outputs, where, constants)
+    choices = []
+    for extent, n in first.choices():
+        with asking({extent: n}):
+            other, also = scheduled(outputs, where, constants)
+        cond = extent <= n
+        choices.append((cond, other))
+        for stage, how in also.items():
+            if why.get(stage) != how:
+                why[stage] = f"{why[stage]}; where {cond}: {how}" if stage in why else f"where {cond}: {how}"
+    return schedule, why, tuple(choices)

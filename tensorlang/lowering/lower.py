@@ -69,15 +69,20 @@ def lower_state(
     name: str,
     constants: Sequence[Tensor] = (),
     strides: Mapping[Tensor, tuple[Expr, ...] | None] | None = None,
+    like: Func | None = None,
 ) -> Func:
     """The kernel of a schedule whose sampled values are numbers, before any pass. ``constants`` are inputs
-    that no call passes; ``strides`` tells how arguments lie where that differs from their declaration.
+    that no call passes; ``strides`` tells how arguments lie where that differs from their declaration. It has
+    the parameters of ``like``, a kernel of the same arguments.
 
     Raises LowerError for arguments that do not fit the computation, for stages that wait for a place, and for
     a loop whose kind needs a constant extent it lost.
     """
     _nobody_waits(state)
     buffers, params = argument_buffers(state, args, constants, strides)
+    if like is not None:
+        theirs = dict(zip(params, like.params, strict=True))
+        buffers, params = {t: _buffer(theirs[b]) for t, b in buffers.items()}, like.params
     bounds = bounds_of(state)
     slides = slides_of(state, bounds)
     workspace_buffers(state, bounds, slides, buffers)
@@ -111,6 +116,11 @@ def lower_state(
         needs=(*stated(given), *((c, why) for c, why in needs.items() if given >= variables(c))),
         updates=updates,
     )
+
+
+def _buffer(parameter: Buffer | Var) -> Buffer:
+    assert isinstance(parameter, Buffer)
+    return parameter
 
 
 def _counted(state: ScheduleState, bounds: Bounds) -> list[Expr]:

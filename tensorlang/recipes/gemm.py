@@ -17,16 +17,26 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
+from .choices import at_most, bound
 from .common import converts, share_out, size, together_of, work
 from .lanes import lanes_of, sums_in_lanes
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .register_tile import even, lane_tile, tile_for
 
-STREAMED_ROWS = 12  # rows up to which the right operand is read where it lies
+STREAMED_ROWS = 12  # rows up to which a right operand that no cache near holds is read line by line
+# the same of one that the second cache holds: a tile of more rows computes as long as its columns, far apart
+# in memory, take to come. Measured (Granite Rapids): 4 × 600 × 600 0.78 of a tile's time, 8 × 500 × 500 0.90,
+# 12 × 512 × 512 1.22
+STREAMED_NEAR_ROWS = 8
 STREAMED_DEPTH = 8  # rows of it that are read side by side
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
 PACKED_ROWS = 16  # rows from which a copy of the right operand pays
 PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in pairs only in a copy
+# tiles of rows up to which a right operand near is better read where it lies. Measured (Granite Rapids),
+# tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
+# 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
+NEAR_TILES = 3
+PAGE = 4096  # bytes: lines so far apart share the few places of a set of the first cache
 # of columns, from which a panel of a narrower left operand is made wide for them, in the call. Measured: 2
 # tiles lose 11 % of the time (Zen 5), 12 of them 2 %
 MANY_TILES = 6
@@ -49,8 +59,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         return False
     return (
         _fixed(product, constants)
-        or _packs(product)
         or product.in_lines
+        or _many(product)
         or (_along(inside, product) and size(inside.op.reduce_axis[-1]) is not None)
     )
 
@@ -71,9 +81,43 @@ def _rows(product: Product) -> int | None:
     return 1 if product.row is None else size(product.row)
 
 
-def _packs(product: Product) -> bool:
+def _most_rows(product: Product) -> int | None:
+    """The number of rows, or the most that there are where that is few."""
+    m = 1 if product.row is None else bound(product.row.extent)
+    return m if _rows(product) is not None or (m is not None and m < PACKED_ROWS) else None
+
+
+def _many(product: Product) -> bool:
     m = _rows(product)
     return m is None or m >= PACKED_ROWS
+
+
+def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
+    """Whether a copy of the right operand pays, which tiles of ``high`` rows read: not for few rows, nor for
+    a few tiles where it is near as it lies, and its lines do not take the places of one another in the first
+    cache. How many an open number of rows is a call tells."""
+    n, total = size(product.column), _right_bytes(inside, product)
+    again = [size(a) for a in _beside(inside, product) if a not in product.right_axes]
+    if product.row is None:
+        return False
+    most = PACKED_ROWS - 1
+    # a copy is converted once, and not for each tile
+    alike = product.right.dtype == inside.op.body[0].dtype
+    near = n is None or total is None or total <= target.l2_bytes // 2
+    if alike and near and None not in again and (n is None or n * product.right.dtype.bytes % PAGE):
+        most = max(most, NEAR_TILES * high // math.prod(t or 1 for t in again))
+    return not at_most(product.row.extent, most)
+
+
+def _beside(inside: Stage, product: Product) -> list[IterVar]:
+    """The axes of the result that are neither rows nor columns of a product."""
+    return [a for a in inside.op.axis if a is not product.row and a is not product.column]
+
+
+def _right_bytes(inside: Stage, product: Product) -> int | None:
+    """Bytes of the right operand that the tiles of all columns read; None where a size is symbolic."""
+    sizes = [size(a) for a in (product.column, *inside.op.reduce_axis)]
+    return None if None in sizes else math.prod(n or 0 for n in sizes) * product.right.dtype.bytes
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -86,14 +130,18 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     m = _rows(product)
     fixed = _fixed(product, constants)
     if not fixed and _in_lanes(inside, product, m, lanes, target):
-        _sum_in_lanes(s, out, inside, product, own, m, lanes, target)
+        _sum_in_lanes(s, out, inside, product, own, _most_rows(product), lanes, target)
         return
     iterations = work(inside)
     shared = worth_a_thread(inside.op, iterations, target)
-    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
+    keep = _beside(inside, product)
     threads = target.num_cores if shared and not keep else 1
     t = _tiles(inside, product, fixed, lanes, threads, target)
-    if m is not None and not (fixed or t.together > 1 or t.overlaps) and _streams(inside, product, m, target):
+    if (
+        m is not None
+        and not (fixed or t.together > 1 or t.overlaps)
+        and _streams(inside, product, m, lanes, target)
+    ):
         _stream(s, out, inside, product, own, m, lanes, target)
         return
     right = _right(s, inside, product, fixed, t, target) if t.packs else None
@@ -152,14 +200,19 @@ class _Tiles(NamedTuple):
 
 
 def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: int, target: Target) -> _Tiles:
-    m, n = _rows(product), size(product.column)
+    m, n = _most_rows(product), size(product.column)
     together = 1
     if product.narrow and (fixed or m is None or m >= PAIRED_ROWS):
         together = together_of(product.left, product.right, target)
     # one register less for a pair of products on its way to the sum
     registers = target.vector_registers - (together == 2)
     table = cost_of(target)
-    high, vectors = tile_for(m, n, lanes, registers, table if together > 1 else table.of_panels, threads)
+    # read where they lie, far apart, columns are read as seldom as can be. Measured (Granite Rapids): tiles
+    # of 14 × 2 for 14 × 600 × 600 0.72 of the time of 5 × 4, of 12 × 2 for 12 × 512 × 512 0.88, of 10 × 2
+    # for 10 × 300 × 90 0.86
+    once = not (fixed or together > 1 or _many(product)) and product.in_lines
+    costs = table if together > 1 else table.of_panels
+    high, vectors = tile_for(m, n, lanes, registers, costs, threads, once=once)
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         vectors = 1 << vectors.bit_length() - 1
@@ -168,9 +221,13 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
         not fixed
         and together == 1
         and not (product.left is product.right and _widens(inside, product.left))
-        and _overlaps(inside, product, width, target)
+        and _overlaps(inside, product, high, width, target)
     )
-    packs = fixed or together > 1 or ((_packs(product) or not product.in_lines) and not overlaps)
+    packs = (
+        fixed
+        or together > 1
+        or (not overlaps and (not product.in_lines or _packs(inside, product, high, target)))
+    )
     return _Tiles(high, vectors, width, together, overlaps, packs)
 
 
@@ -252,7 +309,7 @@ def _ask_ahead(inside: Stage, copy: Stage, place: IterVar, cycles: float, width:
         inside.prefetch(copy.name, place, max(1, target.l1_bytes // 4 // part))
 
 
-def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bool:
+def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Target) -> bool:
     """Whether the right operand is read where it lies, its last columns in a tile that overlaps the one
     before: one that is not a whole number of tiles wide, and fits the first cache, or the second where it
     would not be packed.
@@ -262,28 +319,39 @@ def _overlaps(inside: Stage, product: Product, width: int, target: Target) -> bo
     as fast. Where there is no rest, or a larger operand is read again and again (113 × 113 × 113: 12 %
     slower), packing is better.
     """
-    n, depth = size(product.column), [size(k) for k in inside.op.reduce_axis]
+    n, total = size(product.column), _right_bytes(inside, product)
     if (
         n is None
-        or None in depth
+        or total is None
         or not product.in_lines
         or not width < n <= cost_of(target).block_columns
         or n % width == 0
         or _far(product, target)
     ):
         return False
-    near = target.l1_bytes if _packs(product) else target.l2_bytes // 2
-    return n * math.prod(k or 1 for k in depth) * product.right.dtype.bytes <= near
+    near = target.l1_bytes if _packs(inside, product, high, target) else target.l2_bytes // 2
+    return total <= near
 
 
-def _streams(inside: Stage, product: Product, m: int, target: Target) -> bool:
+def _streams(inside: Stage, product: Product, m: int, lanes: int, target: Target) -> bool:
+    """Whether few rows are better summed line by line of the right operand than in a tile: where its lines
+    are long, for a tile of all columns reads them in order too, and no first cache holds it."""
     if len(inside.op.reduce_axis) != 1 or not product.in_lines:
         return False
-    depth, n = (size(a) for a in (inside.op.reduce_axis[0], product.column))
-    if depth is None or n is None or depth < 8 * STREAMED_DEPTH:
+    depth, n, total = size(inside.op.reduce_axis[0]), size(product.column), _right_bytes(inside, product)
+    if depth is None or n is None or total is None or depth < 8 * STREAMED_DEPTH:
         return False
-    small = depth * n * inside.op.body[0].dtype.bytes <= 8 * target.l2_bytes
-    return m <= (STREAMED_ROWS * 3 // 2 if small else STREAMED_ROWS)
+    if total <= 4 * target.l1_bytes or n < 4 * _streamed_tile(m)[1] * lanes:
+        return False
+    if total <= target.l2_bytes // 4 * 3:
+        return m <= STREAMED_NEAR_ROWS
+    return m <= (STREAMED_ROWS * 3 // 2 if total <= 8 * target.l2_bytes else STREAMED_ROWS)
+
+
+def _streamed_tile(m: int) -> tuple[int, int]:
+    """Rows and vectors whose sums are read and written together."""
+    high = even(m, 4)
+    return high, max(2, min(4, 8 // high))
 
 
 def _stream(
@@ -298,8 +366,7 @@ def _stream(
 ) -> None:
     """Few rows: the right operand is read once, ``STREAMED_DEPTH`` of its rows side by side, while the sums
     wait in the first cache. The cores take parts of k, so that each reads memory as it lies."""
-    high = even(m, 4)
-    vectors = max(2, min(4, 8 // high))
+    high, vectors = _streamed_tile(m)
     (k,) = inside.op.reduce_axis
     depth, shares = size(k), target.num_cores
     partial, place = inside, list[IterVar]()
@@ -333,7 +400,17 @@ def _stream(
 
 def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target: Target) -> bool:
     depth, n = size(inside.op.reduce_axis[-1]), size(product.column)
-    return _along(inside, product) and in_lanes(m, n, depth, product.left.dtype.bytes, lanes, target)
+    if not _along(inside, product):
+        return False
+    if m is not None or product.row is None:
+        return in_lanes(m, n, depth, product.left.dtype.bytes, lanes, target)
+    return at_most(product.row.extent, rows_in_lanes(n, depth, product.left.dtype.bytes, lanes, target))
+
+
+def rows_in_lanes(n: int | None, depth: int | None, element: int, lanes: int, target: Target) -> int:
+    """Up to how many rows ``in_lanes`` holds, where that is few."""
+    rows = range(PACKED_ROWS - 1, 0, -1)
+    return next((m for m in rows if in_lanes(m, n, depth, element, lanes, target)), 0)
 
 
 def in_lanes(
@@ -368,7 +445,7 @@ def _sum_in_lanes(
     n = size(product.column)
     high, wide = lane_tile(m, n, target.vector_registers, cost_of(target))
     rows = [] if product.row is None else [product.row]
-    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
+    keep = _beside(inside, product)
     shared = worth_a_thread(inside.op, work(inside), target)
     overlaps = not shared and n is not None and n > wide
     loops = nest(

@@ -69,9 +69,12 @@ def tile_for(
     registers: int,
     table: Cost = ROOFLINE,
     threads: int = 1,
+    *,
+    once: bool = False,
 ) -> Tile:
     """(rows, vectors) of the register tile with the least time for a product of that many rows and columns,
-    whose tiles of columns so many threads share out.
+    whose tiles of columns so many threads share out. ``once``: of all rows, where such a tile has two vectors
+    or all, so that columns are read once.
 
     Blocks of rows are of nearly equal height. The rest of a vector, where one tile has all columns, is sums
     of fewer lanes in registers of their own: 7 columns are 4 and 2 and 1.
@@ -96,7 +99,8 @@ def tile_for(
         for high in range(min(registers - 1, m), 0, -1)
         if fits(high, vectors)
     ]
-    return cheapest(tiles, m, n, table, held=held, threads=threads)
+    whole = [tile for tile in tiles if once and tile[0] == m and tile[1] >= min(2, n)]
+    return cheapest(whole or tiles, m, n, table, held=held, threads=threads)
 
 
 def group_tile(
