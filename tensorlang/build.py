@@ -579,10 +579,9 @@ def _default(
     choices = []
     for extent, n in first.choices():
         with asking({extent: n}):
-            other, also = scheduled(outputs, where, constants)
-        cond = extent <= n
-        choices.append((cond, other))
-        for stage, how in also.items():
-            if why.get(stage) != how:
-                why[stage] = f"{why[stage]}; where {cond}: {how}" if stage in why else f"where {cond}: {how}"
+            other, _ = scheduled(outputs, where, constants)
+        if other.trace.to_json() != schedule.trace.to_json():
+            choices.append((extent <= n, other))
+    if choices:
+        why["by size"] = f"other loops where {', or else where '.join(str(cond) for cond, _ in choices)}"
     return schedule, why, tuple(choices)

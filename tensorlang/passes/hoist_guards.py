@@ -36,13 +36,21 @@ MOST_FAMILIES = 16
 
 def hoist_guards(func: Func) -> Func:
     """The pass."""
-    body = func.body
+    body = _hoisted(func.body, frozenset(func.dims))
+    return func if body is func.body else func.with_body(body)
+
+
+def _hoisted(body: Stmt, dims: frozenset[Var]) -> Stmt:
+    """With versions of its tiles; what the sizes of a call choose from is a kernel each, with room of its
+    own."""
+    if isinstance(body, If) and body.orelse is not None and variables(body.cond) <= dims:
+        return rebuilt(body, [_hoisted(part, dims) for part in body.parts()])
     room = MOST_ADDED
     for family in _families(body)[:MOST_FAMILIES]:
         work = _Hoist(family, room)
         body = run(work.walk(body))
         room = work.room
-    return func if body is func.body else func.with_body(body)
+    return body
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,10 @@ from ..analysis import Cost, constant, cost_of, phases_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, IterVar
+from ..te import ComputeOp, Expr, IterVar
+from .choices import at_most, bound
 from .common import in_registers, share_out, work
-from .gemm import in_lanes
+from .gemm import in_lanes, rows_in_lanes
 from .lanes import lanes_of, reduce_in_lanes, sums_in_lanes, vector_width
 from .nests import fill, lines_at_once
 from .register_tile import lane_tile, tile_for
@@ -121,17 +122,26 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
     group = next(iter(phases_of(dots.op).values()), 1)
     causal = dots.op.body[0].condition is not None
     of_heads = group > 1 and queries == 1
-    rows = group if of_heads else queries
-    depth, n = constant(dots.op.reduce_axis[-1].extent), constant(keys)
-    along = not causal and in_lanes(rows, n, depth, element.bytes, lanes, target)
+    rows = group if of_heads else _few(i.extent, lanes)
+    depth, n = constant(dots.op.reduce_axis[-1].extent), _few(keys, lanes)
+    along = not causal and (
+        in_lanes(rows, n, depth, element.bytes, lanes, target)
+        if constant(i.extent) is not None
+        else at_most(i.extent, rows_in_lanes(n, depth, element.bytes, lanes, target))
+    )
+    # of few keys, one vector of them
+    if not along and n is None and at_most(keys, lanes):
+        n = lanes
     if along:
-        high, wide = lane_tile(rows, n, registers, cost_of(target))
+        # a row at a time where a call tells how many: a tile of several has code for each number of them
+        high, wide = lane_tile(rows if constant(i.extent) else 1, n, registers, cost_of(target))
     else:
         high, wide = tile_for(rows, n, lanes, registers, cost_of(target).of_panels)
         wide *= lanes
     high_out, wide_out = tile_for(rows, head, lanes, registers, cost_of(target).of_panels)
+    keys_here = n or typical(keys, 512)
     # rows of scores in a quarter of the second cache
-    fit = target.l2_bytes // 4 // (typical(keys, 512) * element.bytes)
+    fit = target.l2_bytes // 4 // (keys_here * element.bytes)
     most_rows = min(fit, MOST_ROWS)
     # tiles and blocks of rows stay in one block of tokens, so that one test, or the bound of a loop, leaves
     # out keys for all
@@ -143,13 +153,19 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
     elif along or rows is None:
         block = high_out * max(1, most_rows // high_out)
     else:
-        sides = [(wide // lanes, (depth or 64) * -(-typical(keys, 512) // wide))]
+        sides = [(wide // lanes, (depth or 64) * -(-keys_here // wide))]
         vectors = wide_out if (head or 0) >= wide_out * lanes else _held(head or lanes, lanes)
-        sides.append((vectors, typical(keys, 512) * -(-(head or 64) // (wide_out * lanes))))
+        sides.append((vectors, keys_here * -(-(head or 64) // (wide_out * lanes))))
         block, (high, high_out) = _blocks(rows, most_rows, sides, registers, cost_of(target))
     heads = math.prod(typical(a.extent, 8) for a in batch) // group if batch else 0
     tiles = high, wide, high_out, wide_out * lanes, block
     return _Plan(heads, group, of_heads, causal, along, lanes_of(depth, lanes), *tiles)
+
+
+def _few(extent: Expr, most: int) -> int | None:
+    """A size; of one that only a call knows what it is at most, where that is few."""
+    n = bound(extent)
+    return n if constant(extent) is not None or (n is not None and n <= most) else None
 
 
 def _held(columns: int, lanes: int) -> int:

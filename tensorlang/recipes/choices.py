@@ -30,11 +30,9 @@ class Asking:
     asked: dict[Expr, set[int]] = field(default_factory=dict)
 
     def choices(self) -> list[tuple[Expr, int]]:
-        """The answers that are worth a schedule of their own, the smallest sizes first: those of the one size
-        that was asked for first."""
-        for extent, bounds in self.asked.items():
-            return [(extent, n) for n in sorted(bounds)[:MOST]]
-        return []
+        """The answers that are worth a schedule of their own, in the order in which a call asks: of each size
+        the smallest first."""
+        return [(extent, n) for extent, bounds in self.asked.items() for n in sorted(bounds)][:MOST]
 
 
 _ASKING: ContextVar[Asking | None] = ContextVar("asking", default=None)

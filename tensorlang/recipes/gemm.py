@@ -130,7 +130,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     m = _rows(product)
     fixed = _fixed(product, constants)
     if not fixed and _in_lanes(inside, product, m, lanes, target):
-        _sum_in_lanes(s, out, inside, product, own, _most_rows(product), lanes, target)
+        # a row at a time where a call tells how many: a tile of several has code for each number of them
+        _sum_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
         return
     iterations = work(inside)
     shared = worth_a_thread(inside.op, iterations, target)
@@ -329,8 +330,9 @@ def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Ta
         or _far(product, target)
     ):
         return False
-    near = target.l1_bytes if _packs(inside, product, high, target) else target.l2_bytes // 2
-    return total <= near
+    if total <= target.l1_bytes:
+        return True
+    return total <= target.l2_bytes // 2 and not _packs(inside, product, high, target)
 
 
 def _streams(inside: Stage, product: Product, m: int, lanes: int, target: Target) -> bool:
@@ -404,7 +406,8 @@ def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target
         return False
     if m is not None or product.row is None:
         return in_lanes(m, n, depth, product.left.dtype.bytes, lanes, target)
-    return at_most(product.row.extent, rows_in_lanes(n, depth, product.left.dtype.bytes, lanes, target))
+    few = rows_in_lanes(n, depth, product.left.dtype.bytes, lanes, target)
+    return few > 0 and at_most(product.row.extent, few)
 
 
 def rows_in_lanes(n: int | None, depth: int | None, element: int, lanes: int, target: Target) -> int:

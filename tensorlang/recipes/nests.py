@@ -28,6 +28,7 @@ from ..te import Expr, IterVar, Tensor
 from .common import in_registers
 
 WIDEST = 64  # lanes that are transposed in registers at a time
+OPEN_STRIP = 16  # the same where a call tells how many there are: of the last panel as many as are needed
 Size = int | Expr  # a number or a knob
 # how a loop is split: by a size, by one that is sampled for the loop, by one with the tail of its rest
 Cut = Size | Callable[[IterVar], Size] | tuple[int, str]
@@ -209,15 +210,16 @@ def fill(copy: Stage, deep: int, transposed: int | None = None, together: int = 
         panel = others.pop(len(others) - 1 - deep)
         nest(copy, {"f": others, "p": panel, "r": group, "l": lane}, "f p | r l")
     else:
-        strip = _strip(constant(lane.extent))
+        is_open = any(constant(a.extent) is None for a in others)
+        strip = _strip(constant(lane.extent), OPEN_STRIP if is_open else WIDEST)
         named: Axes = {"f": others[:-1], "k": others[-1], "l": lane}
         nest(copy, named, "f ko lo | ki li", {"k": transposed, "l": strip})
 
 
-def _strip(width: int | None) -> int | None:
+def _strip(width: int | None, most: int) -> int | None:
     """Lanes of a panel that are transposed at a time, None for all: the code of a tile of 8 lines by 336
     lanes, and of its copy with masks, took LLVM longer than a product."""
-    if width is None or width <= WIDEST:
+    if width is None or width <= most:
         return None
-    strips = [n for n in range(8, WIDEST + 1, 8) if width % n == 0]
+    strips = [n for n in range(8, most + 1, 8) if width % n == 0]
     return max(strips, key=lambda n: (n & -n, n), default=None)  # of whole vectors, and of few

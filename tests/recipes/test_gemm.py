@@ -9,6 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.analysis import cost_of
 from tensorlang.recipes import default_schedule, gemm, register_tile
 from tensorlang.target import as_target
 from tests.codegen.test_assembly import AVX2, AVX512
@@ -449,3 +450,27 @@ def test_columns_in_another_order_are_no_product() -> None:
     assert np.array_equal(tl.compile([x, w, turned])(a, b), a @ b[:, j // 4 + j % 4 * 3])
     each = np.stack([a[(i + ks) % 6, ks] for i in range(6)])
     assert np.array_equal(tl.compile([x, w, skewed])(a, b), each @ b)
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k"), [(13, 50, 100), (17, 33, 1024), (2, 30, 600), (16, 1000, 64), (5, 50, 64), (14, 90, 300)]
+)
+def test_few_rows_near_are_a_tile_that_reads_where_columns_lie(m: int, n: int, k: int) -> None:
+    """No sums that are written and read again for each of a few lines, and no copy."""
+    tensors = product(m, n, k)
+    tree = default_schedule(tensors[-1], AVX512).tree()
+    assert "B.global" not in tree and "C.local.k.outer" not in tree and "C.k.outer" not in tree
+    agree(tensors, m, n, k)
+
+
+def test_a_large_operand_of_few_rows_is_read_line_by_line() -> None:
+    """In lines that are long, from behind the caches."""
+    tree = default_schedule(product(4, 3072, 1000)[-1], AVX512).tree()
+    assert "B.global" not in tree and "k.outer" in tree
+    assert "k.outer" not in default_schedule(product(4, 30, 90000)[-1], AVX512).tree()
+
+
+def test_all_rows_are_one_tile_where_columns_are_read_in_place() -> None:
+    table = cost_of(as_target(AVX512))
+    assert register_tile.tile_for(14, 600, 16, 32, table, once=True) == (14, 2)
+    assert register_tile.tile_for(40, 600, 16, 32, table, once=True)[0] < 40

@@ -3,7 +3,8 @@
 ``D[0] = S[ramp(0, 100, 8)]; D[1] = S[ramp(1, 100, 8)]; …`` reads eight far places for every vector. Four such
 vectors side by side (two of 64-bit elements) are what eight short contiguous loads hold: shuffles within 128
 bits make one of the other. This prepares the loads of a row of stores before they are asked for; it reads the
-same elements and no others. A condition that a row of stores shares, as that of the padding of a row of
+same elements and no others: a lane that is masked off, as behind the last row of a panel, has its elements
+from a block of zeros. A condition that a row of stores shares, as that of the padding of a row of
 pixels does, is asked once for all of them: nothing can be read together where each asks for itself. Knows no
 statements but stores and conditions.
 """
@@ -14,8 +15,9 @@ from collections.abc import Iterator, Sequence
 
 from ...arith.conditions import conjunction, conjuncts
 from ...expr import linear, make
-from ...expr.nodes import Expr, IfThenElse, Ramp, const_int
-from ...loopir.stmt import Buffer, If, Load, Stmt, Store, loads, seq
+from ...expr.nodes import LE, LT, Broadcast, Expr, IfThenElse, Ramp, const_int
+from ...expr.walk import rewrite, variables
+from ...loopir.stmt import Buffer, If, Load, Stmt, Store, load, loads, seq
 from . import memory, types
 from .emitter import Emitter, buffers_read
 
@@ -54,20 +56,35 @@ def together(em: Emitter, stmts: tuple[Stmt, ...]) -> Sequence[Stmt]:
 
 
 def _asked(em: Emitter, s: Stmt) -> list[Expr]:
-    """The conditions, the same for all lanes, under which a store reads lanes that lie apart."""
+    """The conditions, the same for all lanes, under which a store reads lanes that lie apart: of the first
+    lanes of a vector, as behind the last row of a panel, that there is one of them."""
     if type(s) is not Store or type(s.value) is not IfThenElse:
         return []
     e = s.value
-    if e.cond.dtype.lanes > 1 or linear.reads_data(e.cond):
+    if linear.reads_data(e.cond):
         return []
+    if e.cond.dtype.lanes > 1 and (type(e.a) is not Load or e.a.mask is not None):
+        return []
+    asked = conjuncts(e.cond) if e.cond.dtype.lanes == 1 else _first_lane(e.cond)
     far = any(x.dtype.lanes > 1 and x.mask is None and _far(em, x) is not None for x in loads(e.a))
-    return conjuncts(e.cond) if far else []
+    return asked if far else []
+
+
+def _first_lane(cond: Expr) -> list[Expr]:
+    """The condition of the first lane, where no other one holds without it."""
+    if not isinstance(cond, LT | LE) or type(cond.a) is not Ramp or type(cond.b) is not Broadcast:
+        return []
+    return [cond.with_children(cond.a.base, cond.b.value)] if (const_int(cond.a.stride) or 0) > 0 else []
 
 
 def _sides(s: Store, known: Sequence[Expr]) -> tuple[Store, Store]:
     """The store where all of these hold, and where one does not."""
     e = s.value
     assert type(e) is IfThenElse
+    if e.cond.dtype.lanes > 1:
+        assert type(e.a) is Load
+        read = load(e.a.buffer, e.a.indices, e.cond)  # as a masked one, of which nothing more is asked
+        return tuple(Store(s.buffer, v, s.indices, s.mask) for v in (make.select(e.cond, read, e.b), e.b))  # type: ignore[return-value]
     dropped = set(known)
     rest = [c for c in conjuncts(e.cond) if c not in dropped]
     then = make.if_then_else(conjunction(rest), e.a, e.b) if rest else e.a
@@ -80,24 +97,22 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
     if len(stmts) < 2 or not all(type(s) is Store for s in stmts):
         return
     written = {s.buffer for s in stmts}  # type: ignore[attr-defined]
-    found: dict[tuple[Buffer, Expr, Expr, int], dict[int, Load]] = {}
+    found: dict[tuple[Buffer, Expr, Expr, Expr | None, int], dict[int, Load]] = {}
     for s in stmts:
         value = s.value  # type: ignore[attr-defined]
-        if all(e.dtype.lanes == 1 or e.mask is not None or _far(em, e) is None for e in loads(value)):
+        if all(e.dtype.lanes == 1 or _far(em, e) is None for e in loads(value)):
             continue
         for e in _evaluated(value):
-            # masked lanes may be out of bounds, and what the row itself writes is not what its first load
-            # would see
-            if e.mask is None and e.buffer not in written and e not in em.memo:
+            # what the row itself writes is not what its first load would see
+            if e.buffer not in written and e not in em.memo:
                 at = _far(em, e)
                 if at is not None:
                     base, stride = at
                     terms = dict(linear.poly(base))
                     offset = terms.pop((), 0)
-                    found.setdefault((e.buffer, linear.from_poly(terms, base.dtype), stride, em.home(e)), {})[
-                        offset
-                    ] = e
-    for (buffer, base, stride, home), near in found.items():
+                    key = e.buffer, linear.from_poly(terms, base.dtype), stride, e.mask, em.home(e)
+                    found.setdefault(key, {})[offset] = e
+    for (buffer, base, stride, _, home), near in found.items():
         few = 16 // buffer.dtype.bytes
         rest = sorted(near)
         while rest:
@@ -109,16 +124,25 @@ def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
 
 def _evaluated(root: Expr) -> Iterator[Load]:
     """The reads that are made for certain: not those in the sides of an ``if_then_else``, of which the other
-    may be out of bounds."""
+    may be out of bounds, but for one in the lanes where its condition holds."""
+    if type(root) is IfThenElse and type(root.a) is Load and _of_lanes(root.cond) and root.a.mask is None:
+        masked = load(root.a.buffer, root.a.indices, root.cond)
+        if type(masked) is Load:
+            yield masked
     seen, stack = {root}, [root]
     while stack:
         e = stack.pop()
-        if type(e) is Load:
+        if type(e) is Load and (e.mask is None or _of_lanes(e.mask)):
             yield e
         for kid in reversed((e.cond,) if isinstance(e, IfThenElse) else e.children()):
             if kid not in seen:
                 seen.add(kid)
                 stack.append(kid)
+
+
+def _of_lanes(mask: Expr) -> bool:
+    """Whether a mask is known of each lane without reading memory."""
+    return mask.dtype.lanes > 1 and not linear.reads_data(mask)
 
 
 def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
@@ -142,6 +166,7 @@ def _block(
     They are placed at their ``home``: an expression that reads them may itself be computed as far out as
     that."""
     em.at = home
+    mask = loads[0].mask
     element = types.memory_element(buffer.dtype, em.target)
     few, lanes = len(loads), loads[0].dtype.lanes
     wide = min(em.target.vector_bits // 8 // buffer.dtype.bytes, lanes)
@@ -153,9 +178,11 @@ def _block(
             parts = []
             for lane in range(chunk + i, chunk + wide, few):
                 at = make.add(make.add(base, make.mul(stride, lane)), first)
-                parts.append(
-                    em.ins(f"load {short}, ptr {memory.pointer(em, buffer, at)}, align {buffer.dtype.bytes}")
-                )
+                place = memory.pointer(em, buffer, at)
+                if mask is not None:
+                    flag = _flag(em, mask, lane)
+                    place = em.ins(f"select i1 {flag}, ptr {place}, ptr {_zeros(em)}")
+                parts.append(em.ins(f"load {short}, ptr {place}, align {buffer.dtype.bytes}"))
             rows.append(joined(em, parts, few, element))
         for column, value in zip(made, _transposed(em, rows, few, wide, element), strict=True):
             column.append(value)
@@ -168,6 +195,27 @@ def _block(
             buffers_read(e),
         )
     em.at = em.depth
+
+
+def _flag(em: Emitter, mask: Expr, lane: int) -> str:
+    """The mask of one lane: asked as a scalar, where it is a comparison."""
+    if all(v.dtype.lanes == 1 for v in variables(mask)):
+        return em.value(rewrite(mask, lambda e: _in_lane(e, lane)))
+    lanes = mask.dtype.lanes
+    return em.ins(f"extractelement {types.lanes_of('i1', lanes)} {em.value(mask)}, i32 {lane}")
+
+
+def _in_lane(e: Expr, lane: int) -> Expr | None:
+    if type(e) is Ramp:
+        return make.add(e.base, make.mul(e.stride, make.const(lane, e.stride.dtype)))
+    return e.value if type(e) is Broadcast else None
+
+
+def _zeros(em: Emitter) -> str:
+    """The address of 128 bits of zeros."""
+    name = "@.zeros"
+    em.module.records.setdefault(name, f"{name} = private constant [4 x i32] zeroinitializer, align 16")
+    return name
 
 
 def _transposed(em: Emitter, rows: list[str], few: int, wide: int, element: str) -> list[str]:
