@@ -22,7 +22,6 @@ from .given import mapping_of, strides_of, values_of
 from .interface.signature import Signature
 from .loopir.stmt import Func
 from .loopir.workspaces import with_workspaces
-from .lowering.choices import chosen
 from .lowering.constants import Packing, split_constants
 from .lowering.lower import lower_state
 from .lowering.written_out import missing_outputs, write_out
@@ -219,7 +218,7 @@ def _one_or_several(
     for cond, schedule in reversed(choices):
         state, given, also = parts(schedule.concrete().state)
         if ahead(also) == ahead(packings):  # what is computed ahead is computed once, for all of them
-            func = chosen(cond, lowered(state, given, func), func)
+            func = func.unless(cond, lowered(state, given, func))
     return func, packings
 
 

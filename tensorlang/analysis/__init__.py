@@ -53,7 +53,7 @@ from .quantity import (
     ratio,
     times,
 )
-from .sizes import Sizes
+from .sizes import Sizes, limits
 from .statement import Access, Statement
 from .streams import Transposition, has_calls, reads_lines, reduces_columns, reduces_rows, row_of, transposed
 from .work import Work
@@ -97,6 +97,7 @@ __all__ = [
     "iterations_of",
     "least",
     "least_for_a_thread",
+    "limits",
     "made_of_place",
     "minus",
     "most",

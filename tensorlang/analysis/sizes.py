@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ..arith.facts import Facts
 from ..expr import make
 from ..expr.nodes import Expr, Var
 from ..expr.walk import substitute, variables
 
 USUAL = 128  # a size of which nothing at all is known
+
+
+def limits(extent: Expr) -> tuple[int | None, int | None]:
+    """The least and the most that a size can be, as its dims are declared; None for no limit."""
+    return Facts().interval(extent)
 
 
 class Sizes:

@@ -129,8 +129,9 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
         if constant(i.extent) is not None
         else at_most(i.extent, rows_in_lanes(n, depth, element.bytes, lanes, target))
     )
-    # of few keys, one vector of them
-    if not along and n is None and at_most(keys, lanes):
+    # of few keys, one vector of them: where queries are counted apart, they decide
+    alone = constant(i.extent) is not None or i.extent is keys
+    if not along and n is None and alone and at_most(keys, lanes):
         n = lanes
     if along:
         # a row at a time where a call tells how many: a tile of several has code for each number of them

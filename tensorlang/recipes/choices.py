@@ -12,8 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from ..analysis import constant
-from ..arith.facts import Facts
+from ..analysis import constant, limits
 from ..te import Expr
 
 MOST = (
@@ -55,7 +54,7 @@ def at_most(extent: Expr, n: int) -> bool:
     most = bound(extent)
     if most is not None and most <= n:
         return True
-    least = Facts().interval(extent)[0]
+    least = limits(extent)[0]
     context = _ASKING.get()
     if constant(extent) is None and context is not None and n > 0 and (least is None or least <= n):
         context.asked.setdefault(extent, set()).add(n)
@@ -66,6 +65,6 @@ def bound(extent: Expr) -> int | None:
     """The most that a size can be, as its declaration says or as this schedule takes for granted; None for
     any."""
     context = _ASKING.get()
-    most = Facts().interval(extent)[1]
+    most = limits(extent)[1]
     given = None if context is None else context.at_most.get(extent)
     return min((n for n in (most, given) if n is not None), default=None)

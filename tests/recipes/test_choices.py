@@ -63,7 +63,7 @@ def test_few_rows_of_a_product_have_loops_of_their_own(name: str, target: str | 
 
 
 def test_rows_that_are_known_to_be_few_or_many_have_one_kind_of_loops() -> None:
-    for low, high in ((1, 9), (100, 200)):
+    for low, high in ((1, 3), (100, 200)):
         A = te.placeholder((te.dim("rows", low, high), 40), name="A")
         B = te.placeholder((40, 64), name="B")
         f = tl.compile([A, B, ops.matmul(A, B)])
@@ -96,7 +96,7 @@ def test_few_tokens_of_attention_have_loops_of_their_own(queries: te.Var, causal
     """Queries and keys of sizes apart, or one size."""
     q, k, v = (te.placeholder((1, 2, n, 64), name=name) for n, name in ((queries, "q"), (N, "k"), (N, "v")))
     f = tl.compile([q, k, v, ops.scaled_dot_product_attention(q, k, v, is_causal=causal)])
-    assert "n <= 16" in f.get_source("ir")
+    assert ("m <= 4" if queries is M else "n <= 16") in f.get_source("ir")
     rng = np.random.default_rng(3)
     for n in (1, 2, 4, 5, 16, 17, 49):
         for m in (1, 3, 5) if queries is M else (n,):
@@ -109,8 +109,8 @@ def test_the_schedule_that_others_ask_for_is_that_of_many() -> None:
     A, B = te.placeholder((M, 40), name="A"), te.placeholder((40, 64), name="B")
     C = ops.matmul(A, B)
     trees = []
-    none: dict[te.Expr, int] = {}
-    for known in (none, {M: 4}):
+    few: dict[te.Expr, int] = {M: 4}
+    for known in ({}, few):
         with asking(known):
             trees.append(scheduled(C, as_target(AVX512))[0].tree())
     assert "B.global" in trees[0] and "B.global" not in trees[1]
