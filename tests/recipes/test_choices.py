@@ -131,3 +131,17 @@ def test_ragged_tiles_of_a_transpose_are_turned_in_registers(dtype: str) -> None
     A = te.placeholder((100, 64), name="A")
     text = tl.compile([A, keys, ops.matmul(A, keys, transpose_b=True)], AVX512).get_source("ll")
     assert "@.zeros" in text and "masked.gather" not in text
+
+
+def test_few_rows_that_are_added_up_are_one_group() -> None:
+    """No partial results of groups, of which there would be one."""
+    x = te.placeholder((M, N), name="x")
+    f = tl.compile([x, ops.sum(x, 0)], AVX512)
+    text = f.get_source("ir")
+    few, many = text[text.index("if m <= 64") :].split("\n    else:")
+    assert ".rf" not in few and ".rf" in many
+    here = tl.compile([x, ops.sum(x, 0)])
+    for m in (0, 1, 8, 64, 65, 200):
+        for n in (1, 16, 67):
+            a = np.random.default_rng(m + n).integers(-9, 9, (m, n)).astype("float32")
+            assert np.array_equal(here(a), a.sum(0))
