@@ -21,6 +21,8 @@ from ..interface.signature import Signature, Size
 from ..runtime.codes import KernelCode
 from ..target import as_target
 from ..te import Tensor, serialize
+from ..te.graph import operations
+from ..te.loops import LoopsOp
 from ..workers import Ahead, Job, compile_all
 from .declare import Declared, declare
 from .graph import Node, Program, Value
@@ -156,8 +158,8 @@ class Compiler:
         None for what has no form as text."""
         dims = tuple(v.name for v in d.dims)
         try:
-            # two dims of one name could not be told apart in the text
-            if len(set(dims)) == len(dims):
+            # two dims of one name could not be told apart in the text, nor two programs of loops
+            if len(set(dims)) == len(dims) and not _of_others(d.outputs):
                 tensors = [a for a in d.args if isinstance(a, Tensor)]
                 text = serialize.to_json(tensors)
                 sizes = tuple(v.name for v in d.args if not isinstance(v, Tensor))
@@ -191,6 +193,13 @@ def _looks(n: Node) -> str:
     """What is seen of an operator at once: equal kernels look equal, and most different ones do not."""
     read = "".join(f"{v.shape}{v.data is None}".replace(" ", "") for v in n.reads)
     return f"{n.op}{read}".replace(" ", "")
+
+
+def _of_others(outputs: Sequence[Tensor]) -> bool:
+    """Whether a program of loops is not of this package: other processes know neither its name nor what it
+    does, which may be another thing tomorrow."""
+    loops = (op.program for op in operations(t.op for t in outputs) if isinstance(op, LoopsOp))
+    return any(not program.emit.__module__.startswith(_PACKAGE) for program in loops)
 
 
 def _workspaces(region: Region, signature: Signature, slots: Sequence[Expr]) -> list[Value]:
@@ -228,6 +237,7 @@ _OPS: dict[str, Callable[[Expr, Expr], Expr]] = {
     "max": make.max_,
 }
 _ALONE = "alone_"
+_PACKAGE = f"{__package__.partition('.')[0]}."
 
 
 def _symbol(key: str, region: Region) -> str:

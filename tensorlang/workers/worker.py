@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import BinaryIO
 
+from .. import ops  # noqa: F401  its programs of loops: a job has them by name
 from ..errors import TensorLangError
 from ..runtime.codes import to_bytes
 from .job import Job, compiled

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import ops, options
+from tensorlang import ops, options, te
 from tensorlang.graph import kernels
 from tensorlang.native import object_code
 
@@ -139,3 +139,20 @@ def test_a_process_begins_ahead_for_a_graph_that_is_new(model, monkeypatch, tmp_
     assert asked == [1]
     compiles(model, monkeypatch, cache=False)
     assert asked == [1, 1]
+
+
+def test_a_program_of_loops_of_the_caller_is_neither_kept_nor_sent(tmp_path):
+    """Its name in the text says nothing of what it does, which changes from one process to the next."""
+
+    def doubled(b, given, made):
+        (x,), (out,) = given, made
+        with b.loop("i", x.shape[0]) as i:
+            out[i] = x[i] * 2
+
+    program = te.loop_program("test.doubled", lambda x: [x * 2])(doubled)
+    g = tl.Graph()
+    x = g.input((4,), "float32", "x")
+    g.output(g.call(lambda t: te.loops(program, [t], [(4,)], ["float32"])[0], x))
+    engine = g.compile(cache=tmp_path)
+    assert np.array_equal(engine(np.ones(4, "float32")), np.full(4, 2, "float32"))
+    assert not list(tmp_path.rglob("*.kernel"))

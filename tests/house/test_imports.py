@@ -52,7 +52,7 @@ ROOMS: dict[str, set[str]] = {
     "runtime": GROUND | {"interface", "options", "native"},  # a saved module loads without the compiler
     "analysis": TE | {"schedule", "lowering", "loopir", "target", "options"},
     "recipes": {"te", "ops", "analysis", "target", "entries", "errors", "schedule"},
-    "workers": TE | {"build", "runtime", "options"},  # nothing of graphs or searches
+    "workers": TE | {"ops", "build", "runtime", "options"},  # nothing of graphs or searches
     "graph": TE | {"ops", "build", "runtime", "workers", "target", "analysis", "options"},  # never a frontend
     "frontends": TE | {"ops", "graph", "runtime", "options", "display"},  # nothing of kernels
     "nd": GROUND,

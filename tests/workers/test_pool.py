@@ -37,6 +37,21 @@ def test_other_processes_make_the_same_code():
         assert found[i].symbol == f"k{i + 2}" and len(found[i].packers) == len(here.packers) == 1
 
 
+def test_another_process_knows_the_programs_of_loops_in_its_first_job():
+    """Open rows of running sums: text names the program, which is in a module of operators."""
+    x = te.placeholder((te.dim("n", 1, 1000), 16), "int64", name="x")
+    j = Job(serialize.to_json([x, ops.cumsum(x, 1)]), 1, 0, ("n",), (), str(tl.Target.host()), "default", "k")
+    assert '"running_rows"' in j.text
+    helper = _Helper()
+    try:
+        helper.give(0, j)
+        while not (made := helper.take([j])):
+            pass
+    finally:
+        helper.close()
+    assert made[0][1].symbol == "k"
+
+
 @pytest.mark.parametrize(
     "kernels, workers, helpers", [(23, None, 0), (24, None, 1), (99, None, 1), (99, 1, 0)]
 )
