@@ -45,3 +45,17 @@ def test_the_way_back_through_places_of_an_image(layer):
     (ours,) = torch.autograd.grad(torch.compile(f, backend="tensorlang")(x), x, slope)
     torch.testing.assert_close(ours, *torch.autograd.grad(f(x), x, slope))
     assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_images_are_read_between_their_elements(mode, padding):
+    def f(x, grid):
+        return torch.nn.functional.grid_sample(x, grid, mode, padding, align_corners=padding == "border") * 2
+
+    compiled = torch.compile(f, backend="tensorlang")
+    for n in (1, 3):
+        x, grid = torch.randn(2, n, 5, 6), torch.rand(2, 4, 3, 2) * 2.6 - 1.3
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(x, grid), f(x, grid), rtol=1e-5, atol=1e-5)
+    assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
