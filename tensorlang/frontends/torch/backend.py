@@ -22,11 +22,13 @@ import torch
 from torch import fx
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._functorch.partitioners import min_cut_rematerialization_partition
 from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensorMode
 
 from ...core.collector import uncollected
+from ...errors import TensorLangError
 from . import aliases, artefacts, composite, fast_paths, recalled, stored, transposed
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
@@ -82,6 +84,16 @@ def tensorlang(
     # switched off or within a call that is left to torch: what dynamo hands over is a graph that runs
     if not SWITCH.allows():
         return gm.forward
+    try:
+        return _functional(gm, inputs, settings)
+    except (TensorLangError, TorchDynamoException):
+        raise
+    except Exception as error:  # of AOTAutograd, which cannot say every program: it goes on in torch
+        return _unsaid(gm, error)
+
+
+def _functional(gm: fx.GraphModule, inputs: Sequence[Any], settings: Settings) -> Callable[..., Any]:
+    """What a graph of dynamo becomes."""
     needs_gradients = torch.is_grad_enabled() and any(
         isinstance(x, torch.Tensor) and x.requires_grad for x in inputs
     )
@@ -96,6 +108,24 @@ def tensorlang(
         return Graph("inference", gm, set(), settings, known=known)
     with composite.whole(gm):
         return _aot(settings, name)(gm, inputs)
+
+
+def _unsaid(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
+    """A graph of dynamo as it is, and a note of why."""
+    graph = Compiled("inference", sum(n.op.startswith("call_") for n in gm.graph.nodes))
+    graph.reason = f"{type(error).__name__}: {error}"
+    _note(graph)
+    log.warning("a graph of %d operators stays in torch: %s", graph.nodes, error)
+    return gm.forward
+
+
+def _note(graph: Compiled) -> None:
+    """Remember what became of a graph, and tell those who want to see."""
+    GRAPHS.append(graph)
+    # a program that compiles for ever must not keep every graph
+    del GRAPHS[:-MOST]
+    for seen in _NOTED.get():
+        seen.append(graph)
 
 
 def _aot(settings: Settings, name: str | None = None) -> Callable[..., Any]:
@@ -211,11 +241,7 @@ class Graph:
         self.frozen = {inputs[i] for i in frozen}
         self.settings = settings
         self.compiled = Compiled(kind, known.nodes if known else sum(map(_computes, gm.graph.nodes)))
-        GRAPHS.append(self.compiled)
-        # a program that compiles for ever must not keep every graph
-        del GRAPHS[:-MOST]
-        for seen in _NOTED.get():
-            seen.append(self.compiled)
+        _note(self.compiled)
         self._run: Callable[..., Any] | None = None
         self._lock = threading.Lock()
 
@@ -258,7 +284,10 @@ class Graph:
                 break
             except Refused as error:
                 # cut anew without it: its neighbours may belong to other regions now
-                refused[error.node.name] = error.reason
+                nodes = [n for n in _to_leave(error.node) if n.name not in refused]
+                if not nodes:  # it would be cut alike for ever
+                    raise
+                refused.update((n.name, error.reason) for n in nodes)
         # what was refused is found by trying each operator; the next process reads it
         if name is not None and known is None:
             engines.note(name, refused)
@@ -298,6 +327,14 @@ class Graph:
     def _count(self, *regions: Region[Any]) -> None:
         self.compiled.counts = [r.counts for r in regions]
         self.compiled.held = [weakref.ref(r) for r in regions]
+
+
+def _to_leave(node: fx.Node) -> list[fx.Node]:
+    """The operators that torch is to run where this node of a region cannot be said: itself, or those that
+    read it where it comes from outside, as a tensor or as a size of arithmetic that engines lack."""
+    if node.op == "call_function":
+        return [node]
+    return list(node.users) or [n for n in node.graph.nodes if n.op == "call_function"]
 
 
 def _computes(node: fx.Node) -> bool:

@@ -62,7 +62,11 @@ def same(x: Tensor) -> Tensor:
 
 @aten("sign")
 def sign(x: Tensor) -> Tensor:
-    return x if x.dtype.is_bool else ops.sign(x)
+    """Of NaN torch's is 0."""
+    if x.dtype.is_bool:
+        return x
+    made = ops.sign(x)
+    return ops.where(ops.isnan(x), constant_like(x, 0), made) if x.dtype.is_float else made
 
 
 @aten("square")

@@ -16,7 +16,10 @@ import torch
 from torch import fx
 
 from ... import ops
+from ...arith.facts import Facts
+from ...arith.simplify import simplify_expr
 from ...errors import DeclareError, TensorLangError
+from ...expr.make import as_expr
 from ...expr.nodes import Var, const_int
 from ...expr.walk import variables
 from ...graph import Graph, Value
@@ -28,6 +31,7 @@ from .tensors import dtype_name, held, inverse, memory_order, supported
 # what says where memory is and how it lies, or how something is done: nothing that a result depends on
 _ASIDE = {"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
 MOST_LINES = 12  # of a reason
+_NO_FACTS = Facts()
 BROKEN = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
 
 
@@ -60,11 +64,11 @@ class _Caller:
 
 class Importer:
     """``constants`` has the tensors of placeholders and attributes that do not change; the others become
-    inputs, in their order. ``inputs`` tells for each input of the graph which placeholder it is, and
-    ``sized`` those that only tell a size. With ``lying`` inputs and outputs have their dimensions in the
-    order of memory, which ``orders`` tells of placeholders where it is another. ``later`` names placeholders
-    that become constants when ``bring`` gets their tensors: a graph is read once, to see whether it can be
-    said, and compiled when the parameters are there."""
+    inputs, in their order. ``inputs`` tells for each input of the graph which placeholder it is (``~i``: what
+    the number of placeholder ``i`` is less than 0), and ``sized`` those that only tell a size. With ``lying``
+    inputs and outputs have their dimensions in the order of memory, which ``orders`` tells of placeholders
+    where it is another. ``later`` names placeholders that become constants when ``bring`` gets their tensors:
+    a graph is read once, to see whether it can be said, and compiled when the parameters are there."""
 
     def __init__(
         self,
@@ -114,11 +118,11 @@ class Importer:
         if node.name in self.constants:
             self.env[node] = self._constant(self.constants[node.name], node.name)
             return
+        shape, kind = [self.sizes.read(n) for n in fake.shape], dtype_name(fake.dtype)
         if node.name in self.later:
             name = name_of_ours(node.name)
-            self.env[node] = Value(self.g.fresh(name), fake.shape, dtype_name(fake.dtype))
+            self.env[node] = Value(self.g.fresh(name), shape, kind)
             return
-        shape, kind = [self._size(node, n) for n in fake.shape], dtype_name(fake.dtype)
         order = memory_order(fake) if self.lying else None
         if order is None:
             self.env[node] = self.g.input(shape, kind, name_of_ours(node.name))
@@ -162,8 +166,14 @@ class Importer:
             if isinstance(size, int) or variables(size) <= known:
                 continue
             # an engine learns sizes from shapes alone
-            self.g.input((size,), "uint8", name_of_ours(node.name))
-            self.inputs.append(place)
+            below = self.sizes.below.get(n.node.expr)
+            if below is not None:
+                self.g.input((below,), "uint8", name_of_ours(f"{node.name}_below"))
+                self.inputs.append(~place)
+                size = size + below
+            if below is None or const_int(size) != 0:
+                self.g.input((size,), "uint8", name_of_ours(node.name))
+                self.inputs.append(place)
             self.sized.add(place)
             known = self._known()
 
@@ -276,9 +286,8 @@ class Importer:
                 raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
             wanted = [self._size(node, n) for n in fake.shape]
             for have, n in zip(v.shape, wanted, strict=True):
-                a, b = const_int(have), const_int(n)
-                # open sizes are not compared here: torch guards them
-                if a is not None and b is not None and a != b:
+                # open sizes of several forms may be equal: torch guards them
+                if have is not n and const_int(simplify_expr(as_expr(have) - n, _NO_FACTS)) not in (None, 0):
                     raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
 
 

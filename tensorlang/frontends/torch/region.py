@@ -27,6 +27,7 @@ from ...runtime import set_num_threads
 from .outputs import Outputs
 from .settings import Settings
 from .source import Source, Stamp, version_of
+from .symbols import MAX_DIM
 from .tensors import array_of, taker
 
 TURNS = 10
@@ -79,14 +80,14 @@ class _Made:
         try:
             made = self.engine(*[take(args[i]) for i, take in self.takes], *outs)
         except RuntimeError:  # tensors that numpy does not take as they are
-            made = self.engine(*[self._carefully(i, args[i]) for i, _ in self.takes], *outs)
+            made = self.engine(*[self._carefully(i, args[i], take) for i, take in self.takes], *outs)
         if not outs:
             return made
         return outs[0] if len(outs) == 1 else outs
 
-    def _carefully(self, i: int, x: Any) -> np.ndarray:
+    def _carefully(self, i: int, x: Any, take: Callable[[Any], Any]) -> Any:
         if not isinstance(x, torch.Tensor):
-            return _bytes(x)
+            return take(x)
         a, order = array_of(x), self.orders.get(i)
         return a if order is None else a.transpose(order)
 
@@ -199,7 +200,12 @@ class Region(Generic[S]):
         stamp = [(i, x.data_ptr(), version_of(x)) for i, x in zip(self.frozen, held, strict=True)]
         engine, how = self.source.engine(self.frozen, held, stamp)
         self.bounds = how.bounds
-        takes = [(i, _bytes if i in how.sized else taker(args[i], how.orders.get(i))) for i in how.inputs]
+        takes: list[tuple[int, Callable[[Any], Any]]] = []
+        for i in how.inputs:
+            if i < 0:
+                takes.append((~i, _bytes_below))
+            else:
+                takes.append((i, _bytes if i in how.sized else taker(args[i], how.orders.get(i))))
         return _Made(engine, tuple(held), tuple(stamp), tuple(takes), how.orders, how.outputs())
 
 
@@ -230,4 +236,12 @@ def invalidate(module: torch.nn.Module) -> None:
 
 
 def _bytes(n: Any) -> np.ndarray:
-    return np.empty((int(n),), np.uint8)
+    """As many as a number says, none where it is negative. Raises CallError for more than a size can be."""
+    if n > MAX_DIM:
+        raise CallError(f"the number {n} is more than a size can be, {MAX_DIM}")
+    return np.empty((max(int(n), 0),), np.uint8)
+
+
+def _bytes_below(n: Any) -> np.ndarray:
+    """As many as a number is less than 0."""
+    return _bytes(-n)

@@ -5,6 +5,7 @@ What is a view in torch is index arithmetic here: a kernel that reads it reads t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,9 @@ from ... import ops, te
 from ...core.dtype import dtype
 from ...expr.make import as_expr
 from ...expr.nodes import Expr, const_int
+from ...ops.inputs import at_most
 from ...te import Tensor
+from .symbols import MOST_BELOW
 from .table import aten, known, needs
 from .types import as_type, promoted, result_type
 
@@ -132,19 +135,35 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def slice_(x: Tensor, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Tensor:
     # torch writes the largest int64 for "to the end"
     end = None if isinstance(end, int) and end >= 2**62 else end
-    return ops.strided_slice(x, [0 if start is None else start], [end], [step], [dim])
+    n = x.shape[dim]
+    first, last = (None if i is None else _within(i, n) for i in (start, end))
+    return ops.strided_slice(x, [0 if first is None else first], [last], [step], [dim])
+
+
+def _within(i: Any, n: Any) -> Any:
+    """An end of a slice that is an open number, from the beginning; ``strided_slice`` knows others."""
+    return te.max(_from_start(i, n), 0) if isinstance(i, Expr) and at_most(i, -1) else _from_start(i, n)
+
+
+def _from_start(i: Any, n: Any) -> Any:
+    """An open place from the beginning, which counts from the end where it is negative; torch's graphs guard
+    which of the two it is. Other numbers stay."""
+    if not isinstance(i, Expr) or at_most(0, i):
+        return i
+    needs(bool(at_most(i, -1)), "a place that counts from the one end or the other")
+    return n + i
 
 
 @aten("narrow")
 def narrow(x: Tensor, dim: int, start: Any, length: Any) -> Tensor:
-    return ops.strided_slice(x, [start], [start + length], [1], [dim])
+    first = _within(start, x.shape[dim])
+    return ops.strided_slice(x, [first], [first + length], [1], [dim])
 
 
 @aten("select.int", "select_copy.int")
 def select(x: Tensor, dim: int, index: Any) -> Tensor:
     dim = dim % x.ndim
-    if isinstance(index, int) and index < 0:
-        index = x.shape[dim] + index
+    index = x.shape[dim] + index if isinstance(index, int) and index < 0 else _from_start(index, x.shape[dim])
     shape = [n for d, n in enumerate(x.shape) if d != dim]
     return te.compute(shape, lambda *i: x(*i[:dim], index, *i[dim:]), name="select")
 
@@ -172,13 +191,20 @@ def _place(i: Any, n: Expr) -> Any:
     """A start of a slice, from the beginning and within."""
     if isinstance(i, int) and i < 0:
         return te.max(n + i, 0)
-    return i if isinstance(i, int) and i == 0 else te.min(as_expr(i), n)
+    return i if isinstance(i, int) and i == 0 else te.min(as_expr(_within(i, n)), n)
 
 
 @aten("select_scatter")
 def select_scatter(x: Tensor, src: Tensor, dim: int, index: Any) -> Tensor:
     dim = dim % x.ndim
-    at = x.shape[dim] + index if isinstance(index, int) and index < 0 else index
+    n = x.shape[dim]
+    at = (
+        te.select(index < 0, n + index, index)
+        if isinstance(index, Expr)
+        else n + index
+        if index < 0
+        else index
+    )
 
     def element(*i: Any) -> Any:
         return te.if_then_else(i[dim] == at, te.cast(x.dtype, src(*i[:dim], *i[dim + 1 :])), x(*i))
@@ -400,16 +426,27 @@ def arange(*args: Any) -> Tensor:
     if dtype(kind).is_int:
         # torch cuts the ends first when integers are wanted
         start, stop, step = (int(a) if isinstance(a, float) else a for a in (start, stop, step))
-    if all(isinstance(a, int) for a in (start, stop, step)):
-        count: Any = max(0, -(-(stop - start) // step))
-    elif any(isinstance(a, float) for a in (start, stop, step)):
-        needs(not any(isinstance(a, Expr) for a in (start, stop, step)), "a float beside an open size")
-        count = max(0, int(-(-(stop - start) // step)))
-    else:
-        count = te.max(te.ceildiv(as_expr(stop) - start, step), 0)
-    t, inner = dtype(kind), "float64" if isinstance(start + step, float) else "int64"
+    count = _steps(start, stop, step)
+    t, inner = dtype(kind), "float64" if any(isinstance(a, float) for a in (start, step)) else "int64"
     first, by = (te.cast(inner, a) if isinstance(a, Expr) else te.const(a, inner) for a in (start, step))
     return te.compute((count,), lambda i: te.cast(t, first + te.cast(inner, i) * by), name="arange")
+
+
+def _steps(start: Any, stop: Any, step: Any) -> Any:
+    """How many there are from one number to before another."""
+    given = (start, stop, step)
+    if all(isinstance(a, int) for a in given):
+        return max(0, -(-(stop - start) // step))
+    if not any(isinstance(a, Expr) for a in given):
+        return max(0, math.ceil((stop - start) / step))
+    # floats by open sizes: whole numbers of the largest part that all of them are multiples of
+    below = max((a.as_integer_ratio()[1] for a in given if not isinstance(a, Expr)), default=1)
+    needs(below <= MOST_BELOW, "a float that is no short binary fraction beside an open size")
+    start, stop, step = (as_expr(a * below if isinstance(a, Expr) else int(a * below)) for a in given)
+    if at_most(step, -1):
+        return te.max(te.ceildiv(start - stop, 0 - step), 0)
+    needs(bool(at_most(1, step)), "an open step that goes the one way or the other")
+    return te.max(te.ceildiv(stop - start, step), 0)
 
 
 @aten("linspace")

@@ -4,14 +4,17 @@ classes, and expressions; no graphs."""
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any
 
 from ... import te
 from ...errors import DeclareError
 from ...expr.nodes import Expr
+from ...ops.inputs import at_most
 from ...te import dim
 
 MAX_DIM = 10**9
+MOST_BELOW = 1024  # of a float in arithmetic of sizes
 
 
 class Sizes:
@@ -21,33 +24,83 @@ class Sizes:
     def __init__(self, ranges: Any = None) -> None:
         self.ranges = ranges or {}
         self.dims: dict[Any, Expr] = {}
+        self.opaque: dict[Any, Expr] = {}
+        self.below: dict[Any, Expr] = {}  # what symbols that may be negative are less than 0
+
+    def read(self, n: Any) -> int | Expr:
+        """The size of an axis that is given: of arithmetic that cannot be said here, a dim."""
+        self._ranges_of(n)
+        e = None if isinstance(n, int) else n.node.expr
+        if e is not None and e.is_Symbol and e not in self.dims:
+            low, high = self._range(e)
+            self.dims[e] = dim(str(e), max(low, 0), high)
+        try:
+            return self.of(n)
+        except DeclareError:
+            # a call tells it, and what is computed of it torch writes with the very same expression
+            return self.opaque.setdefault(e, dim(f"size{len(self.opaque)}", 0, MAX_DIM))
 
     def of(self, n: Any) -> int | Expr:
         """A size of torch, a number or symbolic, as a number or an expression. Raises DeclareError for
         arithmetic that is none of whole numbers."""
         if isinstance(n, int):
             return n
+        self._ranges_of(n)
         node = getattr(n, "node", None)
-        e = n if node is None else node.expr
+        return self.expression(n if node is None else node.expr)
+
+    def _ranges_of(self, n: Any) -> None:
+        node = getattr(n, "node", None)
         if node is not None and not self.ranges and node.shape_env is not None:
             self.ranges = node.shape_env.var_to_range
-        return self.expression(e)
 
     def expression(self, e: Any) -> int | Expr:
+        if e in self.opaque:
+            return self.opaque[e]
         if e.is_Integer:
             return int(e)
         if e.is_Symbol:
             return self.symbol(e)
-        f = _FUNCTIONS.get(type(e).__name__)
+        kind = type(e).__name__
+        if kind in _ROUNDED:
+            above, below = self._fraction(e.args[0])
+            return _ROUNDED[kind](above, below) if below > 1 else above
+        f = _FUNCTIONS.get(kind)
         if f is None:
             raise DeclareError(f"the size {e}", because=f"{type(e).__name__} is not arithmetic of sizes here")
         return f(*map(self.expression, e.args))
 
+    def _fraction(self, e: Any) -> tuple[int | Expr, int]:
+        """A number of torch's float arithmetic on sizes, as ``n * 1.5``: above and below the line."""
+        kind = type(e).__name__
+        if e.is_Float:
+            top, bottom = float(e).as_integer_ratio()
+            # of 0.1 the next float is meant, and a whole product may be rounded to either side
+            if bottom > MOST_BELOW:
+                raise DeclareError(f"the size {e}", because="it is no short binary fraction")
+            return top, bottom
+        if kind in ("Mul", "Add"):
+            parts = [self._fraction(x) for x in e.args]
+            if kind == "Mul":
+                return _product(*(a for a, _ in parts)), math.prod(b for _, b in parts)
+            below = math.lcm(*(b for _, b in parts))
+            return _sum(*(a * (below // b) for a, b in parts)), below
+        if kind in ("IntTrueDiv", "FloatTrueDiv"):
+            (above, below), (by, over) = map(self._fraction, e.args)
+            if not isinstance(by, int) or by == 0:
+                raise DeclareError(f"the size {e}", because="it is divided by what is no number")
+            return (above * over, below * by) if by > 0 else (0 - above * over, below * -by)
+        return self.expression(e.args[0] if kind == "ToFloat" else e), 1
+
     def symbol(self, s: Any) -> Expr:
-        """The dim of a symbol."""
+        """The dim of a symbol; of one that may be negative, as no size is, the difference of two."""
         if s not in self.dims:
             low, high = self._range(s)
-            self.dims[s] = dim(str(s), low, high)
+            if low >= 0:
+                self.dims[s] = dim(str(s), low, high)
+            else:
+                below = self.below[s] = dim(f"{s}_below", max(-high, 0), -low)
+                self.dims[s] = 0 - below if high <= 0 else dim(str(s), 0, high) - below
         return self.dims[s]
 
     def _range(self, s: Any) -> tuple[int, int]:
@@ -55,8 +108,9 @@ class Sizes:
         if found is None:
             return 0, MAX_DIM
         low, high = found.lower, found.upper
-        return (int(low) if low.is_Integer and low >= 0 else 0), (
-            int(high) if high.is_Integer and high < MAX_DIM else MAX_DIM
+        return (
+            max(int(low), -MAX_DIM) if low.is_Integer else -MAX_DIM,
+            min(int(high), MAX_DIM) if high.is_Integer else MAX_DIM,
         )
 
 
@@ -74,6 +128,13 @@ def _power(base: Any, exponent: Any) -> Any:
     return _product(*[base] * exponent)
 
 
+def _towards_0(above: Any, below: int) -> Any:
+    if not at_most(0, above):
+        raise DeclareError(f"the size {above} // {below} towards 0, of what may be negative")
+    return te.floordiv(above, below)
+
+
+_ROUNDED: dict[str, Any] = {"CeilToInt": te.ceildiv, "FloorToInt": te.floordiv, "TruncToInt": _towards_0}
 _FUNCTIONS: dict[str, Any] = {
     "Add": _sum,
     "Mul": _product,

@@ -350,6 +350,24 @@ def test_places_and_values_without_dimensions():
     assert not left()
 
 
+def test_a_program_that_torch_cannot_make_functional_runs_in_torch():
+    """AOTAutograd has no form for memory that is exchanged; ``explain`` and the graphs say so."""
+
+    def f(x, y):
+        x.data = y
+        return x * 2
+
+    a, b, y = torch.zeros(3), torch.zeros(3), torch.randn(3)
+    same(compiled(f)(a, y), f(b, y)), same(a, b)
+    (graph,) = tlt.graphs()
+    assert "set_" in graph.reason and not graph.taken
+
+
+def test_the_sign_of_no_number_is_0_as_in_torch():
+    x = torch.tensor([float("nan"), -2.0, 0.0, float("inf")])
+    assert torch.equal(compiled(torch.sign)(x), torch.sign(x))
+
+
 def test_arithmetic_of_whole_numbers_and_of_truth():
     def f(x, n):
         return x.sign(), x.square(), torch.outer(x, x), torch.nn.functional.relu6(n)
