@@ -11,7 +11,7 @@ from ...expr.make import as_expr
 from ...expr.nodes import const_int
 from ...te import Tensor
 from ..words import constant_like, paired, truncated, whole_power
-from .table import aten
+from .table import aten, needs
 from .types import as_type, floats, of_floats, promoted, result_type, rounded_once, wide
 
 _SAME: dict[str, Callable[..., Any]] = {
@@ -257,6 +257,43 @@ def _bits(name: str, whole: Callable[..., Tensor], truth: Callable[..., Tensor])
 _bits("bitwise_and", ops.bitwise_and, ops.logical_and)
 _bits("bitwise_or", ops.bitwise_or, ops.logical_or)
 _bits("bitwise_xor", ops.bitwise_xor, ops.logical_xor)
+
+
+@aten(
+    "__lshift__.Scalar", "__lshift__.Tensor", "bitwise_left_shift.Tensor", "bitwise_left_shift.Tensor_Scalar"
+)
+def left_shift(x: Tensor, y: Any) -> Tensor:
+    """By fewer than nothing or more than there are bits is 0."""
+    x, by, bits = _shifted(x, y)
+    within = ops.logical_and(
+        ops.greater_equal(by, constant_like(by, 0)), ops.less(by, constant_like(by, bits))
+    )
+    return ops.where(within, ops.left_shift(x, _clipped(by, bits - 1)), constant_like(x, 0))
+
+
+@aten(
+    "__rshift__.Scalar",
+    "__rshift__.Tensor",
+    "bitwise_right_shift.Tensor",
+    "bitwise_right_shift.Tensor_Scalar",
+)
+def right_shift(x: Tensor, y: Any) -> Tensor:
+    """By fewer than nothing or more than there are bits leaves the sign."""
+    x, by, bits = _shifted(x, y)
+    needs(x.dtype.code == "int", "a shift of a type without sign")
+    far = ops.where(ops.less(by, constant_like(by, 0)), constant_like(by, bits - 1), by)
+    return ops.right_shift(x, ops.minimum(far, constant_like(by, bits - 1)))
+
+
+def _shifted(x: Tensor, y: Any) -> tuple[Tensor, Tensor, int]:
+    """What is shifted, by how much, and how many bits it has."""
+    x, by = promoted(x, y) if isinstance(y, Tensor) else (x, as_type(y, x.dtype))
+    needs(x.dtype.is_int, "a shift of what is no whole number")
+    return x, by, x.dtype.bits
+
+
+def _clipped(x: Tensor, most: int) -> Tensor:
+    return ops.minimum(ops.maximum(x, constant_like(x, 0)), constant_like(x, most))
 
 
 def _logic(name: str, f: Callable[..., Tensor]) -> None:

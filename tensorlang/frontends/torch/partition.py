@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import SymT, symbol_is_type
 
 from .aliases import NAMES
 from .importer import unsupported
@@ -66,7 +67,7 @@ def cut(gm: fx.GraphModule, refused: dict[str, str]) -> Cut:
             continue
         if is_number(n):
             continue
-        reason = refused.get(n.name) or unsupported(n)
+        reason = refused.get(n.name) or unsupported(n) or _sized_by_data(n)
         if reason:
             left[n] = reason
         else:
@@ -85,6 +86,14 @@ def cut(gm: fx.GraphModule, refused: dict[str, str]) -> Cut:
 
 def _getitem(n: fx.Node) -> bool:
     return n.op == "call_function" and n.target is operator.getitem
+
+
+def _sized_by_data(n: fx.Node) -> str:
+    """Why a region cannot have a node whose result is as large as its elements say, as the places of a mask:
+    who asks for that size would have to wait for the region."""
+    made = {s for s in symbols_of(n.meta.get("val")) if symbol_is_type(s, SymT.UNBACKED_INT)}
+    known = made and {s for r in n.all_input_nodes for s in symbols_of(r.meta.get("val"))}
+    return "a result whose size is data" if made - known else ""
 
 
 def _worth(group: Sequence[fx.Node]) -> bool:

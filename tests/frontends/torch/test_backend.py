@@ -368,6 +368,19 @@ def test_the_sign_of_no_number_is_0_as_in_torch():
     assert torch.equal(compiled(torch.sign)(x), torch.sign(x))
 
 
+@pytest.mark.parametrize("kind", [torch.int64, torch.int32, torch.int8, torch.uint8])
+def test_bits_are_shifted_as_by_torch_also_too_far(kind):
+    x = torch.tensor([-7, 5, 0, 120, -128, 3]).to(kind)
+    y = torch.tensor([1, 3, 70, -1, 2, 0]).to(kind)
+
+    def f(x, y):
+        return x << 2, x << y, x >> 1, x >> y, x << 100, torch.bitwise_left_shift(x, 3)
+
+    for ours, theirs in zip(compiled(f)(x, y), f(x, y), strict=True):
+        assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype
+    assert kind is torch.uint8 or not left()
+
+
 def test_arithmetic_of_whole_numbers_and_of_truth():
     def f(x, n):
         return x.sign(), x.square(), torch.outer(x, x), torch.nn.functional.relu6(n)

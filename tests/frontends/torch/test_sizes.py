@@ -121,3 +121,18 @@ def test_a_number_that_no_size_can_be_is_left_to_torch():
     for n in (5, 2**40, -(2**50), -3):
         torch.testing.assert_close(f(x, n), x * n)
     assert sum(c.left for g in tlt.graphs() for c in g.counts) == 2
+
+
+def test_a_size_that_is_data_is_made_by_torch_and_read_by_engines():
+    """Where dynamo does not break the graph for it, all of which stayed in torch."""
+
+    def f(x):
+        positive = x[x > 0]
+        return positive * 2 + 1, x.nonzero().sum(), torch.zeros(positive.shape[0] + 1) + x[0, 0]
+
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(f, backend="tensorlang", fullgraph=True)
+        for _ in range(3):
+            x = torch.randn(4, 5)
+            torch.testing.assert_close(compiled(x), f(x))
+    assert left() - {"aten._assert_scalar.default"} == {"aten.index.Tensor", "aten.nonzero.default"}
