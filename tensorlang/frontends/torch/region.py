@@ -20,6 +20,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import torch
 from torch import get_num_threads
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ...errors import CallError, TensorLangError
 from ...graph import Engine
@@ -79,8 +80,11 @@ class _Made:
         outs = self.outputs.arrays() if self.outputs is not None else ()
         try:
             made = self.engine(*[take(args[i]) for i, take in self.takes], *outs)
-        except RuntimeError:  # tensors that numpy does not take as they are
-            made = self.engine(*[self._carefully(i, args[i], take) for i, take in self.takes], *outs)
+        except (RuntimeError, TypeError):  # tensors that numpy does not take as they are
+            # nor torch those of a class of the program's, where AOTAutograd watches its first call
+            with _disable_current_modes():
+                given = [self._carefully(i, args[i], take) for i, take in self.takes]
+            made = self.engine(*given, *outs)
         if not outs:
             return made
         return outs[0] if len(outs) == 1 else outs

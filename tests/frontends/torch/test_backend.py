@@ -363,6 +363,19 @@ def test_a_program_that_torch_cannot_make_functional_runs_in_torch():
     assert "set_" in graph.reason and not graph.taken
 
 
+class OfTheProgram(torch.Tensor):
+    """A class of tensors without a dispatch of its own."""
+
+
+def test_tensors_of_a_class_of_the_program_go_in_and_come_out():
+    """AOTAutograd watches its first call by a mode that takes no other class than torch's own."""
+    x = torch.randn(3, 4)
+    g = compiled(lambda x: x * 2)
+    for _ in range(2):
+        made = g(x.as_subclass(OfTheProgram))
+        assert type(made) is OfTheProgram and torch.equal(made.as_subclass(torch.Tensor), x * 2)
+
+
 def test_the_sign_of_no_number_is_0_as_in_torch():
     x = torch.tensor([float("nan"), -2.0, 0.0, float("inf")])
     assert torch.equal(compiled(torch.sign)(x), torch.sign(x))
