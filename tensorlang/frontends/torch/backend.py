@@ -283,11 +283,11 @@ class Graph:
                     region.source.read(region.frozen)
                 break
             except Refused as error:
-                # cut anew without it: its neighbours may belong to other regions now
-                nodes = [n for n in _to_leave(error.node) if n.name not in refused]
-                if not nodes:  # it would be cut alike for ever
+                # cut anew without them: their neighbours may belong to other regions now
+                told = {n.name: e.reason for e in (error, *error.others) for n in _to_leave(e.node)}
+                if told.keys() <= refused.keys():  # it would be cut alike for ever
                     raise
-                refused.update((n.name, error.reason) for n in nodes)
+                refused.update(told)
         # what was refused is found by trying each operator; the next process reads it
         if name is not None and known is None:
             engines.note(name, refused)

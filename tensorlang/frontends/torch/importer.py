@@ -8,7 +8,7 @@ than torch's is refused here, and never runs.
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,7 +36,9 @@ BROKEN = (AssertionError, AttributeError, IndexError, KeyError, TypeError, Value
 
 
 class Refused(DeclareError):
-    """A node that cannot be said: ``node``."""
+    """A node that cannot be said: ``node``; ``others`` are those that do not wait for it."""
+
+    others: tuple[Refused, ...] = ()
 
     def __init__(self, node: fx.Node, reason: str) -> None:
         super().__init__(f"{name_of(node)} ({node.name})", because=reason)
@@ -103,8 +105,7 @@ class Importer:
                     numbers.append((place, node))
                 place += 1
         self._inputs_for(numbers)
-        for node in graph.nodes:
-            self._take(node)
+        self._take_all(graph.nodes)
         (results,) = graph.output_node().args
         for i, v in enumerate(results if isinstance(results, tuple | list) else [results]):
             order = memory_order(v.meta["val"]) if self.lying else None
@@ -187,6 +188,25 @@ class Importer:
             return self.sizes.of(n)
         except DeclareError as error:
             raise Refused(node, str(error)) from None
+
+    def _take_all(self, nodes: Iterable[fx.Node]) -> None:
+        """All nodes. Raises Refused, after those that read nothing that is refused: who leaves some to torch
+        would else begin anew for each."""
+        refused: list[Refused] = []
+        lost: set[fx.Node] = set()
+        for node in nodes:
+            if not lost.isdisjoint(node.all_input_nodes):
+                lost.add(node)
+                continue
+            try:
+                self._take(node)
+            except Refused as error:
+                refused.append(error)
+                lost.add(node)
+        if refused:
+            first, *others = refused
+            first.others = tuple(others)
+            raise first
 
     # -- one node
 

@@ -268,6 +268,21 @@ def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
     return te.compute(x.shape, element, name="roll")
 
 
+def _padded(x: Tensor, margins: Sequence[tuple[Any, Any]], value: Tensor) -> Tensor:
+    """With margins of open sizes."""
+    needs(all(at_most(0, n) for pair in margins for n in pair), "a margin that may cut off")
+    sides = [(as_expr(a), as_expr(b)) for a, b in margins]
+    padded = [d for d, pair in enumerate(sides) if any(const_int(n) != 0 for n in pair)]
+
+    def element(*i: Any) -> Any:
+        own = [k - a for k, (a, _) in zip(i, sides, strict=True)]
+        inside = [te.all(own[d] >= 0, own[d] < x.shape[d]) for d in padded]
+        return te.if_then_else(te.all(*inside), x(*own), value())
+
+    shape = [n + a + b for n, (a, b) in zip(x.shape, sides, strict=True)]
+    return te.compute(shape, element, name="pad")
+
+
 @aten("constant_pad_nd", "pad")
 def pad(x: Tensor, widths: Sequence[Any], value: Any = 0, filler: Any = None) -> Tensor:
     """From the last dimension on; below 0 they cut off. ``aten.pad`` has the mode before the value."""
@@ -278,6 +293,8 @@ def pad(x: Tensor, widths: Sequence[Any], value: Any = 0, filler: Any = None) ->
     pairs = [(widths[k], widths[k + 1]) for k in range(0, len(widths), 2)]
     # torch counts from the last dimension
     margins = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
+    if mode == "constant" and any(isinstance(n, Expr) for pair in margins for n in pair):
+        return _padded(x, margins, as_type(value, x.dtype))
     if any(isinstance(n, int) and n < 0 for pair in margins for n in pair):
         begin = [max(0, -a) for a, _ in margins]
         end = [n - max(0, -b) for n, (_, b) in zip(x.shape, margins, strict=True)]

@@ -11,6 +11,7 @@ F = torch.nn.functional
 import tensorlang.torch as tlt  # noqa: E402
 from tensorlang import te  # noqa: E402
 from tensorlang.errors import DeclareError  # noqa: E402
+from tensorlang.frontends.torch import backend  # noqa: E402
 from tensorlang.frontends.torch.symbols import Sizes  # noqa: E402
 from tensorlang.frontends.torch.table import OPERATORS  # noqa: E402
 
@@ -136,3 +137,27 @@ def test_a_size_that_is_data_is_made_by_torch_and_read_by_engines():
             x = torch.randn(4, 5)
             torch.testing.assert_close(compiled(x), f(x))
     assert left() - {"aten._assert_scalar.default"} == {"aten.index.Tensor", "aten.nonzero.default"}
+
+
+def test_operators_that_are_refused_are_found_together(monkeypatch):
+    """A graph was cut and read anew for each of them."""
+    cuts = []
+    real = backend.cut
+    monkeypatch.setattr(backend, "cut", lambda gm, refused: (cuts.append(len(refused)), real(gm, refused))[1])
+
+    def f(x):
+        return sum(x[:, k:].split(x.shape[1] // 2, 1)[0].sum() for k in range(6))
+
+    same(f, torch.randn(3, 8))
+    assert "aten.split.Tensor" in left() and len(cuts) <= 3, cuts
+
+
+def test_a_margin_to_a_whole_number_of_parts_is_an_open_size():
+    """As models have it that compute a length part by part."""
+
+    def f(x):
+        more = (8 - x.shape[1] % 8) % 8
+        return F.pad(x, (0, 0, 0, more), value=2.0) * 3
+
+    same(f, *(torch.randn(2, n, 3) for n in (11, 16, 5)))
+    assert not left()
