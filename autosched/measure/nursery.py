@@ -9,7 +9,8 @@ ends, so a tuner that is killed leaves nobody behind. Knows the protocol and wor
 Between its jobs' outcomes a worker says what comes next: ``prepare`` (the right answer is being computed,
 once, which may take long) ``timing`` (a measurement that needs all processors begins: builders are stopped
 until the runner is done) and ``timing serial`` (one that needs the runner's own processor: only the builder
-that shares it is stopped).
+that shares it is stopped). It waits for the answer to the last two: a kernel that began while builders still
+ran had one processor less, and with the second of two threads waiting for it took twice its time.
 
 Between jobs the parent may say ``forget``: what is built or run at the moment is for nobody, and the rest is
 dropped. It may say ``hold``: it is about to think, and a kernel timed meanwhile would look slow. No run is
@@ -190,11 +191,10 @@ class Nursery:
         for line in b.lines.read():
             if line == PREPARE:
                 b.deadline += PREPARING
-            elif line == TIMING:
-                for other in self.builders:
+            elif line in (TIMING, TIMING_SERIAL):
+                for other in self.builders if line == TIMING else self.builders[-1:]:
                     other.hold(True)
-            elif line == TIMING_SERIAL:
-                self.builders[-1].hold(True)
+                b.worker.answer(GO)
             else:
                 self.finished(b, Outcome.from_json(line))
                 b.job = None

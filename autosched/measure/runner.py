@@ -46,7 +46,10 @@ SAMPLES, MOST_SAMPLES = 3, 6
 ORDINARY = 2.0**-4  # of the integers of the check: a power of two changes no bits
 PRECISE = 0.02  # of the median: an interval as narrow as this needs no more samples
 HOPELESS = 2.0  # this many times slower than the best is not timed with care
-GLANCE, GLANCES = 1e-3, 8  # seconds, and runs, after which a kernel may count as hopeless
+# seconds, and runs, of a look after which a kernel may count as hopeless; so many looks must say so: who else
+# had a processor for a moment, such as the process that reads the outcomes, has it no longer at the next, nor
+# for as long as a LASTING run
+GLANCE, GLANCES, CONDEMNING, LASTING = 1e-3, 8, 2, 1e-2
 DOUBTFUL = 1.3  # this many times slower than the best, one sample is enough
 PROMISING = 1.1  # up to this many times slower than the best, a wide interval is worth more samples
 NUDGE, SLACK = (
@@ -299,8 +302,12 @@ def timed(
     precision needs: what is clearly slower than the best is timed briefly."""
     usual = first
     if first < LONG or (best and first > HOPELESS * best):
-        usual = _fastest(kernel, args, max(1, min(GLANCES, int(GLANCE / first))))
-        if best and min(first, usual) > HOPELESS * best:
+        usual = first
+        for _ in range(CONDEMNING if first < LASTING else 1):
+            usual = min(usual, _fastest(kernel, args, max(1, min(GLANCES, int(GLANCE / usual)))))
+            if not best or usual <= HOPELESS * best:
+                break
+        else:
             return (usual,)
     share = seconds / SAMPLES
     samples = [_sample(kernel, args, usual, share, plain)]

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ..statuses import CRASH, KILLED, OUT_OF_MEMORY
-from .protocol import Job, Outcome
+from .protocol import TIMING, TIMING_SERIAL, Job, Outcome
 
 Entry = Callable[[Job, str, Callable[[str], None]], Outcome]
 _NO_MEMORY = ("out of memory", "bad_alloc", "Cannot allocate memory", "MemoryError")
@@ -48,8 +48,12 @@ class Worker:
 
     def give(self, job: Job) -> None:
         """Hand it a job. A worker that is dead already is found out by its results."""
+        self.answer(job.to_json())
+
+    def answer(self, line: str) -> None:
+        """Say something that it waits for."""
         with contextlib.suppress(BrokenPipeError):
-            write_line(self.jobs, job.to_json())
+            write_line(self.jobs, line)
 
     def stop(self, stopped: bool) -> None:
         """Hold it, or let it go on."""
@@ -100,12 +104,18 @@ def _live(entry: Entry, directory: str, jobs: int, results: int, log: str) -> No
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     base = _address_space()
     with os.fdopen(jobs, "r") as lines:
+
+        def say(phase: str) -> None:
+            write_line(results, phase)
+            if phase in (TIMING, TIMING_SERIAL):
+                lines.readline()  # the answer: others are stopped
+
         for line in lines:
             job = Job.from_json(line)
             os.ftruncate(fd, 0)
             with contextlib.suppress(ValueError, OSError):
                 resource.setrlimit(resource.RLIMIT_AS, (base + job.memory, resource.RLIM_INFINITY))
-            write_line(results, entry(job, directory, lambda phase: write_line(results, phase)).to_json())
+            write_line(results, entry(job, directory, say).to_json())
     os._exit(0)
 
 

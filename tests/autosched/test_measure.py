@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -20,10 +21,12 @@ import pytest
 
 import tensorlang as tl
 from autosched import SearchTask
-from autosched.measure import Job, Measurer, Stages, builder, cores, runner, turns
-from autosched.measure.protocol import BUILT, GO, HOLD
+from autosched.measure import Job, Measurer, Outcome, Stages, builder, cores, runner, turns
+from autosched.measure.nursery import Lines
+from autosched.measure.protocol import BUILT, GO, HOLD, TIMING
 from autosched.measure.rounds import rounds
 from autosched.measure.runner import Workbench
+from autosched.measure.worker import Worker
 from autosched.space import Variant, variants_of
 from tensorlang import ops, te
 
@@ -367,6 +370,46 @@ def test_a_short_kernel_is_not_given_up_because_threads_wake_up(
     monkeypatch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: now[0]))
     found = runner.timed(kernel, [], 100e-6, 0.015, best=12e-6)  # type: ignore[arg-type]
     assert len(found) == samples and found == pytest.approx([usual] * samples)
+
+
+@pytest.mark.parametrize("disturbed, samples", [(8, runner.SAMPLES), (16, 1)])
+def test_a_moment_in_which_others_have_a_processor_condemns_nobody(
+    monkeypatch: pytest.MonkeyPatch, disturbed: int, samples: int
+) -> None:
+    """A sixth of the good candidates on two threads counted as hopeless, at twice their time to the percent: a
+    builder, not stopped yet, or the process that reads the outcomes kept the second thread waiting for as long
+    as a look lasts."""
+    now, usual = [0.0], 10e-6
+    pace = iter([2.5 * usual] * disturbed)
+
+    def entry(*args: object) -> None:
+        now[0] += next(pace, usual)
+
+    kernel = SimpleNamespace(
+        entry=entry, time_evaluator=lambda number, repeat: lambda *args: SimpleNamespace(min=usual)
+    )
+    monkeypatch.setattr(runner, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    found = runner.timed(kernel, [], 2.5 * usual, 0.015, best=usual)  # type: ignore[arg-type]
+    assert len(found) == samples
+
+
+def test_a_worker_that_times_waits_until_it_is_told_that_others_are_stopped(tmp_path: Path) -> None:
+    """It began at once, while a builder had its processor."""
+    task, v = _scale()
+    worker = Worker(timing_run_at_once, str(tmp_path), "runner")
+    lines = Lines(worker.results)
+    worker.give(_job(task, v.trace.to_json()))
+    assert lines.read() == [TIMING]
+    assert not select.select([worker.results], [], [], 0.1)[0]
+    worker.answer(GO)
+    assert '"ok"' in lines.read()[0]
+    worker.end()
+
+
+def timing_run_at_once(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
+    """Says that it times, and is done."""
+    say(TIMING)
+    return Outcome(job.id, "ok", times=(1.0,))
 
 
 def test_timing_takes_no_longer_than_its_precision_needs(monkeypatch: pytest.MonkeyPatch) -> None:
