@@ -11,6 +11,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,13 +19,14 @@ import numpy as np
 
 from ..space import Variant
 from .random import Random
-from .strategy import Rows, Score, Seen, Strategy
+from .strategy import Rows, Score, Seen, Strategy, known_score
 
 GUESTS = 8  # measured candidates that visit the other variants
 SEARCHED = 5  # variants that are searched in a round
-# candidates of a round that a variant may have of which nothing was measured; others may have half the round
-NEW = 2
-GLANCE = 128  # random rows by which a variant is judged before
+# candidates of a round that a variant may have of which nothing was measured, and the share that any may
+# have: a model that is wrong about one loses half of the trials, not all
+NEW, MOST = 2, 0.5
+GLANCE = 128  # random rows of which the best is taken
 EXPLORE = 0.1  # of a round, taken from variants in turn
 APART = 0.1  # of the logarithm of some feature: candidates that differ in none by so much are the same to it
 Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
@@ -54,16 +56,15 @@ def allocate(
     for i, row in chosen:
         pooled[i].add(row[None, :], [0.0])
     found: list[tuple[float, int, Rows, Any]] = []
-    for i in _promising(variants, seen, rng, scores):
+    for i in _promising(variants, seen, scores):
         v = variants[i]
         rows = strategy.propose(v, n, rng, scores[i], seen[i])
         if len(rows):
-            parts = zip(scores[i](rows), rows, v.features(rows), strict=True)
+            parts = zip(known_score(scores[i], rows), rows, v.remembered(rows), strict=True)
             found += [(-float(x), i, row, features) for x, row, features in parts]
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
     explored = round(n * EXPLORE) if len(variants) > 1 else 0
-    # half a round at most for one variant: a model that is wrong about it loses half of the trials, not all
-    left = [-(-n // 2) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
+    left = [math.ceil(n * MOST) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
     others = _Others(variants, pooled)
     for again in (False, True):  # those that are like another one only where there are too few
         for _, i, row, features in found:
@@ -103,7 +104,7 @@ class _Others:
 
     def __init__(self, variants: Sequence[Variant], pooled: Sequence[Seen]) -> None:
         self.known = [
-            v.features(p.rows) if len(p.rows) else None for v, p in zip(variants, pooled, strict=True)
+            v.remembered(p.rows) if len(p.rows) else None for v, p in zip(variants, pooled, strict=True)
         ]
 
     def unlike(self, i: int, features: Any) -> bool:
@@ -117,16 +118,14 @@ class _Others:
         self.known[i] = new if known is None else np.concatenate([known, new])
 
 
-def _promising(
-    variants: Sequence[Variant], seen: Sequence[Seen], rng: np.random.Generator, scores: Sequence[Score]
-) -> list[int]:
-    """The variants with the best-scored of their measured, visiting and random rows."""
+def _promising(variants: Sequence[Variant], seen: Sequence[Seen], scores: Sequence[Score]) -> list[int]:
+    """The variants with the best-scored of their measured and visiting rows, and of some others."""
     if len(variants) <= SEARCHED:
         return list(range(len(variants)))
     hopes = []
     for i, v in enumerate(variants):
-        rows = np.concatenate([seen[i].best(GUESTS), seen[i].guests, v.sample_valid(rng, GLANCE, tries=2)])
-        hopes.append(float(scores[i](rows).max()) if len(rows) else -np.inf)
+        rows = np.concatenate([seen[i].best(GUESTS), seen[i].guests, v.some])
+        hopes.append(float(known_score(scores[i], rows).max()) if len(rows) else -np.inf)
     return sorted(range(len(variants)), key=lambda i: (-hopes[i], i))[:SEARCHED]
 
 

@@ -13,6 +13,21 @@ Rows = Any  # np.ndarray of int64, [candidates, knobs]
 Score = Callable[[Rows], Any]
 
 
+class ByFeatures:
+    """A score that a model gives by the features of a variant's rows."""
+
+    def __init__(self, predict: Callable[[Any], Any], variant: Variant) -> None:
+        self.predict, self.variant = predict, variant
+
+    def __call__(self, rows: Rows) -> Any:
+        return self.predict(self.variant.features(rows))
+
+
+def known_score(score: Score, rows: Rows) -> Any:
+    """The score of rows that are asked about in every round: their features are made once."""
+    return score.predict(score.variant.remembered(rows)) if isinstance(score, ByFeatures) else score(rows)
+
+
 class Strategy(Protocol):
     """Proposes candidates of a variant."""
 

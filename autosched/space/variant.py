@@ -20,6 +20,7 @@ from tensorlang.analysis import Decision, Limits, analyse, compile_columns
 from ..cost_model.features import BLOCKS, PRIOR, FeatureSet, expected
 
 Rows = Any  # np.ndarray of int64, [candidates, knobs]
+SOME = 128  # rows by which a variant is judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,28 @@ class Variant:
     def features(self, rows: Rows) -> Any:
         """What a cost model sees of each row: a float32 matrix."""
         return self.feature_set.scaled(self._features(rows))
+
+    def remembered(self, rows: Rows) -> Any:
+        """The features of rows that are asked for again and again, such as those that were measured: each is
+        made once. A call of ``features`` takes milliseconds however few rows it has."""
+        keys = [row.tobytes() for row in np.ascontiguousarray(rows, np.int64)]
+        new = [k for k, key in enumerate(keys) if key not in self._memory]
+        if new:
+            self._memory.update(zip([keys[k] for k in new], self.features(rows[new]), strict=True))
+        found = np.empty((len(keys), len(self.feature_set.names)), np.float32)
+        for n, key in enumerate(keys):
+            found[n] = self._memory[key]
+        return found
+
+    @cached_property
+    def _memory(self) -> dict[bytes, Any]:
+        return {}
+
+    @cached_property
+    def some(self) -> Rows:
+        """Some valid rows, the same whenever they are asked for: by them a model judges a variant of which it
+        has seen nothing."""
+        return self.sample_valid(np.random.default_rng(0), SOME, tries=2)
 
     def expected(self, rows: Rows) -> Any:
         """What each row ought to cost, the logarithm to base 2: the first column of ``features`` without the

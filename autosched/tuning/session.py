@@ -28,6 +28,7 @@ from ..records import Record, RecordLog
 from ..records.ranking import counted, ranked
 from ..records.record import LOOKING, SHARED, WORTH, canonical_trace
 from ..search import Seen, Strategy, allocate
+from ..search.strategy import ByFeatures, known_score
 from ..space import Variant, Variants, variants_of
 from ..statuses import OK, WRONG_ANSWER
 from ..task import SearchTask
@@ -119,11 +120,7 @@ class Session:
             return self._chosen(n)
 
     def _chosen(self, n: int) -> list[str]:
-        scores = (
-            [lambda rows, v=v: self.model.predict(v.features(rows)) for v in self.variants]
-            if self.learnt
-            else None
-        )
+        scores = [ByFeatures(self.model.predict, v) for v in self.variants] if self.learnt else None
         chosen = allocate(self.variants, self._seen(), self.strategy, n, self.rng, scores)
         begun = 0 if self.trials else 1  # what its author wrote comes first of all
         chosen = [*chosen[:begun], *self._near, *chosen[begun:]][:n]
@@ -134,7 +131,7 @@ class Session:
         if scores is not None:
             for i in dict.fromkeys(found[t][0] for t in new):
                 mine = [t for t in new if found[t][0] == i]
-                said = scores[i](np.stack([found[t][1] for t in mine]))
+                said = known_score(scores[i], np.stack([found[t][1] for t in mine]))
                 self.believed.update(zip(mine, map(float, said), strict=True))
         self.exhausted = not new
         return new
@@ -375,7 +372,7 @@ class Session:
         return None
 
     def _learn(self) -> None:
-        rows = [v.features(s.rows) for v, s in zip(self.variants, self.seen, strict=True) if len(s.rows)]
+        rows = [v.remembered(s.rows) for v, s in zip(self.variants, self.seen, strict=True) if len(s.rows)]
         if rows and self._news:
             costs = np.concatenate([s.costs for s in self.seen if len(s.rows)])
             self.model.fit(np.concatenate(rows), costs)

@@ -16,6 +16,7 @@ from autosched import SearchTask, tune
 from autosched.search import STRATEGIES, Annealing, Evolutionary, Exhaustive, Random, Seen, allocate
 from autosched.search.allocation import NEW
 from autosched.search.roles import MUTATIONS, mutate, mutate_rows, trade
+from autosched.search.strategy import ByFeatures, known_score
 from autosched.space import Variant, variants_of
 from autosched.templates import matmul as matmul_template
 
@@ -202,6 +203,23 @@ tune(SearchTask(conv, (8, 16, 14, 14), X86), trials=48, seed=11, measurer=preten
 tune(SearchTask(matmul, (96, 80, 64), X86, template=template), trials=24, seed=11, measurer=pretend, progress=False)
 print("\\n".join(pretend.traces))
 """
+
+
+def test_features_of_rows_that_are_asked_for_in_every_round_are_made_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    v = variants_of(SearchTask(matmul, (20, 30, 40)))[1]
+    rows = v.sample_valid(np.random.default_rng(0), 9)
+    right, made = v.features(rows), []
+    monkeypatch.setattr(
+        Variant, "features", lambda self, rows: (made.append(len(rows)), right[: len(rows)])[1]
+    )
+    assert (v.remembered(rows[:6]) == right[:6]).all() and (v.remembered(rows[5::-1]) == right[5::-1]).all()
+    assert made == [6] and v.remembered(rows[:0]).shape == (0, right.shape[1])
+    score = ByFeatures(lambda table: table[:, 0], v)
+    assert (known_score(score, rows[:6]) == right[:6, 0]).all() and made == [6]
+    assert (known_score(lambda rows: rows[:, 0], rows) == rows[:, 0]).all()  # of a score of anybody's own
+    assert (v.some == v.some).all() and v.valid(v.some).all()
 
 
 def test_sketches_templates_and_search_are_the_same_in_every_process() -> None:
