@@ -1,12 +1,13 @@
 """The command line of the tuner's benchmarks; results as JSON in ``benchmarks/results``.
 
 python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours, MetaSchedule, libraries
-python -m benchmarks.autosched ablation --trials 64 --seeds 3               parts of the search left out
+python -m benchmarks.autosched pool --trials 2000 --task C1D --directory pools   candidates of one long search
+python -m benchmarks.autosched strategies --seeds 5       strategies and parts left out, in worlds of pools
+python -m benchmarks.autosched ablation --task GMM --arm all random         the same on real kernels
 python -m benchmarks.autosched tails --trials 40                     what other tails of splits would be worth
 python -m benchmarks.autosched chains --program mlp "conv conv"      programs of several reductions
 python -m benchmarks.autosched suite --suite ansor images --threads 1     operators, image pipelines
 AUTOSCHED_HALIDE=…/python python -m benchmarks.autosched halide      image pipelines beside Halide
-python -m benchmarks.autosched strategies --seeds 5            strategies, on predicted times
 python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the model learns from
 python -m benchmarks.autosched again --records samples.jsonl --directory kernels   the same, timed in turns
 python -m benchmarks.autosched model --records samples.jsonl [--train]   how good it is; write it
@@ -24,17 +25,21 @@ from ..harness import machine
 from . import (
     ablation,
     again,
+    ansor_suite,
+    arms,
     beside_halide,
     cases,
     chains,
     guesses,
     model,
     peers,
+    pools,
     programs,
     samples,
     strategies,
     suites,
     tails,
+    worlds,
 )
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -48,6 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
         choices=(
             "peers",
             "ablation",
+            "pool",
             "tails",
             "chains",
             "suite",
@@ -67,7 +73,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--suite", nargs="+", choices=suites.SUITES, default=["ansor", "images"])
     parser.add_argument("--task", nargs="+", help="of the suites; default: all that are not in the file yet")
     parser.add_argument("--threads", type=int, help="that kernels may use; default: all processors")
-    parser.add_argument("--arm", nargs="+", choices=ablation.ARMS, default=list(ablation.ARMS))
+    parser.add_argument("--arm", nargs="+", choices=arms.ARMS, default=list(arms.ARMS))
     parser.add_argument(
         "--tuner", nargs="*", choices=("ours", "metaschedule"), default=["ours", "metaschedule"]
     )
@@ -77,6 +83,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--directory", type=Path, help="keep kernels here, and tune no case again that is here already"
     )
+    parser.add_argument("--random", type=float, default=0.1, help="the share of a pool that is random")
     parser.add_argument("--records", type=Path, default=Path("samples.jsonl"))
     parser.add_argument("--target", help="sample for this one; default: this machine")
     parser.add_argument("--held-out", type=Path, help="records of the cases")
@@ -102,9 +109,15 @@ def main(arguments: list[str] | None = None) -> None:
         _write("cost_model", {"trained on": list(learnt), "tasks": found}, model.table(found))
         if given.train:
             model.train(learnt)
+    elif given.what == "pool":
+        for name in given.task or ansor_suite.TASKS:
+            pools.gather(name, given.trials, given.seed, given.directory or Path("pools"), given.random)
+        worlds.save(pools.gathered(given.directory or Path("pools")), RESULTS / "autosched_pools.jsonl.xz")
     elif given.what == "ablation":
-        found = ablation.ablate(given.case, given.trials, given.seeds, given.arm)
-        _write("autosched_ablation", {"trials": given.trials, "runs": found}, ablation.table(found))
+        file = RESULTS / "autosched_ablation.json"
+        for name in given.task or ansor_suite.TASKS:  # written after each
+            found = ablation.ablate([name], given.trials, range(given.seeds), given.arm, file)
+            _write("autosched_ablation", {"trials": given.trials, "runs": found}, ablation.table(found))
     elif given.what == "tails":
         found = tails.compare(given.trials, given.seed)
         _write("autosched_tails", {"trials": given.trials, "tasks": found}, tails.table(found))
@@ -121,14 +134,11 @@ def main(arguments: list[str] | None = None) -> None:
     elif given.what == "halide":
         _halide(given.task or list(suites.SUITES["images"]), given.trials, given.seed)
     elif given.what == "strategies":
-        RESULTS.mkdir(exist_ok=True)
-        found = strategies.compare(
-            given.task or strategies.TASKS,
-            given.seeds,
-            strategies.ARMS,
-            RESULTS / "autosched_strategies.jsonl",
+        runs = strategies.compare(
+            given.task or [], given.seeds, given.arm, RESULTS / "autosched_pools.jsonl.xz", given.records
         )
-        print(strategies.table(found))
+        rows = strategies.judged(runs)
+        _write("autosched_strategies", {"arms": rows}, strategies.table(rows))
     elif given.what == "suite":
         for suite in given.suite:
             _suite(suite, given.task, given.trials, given.seed, given.threads)

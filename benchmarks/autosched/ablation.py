@@ -1,123 +1,100 @@
-"""What each part of the search is worth: the same trials without it, several seeds. Knows autosched's parts
+"""What each part of the search is worth on real kernels: the same trials without it, several seeds; the
+winners of all arms timed in turns by processes that know nothing of the searches. It takes a quiet machine,
+so a few arms on a few tasks: what ``strategies`` says in worlds is made sure of here. Knows autosched's parts
 by their options."""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+import statistics
+import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 
 from autosched import SearchTask, tune
-from autosched.cost_model import RandomModel, XGBModel
 from autosched.measure import Measurer, Stages
-from autosched.search import Evolutionary, Random
-from autosched.space import Variant, variants_of
+from autosched.space import variants_of
 
-from .cases import task_of
+from .arms import ARMS, Arm
+from .chains import elsewhere
+from .suites import declared
 
-Options = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Arm:
-    """Options of ``tune`` for a seed, and which variants are left of the space (and how they are
-    narrowed)."""
-
-    options: Callable[[int], Options]
-    space: Callable[[list[Variant]], list[Variant]] = lambda variants: variants
+PROCESSES = 3
+RESAMPLED = 2000  # times, for confidence intervals
+Entry = dict[str, Any]
 
 
-def _unpacked(variants: list[Variant]) -> list[Variant]:
-    return [v for v in variants if not any(p.name == "cache_read" for p in v.trace.steps)]
-
-
-def _divisors(variants: list[Variant]) -> list[Variant]:
-    """Only tile sizes that divide the extent they are the tile of."""
-    for v in variants:
-        for d, kept in zip(v.domains, _dividing(v), strict=True):
-            object.__setattr__(d, "values", kept)
-    return variants
-
-
-def _dividing(v: Variant) -> list[Any]:
-    found = []
-    for d in v.domains:
-        most = int(d.values.max())
-        whole = [n for n in d.values.tolist() if most % n == 0]
-        found.append(np.array(whole or d.values, np.int64))
+def ablate(
+    names: Iterable[str], trials: int, seeds: Iterable[int], arms: list[str], file: Path
+) -> list[Entry]:
+    """How many times as fast as the default schedule the winner of each arm is, for each task and seed.
+    Entries that the file had are kept."""
+    found: list[Entry] = json.loads(file.read_text())["runs"] if file.exists() else []
+    have = {(e["task"], e["seed"]) for e in found}
+    for name in names:
+        task = SearchTask.of(declared(name), name=name)
+        for seed in seeds:
+            if (name, seed) in have:
+                continue
+            won, spent = {}, {}
+            for arm in arms:
+                begin = time.perf_counter()
+                steps = _winner(task, ARMS[arm], trials, seed)
+                spent[arm] = round(time.perf_counter() - begin, 2)
+                if steps is not None:
+                    won[arm] = steps
+            told = [elsewhere(name, ["", *won.values()], None) for _ in range(PROCESSES)]
+            apart = [t for t in told if not t["shared"]] or told
+            gains = {a: statistics.median(t["ratios"][i + 1] for t in apart) for i, a in enumerate(won)}
+            found.append({"task": name, "seed": seed, "gains": gains, "seconds": spent})
+            print(found[-1], flush=True)
     return found
 
 
-ARMS: dict[str, Arm] = {
-    "all": Arm(lambda seed: {"model": XGBModel(seed)}),
-    "no shipped model": Arm(lambda seed: {"model": XGBModel(seed, start=None)}),
-    "no model": Arm(lambda seed: {"model": RandomModel(seed)}),
-    "no evolution": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Best()}),
-    "no crossover": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Evolutionary(crossover=0.0)}),
-    "no packing rule": Arm(lambda seed: {"model": XGBModel(seed)}, _unpacked),
-    "divisors only": Arm(lambda seed: {"model": XGBModel(seed)}, _divisors),
-}
-
-
-class Best:
-    """The best-scored of random rows: a model without evolution."""
-
-    def propose(self, variant: Variant, n: int, rng: np.random.Generator, score: Any, seen: Any) -> Any:
-        """As many rows are looked at as evolution would."""
-        if score is None:
-            return Random().propose(variant, n, rng, None, seen)
-        rows = seen.fresh(variant.sample_valid(rng, 4096))
-        return rows[np.argsort(-score(rows), kind="stable")[:n]]
-
-
-def ablate(names: list[str], trials: int, seeds: int, arms: list[str]) -> list[dict[str, Any]]:
-    """The best cost of each arm on each case with each seed, and, against all parts together, the geometric
-    mean of the slowdown."""
-    found = []
-    with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
-        for name in names:
-            possible = [
-                arm for arm in arms if ARMS[arm].space(variants_of(task_of(name)))
-            ]  # where every variant packs there is nothing without
-            for seed in range(seeds):
-                for arm in possible:
-                    found.append(
-                        {
-                            "case": name,
-                            "seed": seed,
-                            "arm": arm,
-                            "cost": _best(task_of(name), ARMS[arm], trials, seed, measurer),
-                        }
-                    )
-                    print(found[-1], flush=True)
-    return found
-
-
-def _best(task: SearchTask, arm: Arm, trials: int, seed: int, measurer: Measurer) -> float:
+def _winner(task: SearchTask, arm: Arm, trials: int, seed: int) -> str | None:
+    """The steps of the best; None where the arm has no space."""
+    if not arm.space(variants_of(task)):
+        return None
     left = lambda t: arm.space(variants_of(t))
-    with patch("autosched.tuning.session.variants_of", left):
-        result = tune(task, trials=trials, seed=seed, measurer=measurer, progress=False, **arm.options(seed))
-    return result.best.cost if result.best is not None else math.inf
-
-
-def table(found: list[dict[str, Any]]) -> str:
-    """How many times slower the best kernel is without each part, by case, and the geometric mean."""
-    cases = list(dict.fromkeys(f["case"] for f in found))
-    arms = list(dict.fromkeys(f["arm"] for f in found))
-    cost = {
-        (f["case"], f["arm"]): [g["cost"] for g in found if (g["case"], g["arm"]) == (f["case"], f["arm"])]
-        for f in found
-    }
-    mean = {at: math.exp(np.mean(np.log(costs))) for at, costs in cost.items()}
-    lines = [f"{'slower without':<18}" + "".join(f"{c:>18}" for c in cases) + f"{'mean':>8}"]
-    for a in arms:
-        slower = {c: mean[c, a] / mean[c, arms[0]] for c in cases if (c, a) in mean}
-        cells = [f"{slower[c]:>18.3f}" if c in slower else f"{'–':>18}" for c in cases]
-        lines.append(
-            f"{a:<18}" + "".join(cells) + f"{math.exp(np.mean(np.log(list(slower.values())))):>8.3f}"
+    with (
+        Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer,
+        arm.made(),
+        patch("autosched.tuning.session.variants_of", left),
+    ):
+        result = tune(
+            task,
+            trials=trials,
+            seed=seed,
+            measurer=measurer,
+            progress=False,
+            strategy=arm.strategy(),
+            model=arm.model(seed),
+            batch=arm.batch,
         )
+    return None if result.best is None else result.best.steps
+
+
+def table(found: list[Entry]) -> str:
+    """How many times slower the winner is without each part, by task, and the geometric mean with its 95 %
+    confidence interval over tasks and seeds."""
+    tasks = list(dict.fromkeys(e["task"] for e in found))
+    arms = list(dict.fromkeys(a for e in found for a in e["gains"]))
+    lines = [f"{'slower without':<24}" + "".join(f"{t:>14}" for t in tasks) + f"{'mean':>22}"]
+    rng = np.random.default_rng(0)
+    for arm in arms:
+        logs = {t: [] for t in tasks}  # type: dict[str, list[float]]
+        for e in found:
+            if arm in e["gains"]:
+                logs[e["task"]].append(math.log(e["gains"][arms[0]] / e["gains"][arm]))
+        cells = [f"{math.exp(np.mean(x)):>14.3f}" if x else f"{'–':>14}" for x in logs.values()]
+        every = np.array([x for of in logs.values() for x in of])
+        means = every[rng.integers(0, len(every), (RESAMPLED, len(every)))].mean(axis=1)
+        low, high = np.exp(np.quantile(means, [0.025, 0.975]))
+        mean = f"{math.exp(every.mean()):.3f} {low:.3f}–{high:.3f}"
+        lines.append(f"{arm:<24}{''.join(cells)}{mean:>22}")
     return "\n".join(lines)

@@ -1,14 +1,10 @@
-"""What strategies and parts of the search are worth, on times that are predicted and not measured: twenty
-tasks by several seeds by equal trials would take days of a quiet machine, whose drift would hide what is
-looked for.
+"""What strategies and parts of the search are worth, in worlds that were learnt of measured candidates (see
+``worlds``): tasks by seeds by arms with equal trials on a machine would take days of it, and its drift would
+hide what is looked for.
 
-A world is a task with a time for each of its candidates: what the analysis says it ought to cost, times what
-boosters that learnt of real kernels say that is off, times effects that nothing in the search knows of (waves
-along random features, the same for all arms of a task and seed). Every look at a candidate is off by some
-noise, as a measurement is. What is compared is the true time of the candidate that wins.
-
-Knows autosched's parts by their options. What holds here must hold of real kernels before anything is
-dropped; see ``ablation``.
+An arm is worth two figures, each with a confidence interval over tasks and seeds: how many times as long its
+winner takes, and how many trials the whole search needs for as good a one. What holds here must hold of real
+kernels before anything is dropped; see ``ablation``. Knows autosched's parts by their options.
 """
 
 from __future__ import annotations
@@ -16,133 +12,132 @@ from __future__ import annotations
 import json
 import math
 import time
-import zlib
-from collections.abc import Iterable, Iterator
-from functools import cached_property
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import tensorlang as tl
-from autosched import SearchTask, tune
-from autosched.cost_model import RandomModel, XGBModel
-from autosched.measure import Job, Outcome
-from autosched.search import Annealing, Evolutionary, Random
-from autosched.space import Variants, variants_of
+from autosched import RecordLog
+from autosched.space import variants_of
+from autosched.tuning.budget import Budget
+from autosched.tuning.session import Session, measured
 
-from .ablation import Arm, Best
-from .ansor_suite import TASKS
-from .suites import declared
+from .arms import ARMS
+from .worlds import Looks, World
+from .worlds import load as pools_of
 
-NOISE = 0.02  # of a time, the spread of measurements
-# effects nobody knows, and how much each may change the logarithm of a time: real kernels are as far off
-WAVES, HEIGHT = 12, 0.12
-TARGET = "llvm -mcpu=znver3 -num-cores=2"  # the same worlds on every machine
 LOOKS = (16, 32, 64)  # trials after which the winner is looked at
 RESAMPLED = 2000  # times, for confidence intervals
+TIMEOUT = 20.0
 Entry = dict[str, Any]
 
-ARMS: dict[str, Arm] = {
-    "evolution": Arm(lambda seed: {"model": XGBModel(seed)}),
-    "annealing": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Annealing()}),
-    "best of random rows": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Best()}),
-    "random": Arm(lambda seed: {"model": RandomModel(seed), "strategy": Random()}),
-    "no crossover": Arm(lambda seed: {"model": XGBModel(seed), "strategy": Evolutionary(crossover=0.0)}),
-    "no shipped model": Arm(lambda seed: {"model": XGBModel(seed, start=None)}),
-    "no analysis": Arm(lambda seed: {"model": XGBModel(seed, start=None, prior=None)}),
-}
 
-
-class World:
-    """A task with a time for each candidate; measures jobs of it."""
-
-    def __init__(self, name: str, seed: int) -> None:
-        self.task = SearchTask.of(declared(name), TARGET, name=name)
-        self.variants: Variants = variants_of(self.task)
-        self.known = XGBModel(start=XGBModel().start)
-        rng = np.random.default_rng([zlib.crc32(name.encode()), seed])
-        width = len(self.variants[0].feature_set.names)
-        self.columns = rng.integers(0, width, WAVES)
-        self.pace, self.phase = rng.uniform(0.5, 2.0, WAVES), rng.uniform(0.0, 2 * math.pi, WAVES)
-        self.rng = rng
-        self.times: dict[str, float] = {}  # of the candidates in the order of their first measurements
-
-    def true(self, trace: str) -> float:
-        """Seconds of a candidate."""
-        if trace not in self.times:
-            steps = tl.Trace.from_json(trace)
-            found = next(
-                (v, row)
-                for v in self.variants
-                if v.trace.steps == steps.steps and (row := v.row(steps.decisions)) is not None
-            )
-            table = found[0].features(found[1][None, :])
-            waves = HEIGHT * np.sin(self.pace * table[0, self.columns] + self.phase).sum()
-            self.times[trace] = 1e-6 * math.exp(-float(self.known.predict(table)[0]) - self._level + waves)
-        return self.times[trace]
-
-    @cached_property
-    def _level(self) -> float:
-        """So that the default schedule takes about a microsecond."""
-        first = self.variants[0]
-        return -float(self.known.predict(first.features(first.present()))[0])
-
-    def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
-        """The times of the jobs, with noise."""
-        for job in jobs:
-            times = self.true(job.trace) * np.exp(self.rng.normal(0.0, NOISE, 3))
-            yield Outcome(job.id, "ok", times=tuple(map(float, times)))
-
-
-def compare(tasks: Iterable[str], seeds: int, arms: Iterable[str], file: Path) -> list[Entry]:
+def compare(
+    tasks: Iterable[str], seeds: int, arms: Iterable[str], pools: Path, file: Path, trials: int = LOOKS[-1]
+) -> list[Entry]:
     """The entries of a file of JSON lines, those that it did not have appended one by one: a run that was
     broken off goes on where it ended."""
     lines = file.read_text().splitlines() if file.exists() else []
     found: list[Entry] = [json.loads(line) for line in lines]
     have = {(e["task"], e["seed"], e["arm"]) for e in found}
-    for name in tasks:
-        for seed in range(seeds):
-            for arm in arms:
-                if (name, seed, arm) not in have:
-                    found.append(searched(name, seed, arm))
-                    with file.open("a") as out:
-                        out.write(json.dumps(found[-1]) + "\n")
+    known = pools_of(pools)
+    for name in tasks or known:
+        wanted = [(s, a) for s in range(seeds) for a in arms if (name, s, a) not in have]
+        world = World(known[name]) if wanted else None
+        for seed, arm in wanted:
+            assert world is not None
+            new = searched(world, seed, arm, trials)
+            found += new
+            with file.open("a") as out:
+                out.writelines(json.dumps(e) + "\n" for e in new)
     return found
 
 
-def searched(name: str, seed: int, arm: str) -> Entry:
-    """The true seconds of the best by its first look after so many trials, and of the default schedule."""
-    world, options = World(name, seed), ARMS[arm].options(seed)
+def searched(world: World, seed: int, arm: str, trials: int) -> list[Entry]:
+    """The seconds of the best after each trial, of the world; nothing where an arm has no space."""
+    how = ARMS[arm]
+    variants = how.space(variants_of(world.task))
+    if not variants:
+        return []
+    looks = Looks(world, seed)
     begin = time.process_time()
-    tune(world.task, trials=max(LOOKS), seed=seed, measurer=world, progress=False, **options)
+    with how.made():
+        model = how.model(seed)
+        session = Session(world.task, RecordLog(None), how.strategy(), model, seed, TIMEOUT, variants)
+        for _ in measured(looks, Budget(trials, how.batch, None, None).batches(session)):
+            pass
     spent = time.process_time() - begin
-    times = list(world.times.values())
-    best = {str(n): min(times[:n]) for n in LOOKS}
-    return {"task": name, "seed": seed, "arm": arm, "default": times[0], "best": best, "processor": spent}
+    best = np.minimum.accumulate(list(looks.times.values()))
+    curve = [float(f"{t:.5g}") for t in best]
+    return [{"task": world.pool.name, "seed": seed, "arm": arm, "best": curve, "processor": round(spent, 2)}]
 
 
-def table(found: list[Entry]) -> str:
-    """How many times as long the winner of each arm takes as that of the first, the geometric mean with its
-    95 % confidence interval over tasks and seeds; and the processor time of a search."""
+def judged(found: list[Entry]) -> list[Entry]:
+    """For each arm: how many times as long its winner takes as that of the first arm after so many trials,
+    the geometric mean over tasks and seeds with its 95 % confidence interval (tasks, then seeds are drawn
+    anew); how many trials of the first arm give as good a winner, as a share of the trials, likewise; and the
+    processor time of a search."""
+    every = {(e["arm"], e["task"], e["seed"]): e for e in found}
     arms = list(dict.fromkeys(e["arm"] for e in found))
-    costs = {(e["task"], e["seed"], e["arm"]): e for e in found}
-    lines = [f"{'arm':<22}" + "".join(f"{f'after {n}':>24}" for n in LOOKS) + f"{'seconds':>9}"]
-    rng = np.random.default_rng(0)
-    for arm in arms:
-        pairs = [
-            (costs[t, s, arms[0]], e)
-            for (t, s, a), e in costs.items()
-            if a == arm and (t, s, arms[0]) in costs
-        ]
-        cells = ""
-        for n in LOOKS:
-            logs = np.log([e["best"][str(n)] / first["best"][str(n)] for first, e in pairs])
-            means = logs[rng.integers(0, len(logs), (RESAMPLED, len(logs)))].mean(axis=1)
-            low, high = np.exp(np.quantile(means, [0.025, 0.975]))
-            cells += f"{math.exp(logs.mean()):>10.3f} {low:.3f}–{high:.3f}".rjust(24)
-        lines.append(f"{arm:<22}{cells}{np.mean([e['processor'] for _, e in pairs]):>9.1f}")
+    return [{"arm": arm, **_judged(every, arms[0], arm), "processor": _seconds(found, arm)} for arm in arms]
+
+
+def _judged(every: dict[tuple[str, str, int], Entry], first: str, arm: str) -> Entry:
+    pairs: dict[str, list[tuple[Any, Any]]] = {}
+    for (a, task, seed), e in every.items():
+        if a == arm and (first, task, seed) in every:
+            pairs.setdefault(task, []).append((_logs(every[first, task, seed]), _logs(e)))
+    rng, groups = np.random.default_rng(0), [np.array(p) for p in pairs.values()]
+    curves = [_means(groups)]
+    for _ in range(RESAMPLED):
+        drawn = [groups[i] for i in rng.integers(0, len(groups), len(groups))]
+        curves.append(_means([g[rng.integers(0, len(g), len(g))] for g in drawn]))
+    slower = {n: np.exp([c[1][n - 1] - c[0][n - 1] for c in curves]) for n in LOOKS}
+    trials = np.array([_reached(*c) for c in curves])
+    interval = lambda x: [float(v) for v in (x[0], *np.quantile(x[1:], [0.025, 0.975]))]
+    by_task = {t: float(np.exp(np.mean([b[-1] - a[-1] for a, b in p]))) for t, p in pairs.items()}
+    return {
+        "tasks": len(groups),
+        "runs": sum(len(g) for g in groups),
+        "slower": {str(n): interval(x) for n, x in slower.items()},
+        "trials": interval(trials),
+        "by task": by_task,
+    }
+
+
+def _logs(e: Entry) -> Any:
+    """The logarithm of the best after each trial; a space that was exhausted has no better one."""
+    logs = np.log(e["best"])[: LOOKS[-1]]
+    return np.pad(logs, (0, LOOKS[-1] - len(logs)), mode="edge")
+
+
+def _means(groups: list[Any]) -> Any:
+    """The mean curves of the first arm and of another one, each task as much as any other."""
+    return np.mean([g.mean(axis=0) for g in groups], axis=0)
+
+
+def _reached(first: Any, other: Any) -> float:
+    """The share of the trials after which the first arm is as good as the other one at the end; above 1 where
+    it never is, by the slope of the later half."""
+    there = np.nonzero(first <= other[-1])[0]
+    if len(there):
+        return float(there[0] + 1) / len(first)
+    half = len(first) // 2
+    slope = (first[half - 1] - first[-1]) / math.log(2.0)
+    return min(2.0, math.exp((first[-1] - other[-1]) / slope)) if slope > 0 else 1.0
+
+
+def _seconds(found: list[Entry], arm: str) -> float:
+    return float(np.mean([e["processor"] for e in found if e["arm"] == arm]))
+
+
+def table(rows: list[Entry]) -> str:
+    """A line an arm."""
+    cell = lambda x: f"{x[0]:.3f} {x[1]:.3f}–{x[2]:.3f}".rjust(22)
+    head = "".join(f"{f'slower after {n}':>22}" for n in LOOKS)
+    lines = [f"{'arm':<24}{head}{'as good after':>22}{'tasks':>6}{'seconds':>8}"]
+    for r in rows:
+        cells = "".join(cell(r["slower"][str(n)]) for n in LOOKS) + cell(r["trials"])
+        lines.append(f"{r['arm']:<24}{cells}{r['tasks']:>6}{r['processor']:>8.2f}")
     return "\n".join(lines)
-
-
-__all__ = ["ARMS", "TASKS", "compare", "table"]

@@ -1,39 +1,99 @@
-"""Strategies on predicted times: the same world for every arm, runs that go on where they ended, the table."""
+"""Strategies in worlds learnt of pools: one time for each candidate, runs that go on where they ended, figures."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.autosched import strategies
+from autosched import SearchTask
+from autosched.measure import Job
+from autosched.space import variants_of
+from benchmarks.autosched import strategies, worlds
+from benchmarks.autosched.arms import ARMS
+from benchmarks.autosched.suites import declared
+from benchmarks.autosched.worlds import Looks, Pool, World
+
+TARGET = "llvm -mcpu=znver3 -num-cores=2"
 
 
-def test_a_world_has_one_time_for_each_candidate_and_a_run_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(strategies, "LOOKS", (2, 4))
-    file = tmp_path / "found.jsonl"
-    arms = ["evolution", "random"]
-    found = strategies.compare(["GMM"], 1, arms, file)
-    assert [e["arm"] for e in found] == arms and found[0]["default"] == found[1]["default"]
-    for e in found:
-        assert 0 < e["best"]["4"] <= e["best"]["2"] <= e["default"]
-    other = strategies.World("GMM", 1)
-    first = next(iter(strategies.World("GMM", 0).variants))
-    steps = first.trace_of(first.present()[0]).to_json()
-    assert other.true(steps) == strategies.World("GMM", 1).true(steps) != found[0]["default"]
+@pytest.fixture(scope="module")
+def pool() -> Pool:
+    """Some candidates of a norm, each as slow as its first knob is far from 8."""
+    variants = variants_of(SearchTask.of(declared("layer norm"), TARGET, name="layer norm"))
+    found = Pool("layer norm", TARGET, [], [], [])
+    for i, v in enumerate(variants):
+        for row in v.sample_valid(np.random.default_rng(i), 12):
+            found.variants.append(i)
+            found.rows.append(row.tolist())
+            found.seconds.append(1e-5 * (1.0 + abs(np.log2(row[0] / 8.0))))
+    return found
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(worlds, "TREES", 10)
+        patch.setattr(worlds, "ROUNDS", 20)
+        patch.setattr(strategies, "LOOKS", (2, 8))
+        yield
+
+
+@pytest.fixture(scope="module")
+def world(pool: Pool) -> World:
+    return World(pool)
+
+
+def test_a_world_has_one_time_for_each_candidate(pool: Pool, world: World) -> None:
+    v = world.variants[1]
+    rows = v.sample_valid(np.random.default_rng(99), 4)
+    traces = [v.trace_of(row).to_json() for row in rows]
+    times = [world.true(t, 0) for t in traces]
+    assert times == [World(pool).true(t, 0) for t in traces]
+    place = pool.variants.index(1)
+    measured = v.trace_of(np.array(pool.rows[place])).to_json()
+    assert world.true(measured, 0) == world.true(measured, 1)  # what was seen is so in every world
+    looks = Looks(world, 3)
+    job = Job(0, "", "", TARGET, traces[0])
+    seen = [next(iter(looks.run([job]))).times for _ in range(2)]
+    assert seen[0] != seen[1] and list(looks.times) == [traces[0]]
+    assert all(abs(t / looks.times[traces[0]] - 1) < 0.2 for t in (*seen[0], *seen[1]))
+
+
+def test_pools_are_what_they_were_when_they_are_read(pool: Pool, tmp_path: Path) -> None:
+    worlds.save([pool], tmp_path / "pools.xz")
+    assert worlds.load(tmp_path / "pools.xz") == {"layer norm": pool}
+
+
+def test_a_run_goes_on_where_it_ended(pool: Pool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds.save([pool], tmp_path / "pools.xz")
+    file, arms = tmp_path / "found.jsonl", ["all", "random"]
+    found = strategies.compare([], 1, arms, tmp_path / "pools.xz", file, trials=8)
+    assert [e["arm"] for e in found] == arms and found[0]["best"][0] == found[1]["best"][0]
+    assert all(e["best"] == sorted(e["best"], reverse=True) and len(e["best"]) == 8 for e in found)
     monkeypatch.setattr(strategies, "searched", lambda *_: pytest.fail("was searched before"))
-    assert strategies.compare(["GMM"], 1, arms, file) == found
+    assert strategies.compare([], 1, arms, tmp_path / "pools.xz", file, trials=8) == found
 
 
-def test_the_table_is_against_the_first_arm(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = lambda arm, seconds: {
-        "task": "a",
-        "seed": 0,
-        "arm": arm,
-        "best": {str(n): seconds for n in strategies.LOOKS},
-        "processor": 2.0,
-    }
-    text = strategies.table([entry("evolution", 1.0), entry("random", 1.5)])
-    assert "1.000 1.000–1.000" in text.splitlines()[1] and "1.500 1.500–1.500" in text.splitlines()[2]
+@pytest.mark.parametrize("arm", ARMS)
+def test_every_arm_searches(world: World, arm: str) -> None:
+    """And leaves nothing exchanged behind."""
+    before = {at: getattr(*at) for at in ARMS[arm].patches}
+    for e in strategies.searched(world, 0, arm, 20):
+        assert len(e["best"]) >= 8
+    assert before == {at: getattr(*at) for at in ARMS[arm].patches}
+
+
+def test_figures_are_against_the_first_arm() -> None:
+    entry = lambda arm, task, best: {"task": task, "seed": 0, "arm": arm, "best": best, "processor": 2.0}
+    fast = [4.0, 3.0, 2.0, 2.0, 1.5, 1.5, 1.0, 1.0]
+    slow = [4.0, 4.0, 4.0, 3.0, 3.0, 2.0, 2.0, 2.0]
+    found = [entry(a, t, b) for t in ("a", "b") for a, b in (("all", fast), ("random", slow))]
+    first, other = strategies.judged(found)
+    assert first["slower"]["8"] == first["slower"]["2"] == [1.0, 1.0, 1.0]
+    assert other["slower"]["8"] == pytest.approx([2.0] * 3) and other["trials"] == pytest.approx([3 / 8] * 3)
+    assert first["trials"] == pytest.approx([7 / 8] * 3)
+    text = strategies.table([first, other])
+    assert "1.000 1.000–1.000" in text.splitlines()[1] and "2.000 2.000–2.000" in text.splitlines()[2]
