@@ -3,6 +3,7 @@
 python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours, MetaSchedule, libraries
 python -m benchmarks.autosched pool --trials 2000 --task C1D --directory pools   candidates of one long search
 python -m benchmarks.autosched strategies --seeds 5       strategies and parts left out, in worlds of pools
+python -m benchmarks.autosched reach                      after how many trials a search is as good as it gets
 python -m benchmarks.autosched ablation --task GMM --arm all random         the same on real kernels
 python -m benchmarks.autosched tails --trials 40                     what other tails of splits would be worth
 python -m benchmarks.autosched chains --program mlp "conv conv"      programs of several reductions
@@ -35,6 +36,7 @@ from . import (
     peers,
     pools,
     programs,
+    reach,
     samples,
     strategies,
     suites,
@@ -54,6 +56,7 @@ def main(arguments: list[str] | None = None) -> None:
             "peers",
             "ablation",
             "pool",
+            "reach",
             "tails",
             "chains",
             "suite",
@@ -113,6 +116,10 @@ def main(arguments: list[str] | None = None) -> None:
         for name in given.task or ansor_suite.TASKS:
             pools.gather(name, given.trials, given.seed, given.directory or Path("pools"), given.random)
         worlds.save(pools.gathered(given.directory or Path("pools")), RESULTS / "autosched_pools.jsonl.xz")
+    elif given.what == "reach":
+        known = worlds.load(RESULTS / "autosched_pools.jsonl.xz").values()
+        long = [reach.reached(p) for p in known if max(p.trials) >= reach.MANY]
+        _write("autosched_reach", {"tasks": long}, reach.table(long))
     elif given.what == "ablation":
         file = RESULTS / "autosched_ablation.json"
         for name in given.task or ansor_suite.TASKS:  # written after each

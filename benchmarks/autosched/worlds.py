@@ -40,27 +40,29 @@ TREES, ROUNDS, DEPTH, ETA = 100, 300, 6, 0.08  # of the regressors
 
 @dataclass(frozen=True)
 class Pool:
-    """Measured candidates of a task: ``rows[n]`` of the variant ``variants[n]`` took ``seconds[n]``, in the
-    order in which they were measured."""
+    """Measured candidates of a task: ``rows[n]`` of the variant ``variants[n]`` took ``seconds[n]``, and was
+    the trial ``trials[n]`` of the search, counted from 0."""
 
     name: str
     target: str
     variants: list[int]
     rows: list[list[int]]
     seconds: list[float]
+    trials: list[int]
 
     @staticmethod
     def of(name: str, records: Sequence[Record]) -> Pool:
         """Those that the task's space has, and that were right."""
         task = SearchTask.of(declared(name), records[0].target, name=name)
-        pool = Pool(name, records[0].target, [], [], [])
+        pool = Pool(name, records[0].target, [], [], [], [])
         variants = variants_of(task)
-        for r in records:
+        for n, r in enumerate(records):
             found = _place(variants, r.trace()) if r.ok else None
             if found is not None:
                 pool.variants.append(found[0])
                 pool.rows.append(found[1].tolist())
                 pool.seconds.append(float(f"{r.cost:.5g}"))
+                pool.trials.append(n)
         return pool
 
 
