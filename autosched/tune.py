@@ -18,7 +18,7 @@ from .records.database import ranked
 from .reporting.progress import Report, reporter
 from .reporting.report import TuneResult
 from .reporting.units import counted, seconds_text
-from .search import STRATEGIES, Strategy
+from .search import STRATEGIES, Strategy, current
 from .task import SearchTask
 from .tuning.budget import Budget, check_limits, check_seed
 from .tuning.open_sizes import measured_at, note_of
@@ -60,7 +60,7 @@ def tune(
         _check_here(task)
     start, budget, others = time.perf_counter(), Budget(trials, batch, seconds, patience), Others()
     log = records if isinstance(records, RecordLog) else RecordLog(records)
-    how = chosen("strategy", strategy, STRATEGIES)() if isinstance(strategy, str) else strategy
+    how = chosen("strategy", current(strategy), STRATEGIES)() if isinstance(strategy, str) else strategy
     learner = chosen("model", model, MODELS)(seed) if isinstance(model, str) else model
     log.open()
     loading = Preparing([learner])

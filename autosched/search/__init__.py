@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tensorlang.core.renamed import renamed
+from tensorlang.core.renamed import deprecated, renamed
 from tensorlang.entries import share
 
 from .allocation import allocate
-from .annealing import Annealing
 from .evolutionary import Evolutionary
 from .exhaustive import Exhaustive
 from .random import Random
@@ -24,10 +23,18 @@ STRATEGIES: dict[str, Callable[[], Strategy]] = {
     "evolutionary": Evolutionary,
     "random": Random,
     "exhaustive": Exhaustive,
-    "annealing": Annealing,
 }
 
-__all__ = ["STRATEGIES", "Annealing", "Evolutionary", "Exhaustive", "Random", "Seen", "Strategy", "allocate"]
+
+def current(name: str) -> str:
+    """The name that a strategy has now."""
+    if name == "annealing":
+        deprecated("autosched.tune(strategy='annealing')", "strategy='evolutionary'")
+        return "evolutionary"
+    return name
+
+
+__all__ = ["STRATEGIES", "Evolutionary", "Exhaustive", "Random", "Seen", "Strategy", "allocate"]
 
 share(__name__)
-__getattr__ = renamed(__name__, allot="allocate")
+__getattr__ = renamed(__name__, allot="allocate", Annealing="Evolutionary")

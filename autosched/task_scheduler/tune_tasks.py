@@ -24,7 +24,7 @@ from ..records import RecordLog
 from ..reporting.progress import Report, reporter
 from ..reporting.report import TuneResult
 from ..reporting.units import counted
-from ..search import STRATEGIES, Strategy
+from ..search import STRATEGIES, Strategy, current
 from ..task import SearchTask
 from ..tune import result_of
 from ..tuning.budget import check_limits
@@ -118,9 +118,9 @@ def tune_tasks(
         ]
         loading = Preparing(learners)
         run = _Run(tasks, given, log, policy, min(batch, trials), patience)
+        make = chosen("strategy", current(strategy), STRATEGIES) if isinstance(strategy, str) else strategy
         for i, task in enumerate(tasks):
-            how = chosen("strategy", strategy, STRATEGIES)() if isinstance(strategy, str) else strategy()
-            run.add(i, task, how, learners[i], seed, timeout)
+            run.add(i, task, make(), learners[i], seed, timeout)
         loading.join()
         if not run.members:
             raise tl.TensorLangError(

@@ -12,8 +12,10 @@ from unittest.mock import patch
 import numpy as np
 
 from autosched.cost_model import CostModel, RandomModel, XGBModel, xgb
-from autosched.search import Annealing, Evolutionary, Random, Strategy, allocation
+from autosched.search import Evolutionary, Random, Strategy, allocation
 from autosched.space import Variant
+
+from .annealing import Annealing
 
 LOOKED_AT = 4096  # random rows of which the best are taken, where there is no evolution
 
@@ -97,6 +99,10 @@ ARMS: dict[str, Arm] = {
     "three variants a round": Arm(patches={(allocation, "SEARCHED"): 3}),
     "no algorithm first": Arm(patches={(allocation, "_of_new_algorithms"): lambda variants, seen: []}),
     "like ones too": Arm(patches={(allocation, "APART"): 0.0}),
+    "none of five": Arm(
+        lambda: Evolutionary(trades=0.0, epsilon=0.0),
+        patches={(allocation, "EXPLORE"): 0.0, (allocation, "APART"): 0.0, (allocation, "MOST"): 1.0},
+    ),
     # what there is to try
     "no packing rule": Arm(space=_unpacked),
     "divisors only": Arm(space=_divisors),

@@ -112,7 +112,7 @@ class Broken(OnlyLearns):
         ({"model": Broken()}, "no module of that name"),
         ({"model": 3}, r"model=3\): text or an object with fit, predict"),
         ({"model": "xbg"}, "xgb, random"),
-        ({"strategy": "anealing"}, "annealing"),
+        ({"strategy": "evolution"}, "evolutionary"),
         ({"strategy": 3}, r"strategy=3\): text or an object with .*propose"),
     ],
 )
