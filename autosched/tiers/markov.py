@@ -60,7 +60,9 @@ class Chain:
         step = self._likely(self.steps)
         if step is None or not any(step.shape):
             return None
-        return Guess(tuple(a + d for a, d in zip(at, step.shape, strict=True)), step.share, step.seen)
+        following = tuple(a + d for a, d in zip(at, step.shape, strict=True))
+        # sizes that fall by one end with 1: code for no elements, or for fewer, is not worth making
+        return Guess(following, step.share, step.seen) if min(following) > 0 else None
 
     def _likely(self, row: Counter[Shape] | None) -> Guess | None:
         if not row:

@@ -88,7 +88,8 @@ def test_what_is_kept_for_the_way_back_is_no_copy(dynamic):
         made = g(*args)
         found.append([*made, *torch.autograd.grad(made[0].sum() + made[1].square().sum(), args)])
     for a, b in zip(*found, strict=True):
-        torch.testing.assert_close(a, b)
+        # a gradient of ``v`` is a sum of 2048 products, one after the other here
+        torch.testing.assert_close(a, b, rtol=4e-6, atol=1e-5)
         assert a.stride() == b.stride()
     forward = next(g for g in tlt.graphs() if g.kind == "forward")
     (region,) = forward.regions
