@@ -21,7 +21,7 @@ from ..space import Variant
 from .random import Random
 from .strategy import Rows, Score, Seen, Strategy, known_score
 
-GUESTS = 8  # measured candidates that visit the other variants
+BEST = 8  # of the measured candidates of a variant tell what is hoped of it
 SEARCHED = 5  # variants that are searched in a round
 # candidates of a round that a variant may have of which nothing was measured, and the share that any may
 # have: a model that is wrong about one loses half of the trials, not all
@@ -46,7 +46,6 @@ def allocate(
     pooled = [Seen(len(v.domains)) for v in variants]
     for s, p in zip(seen, pooled, strict=True):
         p.add(s.rows, s.costs)
-    _invite(variants, seen)
     chosen: Proposals = []
     if not any(
         len(s.rows) for s in seen
@@ -119,25 +118,14 @@ class _Others:
 
 
 def _promising(variants: Sequence[Variant], seen: Sequence[Seen], scores: Sequence[Score]) -> list[int]:
-    """The variants with the best-scored of their measured and visiting rows, and of some others."""
+    """The variants with the best-scored of their measured rows, and of some others."""
     if len(variants) <= SEARCHED:
         return list(range(len(variants)))
     hopes = []
     for i, v in enumerate(variants):
-        rows = np.concatenate([seen[i].best(GUESTS), seen[i].guests, v.some])
+        rows = np.concatenate([seen[i].best(BEST), v.some])
         hopes.append(float(known_score(scores[i], rows).max()) if len(rows) else -np.inf)
     return sorted(range(len(variants)), key=lambda i: (-hopes[i], i))[:SEARCHED]
-
-
-def _invite(variants: Sequence[Variant], seen: Sequence[Seen]) -> None:
-    """The best measured candidates of all variants as guests in every other: the same sizes in another
-    structure."""
-    best = sorted(
-        ((float(c), i, k) for i, s in enumerate(seen) for k, c in enumerate(s.costs) if np.isfinite(c))
-    )[:GUESTS]
-    for i, v in enumerate(variants):
-        rows = [v.adopt(variants[j].decisions(seen[j].rows[k])) for _, j, k in best if j != i]
-        seen[i].guests = np.array(rows, np.int64).reshape(len(rows), len(v.domains))
 
 
 def _first(variants: Sequence[Variant], seen: Sequence[Seen], n: int, rng: np.random.Generator) -> Proposals:

@@ -1,6 +1,6 @@
-"""Evolutionary search over an integer matrix, guided by the cost model: crossover, mutation by role,
-selection, a share of random rows (after Zheng et al., "Ansor: Generating High-Performance Tensor Programs for
-Deep Learning", OSDI 2020, section 5.1).
+"""Evolutionary search over an integer matrix, guided by the cost model: mutation by role, selection, a share
+of random rows (after Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning",
+OSDI 2020, section 5.1, without its crossover: with two parents nothing better was found than with one).
 
 Knows variants and scores.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from ..space import Variant
 from .random import Random
-from .roles import mutate_rows, trade
+from .roles import mutate_rows
 from .strategy import Rows, Score, Seen, distinct
 
 
@@ -24,12 +24,10 @@ class Evolutionary:
     ``epsilon`` of the proposals is random, so that the model sees what it does not believe in."""
 
     population: int = 128
-    generations: int = 6
+    generations: int = 3
     survivors: int = 32
     epsilon: float = 0.1
     mutation: float = 1.2  # knobs changed in a child, on average
-    crossover: float = 0.5
-    trades: float = 0.1  # offspring whose tiles trade a factor of two instead
 
     def propose(
         self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen
@@ -37,12 +35,9 @@ class Evolutionary:
         """The best-scored new rows, and a few random ones at the end."""
         if score is None:
             return self._first(variant, n, rng, seen)
-        guests = seen.guests[variant.valid(seen.guests)] if len(seen.guests) else seen.guests
-        population = np.concatenate(
-            # the measured best first, then guests, and random rows for the rest: what is cut off are random
-            # ones
-            [seen.best(self.survivors), guests, variant.sample_valid(rng, self.population)]
-        )[: self.population]
+        # the measured best first: what is cut off are random ones
+        population = np.concatenate([seen.best(self.survivors), variant.sample_valid(rng, self.population)])
+        population = population[: self.population]
         if not len(population):
             return population
         fitness = score(population)
@@ -66,7 +61,7 @@ class Evolutionary:
 
     def offspring(self, variant: Variant, population: Rows, fitness: Any, rng: np.random.Generator) -> Rows:
         """As many valid offspring as the population has individuals, or fewer."""
-        n, width = population.shape
+        n = len(population)
         rank = np.empty(n)
         rank[np.argsort(-fitness, kind="stable")] = np.arange(n)
         # by rank and not by score: scores of a model trained on few trials differ by too little or too much.
@@ -74,14 +69,8 @@ class Evolutionary:
         weight = 1.0 / (8.0 + rank)
         edges = np.cumsum(weight)
         # one draw for all parents, by the running sum of the weights
-        parents = np.searchsorted(edges, rng.random((2, n)) * edges[-1], side="right").clip(0, n - 1)
-        mother, father = population[parents[0]], population[parents[1]]
-        crossed = (rng.random(n) < self.crossover)[:, None] & (rng.random((n, width)) < 0.5)
-        bred = np.where(crossed, father, mother)
-        traded = rng.random(n) < self.trades
-        bred = np.where(
-            traded[:, None], trade(rng, variant, bred), mutate_rows(rng, variant, bred, self.mutation)
-        )
+        parents = np.searchsorted(edges, rng.random(n) * edges[-1], side="right").clip(0, n - 1)
+        bred = mutate_rows(rng, variant, population[parents], self.mutation)
         # those that are not are left out and not mended: mending favours what is near the limits
         return bred[variant.valid(bred)]
 

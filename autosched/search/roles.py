@@ -1,8 +1,7 @@
 """How knobs of each role are changed by a mutation: one function a role, on whole columns. Knows domains
 only.
 
-Places (role ``location``) are structure: they make variants, and a candidate moves to another variant as a
-guest (see ``allocate``).
+Places (role ``location``) are structure: they make variants.
 """
 
 from __future__ import annotations
@@ -77,20 +76,4 @@ def mutate_rows(rng: np.random.Generator, variant: Variant, rows: Any, knobs: fl
         which = np.nonzero(changed[:, k])[0]
         if len(which) and len(d.values) > 1:
             born[which, k] = mutate(rng, d.role, d.values, rows[which, k])
-    return born
-
-
-def trade(rng: np.random.Generator, variant: Variant, rows: Any) -> Any:
-    """A copy of the rows in which one tile size was doubled and another halved, as Ansor's mutation of tile
-    sizes does: the work in a tile stays the same."""
-    tiles = [k for k, d in enumerate(variant.domains) if d.role == "tile" and len(d.values) > 1]
-    if len(tiles) < 2:
-        return rows
-    more, less = rng.permuted(np.tile(np.array(tiles), (len(rows), 1)), axis=1)[:, :2].T
-    born, every = rows.copy(), np.arange(len(rows))
-    born[every, more] *= 2
-    born[every, less] //= 2
-    for k in tiles:
-        values = variant.domains[k].values
-        born[:, k] = values[np.searchsorted(values, born[:, k]).clip(0, len(values) - 1)]
     return born

@@ -44,9 +44,6 @@ class Seen:
     def __init__(self, width: int) -> None:
         self.rows = np.empty((0, width), np.int64)
         self.costs = np.empty(0)
-        self.guests = np.empty(
-            (0, width), np.int64
-        )  # good candidates of other variants, as rows of this one; not measured
 
     def add(self, rows: Rows, costs: Any) -> None:
         """Remember measured rows."""

@@ -72,22 +72,15 @@ def _divisors(variants: Sequence[Variant]) -> Sequence[Variant]:
     return variants
 
 
-def _nobody(variants: Any, seen: Any) -> None:
-    """Invites no guests."""
-
-
 ARMS: dict[str, Arm] = {
     "all": Arm(),
     # who proposes
     "annealing": Arm(Annealing),
     "best of random rows": Arm(Best),
     "random": Arm(Random, RandomModel),
-    "no crossover": Arm(lambda: Evolutionary(crossover=0.0)),
-    "half as long": Arm(lambda: Evolutionary(generations=3)),
+    "twice as long": Arm(lambda: Evolutionary(generations=6)),
     "half as many": Arm(lambda: Evolutionary(population=64)),
-    "no trades": Arm(lambda: Evolutionary(trades=0.0)),
     "no random share": Arm(lambda: Evolutionary(epsilon=0.0)),
-    "no guests": Arm(patches={(allocation, "_invite"): _nobody}),
     # what is known and learnt
     "no shipped model": Arm(model=lambda seed: XGBModel(seed, start=None)),
     "no analysis": Arm(model=lambda seed: XGBModel(seed, start=None, prior=None)),
@@ -99,8 +92,8 @@ ARMS: dict[str, Arm] = {
     "three variants a round": Arm(patches={(allocation, "SEARCHED"): 3}),
     "no algorithm first": Arm(patches={(allocation, "_of_new_algorithms"): lambda variants, seen: []}),
     "like ones too": Arm(patches={(allocation, "APART"): 0.0}),
-    "none of five": Arm(
-        lambda: Evolutionary(trades=0.0, epsilon=0.0),
+    "none of four": Arm(
+        lambda: Evolutionary(epsilon=0.0),
         patches={(allocation, "EXPLORE"): 0.0, (allocation, "APART"): 0.0, (allocation, "MOST"): 1.0},
     ),
     # what there is to try

@@ -16,7 +16,7 @@ import autosched
 from autosched import SearchTask, tune
 from autosched.search import STRATEGIES, Evolutionary, Exhaustive, Random, Seen, allocate
 from autosched.search.allocation import NEW
-from autosched.search.roles import MUTATIONS, mutate, mutate_rows, trade
+from autosched.search.roles import MUTATIONS, mutate, mutate_rows
 from autosched.search.strategy import ByFeatures, known_score
 from autosched.space import Variant, variants_of
 from autosched.templates import matmul as matmul_template
@@ -56,17 +56,6 @@ def test_mutation_changes_as_many_knobs_as_asked() -> None:
     assert 0.8 < changed <= 1.6  # some mutations give the value there was
 
 
-def test_a_trade_keeps_the_work_of_a_tile() -> None:
-    v, rng = variant(), np.random.default_rng(3)
-    rows = np.repeat(v.present(), 200, axis=0)
-    tiles = [k for k, d in enumerate(v.domains) if d.role == "tile"]
-    rows[:, tiles] = 8
-    new = trade(rng, v, rows)
-    assert (new != rows).any(axis=1).all()
-    assert (np.prod(new[:, tiles], axis=1) == np.prod(rows[:, tiles], axis=1)).all()
-    assert (np.delete(new, tiles, axis=1) == np.delete(rows, tiles, axis=1)).all()
-
-
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_proposals_are_new_valid_and_different(name: str) -> None:
     v, rng = variant(), np.random.default_rng(4)
@@ -100,7 +89,7 @@ def test_annealing_is_evolution_for_one_version_more() -> None:
     assert found[0].traces == found[1].traces
 
 
-def test_crossover_and_survivors_matter() -> None:
+def test_survivors_matter() -> None:
     v = variant()
 
     def best(how: Evolutionary, seen: Seen) -> float:
@@ -175,21 +164,6 @@ def test_a_search_that_knows_something_still_begins_with_the_default_schedule() 
         variants, seen, Evolutionary(population=64, generations=1), 16, np.random.default_rng(0), scores
     )
     assert Counter(i for i, _ in found).most_common(1) == [(len(variants) - 1, 8)]  # half of the round
-
-
-def test_good_candidates_visit_other_variants() -> None:
-    variants = variants_of(SearchTask(matmul, (512, 512, 512), X86))[1:4]
-    seen = [Seen(len(v.domains)) for v in variants]
-    row = variants[0].present()[0]
-    names = [d.name for d in variants[0].domains]
-    row[names.index("tile_i.0")] = 5
-    seen[0].add(row[None, :], [1.0])
-    allocate(variants, seen, Random(), 3, np.random.default_rng(0), [lambda rows: np.zeros(len(rows))] * 3)
-    assert not len(seen[0].guests)
-    for v, s in zip(variants[1:], seen[1:], strict=True):
-        assert s.guests.shape == (1, len(v.domains))
-        assert s.guests[0][[d.name for d in v.domains].index("tile_i.0")] == 5
-        assert all(x in d.values for d, x in zip(v.domains, s.guests[0], strict=True))
 
 
 def test_a_variant_without_knobs_is_one_candidate() -> None:
