@@ -7,19 +7,17 @@ Rapids, two threads): the copies took 7 % of the time of each.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from ...analysis import constant
+from ...analysis import bytes_of, constant
 from ...expr.linear import poly
 from ...expr.nodes import LT, Choice, Expr, const_int
+from ...runtime.arena import LINE
 from ...te import ComputeOp, PlaceholderOp, Tensor
 from ...te.extern import OpaqueOp
 from ...te.graph import operations as te_operations
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
-
-LINE = 64  # bytes: kernels count on it that each value begins on a cache line
 
 
 def joins_of(graph: Program, nodes: Sequence[Node]) -> dict[Node, list[Value]]:
@@ -64,13 +62,10 @@ def _parts(node: Node) -> list[Value]:
     values = {v.tensor: v for v in node.inputs if v is not None and v.data is None}
     if pieces is None or len(pieces) < 2 or not all(t in values for t in pieces):
         return []
-    if any(_bytes(t) % LINE or t.dtype != op.body[0].dtype for t in pieces):
+    # kernels count on it that each value begins on a cache line
+    if any((bytes_of(t) or 0) % LINE or t.dtype != op.body[0].dtype for t in pieces):
         return []
     return [values[t] for t in pieces]
-
-
-def _bytes(t: Tensor) -> int:
-    return math.prod(constant(n) or 0 for n in t.shape) * t.dtype.bytes
 
 
 def _pieces(op: ComputeOp, d: int, e: Expr, begin: int, end: int) -> list[Tensor] | None:
