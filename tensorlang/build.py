@@ -24,6 +24,7 @@ from .loopir.stmt import Func
 from .loopir.workspaces import with_workspaces
 from .lowering.constants import Packing, split_constants
 from .lowering.lower import lower_state
+from .lowering.unit_axes import as_declared
 from .lowering.written_out import missing_outputs, write_out
 from .passes.base import Hook, Pass, TimeTable
 from .passes.instrument import instrument
@@ -38,6 +39,7 @@ from .schedule.trace import Trace
 from .target import Target, arch_of, as_target
 from .te.strides import BufferDecl
 from .te.tensor import ComputeOp, Tensor
+from .te.unit_axes import folded
 
 Args = Sequence[Tensor | Var]
 Choices = Sequence[tuple[Expr, Schedule]]  # schedules for the calls whose sizes are like this
@@ -155,9 +157,11 @@ def _lowered(
     constants: Sequence[Tensor] = (),
     binds: Mapping[Tensor, BufferDecl] | None = None,
     choices: Choices = (),
+    declared: Args | None = None,
 ) -> tuple[Func, tuple[Packing, ...]]:
     """The kernel, and what is to be computed before it can be loaded. Where a condition of ``choices`` holds
-    a call takes the loops of another schedule."""
+    a call takes the loops of another schedule. ``declared`` are the arguments with all of their dimensions,
+    where ``args`` lack last ones of size 1."""
     if not isinstance(schedule, Schedule):
         raise LowerError(
             f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a "
@@ -181,6 +185,8 @@ def _lowered(
                     try_=f"s.cache_read({t.name}, 'global', readers) and transform_layout of the copy",
                 )
         func, packings = _one_or_several(state, choices, args, name, constants, strides)
+        if declared is not None:
+            func = as_declared(func, [t for t, a in zip(declared, args, strict=True) if a not in constants])
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
         # before any pass the loops are those that the schedule names, which ``simple`` is there to show
@@ -315,10 +321,15 @@ def build(
 
 
 def _scheduled(
-    schedule: Schedule, args: Args, why: Mapping[str, str], asked: _Settings, choices: Choices = ()
+    schedule: Schedule,
+    args: Args,
+    why: Mapping[str, str],
+    asked: _Settings,
+    choices: Choices = (),
+    declared: Args | None = None,
 ) -> Module:
     """As ``build``, of a schedule; ``why`` is what a recipe says of its stages, ``choices`` are those for
-    other sizes."""
+    other sizes, ``declared`` the arguments with all of their dimensions."""
     values = values_of(mapping_of(asked.constants))
     lowered = partial(
         _lowered,
@@ -329,6 +340,7 @@ def _scheduled(
         constants=list(values),
         binds=asked.binds,
         choices=choices,
+        declared=declared,
     )
     func, packings = lowered(hooks=asked.hooks)
     held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
@@ -459,6 +471,10 @@ def unbound(
     with uncollected(), _depth("compile"):
         choices: Choices = ()
         if steps is None:
+            # the caller passes addresses, so that dimensions of size 1 need not come back
+            short = folded(outputs)
+            if short is not None:
+                args, constants, outputs = (short.of(of) for of in (args, constants, outputs))
             schedule, _, choices = _default(outputs, where, list(constants))
         else:
             schedule = create_schedule(list(outputs)).replay(Trace.from_json(steps))
@@ -560,9 +576,15 @@ def compile(
     given = mapping_of(constants)
     with uncollected():
         with _depth("compile"):
-            schedule, why, choices = _default(wanted, where, list(given))
-        asked = _Settings(name, where, bounds_check, constants=constants, math=math)
-        return _scheduled(schedule, args, why, asked, choices)
+            short = folded(wanted)
+            if short is not None:
+                given = {short.of([t])[0]: short.array(t, a) for t, a in values_of(given).items()}
+            present = args if short is None else short.of(args)
+            schedule, why, choices = _default(
+                wanted if short is None else short.of(wanted), where, list(given)
+            )
+        asked = _Settings(name, where, bounds_check, constants=given, math=math)
+        return _scheduled(schedule, present, why, asked, choices, None if short is None else args)
 
 
 def _default(

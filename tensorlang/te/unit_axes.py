@@ -1,0 +1,102 @@
+"""Computations whose arrays end in dimensions of size 1, as ``[n, c, 1, 1]`` of an average over an image does,
+as the same ones without these dimensions.
+
+What lies in memory is the same, and a schedule finds the axis along memory where it looks for it: last. With
+them the last axis has one element, and neither vectors nor products would be seen (measured on Granite
+Rapids: a sigmoid of [3, 480, 1, 1] takes 8 times as long, a 1×1 convolution of one pixel up to 20 times).
+Knows te; nothing of schedules and kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.node import intern
+from ..expr import make
+from ..expr.nodes import Expr, Var, const_int
+from ..expr.walk import rewrite, substitute, variables
+from .axis import IterVar
+from .graph import operations
+from .products import conv_of
+from .reducers import Reduce
+from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
+
+
+@dataclass(frozen=True)
+class Folded:
+    """The tensors of a computation, each with the one that it is without its last dimensions of size 1; it is
+    itself where it has none and depends on none."""
+
+    tensors: dict[Tensor, Tensor]
+
+    def of(self, these: Iterable[Any]) -> list[Any]:
+        """What stands for them; numbers and tensors of other computations stand for themselves."""
+        return [self.tensors.get(t, t) if isinstance(t, Tensor) else t for t in these]
+
+    def array(self, t: Tensor, values: Any) -> Any:
+        """The array of an input in the shape that it has here."""
+        return values.reshape(values.shape[: self.tensors.get(t, t).ndim])
+
+
+def folded(outputs: Sequence[Tensor]) -> Folded | None:
+    """The computation of ``outputs`` without the last dimensions of size 1 of its tensors. None where no
+    output ends in one, and where the axes have a meaning that their number is part of: images of more than
+    one pixel, scans, scatters and externs, and inputs with strides."""
+    if not any(t.ndim > 1 and const_int(t.shape[-1]) == 1 for t in outputs):
+        return None
+    made: dict[Tensor, Tensor] = {}
+    for op in operations(t.op for t in outputs):  # producers first
+        if isinstance(op, PlaceholderOp) and op.strides is None:
+            (old,) = op.outputs
+            kept = old.shape[: _kept(old.shape)]
+            made[old] = old if len(kept) == old.ndim else PlaceholderOp(op.name, kept, op.dtype).outputs[0]
+            continue
+        new = _without(op, made) if type(op) is ComputeOp else None
+        if new is None:
+            return None
+        made.update(zip(op.outputs, new.outputs, strict=True))
+    return Folded(made)
+
+
+def _kept(shape: Sequence[Expr]) -> int:
+    """How many dimensions are left, of a tensor of some at least one."""
+    n = len(shape)
+    while n > 1 and const_int(shape[n - 1]) == 1:
+        n -= 1
+    return n
+
+
+def _without(op: ComputeOp, made: dict[Tensor, Tensor]) -> ComputeOp | None:
+    """A definition without the axes that its tensors lose, None where they mean more."""
+    axes = op.axis[: _kept([a.extent for a in op.axis])]
+    sums = [a for a in op.reduce_axis if const_int(a.extent) != 1] or list(op.reduce_axis[:1])
+    gone = [a for a in (*op.axis, *op.reduce_axis) if a not in axes and a not in sums]
+    if gone and _pixels(op):
+        return None
+    first: dict[Var, Expr] = {a.var: make.as_expr(a.dom.min) for a in gone}
+
+    def renewed(e: Expr) -> Expr | None:
+        if type(e) is TensorRead:
+            return intern(TensorRead, made[e.tensor], e.indices[: made[e.tensor].ndim])
+        if type(e) is Reduce and len(sums) < len(e.axes):
+            return e.with_axes(tuple(a for a in e.axes if a in sums))
+        return None
+
+    body = tuple(rewrite(substitute(e, first), renewed) for e in op.body)
+    if not gone and all(new is old for new, old in zip(body, op.body, strict=True)):
+        return op
+    return ComputeOp(op.name, axes, tuple(sums), body, op.tag, op.attrs, None, op.needs)
+
+
+def _pixels(op: ComputeOp) -> bool:
+    """Whether it goes over the windows of an image of several pixels, one for each index of its results."""
+    conv = conv_of(op)
+    if conv is not None:
+        return any(n != 1 for n in conv.sizes)
+    return any(_moves(i, op.axis) and _moves(i, op.reduce_axis) for read in op.reads for i in read.indices)
+
+
+def _moves(index: Expr, axes: Sequence[IterVar]) -> bool:
+    return any(a.var in variables(index) and const_int(a.extent) != 1 for a in axes)
