@@ -29,7 +29,8 @@ Form = tuple[tuple[int, ...], str]  # shape and dtype
 @dataclass(frozen=True)
 class Packer:
     """What is computed of weights once: ``sources`` are numbers of the region's constants, ``forms`` shapes
-    and dtypes of the results. Without ``code`` the result is the source as it is."""
+    and dtypes of the results. Without ``code`` the result is the source as it is. What it reads may lack
+    the last dimensions of size 1 of a constant."""
 
     sources: tuple[int, ...]
     forms: tuple[Form, ...]
@@ -38,14 +39,16 @@ class Packer:
 
     def packed(self, sources: Sequence[Any]) -> list[np.ndarray]:
         """The results for these arrays; those that another kernel still reads are there once."""
-        forms = [(shape, dtype(kind).to_numpy()) for shape, kind in self.forms]
-        if self.signature is None:
-            return memory.shared_of("", sources, forms, lambda copy: np.copyto(copy, sources[0]))
+        forms, signature = [(shape, dtype(kind).to_numpy()) for shape, kind in self.forms], self.signature
+        if signature is None:
+            return memory.shared_of("", sources, forms, lambda copy: np.copyto(copy, sources[0].reshape(copy.shape)))
         # copies of int32 and of float32 are the same code
         key = hashlib.sha256(self.object_code + repr((self.signature, self.forms)).encode()).hexdigest()
 
         def fill(*made: Any) -> None:
-            _loaded(key, self)(*(np.asarray(a, order="C") for a in sources), *made)
+            shapes = [p.shape for p in signature.params]
+            read = [np.asarray(a, order="C").reshape(n) for a, n in zip(sources, shapes, strict=False)]
+            _loaded(key, self)(*read, *made)
 
         return memory.shared_of(key, sources, forms, fill)
 

@@ -245,3 +245,26 @@ def test_a_vector_along_another_axis_is_no_shift_of_the_channels():
     assert names(g, without=["channels last", "winograd"]) == ["conv2d", "by_rows"]
     a = whole(2, 4, 7, 7)
     np.testing.assert_array_equal(g.compile()(a), g.compile(level=0)(a))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_subnormal_weights_are_zero(kind):
+    """The weights of a sum of products alone, on a copy: 1.0 and the smallest normal number stay."""
+    tiny = np.finfo(kind).tiny
+    w = np.array([[1, tiny], [tiny / 2, -tiny / 4], [0, -tiny], [np.inf, np.nan]], kind)
+    g = Graph()
+    x, weight = g.input(("n", 4), kind, name="x"), g.constant(w, name="w")
+    g.output(g.call(ops.matmul, x, weight))
+    (n,) = simplified(g).nodes
+    (left,) = [v.data for v in n.reads if v.data is not None]
+    np.testing.assert_array_equal(left, [[1, tiny], [0, 0], [0, -tiny], [np.inf, np.nan]])
+    assert w[1, 0] == tiny / 2 and len(simplified(g, without=["subnormals"]).nodes) == 1
+
+
+def test_subnormal_terms_stay():
+    g = Graph()
+    x = g.input(("n", 4), name="x")
+    small = np.full(4, np.finfo("float32").tiny / 2, "float32")
+    g.output(g.call(ops.add, x, g.constant(small)))
+    (n,) = simplified(g).nodes
+    assert any(v.data is not None and (v.data == small).all() for v in n.reads)

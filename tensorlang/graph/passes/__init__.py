@@ -25,6 +25,7 @@ from .join import join_products
 from .levels import keep_levels
 from .name_operators import name_operators
 from .scales import scale_weights
+from .subnormals import flush_subnormals
 from .winograd import fewer_multiplications
 
 __all__ = ["PASSES", "REGIONS", "Hook", "Hooks", "Pass", "simplified"]
@@ -60,6 +61,8 @@ PASSES = (
     Pass("constants", fold_constants, 2),
     # once weights are constants: a scale is written into the arrays
     Pass("scales", scale_weights, 2),
+    # what scales have made of weights too
+    Pass("subnormals", flush_subnormals, 2),
     # recognised by what is left, whatever the model wrote around it
     Pass("operators", name_operators, 2),
     Pass("products", join_products, 2),
