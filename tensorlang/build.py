@@ -160,8 +160,7 @@ def _lowered(
     declared: Args | None = None,
 ) -> tuple[Func, tuple[Packing, ...]]:
     """The kernel, and what is to be computed before it can be loaded. Where a condition of ``choices`` holds
-    a call takes the loops of another schedule. ``declared`` are the arguments with all of their dimensions,
-    where ``args`` lack last ones of size 1."""
+    a call takes the loops of another schedule. ``declared`` are the arguments with all their dimensions."""
     if not isinstance(schedule, Schedule):
         raise LowerError(
             f"lower({getattr(schedule, 'name', type(schedule).__name__)}, …): the first argument is a "
@@ -472,9 +471,7 @@ def unbound(
         choices: Choices = ()
         if steps is None:
             # the caller passes addresses, so that dimensions of size 1 need not come back
-            short = folded(outputs)
-            if short is not None:
-                args, constants, outputs = (short.of(of) for of in (args, constants, outputs))
+            args, constants, outputs = map(folded(outputs).of, (args, constants, outputs))
             schedule, _, choices = _default(outputs, where, list(constants))
         else:
             schedule = create_schedule(list(outputs)).replay(Trace.from_json(steps))
@@ -573,18 +570,13 @@ def compile(
             "compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute"
         )
     where = as_target(target)
-    given = mapping_of(constants)
+    short = folded(wanted)
+    given = short.values(values_of(mapping_of(constants)))
     with uncollected():
         with _depth("compile"):
-            short = folded(wanted)
-            if short is not None:
-                given = {short.of([t])[0]: short.array(t, a) for t, a in values_of(given).items()}
-            present = args if short is None else short.of(args)
-            schedule, why, choices = _default(
-                wanted if short is None else short.of(wanted), where, list(given)
-            )
+            schedule, why, choices = _default(short.of(wanted), where, list(given))
         asked = _Settings(name, where, bounds_check, constants=given, math=math)
-        return _scheduled(schedule, present, why, asked, choices, None if short is None else args)
+        return _scheduled(schedule, short.of(args), why, asked, choices, args)
 
 
 def _default(

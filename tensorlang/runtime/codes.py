@@ -41,7 +41,9 @@ class Packer:
         """The results for these arrays; those that another kernel still reads are there once."""
         forms, signature = [(shape, dtype(kind).to_numpy()) for shape, kind in self.forms], self.signature
         if signature is None:
-            return memory.shared_of("", sources, forms, lambda copy: np.copyto(copy, sources[0].reshape(copy.shape)))
+            return memory.shared_of(
+                "", sources, forms, lambda copy: np.copyto(copy, sources[0].reshape(copy.shape))
+            )
         # copies of int32 and of float32 are the same code
         key = hashlib.sha256(self.object_code + repr((self.signature, self.forms)).encode()).hexdigest()
 

@@ -1,5 +1,5 @@
-"""Computations whose arrays end in dimensions of size 1, as ``[n, c, 1, 1]`` of an average over an image does,
-as the same ones without these dimensions.
+"""Computations whose arrays end in dimensions of size 1, as ``[n, c, 1, 1]`` of an average over an image
+does, as the same ones without these dimensions.
 
 What lies in memory is the same, and a schedule finds the axis along memory where it looks for it: last. With
 them the last axis has one element, and neither vectors nor products would be seen (measured on Granite
@@ -9,12 +9,11 @@ Knows te; nothing of schedules and kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.node import intern
-from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import rewrite, substitute, variables
 from .axis import IterVar
@@ -26,8 +25,8 @@ from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
 
 @dataclass(frozen=True)
 class Folded:
-    """The tensors of a computation, each with the one that it is without its last dimensions of size 1; it is
-    itself where it has none and depends on none."""
+    """The tensors of a computation, each with the one that it is without its last dimensions of size 1; those
+    that are not here are themselves."""
 
     tensors: dict[Tensor, Tensor]
 
@@ -35,17 +34,19 @@ class Folded:
         """What stands for them; numbers and tensors of other computations stand for themselves."""
         return [self.tensors.get(t, t) if isinstance(t, Tensor) else t for t in these]
 
-    def array(self, t: Tensor, values: Any) -> Any:
-        """The array of an input in the shape that it has here."""
-        return values.reshape(values.shape[: self.tensors.get(t, t).ndim])
+    def values(self, arrays: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
+        """The arrays of inputs in the shapes that they have here."""
+        there = {t: self.tensors.get(t, t) for t in arrays}
+        return {new: arrays[t].reshape(arrays[t].shape[: new.ndim]) for t, new in there.items()}
 
 
-def folded(outputs: Sequence[Tensor]) -> Folded | None:
-    """The computation of ``outputs`` without the last dimensions of size 1 of its tensors. None where no
-    output ends in one, and where the axes have a meaning that their number is part of: images of more than
-    one pixel, scans, scatters and externs, and inputs with strides."""
-    if not any(t.ndim > 1 and const_int(t.shape[-1]) == 1 for t in outputs):
-        return None
+def folded(outputs: Sequence[Tensor]) -> Folded:
+    """The computation of ``outputs`` without the last dimensions of size 1 of its tensors: the very same
+    where no output ends in one, and where the axes have a meaning that their number is part of: images of
+    more than one pixel, scans, scatters and externs, and inputs with strides."""
+    # what is no list of tensors is refused where the schedule is made
+    if not any(isinstance(t, Tensor) and t.ndim > 1 and const_int(t.shape[-1]) == 1 for t in outputs):
+        return Folded({})
     made: dict[Tensor, Tensor] = {}
     for op in operations(t.op for t in outputs):  # producers first
         if isinstance(op, PlaceholderOp) and op.strides is None:
@@ -55,13 +56,13 @@ def folded(outputs: Sequence[Tensor]) -> Folded | None:
             continue
         new = _without(op, made) if type(op) is ComputeOp else None
         if new is None:
-            return None
+            return Folded({})
         made.update(zip(op.outputs, new.outputs, strict=True))
     return Folded(made)
 
 
 def _kept(shape: Sequence[Expr]) -> int:
-    """How many dimensions are left, of a tensor of some at least one."""
+    """How many dimensions are left; of a tensor that has some, at least one."""
     n = len(shape)
     while n > 1 and const_int(shape[n - 1]) == 1:
         n -= 1
@@ -75,7 +76,7 @@ def _without(op: ComputeOp, made: dict[Tensor, Tensor]) -> ComputeOp | None:
     gone = [a for a in (*op.axis, *op.reduce_axis) if a not in axes and a not in sums]
     if gone and _pixels(op):
         return None
-    first: dict[Var, Expr] = {a.var: make.as_expr(a.dom.min) for a in gone}
+    first: dict[Var, Expr] = {a.var: a.dom.min for a in gone if a.dom is not None}
 
     def renewed(e: Expr) -> Expr | None:
         if type(e) is TensorRead:

@@ -46,6 +46,7 @@ from ...expr.nodes import (
 from ...loopir.stmt import Load, Reduction, load, reduction
 from . import convert, index, types
 from .emitter import Emitter, branches, buffers_read
+from .known_divisor import divided
 
 rules = TypeTable("llvm value")
 Emitter.value_rules = rules
@@ -87,6 +88,9 @@ def _arithmetic(em: Emitter, e: Add | Sub | Mul | Div) -> str:
             scalar = y.value if type(y) is Broadcast else y
             if type(scalar) is Const and scalar.value == -1.0:
                 return em.ins(f"fneg {em.type(e.dtype)} {em.value(x)}")
+    quotient = divided(em, e) if type(e) is Div else None
+    if quotient is not None:
+        return quotient
     result = em.ins(f"f{word} contract {em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
     return convert.rounded(em, result, e.dtype)
 

@@ -43,8 +43,10 @@ def _weights(n: Node) -> tuple[Value, ...]:
     return found
 
 
-def _any(a: np.ndarray) -> bool:
+def _any(a: np.ndarray | None) -> bool:
     """Whether an array holds a subnormal number."""
+    if a is None:
+        return False
     word, bits = WORDS[a.dtype.name]
     words, last = np.ravel(a).view(word), word((1 << bits) - 1)
     for at in range(0, len(words), BLOCK):
