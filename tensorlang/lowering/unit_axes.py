@@ -1,4 +1,4 @@
-"""Parameters with the last dimensions of size 1 that their computation was lowered without (see te.unit_axes):
+"""Parameters with the last dimensions of size 1 that a kernel was lowered without (see te.unit_axes):
 ``x[i]`` of a parameter that is declared ``[n, 1, 1]`` becomes ``x[i, 0, 0]``. Knows loop IR; no schedules."""
 
 from __future__ import annotations
