@@ -14,10 +14,17 @@ from .common import size, stream_stores, work
 
 BLOCK = 64  # rows and columns of a block that is transposed in the first cache, in elements of 4 bytes
 ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first cache
-# rows of the source from which on walking down a column of tiles waits for addresses, as rows lie in pages of
-# their own, and walking along a row of tiles does not, if they are as long. Measured (Emerald Rapids): 300 ×
-# 330 and 1000 × 1500 take 0.7 and 0.55 of the time, 256 × 4000 the same, 160 × 2000 1.2
-MANY_ROWS = 192
+# rows of the source, and of the result, from which on walking down a column of tiles waits for addresses, as
+# rows lie in pages of their own, and walking along a row of tiles does not, while both are in the second
+# cache and rows of the source are not much longer. What is written far apart is dearer than what is read so
+# where it has to come from memory. Measured (Granite Rapids): 300 × 330, 223 × 489 and 309 × 807 take 0.7 to
+# 0.8 of the time; 343 × 1884, 256 × 4000 and 1000 × 3000 1.4, and 2000 × 2000 from memory as well
+MANY_ROWS, MUCH_LONGER = 192, 3
+# rows of the source, each in a page of its own, that are read again and again for as many tiles: of more a
+# processor does not keep the addresses. Measured (Granite Rapids): 2471 × 2448 takes 0.5 of the time, 2294 ×
+# 2108 0.7
+FAR_ROWS = 1024
+AGAIN = 8  # of so many vectors one may be computed twice for the sake of tiles of two
 
 
 def transpose_in_tiles(s: Schedule, stage: Stage, transposition: Transposition, target: Target) -> None:
@@ -42,18 +49,24 @@ def transpose_in_tiles(s: Schedule, stage: Stage, transposition: Transposition, 
         return
     far_source = fixed and _aliases(_source_row(stage, last), bytes_each)
     far_result = fixed and _aliases(typical(last.extent, 0), bytes_each)
-    along_rows = far_source if far_source != far_result else fixed and _many_long_rows(stage, last, along)
-    # of both sides, or else the code of a tile is very long
+    near = fixed and 2 * (size(last) or 0) * (size(along) or 0) * bytes_each <= target.l2_bytes
+    along_rows = far_source if far_source != far_result else near and _many_long_rows(stage, last, along)
+    shared = cost_of(target).shared(iterations)
+    # whole lines of both sides are read and written, two of the one that is walked along: of both, the code
+    # of a tile would be very long. Measured (Granite Rapids): 374 × 169, 636 × 110 and 196 × 2178 take 0.8 of
+    # the time in tiles of two vectors
     long = 2 * lanes if fixed and bytes_each >= 4 else lanes
     high = min(transposition.every or (lanes if far_source or far_result else long), 16)
-    wide = lanes if along_rows else long
-    if (size(last) or 1) % wide or (size(along) or 1) % high:
+    wide = lanes if along_rows or _twice(size(last) or 0, lanes) else long
+    if bytes_each < 4 and ((size(last) or 1) % wide or (size(along) or 1) % high):
         wide = min(wide, 16)  # nor in the copy of the tile with masks
-    shared = cost_of(target).shared(iterations)
     jo, ji = _tiles(stage, last, wide, shared and along_rows)
     io, ii = _tiles(stage, along, high, (shared and not along_rows) or transposition.every is not None)
-    order = [jo, io] if along_rows else [io, jo]
-    stage.reorder(*outer, *order, ii, ji)
+    parts, order = [], [jo, io] if along_rows else [io, jo]
+    if not along_rows and (size(last) or 0) > FAR_ROWS:
+        part, order[1] = stage.split(jo, FAR_ROWS // wide)
+        parts = [part]
+    stage.reorder(*parts, *outer, *order, ii, ji)
     stage.unroll(ii)
     stage.vectorize(ji)
     if shared:
@@ -110,10 +123,17 @@ def _source_row(stage: Stage, last: IterVar) -> int:
     return 0
 
 
+def _twice(n: int, lanes: int) -> bool:
+    """Whether tiles of two vectors would compute much of ``n`` elements twice."""
+    ones, twos = -(-n // lanes), -(-n // (2 * lanes)) * 2
+    return (twos - ones) * AGAIN > ones
+
+
 def _many_long_rows(stage: Stage, last: IterVar, along: IterVar) -> bool:
-    """Whether the source has many rows, one for each element along ``last``, as long or longer."""
-    rows = size(last) or 0
-    return stage.op.body[0].dtype.bytes >= 4 and MANY_ROWS <= rows <= (size(along) or 0)
+    """Whether source and result have many rows, those of the source not much longer."""
+    rows, long = size(last) or 0, size(along) or 0
+    many = min(rows, long) >= MANY_ROWS and long <= MUCH_LONGER * rows
+    return many and stage.op.body[0].dtype.bytes >= 4
 
 
 def _aliases(elements: int, bytes_each: int) -> bool:

@@ -136,3 +136,26 @@ def test_many_long_rows_are_walked_along(rows, along_rows):
     assert leaves[0].name.startswith(y.op.axis[1 if along_rows else 0].name)
     a = counted((rows, 700))
     assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)
+
+
+@pytest.mark.parametrize("shape", [(1100, 45), (1041, 1201), (2, 1030, 40)])
+def test_many_rows_are_read_in_parts(shape):
+    """A processor does not keep the addresses of more pages: the outermost loop is over parts of the rows."""
+    x = te.placeholder(shape, name="x")
+    axes = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
+    leaves = default_schedule(y := ops.transpose(x, axes), "llvm -num-cores=1")[y].state.leaves
+    assert leaves[0].name == f"{y.op.axis[-1].name}.outer.outer"
+    for threads in (1, 2):
+        f = tl.compile([x, y], target=f"llvm -num-cores={threads}")
+        assert np.array_equal(f(counted(shape)), counted(shape).transpose(axes))
+
+
+@pytest.mark.parametrize(("rows", "wide"), [(374, 32), (48, 16), (49, 32), (300, 16)])
+def test_tiles_are_of_two_vectors_where_few_elements_are_copied_twice(rows, wide):
+    x = te.placeholder((rows, 200 if rows == 300 else 169), name="x")  # (300: along rows, a vector)
+    target = "llvm -mcpu=skylake-avx512 -num-cores=1"
+    lines = tl.compile([x, ops.transpose(x)], target=target).get_source("ir").splitlines()
+    stores = [line.partition(" = ")[0] for line in lines if " = x[" in line]
+    assert stores and all(re.search(rf"\+ {wide}\]$|0 : {wide}\]$", store) for store in stores)
+    a = counted((rows, int(str(x.shape[1]))))
+    assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)
