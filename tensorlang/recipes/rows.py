@@ -61,7 +61,7 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
         ]
         cuts = [c for found in by_reader for c in found]
         if (
-            (st.op.reduce_axis and _depth(st) != depth)
+            (st.op.reduce_axis and _depth(st) < depth)
             or None in cuts
             or any(len(found) > 1 for found in by_reader)  # this row and a far one: all between would be made
             or len({c for c in cuts if c != 1} | ({every} - {1})) > 1

@@ -113,6 +113,37 @@ def test_argmax_takes_the_first_of_equals_and_the_first_nan(t, axis):
     exact(got[2], r.argmax(axis, keepdims=True), "int64")
 
 
+@pytest.mark.parametrize("t", ["float32", "float64", "float16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(3, 1024), (2, 1025), (2, 1, 2047), (5003,)])
+def test_argmax_of_long_rows_by_blocks(t, shape):
+    """Blocks that overlap, equals in several of them, NaN in one, and rows of nothing but infinities."""
+    spread = sample(shape, t, 5) if t in ("bool", "uint8") else whole(shape, t, 3)
+    same = np.zeros(shape, spread.dtype)
+    one = same.copy()
+    one[..., -1] = 1
+    x = te.placeholder(shape, t, name="x")
+    results = [ops.argmax(x, -1), ops.argmin(x, -1), ops.argmax(x, -1, keepdims=True)]
+    f = tl.compile([x, *results])
+    for a in (spread, same, one):
+        cases = [a]
+        if t.startswith("float"):
+            nan = a.copy()
+            nan[..., shape[-1] // 2] = nan[..., -1] = np.nan
+            cases += [nan, np.full_like(a, -np.inf), np.full_like(a, np.inf)]
+        for case in cases:
+            got = f(case)
+            exact(got[0], np.asarray(case.argmax(-1)), "int64")
+            exact(got[1], np.asarray(case.argmin(-1)), "int64")
+            exact(got[2], case.argmax(-1, keepdims=True), "int64")
+
+
+def test_long_rows_are_read_once_for_argmax():
+    """A row's blocks, the block and the place in it one row after the other, while it is in the caches."""
+    x = te.placeholder((300, 9000), name="x")
+    text = tl.compile([x, ops.argmax(x, 1)]).get_source("ir")
+    assert text.count("parallel(") == 1 and "argmax.blocks: float32[1, " in text
+
+
 def test_argmax_of_the_lowest_integers():
     a = np.full((1, 17), -128, "int8")
     x = te.placeholder(a.shape, "int8", name="x")

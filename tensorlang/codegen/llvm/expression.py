@@ -113,9 +113,30 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
         # not minnum: that would drop a NaN. Without ``nsz`` x86 takes three instructions more to tell -0 from
         # 0. It asks whether the first operand is NaN: not what a reduction has so far, which would wait
         a, b = em.value(e.a), em.value(e.b)
+        if e.dtype.bits >= 32 and not any(type(side) is Const for side in (_lane(e.a), _lane(e.b))):
+            return _extreme_of(em, word, e.dtype, a, b)
         return em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
     sign = "s" if e.dtype.code == "int" else "u"
     return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
+
+
+def _lane(e: Expr) -> Expr:
+    return e.value if type(e) is Broadcast else e
+
+
+def _extreme_of(em: Emitter, word: str, t: DType, a: str, b: str) -> str:
+    """The minimum or maximum of floats, NaN if one of them is. x86's own instruction gives the second operand
+    then, which is made to be ``a``; where ``b`` is NaN the result of a masked one stays ``b``: two
+    instructions, and three where LLVM may choose."""
+    vector = em.type(t)
+    if t.lanes == 1 or "avx512vl" not in em.target.instruction_sets:
+        name = f"llvm.{word}imum.{types.mangle(em.element(t), t.lanes)}"
+        return em.call(vector, name, (vector, b), (vector, a), flags="nsz")
+    conds = f"<{t.lanes} x i1>"
+    beyond = em.ins(f"fcmp {'ogt' if word == 'max' else 'olt'} {vector} {b}, {a}")
+    found = em.ins(f"select nsz {conds} {beyond}, {vector} {b}, {vector} {a}")
+    number = em.ins(f"fcmp ord {vector} {b}, {b}")
+    return em.ins(f"select {conds} {number}, {vector} {found}, {vector} {b}")
 
 
 _ORDER = {
@@ -372,6 +393,19 @@ def _reduction(em: Emitter, e: Reduction) -> str:
         out = em.call(element, name, (element, start), (vector, operand), flags="reassoc contract")
         return convert.rounded(em, out, e.dtype)
     if t.is_float:
+        while t.lanes > 2 and t.bits >= 32 and t.lanes & (t.lanes - 1) == 0:
+            # by halves: LLVM takes the last four lanes one after the other
+            n = t.lanes // 2
+            sides = [
+                em.ins(
+                    f"shufflevector {em.type(t)} {operand}, {em.type(t)} poison, "
+                    f"<{n} x i32> {types.vector_literal('i32', list(range(at, at + n)))}"
+                )
+                for at in (0, n)
+            ]
+            t = t.with_lanes(n)
+            operand = _extreme_of(em, e.op, t, *sides)
+        vector, suffix = em.type(t), types.mangle(element, t.lanes)
         return em.call(element, f"llvm.vector.reduce.f{e.op}imum.{suffix}", (vector, operand), flags="nsz")
     if e.op in ("min", "max"):
         word = ("and" if e.op == "min" else "or") if t.is_bool else ("s" if t.code == "int" else "u") + e.op
