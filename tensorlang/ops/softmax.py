@@ -28,9 +28,9 @@ def weight(x: Expr) -> Expr:
     smaller ones a processor takes a hundred cycles for each product, so that windows masked by -100 took
     twenty times as long as others."""
     least, zero = te.const(_LEAST[x.dtype.bits], x.dtype), te.const(0, x.dtype)
-    lost = x < least
-    # also before the exponential: a select computes both sides, and denormals are slow to make
-    return te.select(lost, zero, te.exp(te.select(lost, zero, x)))
+    # bounded also before the exponential: a select computes both sides, and denormals are slow to make. From
+    # above too, so that it is known that no lane needs more than the usual formula
+    return te.select(x < least, zero, te.exp(te.max(te.min(x, zero), least)))
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:
@@ -82,7 +82,7 @@ def log_softmax(x: Tensor, axis: int = -1) -> Tensor:
         # twice computed and never stored: a subtraction is less than a load
         return te.cast(inside, x(*i)) - top(*inputs.without(i, (d,)))
 
-    grown = inputs.stage("log_softmax.exp", tags.BROADCAST, x.shape, lambda *i: te.exp(shifted(*i)))
+    grown = inputs.stage("log_softmax.exp", tags.BROADCAST, x.shape, lambda *i: weight(shifted(*i)))
     total = over("log_softmax.sum", grown, (d,), te.sum)
     # once for a row, and not for each vector of it
     log = inputs.stage("log_softmax.log", tags.TABLE, total.shape, lambda *i: te.log(total(*i)))

@@ -203,6 +203,15 @@ class Target(metaclass=_Named):
         missing = [f for f in self.instruction_sets if not have.get(f)]
         return f"this processor ({here.mcpu}) has not {', '.join(missing)}" if missing else None
 
+    @property
+    def has_masks(self) -> bool:
+        """Whether masks are registers of their own, which cost loads, stores and arithmetic nothing.
+
+        >>> [tl.Target.parse(f"llvm -mcpu={name}").has_masks for name in ("haswell", "skylake-avx512")]
+        [False, True]
+        """
+        return self.arch == "x86_64" and "avx512vl" in self.instruction_sets
+
     def summed(self, count: int) -> tuple[int, ...]:
         """The bits of the vectors in which one instruction sums the products of ``count`` neighbours exactly,
         two of 16-bit integers or four of uint8 and int8, into 32 bits; the widest first, none where no

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import numpy as np
@@ -305,7 +306,8 @@ def test_small_buffers_live_on_the_stack_aligned_to_64_bytes() -> None:
         (y,),
     )
     kernel = Kernel(func)
-    assert "alloca [100 x i8], align 64" in kernel.ll and "tensorlang_alloc" not in kernel.ll
+    # to the end of its last vector
+    assert re.search(r"alloca \[1[0-2]\d x i8\], align 64", kernel.ll) and "tensorlang_alloc" not in kernel.ll
     got = np.zeros(100, np.int8)
     assert kernel(got, dims=(100,)) == 0
     np.testing.assert_array_equal(got, np.arange(100)[::-1])

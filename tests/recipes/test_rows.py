@@ -194,3 +194,38 @@ def test_one_long_row_is_shared_out(shape: tuple[int, ...], parallel: bool) -> N
         s = default_schedule(out, "llvm -mcpu=skylake-avx512 -num-cores=2")
         assert any("parallel" in loop for loop in loops(s)) == parallel
         np.testing.assert_allclose(tl.compile([x, out])(a), want, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [17, 23, 24, 25, 33, 42, 50, 61])
+@pytest.mark.parametrize("op", [ops.softmax, ops.log_softmax])
+def test_short_rows_stay_in_registers(op, n):
+    """The rest of a row is a masked vector for all stages of it. It was stored in pieces and loaded as one, which
+    waited for the stores, and each piece took an exponential."""
+    x = te.placeholder((70, n), name="x")
+    f = tl.compile([x, op(x)], target="llvm -mcpu=skylake-avx512 -num-cores=1")
+    asm = f.get_source("asm")
+    wide = [line for line in asm.splitlines() if re.search(r"\(%rsp\)", line) and "zmm" in line]
+    # around the logarithm of an unusual number, which is a call, registers are saved
+    assert (not wide or op is ops.log_softmax) and f.get_source("ir").count("exp(") == -(-n // 16)
+    a = np.random.default_rng(n).uniform(-30, 30, (70, n)).astype("float32")
+    a[3, :-1], a[4, 2] = -np.inf, -1e30
+    wanted = softmax(a, -1)
+    if op is ops.log_softmax:
+        with np.errstate(divide="ignore"):
+            wanted = a.astype("float64") - a.max(-1, keepdims=True)
+            wanted -= np.log(np.exp(wanted).sum(-1, keepdims=True))
+    # a sum near 1 has no more digits for its logarithm
+    np.testing.assert_allclose(tl.compile([x, op(x)])(a), wanted, rtol=3e-6, atol=4e-7)
+
+
+def test_the_exponentials_of_a_softmax_have_no_branch():
+    """It is known that none of them overflows: there was a test and a call for each vector."""
+    x = te.placeholder((64, 768), name="x")
+    for op in (ops.softmax, ops.log_softmax):
+        assert "wide_exp" not in tl.compile([x, op(x)]).get_source("ll")
+    assert "wide_exp" in tl.compile([x, ops.exp(x)]).get_source("ll")
+    a = np.full((64, 768), -120.0, "float32")
+    a[:, 0], a[1, 5], a[2], a[3, 7], a[4, 8] = 0, np.nan, -np.inf, np.inf, 3e38
+    with np.errstate(invalid="ignore", over="ignore"):
+        wanted = softmax(a, -1)
+    np.testing.assert_allclose(tl.compile([x, ops.softmax(x)])(a), wanted, rtol=1e-6, atol=1e-38)

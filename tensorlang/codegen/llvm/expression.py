@@ -129,7 +129,7 @@ def _extreme_of(em: Emitter, word: str, t: DType, a: str, b: str) -> str:
     then, which is made to be ``a``; where ``b`` is NaN the result of a masked one stays ``b``: two
     instructions, and three where LLVM may choose."""
     vector = em.type(t)
-    if t.lanes == 1 or "avx512vl" not in em.target.instruction_sets:
+    if t.lanes == 1 or not em.target.has_masks:
         name = f"llvm.{word}imum.{types.mangle(em.element(t), t.lanes)}"
         return em.call(vector, name, (vector, b), (vector, a), flags="nsz")
     conds = f"<{t.lanes} x i1>"

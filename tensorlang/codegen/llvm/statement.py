@@ -370,8 +370,15 @@ def _on_stack(em: Emitter, b: Buffer) -> int | None:
     count = interval(em, size_in_elements(b))[1]
     if count is None:
         return None
-    size = max(1, count) * b.dtype.bytes
-    return max(1, count) if size <= STACK_LIMIT and em.stack_bytes + size <= STACK_TOTAL else None
+    count = max(1, count)
+    # to the end of its last vector, which may be masked: a blend takes the place of a masked access then, and
+    # registers that of the block. Measured (Granite Rapids): softmax of rows of 23 and 25 takes 0.8 of the
+    # time
+    vector = em.target.vector_bits // 8 // b.dtype.bytes
+    if count > vector:
+        count = -(-count // vector) * vector
+    size = count * b.dtype.bytes
+    return count if size <= STACK_LIMIT and em.stack_bytes + size <= STACK_TOTAL else None
 
 
 def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:

@@ -140,7 +140,7 @@ _SINH = {
 _LN2 = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471805598903, 5.497923018708371e-14)}
 _LG2 = {32: (0.301025390625, 4.605038981195214e-06), 64: (0.30102999566395283, 2.8363394551044964e-14)}
 
-_USUAL = {32: 87.0, 64: 708.0}  # |x| up to which e**x is a normal number
+USUAL = {32: 87.0, 64: 708.0}  # |x| up to which e**x is a normal number
 _EXACT_SUM = {32: 16.0, 64: 36.0}  # |x| up to which 1 + 2**n has no rounding for e**x near 2**n
 _LOWEST, _HIGHEST = {32: -104.0, 64: -746.0}, {32: 89.0, 64: 710.0}  # outside e**x is 0 or infinite
 
@@ -162,10 +162,15 @@ def reduced(m: Kit, x: Num) -> tuple[Num, Num]:
 
 def exp(m: Kit, x: Num) -> Num:
     """2 ulp; 1.26 at most in float32."""
+    return m.repaired(usual_exp(m, x), m.abs(x).beyond(USUAL[m.bits]), wide_exp, x)
+
+
+def usual_exp(m: Kit, x: Num) -> Num:
+    """exp of what is known to be no more than ``USUAL`` from 0, or NaN."""
     whole, n = m.rounded(x, 1 / math.log(2))
     r = _remainder(m, x, whole, _LN2[m.bits])
     p = m.fma(m.polynomial(r, _EXP[m.bits]), r * r, r + 1.0)
-    return m.repaired(m.moved_exponent(p, n), m.abs(x).beyond(_USUAL[m.bits]), wide_exp, x)
+    return m.moved_exponent(p, n)
 
 
 def wide_exp(m: Kit, x: Num) -> Num:

@@ -11,11 +11,11 @@ libm is held to 4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ....core.dtype import FLOAT32, DType
 from ....expr.intrinsics import TABLE
-from ....expr.nodes import Call, Cast, CCall, Expr
+from ....expr.nodes import Broadcast, Call, Cast, CCall, Const, Expr, Max, Min
 from ....interface.c_header import LIBRARY
 from .. import convert, types
 from ..emitter import Emitter
@@ -114,7 +114,22 @@ def _call(em: Emitter, e: Call) -> str:
         return exact.whole(em, t, e.name, operands[0])
     if t.bits == 16:
         return exact.nextafter16(em, t, operands)
+    if e.name == "exp" and _within(e.args[0], exponential.USUAL.get(t.bits, 0.0)):
+        row = replace(row, own=exponential.usual_exp)
     return _float(em, row, t, operands)
+
+
+def _within(x: Expr, limit: float) -> bool:
+    """Whether minima and maxima with numbers keep ``x`` no more than ``limit`` from 0, unless it is NaN."""
+    below = above = False
+    while type(x) in (Min, Max):
+        a, b = (e.value if type(e) is Broadcast else e for e in (x.a, x.b))  # type: ignore[attr-defined]
+        number = b if type(b) is Const else a
+        if type(number) is not Const or not abs(number.value) <= limit:
+            return False
+        below, above = below or type(x) is Min, above or type(x) is Max
+        x = x.a if number is b else x.b  # type: ignore[attr-defined]
+    return below and above
 
 
 def _was_half(em: Emitter, x: Expr) -> bool:
