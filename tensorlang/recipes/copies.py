@@ -21,7 +21,8 @@ ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first c
 # 0.8 of the time; 343 × 1884, 256 × 4000 and 1000 × 3000 1.4, and 2000 × 2000 from memory as well
 MANY_ROWS, MUCH_LONGER = 192, 3
 # rows of the source, each in a page of its own, that are read again and again for as many tiles: of more a
-# processor does not keep the addresses. Measured (Granite Rapids): 2471 × 2448 takes 0.5 of the time, 2294 ×
+# processor does not keep the addresses. Those that share pages are left in one loop, of which threads take
+# parts. Measured (Granite Rapids): 2471 × 2448 takes 0.5 of the time, 2294 ×
 # 2108 0.7
 FAR_ROWS = 1024
 AGAIN = 8  # of so many vectors one may be computed twice for the sake of tiles of two
@@ -63,7 +64,8 @@ def transpose_in_tiles(s: Schedule, stage: Stage, transposition: Transposition, 
     jo, ji = _tiles(stage, last, wide, shared and along_rows)
     io, ii = _tiles(stage, along, high, (shared and not along_rows) or transposition.every is not None)
     parts, order = [], [jo, io] if along_rows else [io, jo]
-    if not along_rows and (size(last) or 0) > FAR_ROWS:
+    rows = size(last) or 0
+    if not along_rows and min(rows, rows * _source_row(stage, last) * bytes_each // ALIAS) > FAR_ROWS:
         part, order[1] = stage.split(jo, FAR_ROWS // wide)
         parts = [part]
     stage.reorder(*parts, *outer, *order, ii, ji)

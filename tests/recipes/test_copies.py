@@ -138,7 +138,7 @@ def test_many_long_rows_are_walked_along(rows, along_rows):
     assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)
 
 
-@pytest.mark.parametrize("shape", [(1100, 45), (1041, 1201), (2, 1030, 40)])
+@pytest.mark.parametrize("shape", [(1100, 1030), (1041, 1201), (2, 1030, 1100)])
 def test_many_rows_are_read_in_parts(shape):
     """A processor does not keep the addresses of more pages: the outermost loop is over parts of the rows."""
     x = te.placeholder(shape, name="x")
@@ -148,6 +148,13 @@ def test_many_rows_are_read_in_parts(shape):
     for threads in (1, 2):
         f = tl.compile([x, y], target=f"llvm -num-cores={threads}")
         assert np.array_equal(f(counted(shape)), counted(shape).transpose(axes))
+
+
+def test_rows_that_share_pages_are_read_in_one_part():
+    """Each part is shared out among the threads anew."""
+    y = ops.transpose(te.placeholder((1537, 88), name="x"))
+    leaves = default_schedule(y, "llvm -num-cores=2")[y].state.leaves
+    assert leaves[0].name == f"{y.op.axis[0].name}.outer"
 
 
 @pytest.mark.parametrize(("rows", "wide"), [(374, 32), (48, 16), (49, 32), (300, 16)])
