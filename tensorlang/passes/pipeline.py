@@ -11,6 +11,7 @@ from .cse import cse
 from .dead_code import dead_code
 from .double_buffer import double_buffer
 from .hoist_guards import hoist_guards
+from .pad_rows import pad_rows
 from .partition import partition
 from .peel import peel
 from .reuse_storage import reuse_storage
@@ -48,6 +49,8 @@ PIPELINE = PassPipeline(
         Pass("partition", partition, "a copy without guards for the iterations that need none"),
         # before unrolling, so that each iteration of a tile is widened once
         Pass("vectorize", vectorize, "vectorized loops become vector code and masks", _ANY, _EXPANDED),
+        # before masks are cut into pieces
+        Pass("pad rows", pad_rows, "rows of own buffers end where masked vectors end", _EXPANDED, _EXPANDED),
         # of vectors as the schedule has them, still in one copy
         Pass("split lanes", split_lanes, "lengths of vectors become powers of two", _EXPANDED, _EXPANDED),
         Pass("unroll", unroll, "writes unrolled loops out", _EXPANDED, _PLAIN),

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.nodes import Broadcast, Expr, Ramp, Var
+from ..expr.nodes import LT, Broadcast, Expr, Ramp, Var, const_int
 from ..expr.walk import rewrite as rewrite_expr
 from ..loopir.stmt import Func, Let, Load, Reduction, Stmt, Store, load, rebuilt, reduction, seq
 
@@ -71,12 +71,16 @@ def _statement(s: Stmt, cut: Cut) -> Steps[Stmt]:
                         s.buffer,
                         lanes_of(s.value, at, n, cut),
                         tuple(lanes_of(i, at, n, cut) for i in s.indices),
-                        None if s.mask is None else lanes_of(s.mask, at, n, cut),
+                        None if s.mask is None else _unless_whole(lanes_of(s.mask, at, n, cut)),
                     )
                     for at, n in pieces(lanes)
                 ]
             )
     return s
+
+
+def _unless_whole(mask: Expr) -> Expr | None:
+    return None if make.uniform(mask, True) else mask
 
 
 def _reductions(e: Expr, cut: Cut) -> Expr:
@@ -122,4 +126,13 @@ def lanes_of(e: Expr, at: int, n: int, cut: Cut) -> Expr:
             tuple(lanes_of(i, at, n, cut) for i in e.indices),
             None if e.mask is None else lanes_of(e.mask, at, n, cut),
         )
-    return e.with_children(*[lanes_of(c, at, n, cut) for c in e.children()])
+    part = e.with_children(*[lanes_of(c, at, n, cut) for c in e.children()])
+    return make.broadcast(make.const(True, "bool"), n) if type(part) is LT and _always(part) else part
+
+
+def _always(e: LT) -> bool:
+    """Whether numbers decide a comparison in all lanes, as those of a mask ahead of its rest."""
+    if type(e.a) is not Ramp or const_int(e.a.stride) != 1 or type(e.b) is not Broadcast:
+        return False
+    first, most = const_int(e.a.base), const_int(e.b.value)
+    return first is not None and most is not None and first + e.dtype.lanes <= most

@@ -4,7 +4,8 @@
 ``C[j0 : j0 + 8] = A[j0 : j0 + 8 if m] * x8(x) if m`` with ``m = x8(j0) + lanes < x8(n)``
 
 A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector. What has no vector form runs as a
-plain loop. Of the loops of a stage and of those computed inside it the outermost is the vector.
+plain loop. Of the loops of a stage and of those computed inside it the outermost is the vector. With the
+pragma ``whole_vectors = n`` a loop whose rest would be several shorter vectors is one masked one longer.
 """
 
 from __future__ import annotations
@@ -50,6 +51,7 @@ from ..loopir.stmt import (
     seq,
 )
 from ..loopir.stmt import preorder as statements
+from .pad_rows import row_mask
 
 _DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
 _REDUCTIONS: dict[type, str] = {Add: "add", Mul: "mul", Min: "min", Max: "max", And: "and", Or: "or"}
@@ -78,10 +80,20 @@ def _loop(s: For) -> Stmt:
     plain = For(s.var, s.begin, s.extent, "serial", s.body, s.attrs)
     if lanes is None:
         return plain
+    mask, unit = None, dict(s.attrs).get("whole_vectors")
+    if unit is not None and (wide := whole_vectors(lanes, unit)) > lanes and const_int(s.begin) == 0:
+        mask, lanes = row_mask(make.ramp(s.begin, 1, wide), s.extent), wide
     try:
-        return run(_Vectorizer(s, lanes).apart(s.body, None))
+        return run(_Vectorizer(s, lanes).apart(s.body, mask))
     except _NoVectorForm:
         return plain
+
+
+def whole_vectors(n: int, unit: int) -> int:
+    """The lanes of vectors of ``unit`` and a power of two at the end that hold ``n``, where ``n`` itself
+    would be several vectors behind the whole ones: 43 are 32 and 16 masked, not 32 and 8 and 2 and 1."""
+    whole, rest = n // unit * unit, n % unit
+    return n if rest.bit_count() < 2 else whole + (1 << rest.bit_length())
 
 
 class _Vectorizer:

@@ -21,7 +21,7 @@ from .choices import at_most, bound
 from .common import converts, share_out, size, together_of, work
 from .lanes import lanes_of, sums_in_lanes
 from .nests import fill, lines_at_once, nest, pack, sums, widen
-from .register_tile import even, lane_tile, tile_for
+from .register_tile import column, even, lane_tile, tile_for
 
 # rows that have loops of their own where a call tells how many there are: their tile, read where columns lie,
 # is lower and wider. Measured (Granite Rapids): 1 × 300 × 64 of open rows 0.75 of the time, 4 × 64 × 64 0.54
@@ -39,6 +39,7 @@ PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in 
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
 # 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
 NEAR_TILES = 3
+LINE = 64  # bytes of memory that are read together
 PAGE = 4096  # bytes: lines so far apart share the few places of a set of the first cache
 # of columns, from which a panel of a narrower left operand is made wide for them, in the call. Measured: 2
 # tiles lose 11 % of the time (Zen 5), 12 of them 2 %
@@ -152,7 +153,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     left = _left(s, inside, product, t, constants, target)
 
     rows = [] if product.row is None else [product.row]
-    block = _columns_at_once(inside, product, t, target.num_cores if shared else 1, target)
+    whole = lanes if target.masks and t.together == 1 else 0
+    block = _columns_at_once(inside, product, t, target.num_cores if shared and not t.by_rows else 1, target)
     blocks = bool(keep) or block is not None
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
     loops = nest(
@@ -161,6 +163,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         f"({others}) io joi | ii ji" if blocks else "(io) joi | ii ji",
         {"i": t.high, "j": (t.width, "shift") if t.overlaps else t.width, "jo": block},
         parallel=shared,
+        whole=whole,
     )
     if left is not None:
         left.compute_at(out, loops.around[-2])
@@ -173,6 +176,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         {"b": keep, "k": deep[:-1], "p": deep[-1], "i": rows, "j": product.column},
         "b k po | i pi j" if t.together > 1 else "b k p | i j",
         {"p": t.together if t.together > 1 else None},
+        whole=whole,
     )
     if right is None:
         return
@@ -193,7 +197,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
 class _Tiles(NamedTuple):
     """The register tile of a product, ``high`` rows of ``vectors``, ``width`` columns. ``together``: so many
     products in one instruction; ``overlaps``: the last columns in a tile that overlaps the one before;
-    ``packs``: the right operand is read from a copy."""
+    ``packs``: the right operand is read from a copy; ``by_rows``: threads share rows out, not columns."""
 
     high: int
     vectors: int
@@ -201,6 +205,7 @@ class _Tiles(NamedTuple):
     together: int
     overlaps: bool
     packs: bool
+    by_rows: bool
 
 
 def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: int, target: Target) -> _Tiles:
@@ -218,7 +223,17 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
     # for 10 × 300 × 90 0.86
     once = not (fixed or together > 1 or _many(product)) and product.in_lines
     costs = table if together > 1 else table.of_panels
-    high, vectors = tile_for(m, n, lanes, registers, costs, threads, once=once)
+    high, vectors = tile_for(m, n, lanes, registers, costs, threads, once=once, masks=target.masks)
+    by_rows = False
+    if threads > 1 and m is not None and n is not None:
+        # what counts is the thread with the most to do; a copy of the right operand is ready before all rows
+        share, wide = -(-m // threads), -(-n // lanes)
+        other = tile_for(share, n, lanes, registers, costs, masks=target.masks)
+        columns = column(m, high, vectors, costs) * -(-wide // (vectors * threads))
+        start = 0 if fixed else costs.start / math.prod(size(k) or 1 for k in inside.op.reduce_axis)
+        by_rows = column(share, *other, costs) * -(-wide // other[1]) + start < columns
+        if by_rows:
+            high, vectors = other
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         vectors = 1 << vectors.bit_length() - 1
@@ -234,7 +249,7 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
         or together > 1
         or (not overlaps and (not product.in_lines or _packs(inside, product, high, target)))
     )
-    return _Tiles(high, vectors, width, together, overlaps, packs)
+    return _Tiles(high, vectors, width, together, overlaps, packs, by_rows)
 
 
 def _right(s: Schedule, inside: Stage, product: Product, fixed: bool, t: _Tiles, target: Target) -> Stage:
@@ -259,7 +274,7 @@ def _left(
     # four bytes side by side are read where they lie; pairs are widened, and others put side by side
     apart = product.left_axes.get(inside.op.reduce_axis[-1]) != len(product.left.shape) - 1
     together = t.together == 2 or (t.together > 1 and apart)
-    if not (together or (t.packs and t.high > 1 and _far(product, target)) or (t.high > 1 and wide)):
+    if not (together or (t.packs and t.high > 1 and _far(product, target, t)) or (t.high > 1 and wide)):
         return None
     n = size(product.column)
     if held and t.together == 1 and (n is None or n >= MANY_TILES * t.width):
@@ -474,9 +489,9 @@ def _widens(inside: Stage, tensor: Tensor) -> bool:
     return tensor.dtype.is_float and tensor.dtype.bits == 16 and inside.op.body[0].dtype.name == "float32"
 
 
-def _far(product: Product, target: Target) -> bool:
+def _far(product: Product, target: Target, t: _Tiles | None = None) -> bool:
     """Whether the rows of the left operand are neighbours in memory and k is far apart, in more of it than
-    the first cache holds."""
+    the first cache holds; and whether the tiles ``t`` had better read a copy, where they are given."""
     sizes = [size(a) for a in product.left_axes]
     last = len(product.left.shape) - 1
     if product.row is None or product.left_axes.get(product.row) != last or len(sizes) < 2:
@@ -484,7 +499,21 @@ def _far(product: Product, target: Target) -> bool:
     total = product.left.dtype.bytes
     for n in sizes:
         total *= n or 64
-    return total > target.l1_bytes
+    return total > target.l1_bytes and (t is None or _read_again(product, total, t, target))
+
+
+def _read_again(product: Product, total: int, t: _Tiles, target: Target) -> bool:
+    """Whether tiles of columns read a left operand that is ``total`` bytes so often that a copy takes less
+    time than its lines of memory, of which a tile of rows uses a part.
+
+    Measured (Granite Rapids, one thread): in place 70 × 1254 × 15 takes 0.67 of the time, 1024 × 256 × 64
+    0.59, 128 × 1024 × 128 0.76, 400 × 400 × 100 0.94; 600 × 600 × 200 1.19, 512 × 640 × 768 1.37.
+    """
+    n, table = size(product.column), cost_of(target)
+    if n is None:
+        return True
+    rate = table.l2_rate if total <= target.l2_bytes // 2 else table.l3_rate
+    return (-(-n // t.width) - 1) * LINE / rate / t.high > table.transposition
 
 
 def _held(inside: Stage, tensor: Tensor, constants: Sequence[Tensor], target: Target) -> bool:

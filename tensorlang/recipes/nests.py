@@ -58,12 +58,14 @@ def nest(
     *,
     parallel: bool = False,
     unroll: bool = True,
+    whole: int = 0,
 ) -> Loops:
     """Split the loops of ``stage`` in the order of ``cuts`` and put them in ``order``.
 
     A name may stand for several loops, or for none. A loop that is cut by None stays whole: it is the inner
     part, and there is no outer one. The shared loop is parallel if ``parallel``, the tile is unrolled if
-    ``unroll``. Raises ScheduleError for an order that names a loop there is not, or no tile.
+    ``unroll``; a rest of its vectors is one masked vector of at most ``whole`` lanes, if that is not 0.
+    Raises ScheduleError for an order that names a loop there is not, or no tile.
     """
     _check(stage, axes, order, cuts or {})
     named = {name: [at] if isinstance(at, IterVar) else list(at) for name, at in axes.items()}
@@ -82,6 +84,8 @@ def nest(
         stage.unroll(loop)
     for loop in tile[-1:]:
         stage.vectorize(loop)
+        if whole > 1:
+            stage.pragma(loop, "whole_vectors", whole)
     shared = [fuse(stage, fused)] if fused else []
     for loop in shared if parallel else ():
         stage.parallel(loop)
@@ -117,11 +121,13 @@ def sums(
     axes: Axes,
     order: str,
     cuts: Mapping[str, Cut | None] | None = None,
+    *,
+    whole: int = 0,
 ) -> Loops:
     """Compute the reduction ``inside`` in ``place`` of ``out``, in registers, as a nest of its own."""
     inside.compute_at(out, place)
     in_registers(s, inside)
-    return nest(inside, axes, order, cuts)
+    return nest(inside, axes, order, cuts, whole=whole)
 
 
 def pack(

@@ -71,19 +71,23 @@ def tile_for(
     threads: int = 1,
     *,
     once: bool = False,
+    masks: bool = False,
 ) -> Tile:
     """(rows, vectors) of the register tile with the least time for a product of that many rows and columns,
     whose tiles of columns so many threads share out. ``once``: of all rows, where such a tile has two vectors
     or all, so that columns are read once.
 
     Blocks of rows are of nearly equal height. The rest of a vector, where one tile has all columns, is sums
-    of fewer lanes in registers of their own: 7 columns are 4 and 2 and 1.
+    of fewer lanes in registers of their own: 7 columns are 4 and 2 and 1. With ``masks`` they are in one
+    register.
     """
     m, n = rows or MANY, MANY if columns is None else -(-columns // lanes)
 
     def held(vectors: int) -> int:
         if columns is None or columns >= vectors * lanes:
             return vectors
+        if masks:
+            return -(-columns // lanes)
         return columns // lanes + (columns % lanes).bit_count()
 
     def fits(high: int, vectors: int) -> bool:

@@ -474,3 +474,29 @@ def test_all_rows_are_one_tile_where_columns_are_read_in_place() -> None:
     table = cost_of(as_target(AVX512))
     assert register_tile.tile_for(14, 600, 16, 32, table, once=True) == (14, 2)
     assert register_tile.tile_for(40, 600, 16, 32, table, once=True)[0] < 40
+
+
+def test_a_rest_of_columns_is_one_masked_vector_where_masks_are_free() -> None:
+    """9 columns are one vector of AVX-512, where they would be 8 and 1; 43 are three, a row of tiles each."""
+    assert register_tile.tile_for(254, 9, 16, 32, masks=True)[0] > register_tile.tile_for(254, 9, 16, 32)[0]
+    args = product(254, 9, 64)
+    text = str(tl.lower(default_schedule(args[2], AVX512), args))
+    assert "0 : 16] = C.local[0, 0 : 16] +" in text and "0 : 8]" not in text
+    assert "0 : 8]" in str(tl.lower(default_schedule(args[2], AVX2), args))
+
+
+def test_threads_share_rows_where_columns_would_leave_one_with_more() -> None:
+    """43 columns are two panels, one of them nearly empty: a thread would wait for the other."""
+    target = as_target(f"{AVX512} -num-cores=2")
+    for sizes, shared in (
+        ((127, 43, 349), "i0.outer in parallel"),
+        ((64, 512, 512), "i1.outer.outer in parallel"),
+    ):
+        args = product(*sizes)
+        assert shared in str(tl.lower(default_schedule(args[2], target), args))
+
+
+def test_a_transposed_left_operand_that_is_read_once_is_read_where_it_lies() -> None:
+    target = as_target("llvm -mcpu=sapphirerapids -num-cores=1")
+    assert "A.global" not in default_schedule(product(1000, 16, 300, left=True)[2], target).tree()
+    assert "A.global" in default_schedule(product(512, 768, 640, left=True)[2], target).tree()

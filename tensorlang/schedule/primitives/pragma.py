@@ -19,9 +19,15 @@ KNOWN = {
     "auto_unroll_max_step": "constant loops inside are unrolled while the result has at most this many steps",
     "stream_stores": "vectors that are written inside go past the caches, where the target can: for a result "
     "that no cache holds",
+    "whole_vectors": "a vector loop whose rest would be several shorter vectors, behind vectors of this many "
+    "elements, is one masked vector longer",
     "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
 }
 PragmaName = Annotated[str, Meaning("pragma", tuple(KNOWN))]
+
+
+def _lanes(value: int | None) -> bool:
+    return value is not None and 2 <= value <= 64 and value & (value - 1) == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,8 @@ class Pragma(Primitive):
             )
         if self.pragma == "auto_unroll_max_step" and (self.value is None or not 0 <= self.value <= 4096):
             return refuse(f"auto_unroll_max_step={self.value}: a number of steps from 0 to 4096")
+        if self.pragma == "whole_vectors" and not _lanes(self.value):
+            return refuse(f"whole_vectors={self.value}: a power of two from 2 to 64")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -58,8 +66,8 @@ class Pragma(Primitive):
 
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:
-        """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``stream_stores`` or
-        ``unroll_explicit``.
+        """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``whole_vectors``
+        (elements of a vector), ``stream_stores`` or ``unroll_explicit``.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")

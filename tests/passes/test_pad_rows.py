@@ -1,0 +1,88 @@
+"""Rests of vectors in one masked vector (the pragma ``whole_vectors``), and rows of own buffers that end where
+it ends."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.errors import TensorLangError
+from tensorlang.loopir.interpret import interpret
+from tensorlang.passes.vectorize import whole_vectors
+from tensorlang.recipes.nests import nest, sums
+
+ROWS, DEPTH = 7, 5
+
+
+@pytest.mark.parametrize(
+    ("n", "lanes"), [(43, 48), (11, 16), (9, 16), (5, 8), (3, 4), (17, 17), (24, 24), (16, 16), (1, 1)]
+)
+def test_a_rest_of_several_vectors_is_one(n: int, lanes: int) -> None:
+    assert whole_vectors(n, 16) == lanes
+
+
+def _product(n: int, dtype: str = "float32") -> tuple[te.Schedule, list[te.Tensor]]:
+    a = te.placeholder((ROWS, DEPTH), dtype, name="A")
+    b = te.placeholder((DEPTH, n), dtype, name="B")
+    k = te.reduce_axis((0, DEPTH), name="k")
+    c = te.compute((ROWS, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="C")
+    s = te.create_schedule(c)
+    inside, out = s[s.cache_write(c, "local")], s[c]
+    i, j = out.op.axis
+    loops = nest(out, {"i": i, "j": j}, "io | ii j", {"i": 3}, whole=16)
+    own = {"k": inside.op.reduce_axis[0], "i": inside.op.axis[0], "j": inside.op.axis[1]}
+    sums(s, inside, out, loops.place, own, "k | i j", whole=16)
+    return s, [a, b, c]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32", "float64"])
+@pytest.mark.parametrize("n", [1, 3, 7, 11, 16, 21, 43, 59])
+def test_products_whose_columns_leave_a_rest(n: int, dtype: str) -> None:
+    s, args = _product(n, dtype)
+    rng = np.random.default_rng(n)
+    a, b = (rng.integers(-4, 5, t.shape).astype(dtype) for t in args[:2])
+    assert (tl.build(s, args)(a, b) == a @ b).all()
+    read = np.full((ROWS, n), 99, dtype)
+    interpret(tl.lower(s, args), a, b, read)
+    assert (read == a @ b).all()
+
+
+def test_rows_of_sums_end_with_their_vectors_and_need_no_mask() -> None:
+    s, args = _product(43)
+    text = str(tl.lower(s, args))
+    assert "C.local: float32[3, 48] local" in text
+    assert "C.local[0, 32 : 48] = C.local[0, 32 : 48] + x16(A[0, k])" in text.replace("i.outer*3", "0")
+    assert "32 : 40" not in text and "40 : 42" not in text
+
+
+def test_divisors_behind_the_end_are_not_zero() -> None:
+    x, y = (te.placeholder((11,), "int32", name=n) for n in "xy")
+    z = te.compute((11,), lambda i: te.floordiv(x[i], y[i]), name="z")
+    s = te.create_schedule(z)
+    s[z].vectorize("i")
+    s[z].pragma("i", "whole_vectors", 16)
+    a, b = np.arange(11, dtype="int32") - 5, np.array([1, 2, 3, -1, -2, 4, 5, 6, 7, 8, 9], "int32")
+    assert (tl.build(s, [x, y, z])(a, b) == a // b).all()
+
+
+def test_a_buffer_that_is_also_read_otherwise_keeps_its_shape() -> None:
+    x = te.placeholder((4, 11), name="x")
+    y = te.compute((4, 11), lambda i, j: x[i, j] + 1, name="y")
+    z = te.compute((4, 11), lambda i, j: y[i, 10 - j], name="z")
+    s = te.create_schedule(z)
+    s[y].set_scope("local")
+    s[y].compute_at(s[z], "i")
+    for stage in (s[y], s[z]):
+        stage.vectorize("j")
+        stage.pragma("j", "whole_vectors", 16)
+    a = np.arange(44, dtype="float32").reshape(4, 11)
+    assert (tl.build(s, [x, z])(a) == (a + 1)[:, ::-1]).all()
+
+
+@pytest.mark.parametrize("lanes", [None, 0, 3, 128])
+def test_the_pragma_asks_for_the_lanes_of_a_vector(lanes: int | None) -> None:
+    s, args = _product(11)
+    with pytest.raises(TensorLangError, match="a power of two from 2 to 64"):
+        s[args[2]].pragma(s[args[2]].leaf_iter_vars[-1], "whole_vectors", lanes)
