@@ -17,21 +17,17 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
+from . import streams
 from .choices import at_most, bound
 from .common import converts, share_out, size, together_of, work
 from .lanes import lanes_of, sums_in_lanes
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .register_tile import column, even, lane_tile, tile_for
+from .streams import right_bytes
 
 # rows that have loops of their own where a call tells how many there are: their tile, read where columns lie,
 # is lower and wider. Measured (Granite Rapids): 1 × 300 × 64 of open rows 0.75 of the time, 4 × 64 × 64 0.54
 FEWEST_ROWS = 4
-STREAMED_ROWS = 12  # rows up to which a right operand that no cache near holds is read line by line
-# the same of one that the second cache holds: a tile of more rows computes as long as its columns, far apart
-# in memory, take to come. Measured (Granite Rapids): 4 × 600 × 600 0.78 of a tile's time, 8 × 500 × 500 0.90,
-# 12 × 512 × 512 1.22
-STREAMED_NEAR_ROWS = 8
-STREAMED_DEPTH = 8  # rows of it that are read side by side
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
 PACKED_ROWS = 16  # rows from which a copy of the right operand pays
 PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in pairs only in a copy
@@ -100,7 +96,7 @@ def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
     """Whether a copy of the right operand pays, which tiles of ``high`` rows read: not for few rows, nor for
     a few tiles where it is near as it lies, and its lines do not take the places of one another in the first
     cache. How many an open number of rows is a call tells."""
-    n, total = size(product.column), _right_bytes(inside, product)
+    n, total = size(product.column), right_bytes(inside, product)
     again = [size(a) for a in _beside(inside, product) if a not in product.right_axes]
     if product.row is None:
         return False
@@ -116,12 +112,6 @@ def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
 def _beside(inside: Stage, product: Product) -> list[IterVar]:
     """The axes of the result that are neither rows nor columns of a product."""
     return [a for a in inside.op.axis if a is not product.row and a is not product.column]
-
-
-def _right_bytes(inside: Stage, product: Product) -> int | None:
-    """Bytes of the right operand that the tiles of all columns read; None where a size is symbolic."""
-    sizes = [size(a) for a in (product.column, *inside.op.reduce_axis)]
-    return None if None in sizes else math.prod(n or 0 for n in sizes) * product.right.dtype.bytes
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -145,9 +135,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if (
         m is not None
         and not (fixed or t.together > 1 or t.overlaps)
-        and _streams(inside, product, m, lanes, target)
+        and streams.streams(inside, product, m, lanes, target)
     ):
-        _stream(s, out, inside, product, own, m, lanes, target)
+        streams.stream(s, out, inside, product, own, m, lanes, target)
+        return
+    b = None if fixed or t.together > 1 or t.overlaps else _blocks(inside, product, t, lanes, threads, target)
+    if b is not None:
+        streams.in_blocks(s, out, inside, product, own, b, lanes, parallel=shared)
         return
     right = _right(s, inside, product, fixed, t, target) if t.packs else None
     left = _left(s, inside, product, t, constants, target)
@@ -252,6 +246,28 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
     return _Tiles(high, vectors, width, together, overlaps, packs, by_rows)
 
 
+def _blocks(
+    inside: Stage, product: Product, t: _Tiles, lanes: int, threads: int, target: Target
+) -> streams.Blocks | None:
+    """Blocks of lines of the right operand, where they take less time than the tiles ``t``."""
+    m, n, depth = _rows(product), size(product.column), size(inside.op.reduce_axis[-1])
+    total = right_bytes(inside, product)
+    if m is None or n is None or depth is None or total is None or not product.in_lines:
+        return None
+    if depth < 2 * streams.BLOCK or total <= target.l1_bytes or n * product.right.dtype.bytes % PAGE == 0:
+        return None
+    table = cost_of(target).of_panels
+    b = streams.blocks_for(m, n, lanes, threads, total, target)
+    if b is None:
+        return None
+    tiles = -(-n // t.width) * column(m, t.high, t.vectors, table)
+    if t.packs:
+        tiles += n * table.transposition
+    elif total > streams.NEAR_PAGES * PAGE:
+        tiles += -(-n // t.width) * -(-m // t.high) * streams.FAR_PAGE
+    return b if b.cycles < tiles else None
+
+
 def _right(s: Schedule, inside: Stage, product: Product, fixed: bool, t: _Tiles, target: Target) -> Stage:
     """The right operand in panels of a tile's width."""
     # a fixed one stays as narrow as it is: it takes half the memory, and converting a vector of it costs
@@ -340,7 +356,7 @@ def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Ta
     as fast. Where there is no rest, or a larger operand is read again and again (113 × 113 × 113: 12 %
     slower), packing is better.
     """
-    n, total = size(product.column), _right_bytes(inside, product)
+    n, total = size(product.column), right_bytes(inside, product)
     if (
         n is None
         or total is None
@@ -353,71 +369,6 @@ def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Ta
     if total <= target.l1_bytes:
         return True
     return total <= target.l2_bytes // 2 and not _packs(inside, product, high, target)
-
-
-def _streams(inside: Stage, product: Product, m: int, lanes: int, target: Target) -> bool:
-    """Whether few rows are better summed line by line of the right operand than in a tile: where its lines
-    are long, for a tile of all columns reads them in order too, and no first cache holds it."""
-    if len(inside.op.reduce_axis) != 1 or not product.in_lines:
-        return False
-    depth, n, total = size(inside.op.reduce_axis[0]), size(product.column), _right_bytes(inside, product)
-    if depth is None or n is None or total is None or depth < 8 * STREAMED_DEPTH:
-        return False
-    if total <= 4 * target.l1_bytes or n < 4 * _streamed_tile(m)[1] * lanes:
-        return False
-    if total <= target.l2_bytes // 4 * 3:
-        return m <= STREAMED_NEAR_ROWS
-    return m <= (STREAMED_ROWS * 3 // 2 if total <= 8 * target.l2_bytes else STREAMED_ROWS)
-
-
-def _streamed_tile(m: int) -> tuple[int, int]:
-    """Rows and vectors whose sums are read and written together."""
-    high = even(m, 4)
-    return high, max(2, min(4, 8 // high))
-
-
-def _stream(
-    s: Schedule,
-    out: Stage,
-    inside: Stage,
-    product: Product,
-    own: dict[IterVar, IterVar],
-    m: int,
-    lanes: int,
-    target: Target,
-) -> None:
-    """Few rows: the right operand is read once, ``STREAMED_DEPTH`` of its rows side by side, while the sums
-    wait in the first cache. The cores take parts of k, so that each reads memory as it lies."""
-    high, vectors = _streamed_tile(m)
-    (k,) = inside.op.reduce_axis
-    depth, shares = size(k), target.num_cores
-    partial, place = inside, list[IterVar]()
-    if (
-        worth_a_thread(inside.op, work(inside), target)
-        and shares > 1
-        and depth is not None
-        and depth % (shares * STREAMED_DEPTH) == 0
-    ):
-        kc, k = inside.split(k, nparts=shares)
-        partial = s[s.rfactor(inside.name, kc)]
-        (k,) = partial.op.reduce_axis
-        place, axes = [partial.op.axis[0]], list(partial.op.axis[1:])
-    else:
-        axes = list(inside.op.axis)
-    rows = [a for a, o in zip(axes, own, strict=True) if o is product.row]
-    around = [a for a, o in zip(axes, own, strict=True) if o is not product.row and o is not product.column]
-    nest(
-        partial,
-        {"s": place, "b": around, "k": k, "i": rows, "j": axes[-1]},
-        "(s) b ko jo io | ki ii ji",
-        {"k": STREAMED_DEPTH, "j": lanes * vectors, "i": high if m > high else None},
-        parallel=True,
-    )
-    jo, ji = out.split(own[product.column], lanes)
-    out.vectorize(ji)
-    if place:
-        inside.compute_at(out, jo)
-        nest(inside, {"k": inside.op.reduce_axis, "i": inside.op.axis}, "| k i")
 
 
 def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target: Target) -> bool:

@@ -490,7 +490,7 @@ def test_threads_share_rows_where_columns_would_leave_one_with_more() -> None:
     target = as_target(f"{AVX512} -num-cores=2")
     for sizes, shared in (
         ((127, 43, 349), "i0.outer in parallel"),
-        ((64, 512, 512), "i1.outer.outer in parallel"),
+        ((200, 512, 512), "i1.outer.outer in parallel"),
     ):
         args = product(*sizes)
         assert shared in str(tl.lower(default_schedule(args[2], target), args))
@@ -500,3 +500,28 @@ def test_a_transposed_left_operand_that_is_read_once_is_read_where_it_lies() -> 
     target = as_target("llvm -mcpu=sapphirerapids -num-cores=1")
     assert "A.global" not in default_schedule(product(1000, 16, 300, left=True)[2], target).tree()
     assert "A.global" in default_schedule(product(512, 768, 640, left=True)[2], target).tree()
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "left", "batch", "dtype"),
+    [
+        (33, 192, 131, False, 0, "float32"),
+        (61, 192, 200, True, 0, "float32"),
+        (61, 96, 257, False, 3, "float32"),
+        (33, 192, 128, False, 0, "float64"),
+        (41, 192, 140, False, 0, "int32"),
+    ],
+)
+def test_rows_that_read_blocks_of_lines_are_right(
+    m: int, n: int, k: int, left: bool, batch: int, dtype: str, cores: int
+) -> None:
+    """A copy in panels would take as long as so few rows do: all read a block of lines, then the next."""
+    A, B, C = product(m, n, k, left, batch=batch, dtype=dtype)
+    rng = np.random.default_rng(m)
+    a, b = (rng.integers(-3, 4, [int(str(x)) for x in t.shape]).astype(dtype) for t in (A, B))
+    out = ops.relu(C)
+    want = np.maximum((a.swapaxes(-1, -2) if left else a) @ b, 0)
+    s = default_schedule(out, f"llvm -mcpu=sapphirerapids -num-cores={cores}")
+    assert "B.global" not in s.tree() and "k.outer" in s.tree()
+    assert (tl.build(s, [A, B, out])(a, b) == want).all()

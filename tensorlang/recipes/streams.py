@@ -1,0 +1,164 @@
+"""Products of few rows whose right operand is read where it lies: line by line, or a block of lines at a time
+for all rows, while the sums wait near. A copy of it in panels would take as long as such rows do. Uses public
+primitives only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ..analysis import Product, cost_of, worth_a_thread
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import IterVar
+from .common import size, work
+from .nests import Axes, fuse, nest
+from .register_tile import column, even
+
+STREAMED_ROWS = 12  # rows up to which a right operand that no cache near holds is read line by line
+# the same of one that the second cache holds: a tile of more rows computes as long as its columns, far apart
+# in memory, take to come. Measured (Granite Rapids): 4 × 600 × 600 0.78 of a tile's time, 8 × 500 × 500 0.90,
+# 12 × 512 × 512 1.22
+STREAMED_NEAR_ROWS = 8
+STREAMED_DEPTH = 8  # rows of it that are read side by side
+BLOCK = 64  # rows of it that a block has, for all rows of the left operand
+AGAIN = 2.5  # cycles to write a vector of sums and read it again, and what a tile waits for meanwhile
+ON_STACK = 32 << 10  # bytes of sums that wait there
+MOST_SUMS = 1 << 16  # of a thread, which the second cache holds beside the rest
+NEAR_PAGES = 64  # that the processor finds at once
+FAR_PAGE = 2  # cycles of a tile and line to find another
+
+
+def streams(inside: Stage, product: Product, m: int, lanes: int, target: Target) -> bool:
+    """Whether few rows are better summed line by line of the right operand than in a tile: where its lines
+    are long, for a tile of all columns reads them in order too, and no first cache holds it."""
+    if len(inside.op.reduce_axis) != 1 or not product.in_lines:
+        return False
+    depth, n, total = size(inside.op.reduce_axis[0]), size(product.column), right_bytes(inside, product)
+    if depth is None or n is None or total is None or depth < 8 * STREAMED_DEPTH:
+        return False
+    if total <= 4 * target.l1_bytes or n < 4 * _streamed_tile(m)[1] * lanes:
+        return False
+    if total <= target.l2_bytes // 4 * 3:
+        return m <= STREAMED_NEAR_ROWS
+    return m <= (STREAMED_ROWS * 3 // 2 if total <= 8 * target.l2_bytes else STREAMED_ROWS)
+
+
+def _streamed_tile(m: int) -> tuple[int, int]:
+    """Rows and vectors whose sums are read and written together."""
+    high = even(m, 4)
+    return high, max(2, min(4, 8 // high))
+
+
+def stream(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    product: Product,
+    own: dict[IterVar, IterVar],
+    m: int,
+    lanes: int,
+    target: Target,
+) -> None:
+    """Few rows: the right operand is read once, ``STREAMED_DEPTH`` of its rows side by side, while the sums
+    wait in the first cache. The cores take parts of k, so that each reads memory as it lies."""
+    high, vectors = _streamed_tile(m)
+    (k,) = inside.op.reduce_axis
+    depth, shares = size(k), target.num_cores
+    partial, place = inside, list[IterVar]()
+    if (
+        worth_a_thread(inside.op, work(inside), target)
+        and shares > 1
+        and depth is not None
+        and depth % (shares * STREAMED_DEPTH) == 0
+    ):
+        kc, k = inside.split(k, nparts=shares)
+        partial = s[s.rfactor(inside.name, kc)]
+        (k,) = partial.op.reduce_axis
+        place, axes = [partial.op.axis[0]], list(partial.op.axis[1:])
+    else:
+        axes = list(inside.op.axis)
+    rows = [a for a, o in zip(axes, own, strict=True) if o is product.row]
+    around = [a for a, o in zip(axes, own, strict=True) if o is not product.row and o is not product.column]
+    nest(
+        partial,
+        {"s": place, "b": around, "k": k, "i": rows, "j": axes[-1]},
+        "(s) b ko jo io | ki ii ji",
+        {"k": STREAMED_DEPTH, "j": lanes * vectors, "i": high if m > high else None},
+        parallel=True,
+    )
+    jo, ji = out.split(own[product.column], lanes)
+    out.vectorize(ji)
+    if place:
+        inside.compute_at(out, jo)
+        nest(inside, {"k": inside.op.reduce_axis, "i": inside.op.axis}, "| k i")
+
+
+def right_bytes(inside: Stage, product: Product) -> int | None:
+    """Bytes of the right operand that the tiles of all columns read; None where a size is symbolic."""
+    sizes = [size(a) for a in (product.column, *inside.op.reduce_axis)]
+    return None if None in sizes else math.prod(n or 0 for n in sizes) * product.right.dtype.bytes
+
+
+class Blocks(NamedTuple):
+    """Tiles of ``high`` rows × ``vectors`` over blocks of ``lines`` lines, for so many ``columns`` at a time.
+    ``cycles`` is what they take for a line, on all threads."""
+
+    high: int
+    vectors: int
+    lines: int
+    columns: int
+    cycles: float
+
+
+def blocks_for(m: int, n: int, lanes: int, threads: int, total: int, target: Target) -> Blocks | None:
+    """The blocks that take the least time; None where columns are not whole tiles, as many for each thread:
+    sums of a rest would be masked, and not stay in registers. They are written and read again for each
+    block."""
+    table, registers = cost_of(target).of_panels, target.vector_registers
+    wide = n // lanes
+    lines = BLOCK if total <= target.l2_bytes else BLOCK // 2
+    found = []
+    for vectors in range(2, 5):
+        most = (registers - 1 - vectors) // vectors
+        high = even(m, most)
+        if n % (vectors * lanes * threads):
+            continue
+        shares = (threads * f for f in range(1, wide + 1) if wide // (vectors * threads) % f == 0)
+        columns = next((n // p for p in shares if m * n // p <= MOST_SUMS), vectors * lanes)
+        cycles = wide // vectors * column(m, high, vectors, table) + m * AGAIN / lines * wide
+        found.append(Blocks(high, vectors, lines, columns, cycles))
+    return min(found, key=lambda b: b.cycles, default=None)
+
+
+def in_blocks(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    product: Product,
+    own: dict[IterVar, IterVar],
+    b: Blocks,
+    lanes: int,
+    *,
+    parallel: bool,
+) -> None:
+    """All rows with a block of lines of the right operand, which the first cache holds, then with the next;
+    of some columns at a time, which threads share out if ``parallel``."""
+    rows = [] if product.row is None else [product.row]
+    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
+    jo, ji = out.split(own[product.column], b.columns)
+    jv, lane = out.split(ji, lanes)
+    around = [*[own[a] for a in keep], jo]
+    out.reorder(*around, *[own[a] for a in rows], jv, lane)
+    out.vectorize(lane)
+    shared = fuse(out, around)
+    if parallel:
+        out.parallel(shared)
+    inside.compute_at(out, shared)
+    m = 1 if product.row is None else size(product.row)
+    if m is None or m * b.columns * inside.op.body[0].dtype.bytes > ON_STACK:
+        inside.set_scope("global")
+    *deep, k = inside.op.reduce_axis
+    axes: Axes = {"b": keep, "d": deep, "k": k, "i": rows, "j": product.column}
+    nest(inside, axes, "b d ko jo io ki | ii ji", {"k": b.lines, "i": b.high, "j": lanes * b.vectors})
