@@ -10,7 +10,7 @@ lanes take the same side of it, and read neighbours.
 The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below,
 so a nest has one fast and one careful copy. Only guards below vectorised or unrolled loops ask for it: those
 of plain loops became bounds (``tighten``). A loop that was split with ``tail="guard"`` or ``"mask"`` keeps
-its one copy.
+its one copy, and so do the loops inside it as far as its own guards go.
 """
 
 from __future__ import annotations
@@ -35,27 +35,28 @@ def partition(func: Func) -> Func:
     return func.with_body(run(_walk(func.body, Facts(sizes=sizes))))
 
 
-def _walk(s: Stmt, facts: Facts) -> Steps[Stmt]:
+def _walk(s: Stmt, facts: Facts, kept: frozenset[Var] = frozenset()) -> Steps[Stmt]:
     if isinstance(s, Seq):
         new = []
         for x in s.stmts:
-            new.append((yield _walk(x, facts)))
+            new.append((yield _walk(x, facts, kept)))
         return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
     if isinstance(s, For):
         inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         if s.kind in ("vectorized", "unrolled"):
             return s
-        body = yield _walk(s.body, inside)
-        if body is s.body and not dict(s.attrs).get("tail") and s.var in _wanted(s.body):
-            body = _two_copies(s.body, inside)
+        tail = dict(s.attrs).get("tail")
+        body = yield _walk(s.body, inside, kept | {s.var} if tail in ("guard", "mask") else kept)
+        if body is s.body and not tail and s.var in _wanted(s.body):
+            body = _two_copies(s.body, inside, kept - {s.var})
         return s if body is s.body else For(s.var, s.begin, s.extent, s.kind, body, s.attrs)
     if isinstance(s, If):
-        then = yield _walk(s.then, facts.assume(s.cond))
-        orelse = None if s.orelse is None else (yield _walk(s.orelse, facts))
+        then = yield _walk(s.then, facts.assume(s.cond), kept)
+        orelse = None if s.orelse is None else (yield _walk(s.orelse, facts, kept))
         return s if then is s.then and orelse is s.orelse else If(s.cond, then, orelse)
     if isinstance(s, Alloc | Let):
         (part,) = s.parts()
-        new_part = yield _walk(part, facts)
+        new_part = yield _walk(part, facts, kept)
         return s if new_part is part else s.with_parts(new_part)
     return s
 
@@ -92,13 +93,17 @@ def _wanted(body: Stmt) -> dict[Var, None]:
     return {v: None for c in run(_guards(body, {}, Facts(), {})) for v in variables(c) if v not in inner}
 
 
-def _two_copies(body: Stmt, facts: Facts) -> Stmt:
+def _two_copies(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:
+    """The body without its guards where those hold, else as it is; guards of loops around that are ``kept``
+    stay in both."""
     inner = {st.var for st in preorder(body) if isinstance(st, For)}
     if run(_size(body)) > MAX_COPIED:
         return body
     clean: dict[Expr, None] = {}
     decided: dict[Expr, None] = {}
     for cond, known in run(_guards(body, {}, facts, {})).items():
+        if not kept.isdisjoint(variables(cond)):
+            continue
         p = never_negative(cond)
         assert p is not None
         worst = known.bound(from_poly(p, cond.a.dtype), lambda v: v in inner, False)  # type: ignore[attr-defined]

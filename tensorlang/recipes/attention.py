@@ -35,6 +35,7 @@ SUMS = (
 # what is computed of them, and the stages that it takes
 PARTS = {tags.ATTENTION: (*SUMS, tags.ATTENTION_VALUES), tags.ATTENTION_LOG_SUM: SUMS}
 DIVISORS = [d for d in range(1, tags.CAUSAL_BLOCK + 1) if tags.CAUSAL_BLOCK % d == 0]
+FEW_HIGH = 4  # rows of a tile of few rows that a call counts
 MOST_ROWS = 64  # of a block: more bring nothing, the panels are already read from the second cache
 
 
@@ -67,7 +68,7 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
     width = vector_width(exps, constant(scores.op.axis[-1].extent), target)
     width = math.gcd(width, tags.CAUSAL_BLOCK) if plan.causal else width
     exps.vectorize(exps.split(exps.op.axis[-1], width)[1])
-    _scores(s, scores, dots, plan)
+    _scores(s, scores, dots, plan, masks=target.masks)
     panels = _panels(s, dots, values, plan)
     for panel in panels:
         if plan.by_head(target):
@@ -152,12 +153,16 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
     elif of_heads:
         block = 1
     elif along or rows is None:
-        block = high_out * max(1, most_rows // high_out)
+        # tiles whose height does not divide the block leave a rest in each, which is as much code again
+        both = high_out if along else math.lcm(high, high_out)
+        both = both if both <= most_rows else high_out
+        block = both * max(1, most_rows // both)
     else:
         sides = [(wide // lanes, (depth or 64) * -(-keys_here // wide))]
         vectors = wide_out if (head or 0) >= wide_out * lanes else _held(head or lanes, lanes)
         sides.append((vectors, keys_here * -(-(head or 64) // (wide_out * lanes))))
-        block, (high, high_out) = _blocks(rows, most_rows, sides, registers, cost_of(target))
+        least = 0 if constant(i.extent) is not None else FEW_HIGH
+        block, (high, high_out) = _blocks(rows, most_rows, sides, registers, cost_of(target), least)
     heads = math.prod(typical(a.extent, 8) for a in batch) // group if batch else 0
     tiles = high, wide, high_out, wide_out * lanes, block
     return _Plan(heads, group, of_heads, causal, along, lanes_of(depth, lanes), *tiles)
@@ -175,16 +180,18 @@ def _held(columns: int, lanes: int) -> int:
 
 
 def _blocks(
-    rows: int, most: int, sides: Sequence[tuple[int, int]], registers: int, table: Cost
+    rows: int, most: int, sides: Sequence[tuple[int, int]], registers: int, table: Cost, least: int = 0
 ) -> tuple[int, list[int]]:
     """Rows of a block, and of the tile of each of both products, with the least time for so many rows. Tiles
     divide the block: what is left of one is code of its own that tests each row. ``sides`` are the vectors of
-    a tile and how often its body is executed."""
+    a tile and how often its body is executed. Where a call tells how many rows there are, tiles are no higher
+    than keeps the units busy, if at least ``least``: they have code for each number of rows."""
     best: tuple[float, int, list[int]] | None = None
     for block in range(1, min(rows, max(most, 1)) + 1):
         time, tiles = 0.0, []
         for vectors, times in sides:
             fit = max(1, (registers - 1 - vectors) // vectors)
+            fit = min(fit, max(least, table.chains // vectors)) if least else fit
             choices = [h for h in range(1, min(fit, block) + 1) if block % h == 0]
             high = min(choices, key=lambda h: block // h * table.tile(h, vectors))
             # the rest of all rows is as good as a block
@@ -221,10 +228,12 @@ def _result(out: Stage, plan: _Plan, target: Target) -> tuple[IterVar, IterVar, 
     return place, io if by_head else place, tile
 
 
-def _scores(s: Schedule, scores: Stage, dots: Stage, plan: _Plan) -> None:
+def _scores(s: Schedule, scores: Stage, dots: Stage, plan: _Plan, *, masks: bool) -> None:
     """Tiles of scores, and in each the products of queries and keys."""
     outer, row, column = plan.axes(scores)
-    jo, ji = scores.split(column, plan.wide)
+    # one body where masks are free: a rest of so many keys as a call tells would be as much code again
+    tail = "mask" if masks and constant(column.extent) is None and not plan.in_lanes else "auto"
+    jo, ji = scores.split(column, plan.wide, tail=tail)
     tile, si = scores.split(row, plan.high)
     scores.reorder(*outer, jo, tile, si, ji)
     scores.unroll(si)
