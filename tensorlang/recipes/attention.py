@@ -67,8 +67,11 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
         reduce_in_lanes(s, stage, target)
     width = vector_width(exps, constant(scores.op.axis[-1].extent), target)
     width = math.gcd(width, tags.CAUSAL_BLOCK) if plan.causal else width
-    exps.vectorize(exps.split(exps.op.axis[-1], width)[1])
-    _scores(s, scores, dots, plan, masks=target.masks)
+    keys = scores.op.axis[-1]
+    # one body where masks are free: a rest of so many keys as a call tells would be as much code again
+    tail = "mask" if target.masks and constant(keys.extent) is None else "auto"
+    exps.vectorize(exps.split(exps.op.axis[-1], width, tail=tail)[1])
+    _scores(s, scores, dots, plan, "auto" if plan.in_lanes else tail)
     panels = _panels(s, dots, values, plan)
     for panel in panels:
         if plan.by_head(target):
@@ -228,11 +231,9 @@ def _result(out: Stage, plan: _Plan, target: Target) -> tuple[IterVar, IterVar, 
     return place, io if by_head else place, tile
 
 
-def _scores(s: Schedule, scores: Stage, dots: Stage, plan: _Plan, *, masks: bool) -> None:
+def _scores(s: Schedule, scores: Stage, dots: Stage, plan: _Plan, tail: str) -> None:
     """Tiles of scores, and in each the products of queries and keys."""
     outer, row, column = plan.axes(scores)
-    # one body where masks are free: a rest of so many keys as a call tells would be as much code again
-    tail = "mask" if masks and constant(column.extent) is None and not plan.in_lanes else "auto"
     jo, ji = scores.split(column, plan.wide, tail=tail)
     tile, si = scores.split(row, plan.high)
     scores.reorder(*outer, jo, tile, si, ji)
