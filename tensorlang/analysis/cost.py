@@ -98,6 +98,11 @@ class Cost:
         """Cycles to add up the lanes of one sum: halves to halves, each after a move."""
         return 2 * (lanes.bit_length() - 1) / self.per_cycle + 1
 
+    def fold_of_four(self, lanes: int) -> float:
+        """The same of each of four sums that are neighbours, where lanes move as x86 moves them: three times
+        two vectors are mixed and added, and then halves of one are."""
+        return ((9 + 3 * max(0, lanes.bit_length() - 3)) / self.per_cycle + 1) / 4
+
     def tile(self, rows: int, vectors: int) -> float:
         """Cycles of an iteration of the reduction in a register tile of ``rows × vectors``: multiply-adds,
         loads, latency, and a little for what goes round."""

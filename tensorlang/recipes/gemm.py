@@ -400,7 +400,8 @@ def in_lanes(
     # the left operand is read again for each tile of columns, which bring others into the first cache
     near = (m + 2 * wide) * depth * element <= target.l1_bytes
     step = table.tile(high, wide) + (0 if near else high * target.vector_bits / 8 / table.l2_rate)
-    ours = m * (step / (high * wide * lanes) + table.fold(lanes) / depth)
+    fold = table.fold_of_four(lanes) if wide == 4 and target.arch == "x86_64" else table.fold(lanes)
+    ours = m * (step / (high * wide * lanes) + fold / depth)
     high, wide = tile_for(m, n, lanes, registers, table)
     each = 1 / (wide * lanes) if n is None else -(-n // (wide * lanes)) / n
     return ours < table.transposition + -(-m // high) * each * table.tile(high, wide)

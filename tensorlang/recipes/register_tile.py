@@ -131,6 +131,9 @@ def lane_tile(rows: int | None, columns: int | None, registers: int, table: Cost
     tiles = [
         (high, wide)
         for high in sorted({even(m, most) for most in range(1, min(m, registers) + 1)}, reverse=True)
-        for wide in range(1, min(columns or registers, (registers - 1) // (high + 1), STREAMS) + 1)
+        # lanes of four sums that are neighbours are added up together
+        for wide in range(
+            1, min(columns or registers, (registers - 1) // (high + 1), 4 if high > 1 else STREAMS) + 1
+        )
     ]
     return cheapest(tiles, m, columns, table)

@@ -36,6 +36,7 @@ from . import (
     bounds_report,
     carried,
     extern,
+    folded,
     memory,
     pairs,
     parallel,
@@ -100,7 +101,12 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
     at = 0
     while at < len(stmts):
         one = stmts[at]
-        if type(one) is Store and (count := pairs.store_together(em, stmts[at : at + pairs.MOST])):
+        count = 0
+        if type(one) is Store:
+            count = pairs.store_together(em, stmts[at : at + pairs.MOST]) or folded.store_together(
+                em, stmts[at : at + 2 * folded.TOGETHER]
+            )
+        if type(one) is Store and count:
             # what was read of the buffer is not what it holds now
             em.forget(one.buffer)
             at += count
