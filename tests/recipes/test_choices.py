@@ -3,6 +3,7 @@ for, and that every size has numpy's answer."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -96,7 +97,8 @@ def test_few_tokens_of_attention_have_loops_of_their_own(queries: te.Var, causal
     """Queries and keys of sizes apart, or one size."""
     q, k, v = (te.placeholder((1, 2, n, 64), name=name) for n, name in ((queries, "q"), (N, "k"), (N, "v")))
     f = tl.compile([q, k, v, ops.scaled_dot_product_attention(q, k, v, is_causal=causal)])
-    assert ("m <= 4" if queries is M else "n <= 16") in f.get_source("ir")
+    # of few queries a sum at a time; up to how many is the table's, which knows how lanes are added up
+    assert re.search(r"if m <= [4-8]:" if queries is M else r"if n <= 16:", f.get_source("ir"))
     rng = np.random.default_rng(3)
     for n in (1, 2, 4, 5, 16, 17, 49):
         for m in (1, 3, 5) if queries is M else (n,):
