@@ -2,8 +2,8 @@
 
 ``C: float32[9, 43]``, ``C[i, 0 : 48] = … if lanes < 43`` → ``C: float32[9, 48]``, ``C[i, 0 : 48] = …``
 
-What is in the padding is never seen: it is read only into lanes that a store outside leaves out. Without a
-mask such a row becomes registers.
+What is in the padding is never seen: it is read only into lanes that a store outside leaves out, and never
+where lanes are combined. Without a mask such a row becomes registers.
 """
 
 from __future__ import annotations
@@ -12,8 +12,22 @@ from dataclasses import dataclass
 
 from ..expr import make
 from ..expr.nodes import Broadcast, Expr, Ramp, const_int
+from ..expr.walk import preorder as expr_preorder
 from ..expr.walk import rewrite as rewrite_expr
-from ..loopir.stmt import Alloc, Buffer, Extern, Func, Load, Stmt, Store, load, loads, map_exprs, preorder
+from ..loopir.stmt import (
+    Alloc,
+    Buffer,
+    Extern,
+    Func,
+    Load,
+    Reduction,
+    Stmt,
+    Store,
+    load,
+    loads,
+    map_exprs,
+    preorder,
+)
 from ..loopir.stmt import rewrite as rewrite_stmt
 
 
@@ -42,6 +56,11 @@ def pad_rows(func: Func) -> Func:
         for e in s.exprs():
             for read in loads(e):
                 _use(own, read.buffer, read.indices, read.mask)
+            # a sum of lanes has those that a mask leaves out, as zeros
+            for lanes in expr_preorder(e):
+                if type(lanes) is Reduction:
+                    for read in loads(lanes):
+                        own.pop(read.buffer, None)
     padded = {b: _padded(b, row.lanes) for b, row in own.items() if row.alike and row.lanes}
     return func.with_body(_replaced(func.body, padded)) if padded else func
 

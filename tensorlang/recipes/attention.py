@@ -69,7 +69,7 @@ def attention(s: Schedule, out: Stage, target: Target) -> set[str]:
     width = math.gcd(width, tags.CAUSAL_BLOCK) if plan.causal else width
     keys = scores.op.axis[-1]
     # one body where masks are free: a rest of so many keys as a call tells would be as much code again
-    tail = "mask" if target.masks and constant(keys.extent) is None else "auto"
+    tail = "mask" if target.has_masks and constant(keys.extent) is None else "auto"
     exps.vectorize(exps.split(exps.op.axis[-1], width, tail=tail)[1])
     _scores(s, scores, dots, plan, "auto" if plan.in_lanes else tail)
     panels = _panels(s, dots, values, plan)

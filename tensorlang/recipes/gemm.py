@@ -147,7 +147,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     left = _left(s, inside, product, t, constants, target)
 
     rows = [] if product.row is None else [product.row]
-    whole = lanes if target.masks and t.together == 1 else 0
+    whole = lanes if target.has_masks and t.together == 1 else 0
     block = _columns_at_once(inside, product, t, target.num_cores if shared and not t.by_rows else 1, target)
     blocks = bool(keep) or block is not None
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
@@ -217,12 +217,12 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
     # for 10 × 300 × 90 0.86
     once = not (fixed or together > 1 or _many(product)) and product.in_lines
     costs = table if together > 1 else table.of_panels
-    high, vectors = tile_for(m, n, lanes, registers, costs, threads, once=once, masks=target.masks)
+    high, vectors = tile_for(m, n, lanes, registers, costs, threads, once=once, masks=target.has_masks)
     by_rows = False
     if threads > 1 and m is not None and n is not None:
         # what counts is the thread with the most to do; a copy of the right operand is ready before all rows
         share, wide = -(-m // threads), -(-n // lanes)
-        other = tile_for(share, n, lanes, registers, costs, masks=target.masks)
+        other = tile_for(share, n, lanes, registers, costs, masks=target.has_masks)
         columns = column(m, high, vectors, costs) * -(-wide // (vectors * threads))
         start = 0 if fixed else costs.start / math.prod(size(k) or 1 for k in inside.op.reduce_axis)
         by_rows = column(share, *other, costs) * -(-wide // other[1]) + start < columns

@@ -222,16 +222,6 @@ class Target(metaclass=_Named):
         """
         return x86.summed(count, self.instruction_sets) if self.arch == "x86_64" else ()
 
-    @property
-    def masks(self) -> bool:
-        """Whether a masked vector is read and written in the time of a whole one: masks are registers of
-        their own.
-
-        >>> tl.Target.parse("llvm -mcpu=znver4").masks, tl.Target.parse("llvm -mcpu=haswell").masks
-        (True, False)
-        """
-        return self.arch == "x86_64" and self.vector_bits >= 512
-
     def vector_lanes(self, element: str | DType) -> int:
         """How many elements of that type one vector register holds (at least 1).
 

@@ -8,8 +8,12 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.core.dtype import FLOAT32
 from tensorlang.errors import TensorLangError
+from tensorlang.expr import make
 from tensorlang.loopir.interpret import interpret
+from tensorlang.loopir.stmt import Alloc, Buffer, Func, Store, load, reduction, seq
+from tensorlang.passes.pad_rows import pad_rows, row_mask
 from tensorlang.passes.vectorize import whole_vectors
 from tensorlang.recipes.nests import nest, sums
 
@@ -86,3 +90,23 @@ def test_the_pragma_asks_for_the_lanes_of_a_vector(lanes: int | None) -> None:
     s, args = _product(11)
     with pytest.raises(TensorLangError, match="a power of two from 2 to 64"):
         s[args[2]].pragma(s[args[2]].leaf_iter_vars[-1], "whole_vectors", lanes)
+
+
+def test_rows_whose_lanes_are_summed_keep_their_masks():
+    """A masked lane is a zero of the sum; in the padding there is anything."""
+    n = make.const(5, "int32")
+    b, x, y = (
+        Buffer(name, FLOAT32, shape, scope)
+        for name, shape, scope in (("b", (n,), "local"), ("x", (n,), "arg"), ("y", (), "arg"))
+    )
+    lanes = make.ramp(make.const(0, "int32"), 1, 8)
+    mask = row_mask(lanes, n)
+    body = Alloc(
+        b,
+        seq(
+            Store(b, load(x, (lanes,), mask), (lanes,), mask),
+            Store(y, reduction("add", load(b, (lanes,), mask)), ()),
+        ),
+    )
+    func = Func("main", (x, y), body, outputs=(y,))
+    assert pad_rows(func) is func
