@@ -9,6 +9,7 @@ public primitives only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ from .common import in_registers, share_out, size, work
 from .conv import rows_in_vectors
 from .nests import Axes, fill, lines_at_once, nest, pack, sums
 from .pixels import FEW, transpose_pixels
-from .register_tile import even, tile_for
+from .register_tile import even, tile_for, time_of
 
 # tiles of a block, at least, where the weight is larger than the second cache and comes from behind it for
 # each block
@@ -30,6 +31,8 @@ MOST_READ = 32
 # transposed. Measured (Emerald Rapids): where they did not stay too, 128 to 32 channels of 56 × 56 took three
 # times as long
 COPIES = 48
+# cycles for a vector of elements of the transforms, before and behind. Measured (Emerald Rapids)
+TRANSFORM = 16
 
 
 class Filtering(NamedTuple):
@@ -165,11 +168,32 @@ def _block(
     high = even(rows, max(1, min(rows, fit // columns)))
     if images * -(-rows // high) < threads:
         high = even(rows, max(1, rows * images // threads))
+    if images == 1 and high < rows:
+        high = min(range(high, 0, -1), key=lambda h: _last(product, rows, columns, h, threads, target))
     if high < rows:
         return 1, high, high * columns, False
     most = max(1, min(fit // (rows * columns), images // threads))
     many = max(d for d in range(1, most + 1) if images % d == 0)
     return many, high, many * rows * columns, False
+
+
+def _last(product: Stage, rows: int, columns: int, high: int, threads: int, target: Target) -> float:
+    """Cycles until the thread with the most rows of tiles is done with its blocks, ``high`` rows each. Blocks
+    are counted to the thread that owns them: one that another takes lies in the wrong cache."""
+    lanes, table = target.vector_lanes(product.op.body[0].dtype), cost_of(target)
+    *points, _, o = (size(axis) or 1 for axis in product.op.axis)
+    channels, points_of_tile = size(product.op.reduce_axis[0]) or 1, math.prod(points)
+
+    def block(h: int) -> float:
+        tile = tile_for(h * columns, o, lanes, target.vector_registers, table.of_panels)
+        products = channels * time_of(h * columns, o, *tile, lanes, target)
+        weight = channels * o * product.op.body[0].dtype.bytes / table.l2_rate
+        transforms = TRANSFORM / lanes * (channels + o) * h * columns
+        return points_of_tile * (max(products, weight) + transforms)
+
+    whole, rest = divmod(rows, high)
+    first = -(-(whole + (rest > 0)) // threads)  # blocks of the first thread, which has the most
+    return min(first, whole) * block(high) + (block(rest) if rest and first > whole else 0.0)
 
 
 def _transform(data: Stage, rows: Stage, lanes: int, parallel: bool) -> None:

@@ -3,6 +3,8 @@ are halves and quarters, and where each stage is computed."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -88,3 +90,12 @@ def test_a_large_weight_is_read_once(images_, channels, extent):
         np.maximum(images.conv(x, w, b, padding=1), 0),
         "float32",
     )
+
+
+def test_rows_of_tiles_are_cut_for_threads():
+    """14 rows of tiles in blocks of two were four blocks for one of two threads, and three for the other."""
+    x, w = te.placeholder((1, 64, 56, 56), name="x"), te.placeholder((64, 64, 3, 3), name="w")
+    made = ops.relu(ops.conv2d_winograd(x, w, padding=1))
+    s, _ = scheduled(made, as_target("llvm -mcpu=sapphirerapids -num-cores=2"), [w])
+    shares = re.search(r"loop relu\S+ +0\.\.(\d+)  parallel", str(s.tree()))
+    assert shares is not None and int(shares[1]) % 2 == 0, str(s.tree())
