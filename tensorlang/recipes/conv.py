@@ -22,7 +22,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
 from .common import share_out, size, together_of, work
-from .nests import fuse
+from .nests import Cut, fuse
 from .pixels import FEW, convolve, fill_weight, pack_weight, quads, strips, transpose_pixels
 from .register_tile import tile_for, time_of
 
@@ -31,6 +31,9 @@ from .register_tile import tile_for, time_of
 BLOCK_PIXELS = 48
 LOWER = 4  # rows, at most, that a tile is lower than the one with the least time, for blocks that end well
 ROW_TAPS = 9  # of a row that are written out, where neighbours share what they read
+# cycles that a tap takes where those of a row stay a loop. Measured (Granite Rapids): 128 to 32 channels of
+# 28 × 28 and of 14 × 14 take 1.17 to 1.22 times as long in tiles of 7 and 14 pixels
+ROLLED = 2
 MOST_VECTORS = 32  # of a padded row that are written out
 # of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
 # at 1024 × 14 × 14
@@ -54,6 +57,14 @@ PANELS = {
     "pixels first": "n (oo po oio)",  # once, and what a block of it makes stays near the weights
     "by block": "(n oo po) oio",
 }
+HIDDEN = 0.5  # of the time in which a weight comes from behind the second cache is not hidden by the sums
+GAIN = 0.95  # of the time of sums that are shared out otherwise, at most
+SHARES = "(n r) oo oio po"  # of rows, each with a margin of its own
+# bytes of what another core has just written that come in a cycle. Measured (Granite Rapids, two cores of a
+# virtual machine): the sums of 128 to 32 channels of 14 × 14 took as long on two threads as on one, where one
+# of them had made the image with its margin
+REMOTE = 1.25
+COPIED = 0.2  # cycles for a byte of the image with its margin: measured at the same, and at 28 × 28
 GROUPS = {"never": "(n oo po)", "once": "n (oo po)", "pixels first": "n (oo po)", "by block": "(n oo po)"}
 
 
@@ -81,7 +92,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     assert conv is not None
     lanes, cores = target.vector_lanes(inside.op.body[0].dtype), target.num_cores
     together = together_in(conv, target)
-    high, vectors = _tile(conv, lanes, target)
+    rows = _share(conv, target) if together == 1 and _margin(s, conv.data) else None
+    pixels = math.prod(conv.sizes) if rows is None else rows * math.prod(conv.sizes[1:])
+    high, vectors = _tile(conv, pixels, lanes, target)
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         vectors = 1 << (min(vectors, conv.each // lanes)).bit_length() - 1
@@ -90,7 +103,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     fixed = any(t is conv.weight for t in constants)
     order = [*conv.taps, conv.channels] if together > 1 else _order(conv, _taps_unrolled(conv, high))
     weight = pack_weight(s, conv, inside, width, order, together)
-    rows = _by_pixel(s, conv, inside) if conv.pointwise else None
+    turned = _by_pixel(s, conv, inside) if conv.pointwise else None
 
     def laid_out(*at: Any) -> list[Any]:
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
@@ -99,31 +112,38 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     in_panels = together > 1 and conv.groups == 1 and conv.each % width > 0
     finished = strips(s, out, inside, laid_out, width if in_panels else None)
     images, (o, *spatial) = list(out.op.axis[: len(conv.batch)]), out.op.axis[len(conv.batch) :]
-    blocks, block = _blocks(conv, high, lanes, cores)
+    blocks, block = _blocks(conv, pixels, high, lanes, cores)
     # the image is transposed by the block where there are blocks enough to share out, or else as a whole
     # before its products are shared out
-    in_blocks = rows is not None and blocks >= MIN_BLOCKS * cores
-    padded = padding_of(s, conv.data) if rows is None else None
-    if together > 1 and rows is None and padded is None:
+    in_blocks = turned is not None and blocks >= MIN_BLOCKS * cores
+    padded = padding_of(s, conv.data) if turned is None else None
+    if together > 1 and turned is None and padded is None:
         padded = s[s.cache_read(conv.data, "global", [inside.name])]
     # a tile of outputs that ran over the end of a group would reach into the next one: such groups are
     # finished whole, their last tile overlapping the one before
     by_groups = conv.groups > 1 and together == 1 and conv.each > width and conv.each % width > 0
-    if rows is None and padded is None:
+    if turned is None and padded is None:
         copied = "never"
     elif in_blocks:
         copied = "by block"
     else:
-        copied = "pixels first" if rows is not None or _weights_stay(conv, target) else "once"
-    around = (GROUPS if by_groups else PANELS)[copied]
+        copied = "pixels first" if turned is not None or _weights_stay(conv, target) else "once"
+    share: list[IterVar] = []
+    if rows is not None:
+        first, spatial[0] = out.split(spatial[0], rows)
+        share = [first]
+    # a last vector that began in place would be computed to its end, in the share of another
+    overlaps = rows is not None and block is None and pixels > lanes and pixels % lanes > 0
+    vectors_of: Cut = (lanes, "shift") if overlaps else lanes
+    around = SHARES if share else (GROUPS if by_groups else PANELS)[copied]
     loops = convolve(
         s,
         out,
         finished,
         inside,
-        {"n": images, "o": o, "p": fuse(out, spatial)},
+        {"n": images, "r": share, "o": o, "p": fuse(out, spatial)},
         f"{around} pio oio | oii pii" if by_groups else f"{around} pio oiio | oiii pii",
-        {"o": conv.each if conv.groups > 1 else None, "p": block, "pi": lanes}
+        {"o": conv.each if conv.groups > 1 else None, "p": block, "pi": vectors_of}
         | ({"oi": FEW} if by_groups else {"oi": width, "oii": FEW}),
         high,
         order,
@@ -144,16 +164,52 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         share_out(
             weight, list(fill_weight(weight, conv, order, together)), iterations // PACKED_PIXELS, target
         )
-    if padded is not None:
+    if padded is not None and share:
+        padded.compute_at(out, loops.around[0])
+        rows_in_vectors(padded, lanes)
+    elif padded is not None:
         if images:
             padded.compute_at(out, images[-1])
         front = fill_margin(padded, lanes, together, len(images))
         share_out(padded, front, iterations // PACKED_PIXELS, target)
-    if rows is not None:
+    if turned is not None:
         if in_blocks or images:
-            rows.compute_at(out, loops.around[0] if in_blocks else images[-1])
-        (po,) = transpose_pixels(rows, lanes).named["po"]
-        share_out(rows, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
+            turned.compute_at(out, loops.around[0] if in_blocks else images[-1])
+        (po,) = transpose_pixels(turned, lanes).named["po"]
+        share_out(turned, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
+
+
+def _share(conv: Conv, target: Target) -> int | None:
+    """The rows of a share; None where outputs or pixels are better shared out, of an image that all threads
+    have made together and of which each reads what the others wrote."""
+    table, threads, lanes = cost_of(target), target.num_cores, target.vector_lanes(conv.data.dtype)
+    sums = math.prod(conv.sizes) * conv.each * depth(conv)
+    alone = conv.groups == 1 and (conv.images == 1 or not conv.batch)
+    if threads < 2 or len(conv.sizes) != 2 or not alone or not table.shared(sums):
+        return None
+    rows, wide = conv.sizes
+    weight = conv.each * depth(conv) * conv.weight.dtype.bytes
+    # behind the second cache it comes for each share, beside the sums; else half as often for each thread
+    behind = HIDDEN * weight / table.l3_rate if weight > target.l2_bytes // 2 else 0.0
+
+    def products(n: int) -> float:
+        return depth(conv) * _tiles_time(conv, n, *_tile(conv, n, lanes, target), lanes, target)
+
+    def time(high: int) -> float:
+        """Cycles of the thread with the most shares of so many rows."""
+        shares, read = math.ceil(rows / high), (high - 1) * conv.strides[0] + (size(conv.taps[0]) or 1)
+        copied = COPIED * image_of(conv) * min(1.0, read / (constant(conv.data.shape[-2]) or 1))
+        return math.ceil(shares / threads) * (products(high * wide) + behind + copied)
+
+    made = image_of(conv) * (COPIED + (threads - 1) / REMOTE)
+    together = (products(rows * wide) + behind + made) / threads
+    high = min({-(-rows // n) for n in range(threads, min(rows, 4 * threads) + 1)}, key=time, default=0)
+    return high if high and time(high) < GAIN * together else None
+
+
+def _margin(s: Schedule, image: Tensor) -> bool:
+    """Whether ``image`` has a margin that ``padding_of`` gives."""
+    return padding_of(s, image) is not None
 
 
 def fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[IterVar]:
@@ -173,42 +229,47 @@ def together_in(conv: Conv, target: Target) -> int:
     return together if together == 4 and (size(conv.channels) or 1) % together == 0 else 1
 
 
-def _tile(conv: Conv, lanes: int, target: Target) -> tuple[int, int]:
-    """(pixels, vectors) of the register tile; the loads of the next tap want a few registers, or LLVM
-    spills."""
+def _tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int, int]:
+    """(pixels, vectors) of the register tile for so many pixels; the loads of the next tap want a few
+    registers, or LLVM spills."""
     registers = target.vector_registers if conv.pointwise else target.vector_registers * 15 // 16
-    high, vectors = tile_for(math.prod(conv.sizes), conv.each, lanes, registers)
+    high, vectors = tile_for(pixels, conv.each, lanes, registers)
     # the height whose blocks end with a vector, or nearly so, where that saves more than lower tiles cost
     return min(
         range(high, max(0, high - LOWER), -1),
-        key=lambda h: (_tiles_time(conv, h, vectors, lanes, target), -h),
+        key=lambda h: (_tiles_time(conv, pixels, h, vectors, lanes, target), -h),
     ), vectors
 
 
-def _tiles_time(conv: Conv, high: int, vectors: int, lanes: int, target: Target) -> float:
-    """Cycles of an iteration of the reduction for one image, with what blocks compute beyond their end: tiles
-    up to the end of the last vector that is transposed."""
-    pixels = math.prod(conv.sizes)
-    _, block = _blocks(conv, high, lanes, target.num_cores)
-    if block is None:
-        return time_of(pixels, conv.each, high, vectors, lanes, target)
-    to_the_end = -(-(-(-block // lanes) * lanes) // high) * high
+def _tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, target: Target) -> float:
+    """Cycles of an iteration of the reduction for so many pixels, with what blocks compute beyond their end:
+    tiles up to the end of the last vector that is transposed."""
+    _, block = _blocks(conv, pixels, high, lanes, target.num_cores)
+    rolled = 0 if conv.pointwise or _taps_unrolled(conv, high) else ROLLED
+    share = pixels < math.prod(conv.sizes)  # its last tile reaches into the next one, and is whole
 
     def time(rows: int) -> float:
-        return time_of(rows, conv.each, high, vectors, lanes, target) if rows else 0.0
+        if not rows:
+            return 0.0
+        if share:
+            rows = -(-rows // high) * high
+        tiles = -(-rows // high) * -(-conv.each // (lanes * vectors))
+        return time_of(rows, conv.each, high, vectors, lanes, target) + rolled * tiles
 
+    if block is None:
+        return time(pixels)
+    to_the_end = -(-(-(-block // lanes) * lanes) // high) * high
     return pixels // block * time(to_the_end) + time(pixels % block)
 
 
-def _blocks(conv: Conv, high: int, lanes: int, cores: int) -> tuple[int, int | None]:
-    """How many blocks of pixels in tiles of this height wait to be transposed, one after the other, and the
-    pixels of one; None for all of them at once."""
-    pixels = math.prod(conv.sizes)
+def _blocks(conv: Conv, pixels: int, high: int, lanes: int, cores: int) -> tuple[int, int | None]:
+    """In how many blocks so many pixels in tiles of this height wait to be transposed, one after the other,
+    and the pixels of one; None for all of them at once."""
     tiles = -(-pixels // high)
     blocks = -(-tiles // max(1, BLOCK_PIXELS // high))
     if conv.pointwise and blocks >= cores:
         blocks = -(-blocks // cores) * cores
-    if pixels * 2 <= BLOCK_PIXELS * 3:
+    if pixels * 2 <= BLOCK_PIXELS * (3 if pixels == math.prod(conv.sizes) else 5):
         return blocks, None
     return blocks, _whole(-(-tiles // blocks) * high, high, lanes)
 
@@ -240,7 +301,7 @@ def time_by_pixel(conv: Conv, target: Target) -> float:
     )
     if conv.each < lanes:
         return math.inf
-    tiles = depth(conv) * _tiles_time(conv, *_tile(conv, lanes, target), lanes, target)
+    tiles = depth(conv) * _tiles_time(conv, pixels, *_tile(conv, pixels, lanes, target), lanes, target)
     transposed = conv.each + (channels if conv.pointwise else 0)
     if not conv.pointwise and far(conv) and image_of(conv) > cost_of(target).hidden_pages:
         tiles *= FAR

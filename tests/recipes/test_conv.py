@@ -14,7 +14,7 @@ from tensorlang import ops, te
 from tensorlang.analysis.cost_tables import generic
 from tensorlang.recipes import default_schedule
 from tensorlang.recipes.default_schedule import scheduled
-from tensorlang.target import Target
+from tensorlang.target import Target, as_target
 from tests.codegen.test_assembly import AVX2, AVX512, inner_loop
 from tests.ops import images
 from tests.ops.arrays import exact
@@ -358,7 +358,7 @@ def test_an_open_batch_takes_the_tiles_of_one_image():
         tree = default_schedule(ops.conv2d(x, w, padding=1), AVX512, [w]).tree()
         return re.findall(r"storage (conv2d\S*) +(\S+\[.*\])", str(tree))
 
-    assert tile(te.dim("n", 0, 10**9)) == tile(1)
+    assert tile(te.dim("n", 0, 10**9)) == tile(2)
 
 
 @pytest.mark.parametrize(
@@ -415,3 +415,45 @@ def test_pages_that_are_found_beside_the_sums_do_not_make_an_image_far(monkeypat
     with generic():
         assert [recipe(size) for size in (28, 56, 112)] == ["conv", "flat", "flat"]
     assert [recipe(size) for size in (28, 56, 112)] == ["conv", "conv", "flat"]
+
+
+SHARED = "llvm -mcpu=sapphirerapids -num-cores={}"
+
+
+@pytest.mark.parametrize("cores", [2, 3, 4])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "height", "width", "kernel", "options"),
+    [
+        (40, 32, 14, 14, 3, {"padding": 1}),
+        (33, 40, 17, 13, 3, {"padding": 1, "stride": 2}),
+        (24, 24, 11, 19, 5, {"padding": 2}),
+        (48, 48, 21, 22, 3, {"padding": 2, "dilation": 2, "stride": (3, 2)}),
+        (64, 70, 7, 7, 3, {"padding": 1}),
+    ],
+)
+def test_threads_take_rows_of_the_image_with_a_margin_of_their_own(
+    channels, outputs, height, width, kernel, options, cores
+):
+    x, w = small(RNG, (1, channels, height, width)), small(RNG, (outputs, channels, kernel, kernel))
+    b = small(RNG, (outputs,))
+    X, W, B, out = declared(x, w, b, **options)
+    target = f"llvm -num-cores={cores}"
+    want = np.maximum(images.conv(x, w, b, **options), 0)
+    exact(tl.compile([X, B, out], target, constants={W: w})(x, b), want, "float32")
+    exact(tl.compile([X, W, B, out], target)(x, w, b), want, "float32")
+
+
+def test_what_a_thread_reads_of_an_image_it_has_written():
+    """The sums of 128 to 32 channels took as long on two threads as on one, where one of them had put the margin
+    around the image: each share of rows has a margin of its own now, and computes the pixels of no other share."""
+    x, w = te.placeholder((1, 128, 14, 14), name="x"), te.placeholder((32, 128, 3, 3), name="w")
+    tree = str(
+        default_schedule(ops.relu(ops.conv2d(x, w, padding=1)), as_target(SHARED.format(2)), [w]).tree()
+    )
+    assert re.search(r"conv2d.pad +float32\[1, 128, (9|10), 16\]", tree), tree
+    assert re.search(r"relu.local +float32\[1, 98, 32\]", tree), tree
+    assert tree.count("parallel") == 1, tree
+    one = str(
+        default_schedule(ops.relu(ops.conv2d(x, w, padding=1)), as_target(SHARED.format(1)), [w]).tree()
+    )
+    assert re.search(r"conv2d.pad +float32\[1, 128, 16, 16\]", one), one
