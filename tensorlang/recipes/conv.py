@@ -269,6 +269,7 @@ def _blocks(conv: Conv, pixels: int, high: int, lanes: int, cores: int) -> tuple
     blocks = -(-tiles // max(1, BLOCK_PIXELS // high))
     if conv.pointwise and blocks >= cores:
         blocks = -(-blocks // cores) * cores
+    # a share is smaller than the image whose blocks wait one behind the other; what it transposes stays near
     if pixels * 2 <= BLOCK_PIXELS * (3 if pixels == math.prod(conv.sizes) else 5):
         return blocks, None
     return blocks, _whole(-(-tiles // blocks) * high, high, lanes)
