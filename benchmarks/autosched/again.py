@@ -1,5 +1,5 @@
-"""Measures records once more, candidates of a task beside each other, in several processes that do nothing
-else. Knows autosched.
+"""Measures records once more, and candidates that a search would propose now, those of a task beside each
+other, in several processes that do nothing else. Knows autosched.
 
 What a search writes down of a candidate is what it took in a few milliseconds, while builders ran on another
 processor; the same candidate a minute later is off by a fifth. The order of two candidates is more certain
@@ -22,66 +22,102 @@ from pathlib import Path
 import numpy as np
 
 import tensorlang as tl
-from autosched import SearchTask
-from autosched.measure import cores
+from autosched import RecordLog, SearchTask
+from autosched.cost_model import XGBModel
+from autosched.measure import Outcome, cores
 from autosched.measure.runner import Workbench
 from autosched.records import Record
 from autosched.records.replay import replay
-from autosched.space import variants_of
+from autosched.search import Evolutionary
+from autosched.statuses import OK
 from autosched.tuning.adopted import Adopted
+from autosched.tuning.session import Session
 from tensorlang import te
 
 from . import samples
 
 SEED = 3
-MOST, PROCESSES = 44, 3  # candidates of a task; processes that time them all
+MOST, PROCESSES = 40, 3  # candidates of a task; processes that time them all
+KNOWN, RANDOM = 0.5, 0.3  # of them: at most so many that were measured before; by chance, of the others
+BATCH, TIMEOUT = 16, 20.0  # of a round of proposals; what a search would give a candidate
 ROUNDS = 5  # of turns in a process
 TURN = 6e-4  # seconds of a turn that count, after half as many that do not
 Times = dict[str, list[float]]  # seconds by the name of a kernel's file, one of each process
 
 
 def measured(records: Iterable[Record], directory: Path, most: int, processes: int) -> list[Record]:
-    """The records of at most ``most`` candidates of each task, chosen by chance, with the times they have
-    now. Kernels are kept in ``directory``: a run that was broken off builds none again."""
-    known: dict[tuple[str, str], list[Record]] = {}
-    for r in records:
-        if r.ok and r.name in samples.TASKS:
-            known.setdefault((r.name, r.target), []).append(r)
-    of: dict[str, Record] = {}
-    for (name, target), mine in known.items():
-        of |= built(samples.task_of(name, target), mine, directory, most)
-    times: Times = {}
-    for place in range(processes):
+    """The records of ``most`` candidates of each task with the times they have now, by so many processes more
+    than have left theirs in ``directory``. Kernels are kept there too: a run that was broken off builds none
+    again."""
+    of = build(records, directory, most)
+    begun = len(list(directory.glob("*.times.json")))
+    for place in range(begun, begun + processes):
         done = subprocess.run(
             [sys.executable, "-m", __name__, str(directory), str(place)],
             capture_output=True,
             text=True,
             check=True,
         )
-        for file, seconds in json.loads(done.stdout).items():
+        (directory / f"{place}.times.json").write_text(done.stdout)
+    times: Times = {}
+    for kept in sorted(directory.glob("*.times.json")):
+        for file, seconds in json.loads(kept.read_text()).items():
             times.setdefault(file, []).append(seconds)
     now = time.time()
     return [replace(r, times=tuple(times[f]), when=now, turn="") for f, r in of.items() if f in times]
 
 
+def build(records: Iterable[Record], directory: Path, most: int) -> dict[str, Record]:
+    """Kernels of ``most`` candidates of each task on one and on all threads of this machine, in files by the
+    name of the task; the record of each, whose times do not count."""
+    known: dict[str, list[Record]] = {}
+    for r in records:
+        if r.ok and r.name in samples.TASKS:
+            known.setdefault(r.name, []).append(r)
+    host, found = tl.Target.host(), {}
+    for name in samples.TASKS:
+        for cores_used in (1, host.num_cores):
+            task = samples.task_of(name, f"llvm -mcpu={host.mcpu} -num-cores={cores_used}")
+            mine = [
+                replace(r, target=str(task.target))
+                for r in known.get(name, [])
+                if tl.Target(r.target).num_cores == cores_used
+            ]
+            found |= built(task, mine, directory, most)
+    return found
+
+
 def built(task: SearchTask, records: list[Record], directory: Path, most: int) -> dict[str, Record]:
     """Kernels of some candidates that the task's space has, in files by the name of the task; the record of
     each."""
-    variants = variants_of(task)
-    own = Adopted(task, [v.trace for v in variants]).own(records)
-    every = {r.steps: r for r in own if _is_in(r.trace(), [v.trace for v in variants])}
-    chosen = sorted(every)
-    random.Random(SEED).shuffle(chosen)
+    session = Session(task, RecordLog(None), Evolutionary(epsilon=RANDOM), XGBModel(SEED), SEED, TIMEOUT)
+    traces = [v.trace for v in session.variants]
+    own = Adopted(task, traces).own(records)
+    every = sorted({r.steps for r in own if _is_in(r.trace(), traces)})
+    random.Random(SEED).shuffle(every)
+    # a search learns from the times of one round what to propose in the next; here rounds differ by what was
+    # proposed before
+    chosen = dict.fromkeys(every[: round(most * KNOWN)])
+    while len(chosen) < most and (new := session.propose(min(BATCH, most - len(chosen)))):
+        chosen |= dict.fromkeys(new)
     found: dict[str, Record] = {}
-    for steps in chosen[:most]:
+    for steps in chosen:
         digest = hashlib.sha256(f"{task.target}\n{steps}".encode()).hexdigest()[:24]
         file = directory / task.name / f"{digest}.kernel"
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
-            schedule = replay(steps, tl.create_schedule(task.outputs))
-            tl.build(schedule, task.tensors, task.target, "candidate", load=False).save(file)
-        found[f"{task.name}/{digest}"] = every[steps]
+            try:
+                schedule = replay(steps, tl.create_schedule(task.outputs))
+                tl.build(schedule, task.tensors, task.target, "candidate", load=False).save(file)
+            except tl.TensorLangError:  # a search would write down that it was refused
+                continue
+        found[f"{task.name}/{digest}"] = _record(session, steps)
     return found
+
+
+def _record(session: Session, steps: str) -> Record:
+    """A candidate as it is written down, with a time that is to be replaced."""
+    return session.record(steps, Outcome(0, OK, times=(1.0,)))
 
 
 def _is_in(trace: tl.Trace, space: list[tl.Trace]) -> bool:
@@ -93,7 +129,7 @@ def timed(directory: Path, place: int) -> dict[str, float]:
     and in another order each round."""
     cores.prepare()
     found: dict[str, float] = {}
-    for name in sorted(p.name for p in directory.iterdir()):
+    for name in sorted(p.name for p in directory.iterdir() if p.is_dir()):
         bench = _Unchecked(list(samples.TASKS[name]()), None)
         bench.move(place)
         files = sorted((directory / name).glob("*.kernel"))

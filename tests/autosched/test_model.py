@@ -100,7 +100,7 @@ def _held_out() -> Iterator[tuple[str, Any, Any, tuple[str, ...]]]:
 
 
 def test_the_shipped_model_orders_tasks_it_has_not_seen() -> None:
-    """Bounds a little below what it reached when it was trained. It has learnt on an Emerald Rapids, and these
+    """Bounds a little below what it reached when it was trained. It has learnt on a Granite Rapids, and these
     are times of a quiet Zen; a model that had learnt these very machines' times put 83 % of these pairs in
     order."""
     pairs, best = [], []
