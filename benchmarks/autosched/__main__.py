@@ -9,6 +9,7 @@ python -m benchmarks.autosched tails --trials 40                     what other 
 python -m benchmarks.autosched chains --program mlp "conv conv"      programs of several reductions
 python -m benchmarks.autosched suite --suite ansor images --threads 1     operators, image pipelines
 AUTOSCHED_HALIDE=…/python python -m benchmarks.autosched halide      image pipelines beside Halide
+AUTOSCHED_HALIDE=…/python python -m benchmarks.autosched halide --processes 3 --task GMM SFM      operators
 python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the model learns from
 python -m benchmarks.autosched again --records samples.jsonl --directory kernels   the same, timed in turns
 python -m benchmarks.autosched model --records samples.jsonl [--train]   how good it is; write it
@@ -89,6 +90,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--random", type=float, default=0.1, help="the share of a pool that is random")
     parser.add_argument("--records", type=Path, default=Path("samples.jsonl"))
     parser.add_argument("--target", help="sample for this one; default: this machine")
+    parser.add_argument("--processes", type=int, help="that time kernels again (again, halide)")
     parser.add_argument("--held-out", type=Path, help="records of the cases")
     parser.add_argument("--train", action="store_true")
     given = parser.parse_args(arguments)
@@ -96,7 +98,10 @@ def main(arguments: list[str] | None = None) -> None:
         samples.measure(given.records, given.trials, target=given.target)
     elif given.what == "again":
         found = again.measured(
-            model.records_of(given.records), given.directory or Path("kernels"), again.MOST, again.PROCESSES
+            model.records_of(given.records),
+            given.directory or Path("kernels"),
+            again.MOST,
+            again.PROCESSES if given.processes is None else given.processes,
         )
         given.records.with_suffix(".again.jsonl").write_text("".join(r.to_json() + "\n" for r in found))
     elif given.what == "guess":
@@ -139,7 +144,8 @@ def main(arguments: list[str] | None = None) -> None:
                 chains.table(found),
             )
     elif given.what == "halide":
-        _halide(given.task or list(suites.SUITES["images"]), given.trials, given.seed)
+        names = given.task or list(suites.SUITES["images"])
+        _halide(names, given.trials, given.seed, given.processes or chains.PROCESSES)
     elif given.what == "strategies":
         runs = strategies.compare(
             given.task or [], given.seeds, given.arm, RESULTS / "autosched_pools.jsonl.xz", given.records
@@ -153,11 +159,11 @@ def main(arguments: list[str] | None = None) -> None:
         entries = peers.compare(
             given.case, given.trials, given.seed, given.directory or peers.scratch(), given.limit, given.tuner
         )
-        _write(
-            f"autosched_peers_{given.trials}",
-            {"trials": given.trials, "seed": given.seed, "cases": entries},
-            peers.table(entries),
-        )
+        name = f"autosched_peers_{given.trials}"
+        file = RESULTS / f"{name}.json"
+        known = {e["case"]: e for e in json.loads(file.read_text())["cases"]} if file.exists() else {}
+        entries = list({**known, **{e["case"]: e for e in entries}}.values())
+        _write(name, {"trials": given.trials, "seed": given.seed, "cases": entries}, peers.table(entries))
 
 
 def _suite(suite: str, tasks: list[str] | None, trials: int, seed: int, threads: int | None) -> None:
@@ -172,12 +178,12 @@ def _suite(suite: str, tasks: list[str] | None, trials: int, seed: int, threads:
         _write(name, {"trials": trials, "seed": seed, "programs": found}, chains.table(found))
 
 
-def _halide(names: list[str], trials: int, seed: int) -> None:
+def _halide(names: list[str], trials: int, seed: int, processes: int) -> None:
     """Each pipeline beside Halide, written after each."""
     file = RESULTS / "autosched_halide.json"
     for name in names:
         known = json.loads(file.read_text())["pipelines"] if file.exists() else []
-        entry = beside_halide.beside(name, trials, seed, beside_halide.default_python())
+        entry = beside_halide.beside(name, trials, seed, beside_halide.default_python(), processes)
         found = [*[e for e in known if e["pipeline"] != name], entry]
         _write(
             "autosched_halide",

@@ -1,6 +1,6 @@
-"""The image pipelines beside Halide's autoschedulers (Adams et al., SIGGRAPH 2019; Mullapudi et al., SIGGRAPH
-2016), each in processes of its own, in turns. Halide is asked in an environment that has it (``pip install
-halide==21.*``); answers are compared before anything is timed.
+"""The image pipelines and six operators beside Halide's autoschedulers (Adams et al., SIGGRAPH 2019;
+Mullapudi et al., SIGGRAPH 2016), each in processes of its own, in turns. Halide is asked in an environment
+that has it (``pip install halide==21.*``); answers are compared before anything is timed.
 
 Knows autosched's public names, the pipelines and the question of ``halide_side``.
 """
@@ -22,7 +22,7 @@ import tensorlang as tl
 from autosched import SearchTask, tune
 from tensorlang import te
 
-from .chains import PROCESSES, elsewhere
+from .chains import elsewhere
 from .suites import declared
 
 SIDE = Path(__file__).with_name("halide_side.py")
@@ -30,9 +30,11 @@ SCHEDULERS = ("Adams2019", "Mullapudi2016")
 Entry = dict[str, Any]
 
 
-def beside(name: str, trials: int, seed: int, python: str, threads: int | None = None) -> Entry:
+def beside(
+    name: str, trials: int, seed: int, python: str, processes: int, threads: int | None = None
+) -> Entry:
     """Tune a pipeline, and time it, the default schedule and Halide's in turns: median seconds over
-    processes; a text where Halide fails or is wrong."""
+    so many processes; a text where Halide fails or is wrong."""
     tensors = declared(name)
     rng = np.random.default_rng(0)
     inputs = [t for t in tensors if isinstance(t.op, te.PlaceholderOp)]
@@ -44,7 +46,7 @@ def beside(name: str, trials: int, seed: int, python: str, threads: int | None =
     failed: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as place:
         np.savez(Path(place) / "inputs.npz", *values)
-        for _ in range(PROCESSES):
+        for _ in range(processes):
             ours = elsewhere(name, ["", "", steps], None)["times"]
             found.setdefault("default", []).append(ours[0])
             found.setdefault("tuned", []).append(ours[2])

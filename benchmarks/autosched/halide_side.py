@@ -1,10 +1,10 @@
-"""The image pipelines in Halide, scheduled by one of its autoschedulers, checked and timed: run by the python
-of an environment that has ``halide`` (21) and numpy, and knows nothing else of this tree.
+"""The image pipelines and six operators in Halide, scheduled by one of its autoschedulers, checked and timed:
+run by the python of an environment that has ``halide`` (21) and numpy, and knows nothing else of this tree.
 
     python halide_side.py PIPELINE SCHEDULER THREADS INPUTS.npz OUTPUT.npy
 
-The algorithms are those of ``images``, stage by stage; Halide's first variable is the column. Prints one line
-of JSON: the seconds of one run in each of several turns.
+The algorithms are those of ``images`` and ``ansor_suite``, stage by stage; Halide's first variable is the
+last axis. Prints one line of JSON: the seconds of one run in each of several turns.
 """
 
 from __future__ import annotations
@@ -177,6 +177,65 @@ def histogram_equalisation(image: Any, rows: int, columns: int) -> tuple[Any, li
     return func("equal", (x, y), running[shade[x, y]] * hl.f32(1.0 / (rows * columns))), [columns, rows]
 
 
+def total(name: str, at: Any, term: Any) -> Any:
+    """A sum over the reduction domain that the term reads."""
+    f = hl.Func(name)
+    f[at] = hl.f32(0)
+    f[at] += term
+    return f
+
+
+def product(a: Any, b: Any, rows: int, depth: int) -> tuple[Any, list[int]]:
+    """Of a square one on the right."""
+    r = hl.RDom([(0, depth)])
+    return total("product", (x, y), a[r.x, y] * b[x, r.x]), [depth, rows]
+
+
+def batch_product(a: Any, b: Any, batch: int, rows: int, depth: int) -> tuple[Any, list[int]]:
+    r = hl.RDom([(0, depth)])
+    return total("product", (x, y, z), a[r.x, y, z] * b[r.x, x, z]), [rows, rows, batch]
+
+
+def padded(image: Any, *extents: int) -> Any:
+    """The image with zeros around its rows and columns."""
+    return hl.BoundaryConditions.constant_exterior(image, hl.f32(0), [(0, e) for e in extents])
+
+
+def conv(image: Any, weight: Any, n: int, channels: int, rows: int, columns: int) -> tuple[Any, list[int]]:
+    image = padded(image, columns, rows, channels, n)
+    r = hl.RDom([(0, 3), (0, 3), (0, channels)])
+    term = image[x + r.x - 1, y + r.y - 1, r.z, c] * weight[r.x, r.y, r.z, z]
+    return total("conv", (x, y, z, c), term), [columns, rows, channels, n]
+
+
+def depthwise(
+    image: Any, weight: Any, n: int, channels: int, rows: int, columns: int
+) -> tuple[Any, list[int]]:
+    image = padded(image, columns, rows, channels, n)
+    r = hl.RDom([(0, 3), (0, 3)])
+    term = image[x + r.x - 1, y + r.y - 1, z, c] * weight[r.x, r.y, 0, z]
+    return total("depthwise", (x, y, z, c), term), [columns, rows, channels, n]
+
+
+def pointwise(
+    image: Any, weight: Any, bias: Any, n: int, channels: int, rows: int, columns: int
+) -> tuple[Any, list[int]]:
+    r = hl.RDom([(0, channels)])
+    sums = total("sums", (x, y, z, c), image[x, y, r.x, c] * weight[0, 0, r.x, z])
+    relu = func("relu", (x, y, z, c), hl.max(sums[x, y, z, c] + bias[z], hl.f32(0)))
+    return relu, [columns, rows, channels, n]
+
+
+def softmax(image: Any, rows: int, columns: int) -> tuple[Any, list[int]]:
+    r = hl.RDom([(0, columns)])
+    most = hl.Func("most")
+    most[y] = image[0, y]
+    most[y] = hl.max(most[y], image[r.x, y])
+    power = func("power", (x, y), hl.exp(image[x, y] - most[y]))
+    sums = total("sums", (y,), power[r.x, y])
+    return func("softmax", (x, y), power[x, y] / sums[y]), [columns, rows]
+
+
 PIPELINES = {
     "blur chain": blur_chain,
     "unsharp": unsharp,
@@ -186,6 +245,12 @@ PIPELINES = {
     "camera pipe": camera_pipe,
     "non-local means": non_local_means,
     "histogram equalisation": histogram_equalisation,
+    "GMM": product,
+    "TBG": batch_product,
+    "C2D": conv,
+    "DEP": depthwise,
+    "conv 1x1": pointwise,
+    "SFM": softmax,
 }
 
 
