@@ -185,7 +185,7 @@ def _lowered(
                 )
         func, packings = _one_or_several(state, choices, args, name, constants, strides)
         if declared is not None:
-            func = as_declared(func, [t for t, a in zip(declared, args, strict=True) if a not in constants])
+            func = as_declared(func, declared, args, constants)
         for hook in hooks:
             hook(LOWERING, func, time.perf_counter() - start)
         # before any pass the loops are those that the schedule names, which ``simple`` is there to show
@@ -466,17 +466,17 @@ def unbound(
     replayed in place of a default schedule. Nothing is loaded. Raises LowerError as ``build``, ScheduleError
     for steps that are refused.
     """
-    where = as_target(target)
+    where, declared = as_target(target), args
     with uncollected(), _depth("compile"):
         choices: Choices = ()
         if steps is None:
-            # the caller passes addresses, so that dimensions of size 1 need not come back
             args, constants, outputs = map(folded(outputs).of, (args, constants, outputs))
             schedule, _, choices = _default(outputs, where, list(constants))
         else:
             schedule = create_schedule(list(outputs)).replay(Trace.from_json(steps))
         state = schedule.concrete().state
         func, packings = _one_or_several(state, choices, args, identifier(name), constants, {}, held=False)
+        func = as_declared(func, declared, args, constants)
         # an engine plans one memory for all its kernels, so that none of them asks for its own at a call
         func = with_workspaces(_passed(func, False, ()), STACK_LIMIT, min(where.num_cores, MOST_ROWS))
         code = compile_ll(emit(func, where, math), where, program=lambda: str(func))

@@ -14,12 +14,15 @@ from ..te.tensor import Tensor
 ZERO = make.const(0, "int32")
 
 
-def as_declared(func: Func, declared: Sequence[Tensor | Var]) -> Func:
-    """The kernel whose first parameters have the shapes of ``declared``, dimensions of size 1 behind theirs
-    included."""
+def as_declared(
+    func: Func, declared: Sequence[Tensor | Var], present: Sequence[Tensor | Var], constants: Sequence[Tensor]
+) -> Func:
+    """The kernel of the arguments ``present``, but for ``constants``, with parameters of the shapes of
+    ``declared``, dimensions of size 1 behind theirs included."""
+    passed = [t for t, a in zip(declared, present, strict=True) if not any(a is c for c in constants)]
     longer = {
         p: Buffer(p.name, p.dtype, t.shape, p.scope)
-        for p, t in zip(func.params, declared, strict=False)
+        for p, t in zip(func.params, passed, strict=False)
         if isinstance(p, Buffer) and isinstance(t, Tensor) and len(p.shape) < t.ndim
     }
     if not longer:

@@ -112,3 +112,23 @@ def test_an_engine_takes_constants_with_these_axes():
         a = RNG.standard_normal((n, 40, 1, 1)).astype("float32")
         want = np.maximum(np.einsum("nchw,ochw->no", a, w), 0)[..., None, None]
         np.testing.assert_allclose(engine(a), want, rtol=1e-4, atol=1e-4)
+
+
+def test_an_engine_with_these_axes_is_saved_and_loaded(tmp_path):
+    """The file of an engine says which values a kernel takes, in their own shapes."""
+    g = tl.Graph()
+    x = g.input(("n", 40, 5, 5), name="x")
+    g.output(g.call(ops.sigmoid, g.call(ops.mean, x, axis=(2, 3), keepdims=True)), "y")
+    engine = g.compile(cache=False)
+    engine.save(tmp_path / "e.engine")
+    a = RNG.standard_normal((3, 40, 5, 5)).astype("float32")
+    np.testing.assert_array_equal(tl.Engine.load(tmp_path / "e.engine")(a), engine(a))
+
+
+def test_sizes_as_numbers_beside_constants():
+    n = te.var("n")
+    x, w = tensor(n, 1), tensor(4, 1, name="w")
+    y = te.compute((n, 1), lambda i, j: x[i, j] * w[i % 4, 0] + te.cast("float32", n), name="y")
+    a, b = RNG.standard_normal((6, 1)).astype("float32"), RNG.standard_normal((4, 1)).astype("float32")
+    f = tl.compile([x, w, y], constants={w: b})
+    np.testing.assert_allclose(f(a), a * b[np.arange(6) % 4] + 6, rtol=1e-6)
