@@ -570,10 +570,10 @@ def compile(
             "compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute"
         )
     where = as_target(target)
-    short = folded(wanted)
-    given = short.values(values_of(mapping_of(constants)))
     with uncollected():
         with _depth("compile"):
+            short = folded(wanted)
+            given = short.values(values_of(mapping_of(constants)))
             schedule, why, choices = _default(short.of(wanted), where, list(given))
         asked = _Settings(name, where, bounds_check, constants=given, math=math)
         return _scheduled(schedule, short.of(args), why, asked, choices, args)

@@ -39,7 +39,7 @@ from .cost_tables import cost_of, costs_text, generic, saved_at
 from .innermost import Innermost, innermost
 from .input_values import positions
 from .nest import Loop
-from .product_cost import bytes_of, least_for_a_thread, worth_a_thread
+from .product_cost import WINOGRAD_TRANSFORM, bytes_of, least_for_a_thread, worth_a_thread
 from .quantity import (
     absolute,
     amount,
@@ -60,6 +60,7 @@ from .work import Work
 
 __all__ = [
     "ROOFLINE",
+    "WINOGRAD_TRANSFORM",
     "Access",
     "Analysis",
     "Conv",

@@ -414,6 +414,11 @@ class Access(Expr):
     indices: tuple[Expr, ...]
 
 
+def lane_of(e: Expr) -> Expr:
+    """What is in every lane of a Broadcast; any other expression itself."""
+    return e.value if type(e) is Broadcast else e
+
+
 def is_const(e: Expr, value: int | float | None = None) -> bool:
     """Whether ``e`` is a literal (equal to ``value``, when given)."""
     return type(e) is Const and (value is None or e.value == value)

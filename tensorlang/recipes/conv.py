@@ -92,7 +92,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     assert conv is not None
     lanes, cores = target.vector_lanes(inside.op.body[0].dtype), target.num_cores
     together = together_in(conv, target)
-    rows = _share(conv, target) if together == 1 and _margin(s, conv.data) else None
+    rows = _share(conv, target) if together == 1 and padding_of(s, conv.data) is not None else None
     pixels = math.prod(conv.sizes) if rows is None else rows * math.prod(conv.sizes[1:])
     high, vectors = _tile(conv, pixels, lanes, target)
     if together > 1:
@@ -205,11 +205,6 @@ def _share(conv: Conv, target: Target) -> int | None:
     together = (products(rows * wide) + behind + made) / threads
     high = min({-(-rows // n) for n in range(threads, min(rows, 4 * threads) + 1)}, key=time, default=0)
     return high if high and time(high) < GAIN * together else None
-
-
-def _margin(s: Schedule, image: Tensor) -> bool:
-    """Whether ``image`` has a margin that ``padding_of`` gives."""
-    return padding_of(s, image) is not None
 
 
 def fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[IterVar]:

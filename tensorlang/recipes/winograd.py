@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import constant, cost_of, product_of, reads_of
+from ..analysis import WINOGRAD_TRANSFORM, constant, cost_of, product_of, reads_of
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -31,8 +31,6 @@ MOST_READ = 32
 # transposed. Measured (Emerald Rapids): where they did not stay too, 128 to 32 channels of 56 × 56 took three
 # times as long
 COPIES = 48
-# cycles for a vector of elements of the transforms, before and behind. Measured (Emerald Rapids)
-TRANSFORM = 16
 
 
 class Filtering(NamedTuple):
@@ -188,7 +186,7 @@ def _last(product: Stage, rows: int, columns: int, high: int, threads: int, targ
         tile = tile_for(h * columns, o, lanes, target.vector_registers, table.of_panels)
         products = channels * time_of(h * columns, o, *tile, lanes, target)
         weight = channels * o * product.op.body[0].dtype.bytes / table.l2_rate
-        transforms = TRANSFORM / lanes * (channels + o) * h * columns
+        transforms = WINOGRAD_TRANSFORM / lanes * (channels + o) * h * columns
         return points_of_tile * (max(products, weight) + transforms)
 
     whole, rest = divmod(rows, high)

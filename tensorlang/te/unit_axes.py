@@ -44,8 +44,10 @@ def folded(outputs: Sequence[Tensor]) -> Folded:
     """The computation of ``outputs`` without the last dimensions of size 1 of its tensors: the very same
     where no output ends in one, and where the axes have a meaning that their number is part of: images of
     more than one pixel, scans, scatters and externs, and inputs with strides."""
-    # what is no list of tensors is refused where the schedule is made
-    if not any(isinstance(t, Tensor) and t.ndim > 1 and const_int(t.shape[-1]) == 1 for t in outputs):
+    # operations are left as they are, and what is neither is refused where the schedule is made
+    if not all(isinstance(t, Tensor) for t in outputs):
+        return Folded({})
+    if not any(t.ndim > 1 and const_int(t.shape[-1]) == 1 for t in outputs):
         return Folded({})
     made: dict[Tensor, Tensor] = {}
     for op in operations(t.op for t in outputs):  # producers first

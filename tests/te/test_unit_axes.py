@@ -132,3 +132,13 @@ def test_sizes_as_numbers_beside_constants():
     a, b = RNG.standard_normal((6, 1)).astype("float32"), RNG.standard_normal((4, 1)).astype("float32")
     f = tl.compile([x, w, y], constants={w: b})
     np.testing.assert_allclose(f(a), a * b[np.arange(6) % 4] + 6, rtol=1e-6)
+
+
+def test_outputs_may_be_operations_and_are_refused_by_name():
+    x = tensor(3, 1)
+    y = ops.relu(x)
+    a = RNG.standard_normal((3, 1)).astype("float32")
+    np.testing.assert_array_equal(tl.compile([x, y], outputs=[y.op])(a), np.maximum(a, 0))
+    with pytest.raises(tl.errors.TensorLangError) as told:
+        tl.compile([x, y], outputs=[y, 3])
+    assert "te.graph.operations" not in str(told.value) and "AttributeError" not in str(told.value)

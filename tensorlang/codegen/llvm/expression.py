@@ -42,6 +42,7 @@ from ...expr.nodes import (
     TruncMod,
     Var,
     const_int,
+    lane_of,
 )
 from ...loopir.stmt import Load, Reduction, load, reduction
 from . import convert, index, types
@@ -85,7 +86,7 @@ def _arithmetic(em: Emitter, e: Add | Sub | Mul | Div) -> str:
         return em.ins(f"{word} {em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
     if type(e) is Mul:  # x * -1 is how -x is spelled
         for x, y in ((e.a, e.b), (e.b, e.a)):
-            scalar = y.value if type(y) is Broadcast else y
+            scalar = lane_of(y)
             if type(scalar) is Const and scalar.value == -1.0:
                 return em.ins(f"fneg {em.type(e.dtype)} {em.value(x)}")
     quotient = divided(em, e) if type(e) is Div else None
@@ -113,15 +114,11 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
         # not minnum: that would drop a NaN. Without ``nsz`` x86 takes three instructions more to tell -0 from
         # 0. It asks whether the first operand is NaN: not what a reduction has so far, which would wait
         a, b = em.value(e.a), em.value(e.b)
-        if e.dtype.bits >= 32 and not any(type(side) is Const for side in (_lane(e.a), _lane(e.b))):
+        if e.dtype.bits >= 32 and not any(type(side) is Const for side in (lane_of(e.a), lane_of(e.b))):
             return _extreme_of(em, word, e.dtype, a, b)
         return em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
     sign = "s" if e.dtype.code == "int" else "u"
     return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
-
-
-def _lane(e: Expr) -> Expr:
-    return e.value if type(e) is Broadcast else e
 
 
 def _extreme_of(em: Emitter, word: str, t: DType, a: str, b: str) -> str:

@@ -18,27 +18,26 @@ from fractions import Fraction
 import numpy as np
 
 from ...expr import make
-from ...expr.nodes import Broadcast, Const, Div, Expr
+from ...expr.nodes import Const, Div, lane_of
 from .emitter import Emitter
 from .types import mangle
 
 # bits of the odd part of a divisor, and how far from 1 it may be, so that both parts of 1 / y are normal
 MOST_BITS = {"float32": 20, "float64": 48}
 FAR = {"float32": 2.0**60, "float64": 2.0**400}
-ELEMENT = {"float32": "float", "float64": "double"}
 
 
 def divided(em: Emitter, e: Div) -> str | None:
     """The quotient, where its divisor is such a number and the machine can."""
     kind = e.dtype.element.name
-    scalar = e.b.value if type(e.b) is Broadcast else e.b
+    scalar = lane_of(e.b)
     parts = reciprocal(scalar.value, kind) if type(scalar) is Const and em.target.has_fma else None
     if parts is None:
         return None
     x, t = em.value(e.a), em.type(e.dtype)
-    high, low = (em.value(_alike(make.const(part, kind), e)) for part in parts)
+    high, low = (em.value(make.broadcast(make.const(part, kind), e.dtype.lanes)) for part in parts)
     rest = em.ins(f"fmul {t} {x}, {low}")
-    name = f"llvm.fma.{mangle(ELEMENT[kind], e.dtype.lanes)}"
+    name = f"llvm.fma.{mangle(em.element(e.dtype), e.dtype.lanes)}"
     return em.call(t, name, (t, x), (t, high), (t, rest))
 
 
@@ -56,7 +55,3 @@ def reciprocal(y: int | float, kind: str) -> tuple[float, float] | None:
     high = float(int(exact / Fraction(step)) * Fraction(step))  # int() rounds towards zero
     rest = float(exact - Fraction(high))
     return high, float(np.float32(rest)) if kind == "float32" else rest
-
-
-def _alike(value: Expr, e: Expr) -> Expr:
-    return value if e.dtype.lanes == 1 else Broadcast.make(value, e.dtype.lanes)

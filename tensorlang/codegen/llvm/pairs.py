@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from ...core.dtype import INT32
 from ...expr import make
-from ...expr.nodes import Add, Broadcast, Cast, Expr, Mul, Ramp, const_int
+from ...expr.nodes import Add, Cast, Expr, Mul, Ramp, const_int, lane_of
 from ...loopir.stmt import Load, Stmt, Store, load
 from . import memory, transposed, types
 from .emitter import Emitter, buffers_read
@@ -176,7 +176,7 @@ def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
         return None
     read = []
     for factor in (product.a, product.b):
-        e = factor.value if type(factor) is Broadcast else factor
+        e = lane_of(factor)
         if (
             type(e) is not Cast
             or type(e.a) is not Load

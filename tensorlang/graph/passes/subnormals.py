@@ -32,21 +32,19 @@ def flush_subnormals(graph: Program) -> Program:
 
 def _weights(n: Node) -> tuple[Value, ...]:
     """The constants with subnormal elements that a node multiplies and sums."""
-    constants = [v for v in n.reads if v.data is not None and v.data.dtype.name in WORDS]
+    constants = {v: v.data for v in n.reads if v.data is not None and v.data.dtype.name in WORDS}
     if not constants or not plain(n):
         return ()
     if "subnormal" not in n.memo:
         ops = operations(t.op for t in n.results)
         factors = {r.tensor for op in ops if isinstance(op, ComputeOp) for r in factors_of(op) or ()}
-        n.memo["subnormal"] = tuple(v for v in constants if v.tensor in factors and _any(v.data))
+        n.memo["subnormal"] = tuple(v for v, a in constants.items() if v.tensor in factors and _any(a))
     found: tuple[Value, ...] = n.memo["subnormal"]
     return found
 
 
-def _any(a: np.ndarray | None) -> bool:
+def _any(a: np.ndarray) -> bool:
     """Whether an array holds a subnormal number."""
-    if a is None:
-        return False
     word, bits = WORDS[a.dtype.name]
     words, last = np.ravel(a).view(word), word((1 << bits) - 1)
     for at in range(0, len(words), BLOCK):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...analysis import Conv, constant, conv_of, cost_of, reads_of, step
+from ...analysis import WINOGRAD_TRANSFORM, Conv, constant, conv_of, cost_of, reads_of, step
 from ...expr.linear import poly
 from ...expr.nodes import Const
 from ...expr.walk import preorder
@@ -22,10 +22,9 @@ from ..graph import Node, Program, Value
 from .rewrite import exchanged, single
 from .scales import bias_of
 
-# cycles for a vector of elements of the transforms, before and behind. Measured (Emerald Rapids) at 16 × 112
-# × 112 to 256 × 14 × 14
-TRANSFORM = 16
-WEIGHT = 33  # of a weight, and twice as many beyond the second cache. Measured at 64 × 64 and 256 × 256
+# cycles for a vector of elements of a weight's transform, and twice as many beyond the second cache. Measured
+# (Emerald Rapids) at 64 × 64 and 256 × 256
+WEIGHT = 33
 GAIN = 0.85  # of the time of a direct sum, at most
 DIRECT = 1.15  # times the multiply-adds take with what is around them
 Margin = tuple[tuple[int, int], ...]
@@ -129,7 +128,7 @@ def _gains(conv: Conv, known: bool, target: Target) -> bool:
     products = 36 * channels * wide * tiles / rate
     # half of the rate: the weight comes while the products run
     streamed = 36 * channels * conv.each * 4 / (table.l3_rate / 2)
-    transforms = TRANSFORM / lanes * 36 * (deep + wide) * tiles
+    transforms = WINOGRAD_TRANSFORM / lanes * 36 * (deep + wide) * tiles
     if not known:
         elements = 36 * channels * conv.each
         transforms += WEIGHT / lanes * elements * (1 if 4 * elements <= target.l2_bytes else 2)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from ....core.dtype import FLOAT32, DType
 from ....expr.intrinsics import TABLE
-from ....expr.nodes import Broadcast, Call, Cast, CCall, Const, Expr, Max, Min
+from ....expr.nodes import Call, Cast, CCall, Const, Expr, Max, Min, lane_of
 from ....interface.c_header import LIBRARY
 from .. import convert, types
 from ..emitter import Emitter
@@ -123,7 +123,7 @@ def _within(x: Expr, limit: float) -> bool:
     """Whether minima and maxima with numbers keep ``x`` no more than ``limit`` from 0, unless it is NaN."""
     below = above = False
     while type(x) in (Min, Max):
-        a, b = (e.value if type(e) is Broadcast else e for e in (x.a, x.b))  # type: ignore[attr-defined]
+        a, b = lane_of(x.a), lane_of(x.b)  # type: ignore[attr-defined]
         number = b if type(b) is Const else a
         if type(number) is not Const or not abs(number.value) <= limit:
             return False
