@@ -8,6 +8,7 @@ import pytest
 from tensorlang import ops
 from tensorlang.graph import Graph
 from tensorlang.graph.passes import simplified
+from tensorlang.target import Target
 from tests.ops import images
 
 RNG = np.random.default_rng(3)
@@ -100,3 +101,28 @@ def test_the_target_of_the_compile_decides_not_this_machine():
 def test_what_follows_is_computed_in_the_same_kernel():
     g, _, _ = graph(padding=1)
     assert "Winograd → relu" in str(g.compile().explain())
+
+
+def tile_of(g, **options):
+    (made,) = (n for n in simplified(g, **options).nodes if n.op == "Winograd")
+    return made.attrs["tile"]
+
+
+@pytest.mark.parametrize(
+    ("channels", "pixels", "tile"), [(256, 14, 2), (128, 28, 4), (320, 13, 2), (64, 56, 4)]
+)
+def test_few_pixels_take_small_tiles(channels, pixels, tile):
+    """Their weight comes from memory, and that of small tiles is less than half as large."""
+    g, _, _ = graph((1, channels, pixels, pixels), channels, padding=1)
+    assert tile_of(g, target=Target("llvm -mcpu=sapphirerapids")) == tile
+
+
+@pytest.mark.parametrize(
+    ("padding", "size"), [(1, (14, 13)), (0, (16, 15)), (((2, 1), (0, 1)), (13, 14))], ids=str
+)
+def test_answers_of_small_tiles_stay_close(padding, size):
+    g, w, b = graph((1, 192, *size), 208, padding=padding)
+    assert tile_of(g, target=Target("llvm -mcpu=sapphirerapids")) == 2
+    x = RNG.standard_normal((1, 192, *size)).astype("float32")
+    want = np.maximum(images.conv(x.astype("float64"), w.astype("float64"), b, padding=padding), 0)
+    assert np.abs(g.compile()(x) - want).max() <= 2e-5 * want.max()
