@@ -29,7 +29,7 @@ from .lowering.written_out import missing_outputs, write_out
 from .passes.base import Hook, Pass, TimeTable
 from .passes.instrument import instrument
 from .passes.pipeline import CHECKED, PIPELINE
-from .runtime import Module
+from .runtime import Module, num_threads
 from .runtime.codes import KernelCode, Packer
 from .runtime.export import CFunction, kernel_header
 from .runtime.profile import Instrumented
@@ -538,8 +538,8 @@ def compile(
     """A kernel with a default schedule: ``tl.compile([A, B, C])``, no tuning.
 
     ``outputs`` are the computed ones among ``args`` unless given. ``bounds_check``, ``constants`` and
-    ``math`` as in ``build``; the schedule packs constants as a whole, ahead of the call. Raises LowerError
-    when no argument is computed.
+    ``math`` as in ``build``; the schedule packs constants as a whole, ahead of the call, and shares work out
+    among ``tl.num_threads()``; others run it too. Raises LowerError when no argument is computed.
 
     >>> x = te.placeholder((4, 8), name="x")
     >>> f = tl.compile([x, ops.softmax(x)])
@@ -569,7 +569,7 @@ def compile(
         raise LowerError(
             "compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute"
         )
-    where = as_target(target)
+    where = as_target(target).for_threads(num_threads())
     with uncollected():
         with _depth("compile"):
             short = folded(wanted)

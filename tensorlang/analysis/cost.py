@@ -46,6 +46,17 @@ class Cost:
     # bytes of an image with channels pages apart, up to which looking for the pages hides behind the sums
     hidden_pages: int = 1
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels
+    # bytes of what another core has just written that come in a cycle, and cycles for a byte of an image that
+    # gets a margin, which is cold. Known of Granite Rapids alone: two cores of a virtual machine took as long
+    # as one for the sums of 128 to 32 channels of 14 × 14, where one of them had made the image. Not
+    # calibrated: which thread takes which part is chance, and a margin made again and again is warm (0.05)
+    remote_rate: float = 1.25
+    copied: float = 0.2
+    # of the time in which a weight comes from behind the second cache what the sums beside it do not hide
+    exposed: float = 0.5
+    # cycles of a tap of a convolution where those of a row stay a loop. Measured on Granite Rapids: 128 to 32
+    # channels of 28 × 28 and of 14 × 14 take 1.17 to 1.22 times as long in tiles of 7 and 14 pixels
+    rolled: float = 2.0
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 
     @property

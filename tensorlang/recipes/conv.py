@@ -31,9 +31,6 @@ from .register_tile import tile_for, time_of
 BLOCK_PIXELS = 48
 LOWER = 4  # rows, at most, that a tile is lower than the one with the least time, for blocks that end well
 ROW_TAPS = 9  # of a row that are written out, where neighbours share what they read
-# cycles that a tap takes where those of a row stay a loop. Measured (Granite Rapids): 128 to 32 channels of
-# 28 × 28 and of 14 × 14 take 1.17 to 1.22 times as long in tiles of 7 and 14 pixels
-ROLLED = 2
 MOST_VECTORS = 32  # of a padded row that are written out
 # of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
 # at 1024 × 14 × 14
@@ -57,14 +54,9 @@ PANELS = {
     "pixels first": "n (oo po oio)",  # once, and what a block of it makes stays near the weights
     "by block": "(n oo po) oio",
 }
-HIDDEN = 0.5  # of the time in which a weight comes from behind the second cache is not hidden by the sums
-GAIN = 0.95  # of the time of sums that are shared out otherwise, at most
+DOUBT = 0.95  # of the time of sums that are shared out otherwise, at most: what prediction misses by
 SHARES = "(n r) oo oio po"  # of rows, each with a margin of its own
-# bytes of what another core has just written that come in a cycle. Measured (Granite Rapids, two cores of a
-# virtual machine): the sums of 128 to 32 channels of 14 × 14 took as long on two threads as on one, where one
-# of them had made the image with its margin
-REMOTE = 1.25
-COPIED = 0.2  # cycles for a byte of the image with its margin: measured at the same, and at 28 × 28
+HERE = "n (oo oio) po"  # each panel by who packs it
 GROUPS = {"never": "(n oo po)", "once": "n (oo po)", "pixels first": "n (oo po)", "by block": "(n oo po)"}
 
 
@@ -92,7 +84,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     assert conv is not None
     lanes, cores = target.vector_lanes(inside.op.body[0].dtype), target.num_cores
     together = together_in(conv, target)
-    rows = _share(conv, target) if together == 1 and padding_of(s, conv.data) is not None else None
+    fixed = any(t is conv.weight for t in constants)
+    here = together == 1 and not fixed and _packed_where_used(conv, target)
+    margin = padding_of(s, conv.data) is not None
+    rows = _share(conv, target) if together == 1 and margin and not here else None
     pixels = math.prod(conv.sizes) if rows is None else rows * math.prod(conv.sizes[1:])
     high, vectors = _tile(conv, pixels, lanes, target)
     if together > 1:
@@ -100,7 +95,6 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         vectors = 1 << (min(vectors, conv.each // lanes)).bit_length() - 1
     width = lanes * vectors
     iterations = work(inside)
-    fixed = any(t is conv.weight for t in constants)
     order = [*conv.taps, conv.channels] if together > 1 else _order(conv, _taps_unrolled(conv, high))
     weight = pack_weight(s, conv, inside, width, order, together)
     turned = _by_pixel(s, conv, inside) if conv.pointwise else None
@@ -135,7 +129,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # a last vector that began in place would be computed to its end, in the share of another
     overlaps = rows is not None and block is None and pixels > lanes and pixels % lanes > 0
     vectors_of: Cut = (lanes, "shift") if overlaps else lanes
-    around = SHARES if share else (GROUPS if by_groups else PANELS)[copied]
+    here = here and not (by_groups or in_blocks)
+    around = SHARES if share else HERE if here else (GROUPS if by_groups else PANELS)[copied]
     loops = convolve(
         s,
         out,
@@ -160,7 +155,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if together == 1 and conv.pointwise and (size(conv.channels) or 1) % UNROLLED_CHANNELS == 0:
         _, few = inside.split(conv.channels, UNROLLED_CHANNELS)
         inside.unroll(few)
-    if not fixed:
+    if here:
+        weight.compute_at(out, loops.around[len(images)])
+        fill_weight(weight, conv, order, together)
+    elif not fixed:
         share_out(
             weight, list(fill_weight(weight, conv, order, together)), iterations // PACKED_PIXELS, target
         )
@@ -179,32 +177,84 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         share_out(turned, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
 
 
+def _packed_where_used(conv: Conv, target: Target) -> bool:
+    """Whether each panel of a weight that comes with the call is packed by the thread that uses it, just
+    before: what does not stay in the second cache is then read once, instead of read, written and read
+    again; but threads share out nothing smaller than a panel."""
+    weight, table = conv.groups * conv.each * depth(conv) * conv.weight.dtype.bytes, cost_of(target)
+    if weight <= target.l2_bytes // 2 or (conv.batch and conv.images != 1):
+        return False
+    lanes, pixels, threads = target.vector_lanes(conv.data.dtype), math.prod(conv.sizes), target.num_cores
+    high, vectors = _tile(conv, pixels, lanes, target)
+    panels = conv.groups * -(-conv.each // (lanes * vectors))
+    sums = conv.groups * depth(conv) * _tiles_time(conv, pixels, high, vectors, lanes, target)
+    idle = (-(-panels // threads) * threads / panels - 1) * sums
+    return idle < 2 * weight / table.l3_rate
+
+
 def _share(conv: Conv, target: Target) -> int | None:
     """The rows of a share; None where outputs or pixels are better shared out, of an image that all threads
     have made together and of which each reads what the others wrote."""
-    table, threads, lanes = cost_of(target), target.num_cores, target.vector_lanes(conv.data.dtype)
+    high, time = _shares(conv, target)
+    return high if high and time < DOUBT * _together(conv, target) else None
+
+
+def _together(conv: Conv, target: Target) -> float:
+    """Cycles of a thread where all have made the image with its margin together."""
+    table, threads, image = cost_of(target), target.num_cores, image_of(conv)
+    made = image * (table.copied + (threads - 1) / table.remote_rate)
+    sums = _products(conv, math.prod(conv.sizes), target) * _waits(conv, image, target)
+    return (sums + _behind(conv, target) + made) / threads
+
+
+def _shares(conv: Conv, target: Target) -> tuple[int, float]:
+    """The rows of the shares that take the least time, and the cycles of the thread with the most of them; no
+    rows where there are none."""
+    table, threads, image = cost_of(target), target.num_cores, image_of(conv)
     sums = math.prod(conv.sizes) * conv.each * depth(conv)
     alone = conv.groups == 1 and (conv.images == 1 or not conv.batch)
-    if threads < 2 or len(conv.sizes) != 2 or not alone or not table.shared(sums):
-        return None
+    spread = _waits(conv, image, target) > 1
+    if len(conv.sizes) != 2 or not alone or not (table.shared(sums) if threads > 1 else spread):
+        return 0, math.inf
     rows, wide = conv.sizes
-    weight = conv.each * depth(conv) * conv.weight.dtype.bytes
-    # behind the second cache it comes for each share, beside the sums; else half as often for each thread
-    behind = HIDDEN * weight / table.l3_rate if weight > target.l2_bytes // 2 else 0.0
+    of_image = constant(conv.data.shape[-2]) or 1
 
-    def products(n: int) -> float:
-        return depth(conv) * _tiles_time(conv, n, *_tile(conv, n, lanes, target), lanes, target)
+    def read(high: int) -> float:
+        """Bytes that a share reads of the image with its margin."""
+        return image * min(1.0, (of_image - (rows - high) * conv.strides[0]) / of_image)
 
     def time(high: int) -> float:
-        """Cycles of the thread with the most shares of so many rows."""
-        shares, read = math.ceil(rows / high), (high - 1) * conv.strides[0] + (size(conv.taps[0]) or 1)
-        copied = COPIED * image_of(conv) * min(1.0, read / (constant(conv.data.shape[-2]) or 1))
-        return math.ceil(shares / threads) * (products(high * wide) + behind + copied)
+        sums = _products(conv, high * wide, target) * _waits(conv, read(high), target)
+        each = sums + _behind(conv, target)
+        return math.ceil(math.ceil(rows / high) / threads) * (each + table.copied * read(high))
 
-    made = image_of(conv) * (COPIED + (threads - 1) / REMOTE)
-    together = (products(rows * wide) + behind + made) / threads
-    high = min({-(-rows // n) for n in range(threads, min(rows, 4 * threads) + 1)}, key=time, default=0)
-    return high if high and time(high) < GAIN * together else None
+    parts = set(range(max(2, threads), min(rows, 4 * threads) + 1))
+    if spread:
+        near = max((n for n in range(1, rows + 1) if _waits(conv, read(n), target) == 1), default=0)
+        # as many for each thread
+        parts |= {math.ceil(math.ceil(rows / near) / threads) * threads} if near else set()
+    high = min({-(-rows // n) for n in parts}, key=time, default=0)
+    return (high, time(high)) if high else (0, math.inf)
+
+
+def _products(conv: Conv, pixels: int, target: Target) -> float:
+    """Cycles of the sums of so many pixels."""
+    lanes = target.vector_lanes(conv.data.dtype)
+    return depth(conv) * _tiles_time(conv, pixels, *_tile(conv, pixels, lanes, target), lanes, target)
+
+
+def _waits(conv: Conv, image: float, target: Target) -> float:
+    """How much longer tiles take that read so many bytes of an image: a few pixels of every channel, in pages
+    far apart or from behind the second cache."""
+    spread = far(conv) and image > cost_of(target).hidden_pages
+    return 1.0 if conv.pointwise or not (spread or image > target.l2_bytes // 2) else FAR
+
+
+def _behind(conv: Conv, target: Target) -> float:
+    """Cycles in which a weight comes from behind the second cache that the sums do not hide. It comes for
+    each share."""
+    weight, table = conv.each * depth(conv) * conv.weight.dtype.bytes, cost_of(target)
+    return table.exposed * weight / table.l3_rate if weight > target.l2_bytes // 2 else 0.0
 
 
 def fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[IterVar]:
@@ -240,7 +290,7 @@ def _tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, ta
     """Cycles of an iteration of the reduction for so many pixels, with what blocks compute beyond their end:
     tiles up to the end of the last vector that is transposed."""
     _, block = _blocks(conv, pixels, high, lanes, target.num_cores)
-    rolled = 0 if conv.pointwise or _taps_unrolled(conv, high) else ROLLED
+    rolled = 0.0 if conv.pointwise or _taps_unrolled(conv, high) else cost_of(target).rolled
     share = pixels < math.prod(conv.sizes)  # its last tile reaches into the next one, and is whole
 
     def time(rows: int) -> float:
@@ -288,19 +338,18 @@ def by_phase(conv: Conv) -> Callable[..., list[Any]]:
     return laid_out
 
 
-def time_by_pixel(conv: Conv, target: Target) -> float:
-    """Cycles for one image: the tiles, and what is transposed before and after."""
-    lanes, pixels, channels = (
-        target.vector_lanes(conv.data.dtype),
-        math.prod(conv.sizes),
-        size(conv.channels) or 1,
-    )
-    if conv.each < lanes:
+def time_by_pixel(conv: Conv, target: Target, margin: bool = False) -> float:
+    """Cycles for one image: the tiles, and what is transposed before and after. With a ``margin``, which
+    shares of rows may have for themselves."""
+    pixels, channels = math.prod(conv.sizes), size(conv.channels) or 1
+    if conv.each < target.vector_lanes(conv.data.dtype):
         return math.inf
-    tiles = depth(conv) * _tiles_time(conv, pixels, *_tile(conv, pixels, lanes, target), lanes, target)
-    transposed = conv.each + (channels if conv.pointwise else 0)
+    tiles = _products(conv, pixels, target)
     if not conv.pointwise and far(conv) and image_of(conv) > cost_of(target).hidden_pages:
-        tiles *= FAR
+        high = _share(conv, target) if margin else None
+        near = high and -(-conv.sizes[0] // high) * _products(conv, high * conv.sizes[-1], target)
+        tiles = near or tiles * FAR
+    transposed = conv.each + (channels if conv.pointwise else 0)
     copies = TRANSPOSED * cost_of(target).transposition * pixels * transposed
     return conv.groups * (tiles + copies)
 

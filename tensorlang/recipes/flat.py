@@ -51,7 +51,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     if not wide_or_packed(conv, inside, target, constants):
         return False
     found = plan(conv, target)
-    return found.places > 1 and found.time <= time_by_pixel(conv, target)
+    margin = padding_of(s, conv.data) is not None
+    return found.places > 1 and found.time <= time_by_pixel(conv, target, margin)
 
 
 def plan(conv: Conv, target: Target) -> Plan:

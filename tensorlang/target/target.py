@@ -14,7 +14,7 @@ import re
 import shlex
 from collections.abc import Callable, Collection
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import signposts
@@ -144,6 +144,14 @@ class Target(metaclass=_Named):
         True
         """
         return _host()
+
+    def for_threads(self, count: int) -> Target:
+        """This machine with no more cores than so many threads use; another target as it is.
+
+        >>> tl.Target.host().for_threads(1).num_cores
+        1
+        """
+        return replace(self, num_cores=min(count, self.num_cores)) if self == _host() else self
 
     def __str__(self) -> str:
         parts = [str(self.kind)]

@@ -406,15 +406,17 @@ def test_pages_that_are_found_beside_the_sums_do_not_make_an_image_far(monkeypat
     """The same convolution over rows where its table of costs says that looking for pages shows."""
     monkeypatch.delenv("TENSORLANG_COST", raising=False)
 
-    def recipe(size: int) -> str:
+    def recipe(size: int, padding: int = 1) -> str:
         x, w = te.placeholder((1, 64, size, size), name="x"), te.placeholder((64, 64, 3, 3), name="w")
-        y = ops.conv2d(x, w, padding=1)
+        y = ops.conv2d(x, w, padding=padding)
         _, why = scheduled([y], Target.parse("llvm -mcpu=sapphirerapids -num-cores=1"))
         return why["conv2d"].rpartition("recipes.")[2].rstrip(")")
 
     with generic():
         assert [recipe(size) for size in (28, 56, 112)] == ["conv", "flat", "flat"]
-    assert [recipe(size) for size in (28, 56, 112)] == ["conv", "conv", "flat"]
+    # a large one is near where rows of it are copied with their margin, and far where it is read as it lies
+    assert [recipe(size) for size in (28, 56, 112)] == ["conv", "conv", "conv"]
+    assert recipe(114, padding=0) == "flat"
 
 
 SHARED = "llvm -mcpu=sapphirerapids -num-cores={}"
@@ -457,3 +459,51 @@ def test_what_a_thread_reads_of_an_image_it_has_written():
         default_schedule(ops.relu(ops.conv2d(x, w, padding=1)), as_target(SHARED.format(1)), [w]).tree()
     )
     assert re.search(r"conv2d.pad +float32\[1, 128, 16, 16\]", one), one
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize(("size", "stride"), [((5, 6), 1), ((11, 7), 2), ((17, 13), 1)])
+def test_a_large_weight_of_a_call_is_packed_by_the_thread_that_uses_it(groups, size, stride):
+    """It was read, written and read again behind the second cache: 512 to 512 channels of 7 × 7 took 1.4
+    times as long."""
+    x, w = small(RNG, (1, 160 * groups, *size)), small(RNG, (400, 160, 3, 3))
+    b = small(RNG, (400,))
+    X, W, B, out = declared(x, w, b, padding=1, stride=stride, groups=groups)
+    want = np.maximum(images.conv(x, w, b, padding=1, stride=stride, groups=groups), 0)
+    for cores in (1, 2):
+        target = as_target(f"llvm -num-cores={cores}")
+        exact(tl.compile([X, W, B, out], target)(x, w, b), want, "float32")
+    if groups == 1:
+        tree = str(default_schedule(out, as_target(SHARED.format(2))).tree())
+        panel = re.search(r"storage W\S* +float32\[1, 160, 3, 3, \d+\]", tree)
+        assert panel or re.search(r"storage W\S* +float32\[1, 3, 160, 3, \d+\]", tree), tree
+
+
+def test_one_thread_reads_rows_of_a_large_image_from_a_copy_that_is_near():
+    """A few pixels of every channel of 32 to 64 channels of 150 × 150 came from behind the second cache: 1.45
+    times the time."""
+    x, w = te.placeholder((1, 32, 150, 150), name="x"), te.placeholder((64, 32, 3, 3), name="w")
+    out, target = ops.relu(ops.conv2d(x, w, padding=1)), as_target(SHARED.format(1))
+    tree = str(default_schedule(out, target, [w]).tree())
+    rows = re.search(r"conv2d.pad +float32\[1, 32, (\d+), 152\]", tree)
+    assert rows and 32 * int(rows[1]) * 152 * 4 <= target.l2_bytes // 2, tree
+
+
+def test_a_kernel_is_scheduled_for_the_threads_that_run_it(monkeypatch):
+    import tensorlang.recipes as recipes
+
+    seen, scheduled_by = [], recipes.scheduled
+    monkeypatch.setattr(
+        recipes, "scheduled", lambda o, t, c: (seen.append(t.num_cores), scheduled_by(o, t, c))[1]
+    )
+    x = te.placeholder((4, 8), name="x")
+    before, other = tl.num_threads(), "llvm -mcpu=haswell -num-cores=6"
+    try:
+        tl.set_num_threads(1)
+        tl.compile([x, ops.relu(x)])
+        tl.compile([x, ops.relu(x)], other)
+        tl.set_num_threads(1024)
+        tl.compile([x, ops.relu(x)])
+    finally:
+        tl.set_num_threads(before)
+    assert seen == [1, 6, tl.Target.host().num_cores]
