@@ -209,8 +209,11 @@ def _prefetch_ahead(stage: Stage, vectors: IterVar, rows: Rows, target: Target, 
     every tensor from outside that is larger than the second cache and was not ``requested`` for by a later
     stage. Measured on 64 MiB: a layer norm 1.4 times, softmax 1.3 times as fast."""
     n = size(stage.op.axis[-1])
-    if n is None or len(stage.op.axis) != rows.depth + 1 or n % (width := vector_width(stage, n, target)):
+    if n is None or len(stage.op.axis) != rows.depth + 1:
         return
+    # rows lie one behind the other: where one leaves a rest, the first elements of the next are asked for
+    # with the last of the one before
+    ahead = -(-n // vector_width(stage, n, target))
     for tensor, indices in reads_of(stage.op).plain:
         whole = 1
         for extent in tensor.shape:
@@ -225,4 +228,4 @@ def _prefetch_ahead(stage: Stage, vectors: IterVar, rows: Rows, target: Target, 
             and whole * tensor.dtype.bytes > target.l2_bytes
         ):
             requested.add(tensor.name)
-            stage.prefetch(tensor, vectors, n // width)
+            stage.prefetch(tensor, vectors, ahead)

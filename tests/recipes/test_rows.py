@@ -29,6 +29,18 @@ def test_all_stages_of_a_row_are_in_one_parallel_loop(op):
     assert sum("parallel" in loop for loop in loops(s)) == 1
 
 
+@pytest.mark.parametrize("n", [1024, 1000, 1003])
+def test_the_next_row_of_what_leaves_the_second_cache_is_asked_for(n):
+    """Also where rows leave a rest: as many vectors ahead as one row has, or begins."""
+    x = te.placeholder((4096, n), name="x")
+    s = default_schedule(ops.softmax(x), "llvm -mcpu=sapphirerapids -num-cores=1")
+    asked = [p for name in ("softmax", "softmax.exp", "softmax.max") for p in s.state.stage(name).prefetches]
+    assert len(asked) == 1 and asked[0][0] is x
+    assert asked[0][2] * 64 >= n > (asked[0][2] - 1) * 64
+    small = default_schedule(ops.softmax(te.placeholder((4, n), name="x")))
+    assert not any(st.state.prefetches for st in small.stages)
+
+
 def test_every_loop_of_a_layer_norm_reads_in_vectors():
     x, w, b = (
         te.placeholder((64, 1024), name="x"),
