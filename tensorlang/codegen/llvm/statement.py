@@ -397,7 +397,10 @@ def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:
         element = types.memory_element(b.dtype, em.target)
         # in the entry block, for ``sroa`` looks nowhere else, and in a loop it would take new stack at each
         # iteration
-        em.function.entry.lines.insert(0, f"  {name} = alloca [{count} x {element}], align 64")
+        em.function.entry.lines[:0] = [
+            f"  {name} = alloca [{count} x {element}], align 64",
+            *_end_cleared(em, b, name, count),
+        ]
         em.storage[b] = Storage(name, 0, count)
         yield inside
         return
@@ -408,6 +411,21 @@ def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:
         size_text = em.call("i64", "llvm.smax.i64", ("i64", size_text), ("i64", "0"))
     memory_block = em.call("ptr", "tensorlang_alloc", ("i64", size_text))
     yield _held(em, b, memory_block, memory_block, inside)
+
+
+def _end_cleared(em: Emitter, b: Buffer, name: str, count: int) -> list[str]:
+    """Zeros in the last vector on the stack, where the buffer ends within it: what no store writes is
+    computed with all the same where masks became blends, and what lay there before is likely to be subnormal
+    numbers, of which each operation takes 150 cycles. Measured (Granite Rapids): softmax of rows of 77, 100
+    and 197 takes 0.40, 0.43 and 0.54 of the time."""
+    vector = em.target.vector_bits // 8 // b.dtype.bytes
+    if not b.dtype.is_float or count <= vector or const_int(size_in_elements(b)) in (None, count):
+        return []
+    element, last = types.memory_element(b.dtype, em.target), em.function.fresh()
+    return [
+        f"  {last} = getelementptr {element}, ptr {name}, i64 {count - vector}",
+        f"  store {types.lanes_of(element, vector)} zeroinitializer, ptr {last}, align 16",
+    ]
 
 
 def _checked(em: Emitter, block: str) -> None:
