@@ -440,13 +440,13 @@ class Module:
         costs by its digest, and the cycles that it counts. Raises TensorLangError for a kernel that was
         loaded.
 
-        >>> x = te.placeholder((8, 4), name="x")
+        >>> x = te.placeholder((2, 4), name="x")
         >>> f = tl.compile([x, ops.relu(x)], name="relu")
         >>> print(f.explain())
-        relu for ...: in vectors of up to 4 elements, ... cycles by the table
-          relu: elements, in vectors of 4 along `i1`
-          threads: serial: `relu` has 32 iterations, and from ... on a second thread pays
-          loop i0: relu in vectors of 4 elements; 8 iterations, ... cycles
+        relu for ...: in vectors of up to 8 elements, ... cycles by the table
+          relu: elements, in vectors of 8 along `i1`
+          threads: serial: `relu` has 8 iterations, and from ... on a second thread pays
+          once: relu in vectors of 8 elements; 1 iterations, ... cycles
           costs ...
         """
         if self._tools is None:
