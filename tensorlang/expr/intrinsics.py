@@ -94,6 +94,19 @@ def _float_bits(x: Any) -> Any:
     return x.view(f"i{x.dtype.itemsize}")
 
 
+def _float_of_bits(x: Any) -> Any:
+    x = np.asarray(x)
+    return x.view(f"f{x.dtype.itemsize}")
+
+
+def _is_bits(t: DType) -> bool:
+    return t.code == "int" and t.bits >= 16
+
+
+def _float_as_wide(t: DType) -> DType:
+    return as_dtype(f"float{t.bits}").with_lanes(t.lanes)
+
+
 def _round_away(x: Any) -> Any:
     return np.copysign(np.floor(np.abs(x) + 0.5), x)
 
@@ -141,6 +154,7 @@ _ROWS = (
     Intrinsic("isinf", 1, np.isinf, _is_float, _bool),
     Intrinsic("isfinite", 1, np.isfinite, _is_float, _bool),
     Intrinsic("float_bits", 1, _float_bits, _is_ieee, _int_as_wide, own_type=True),
+    Intrinsic("float_of_bits", 1, _float_of_bits, _is_bits, _float_as_wide, own_type=True),
     Intrinsic("popcount", 1, _popcount, _is_int),
     Intrinsic("clz", 1, _clz, _is_int),
     Intrinsic("bitwise_and", 2, np.bitwise_and, _is_int),

@@ -22,17 +22,22 @@ from .join import strided_slice
 from .programs import kept_boxes, order_rows, unique_rows
 from .programs import nonzero as nonzero_places
 from .shape import flatten, reshape, swapaxes
-from .sorting import best_rows, sort_rows
+from .sorting import best_rows, sort_rows, sorted_places, sorted_values
 from .take import take
 
 __all__ = ["argsort", "compress", "non_max_suppression", "nonzero", "sort", "top_k", "unique"]
 
 
 def _ordered(
-    op: str, x: Any, axis: int | None, descending: bool, few: int | None = None
-) -> tuple[Tensor, Tensor]:
-    """Values and places in order along ``axis``, or the first ``few`` of them: rows are laid out along
-    memory, sorted, and put back."""
+    op: str,
+    x: Any,
+    axis: int | None,
+    descending: bool,
+    program: te.LoopProgram = sort_rows,
+    few: int | None = None,
+) -> list[Tensor]:
+    """What ``program`` makes of ``x`` along ``axis``, values or places in order or both, or the first ``few``
+    of them: rows are laid out along memory, sorted, and put back."""
     x = inputs.tensor(op, x)
     if axis is None:
         x, axis = flatten(x), 0
@@ -46,11 +51,12 @@ def _ordered(
     if few is not None:
         size = make.as_expr(few) if inputs.at_most(few, n) else make.min_(n, make.as_expr(few))
     # one program makes values and places together, and every row is independent of the others
+    types = {sorted_values: [x.dtype], sorted_places: [INT64]}.get(program, [x.dtype, INT64])
     both = te.loops(
-        sort_rows if few is None else best_rows,
+        program,
         [flat],
-        [(flat.shape[0], size)] * 2,
-        [x.dtype, INT64],
+        [(flat.shape[0], size)] * len(types),
+        types,
         name=op,
         tag=tags.LOOPS,
         attrs={"descending": bool(descending), **({} if few is None else {"k": few})},
@@ -59,18 +65,19 @@ def _ordered(
         both = [reshape(t, (*turned.shape[:-1], size)) for t in both]
     if turned is not x:
         both = [swapaxes(t, d, -1) for t in both]
-    return both[0], both[1]
+    return both
 
 
 def sort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:
     """The elements along ``axis`` (of the flattened tensor for None) in rising order, or falling; NaN last,
-    or first. Equal ones keep their order. A merge sort of each row, rows shared among threads.
+    or first. Equal ones keep their order. Long rows are distributed by the digits of their keys, short ones
+    merged; rows are shared among threads.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.sort(x, 1)
-    Tensor(sort.v0: float32[2, 3])
+    Tensor(sort: float32[2, 3])
     """
-    return _ordered("sort", x, axis, descending)[0]
+    return _ordered("sort", x, axis, descending, sorted_values)[0]
 
 
 def argsort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:
@@ -78,9 +85,9 @@ def argsort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tenso
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.argsort(x, 1)
-    Tensor(argsort.v1: int64[2, 3])
+    Tensor(argsort: int64[2, 3])
     """
-    return _ordered("argsort", x, axis, descending)[1]
+    return _ordered("argsort", x, axis, descending, sorted_places)[0]
 
 
 def top_k(
@@ -102,7 +109,8 @@ def top_k(
     few = const_int(count)
     # a known k keeps the best of a row in k places; one that is a symbol sorts the row
     if few is not None and few >= 1 and count is not x.shape[d]:
-        return _ordered("top_k", x, d, largest, few)
+        values, places = _ordered("top_k", x, d, largest, best_rows, few)
+        return values, places
     values, places = _ordered("top_k", x, d, largest)
     return tuple(strided_slice(t, (0,), (count,), axes=(d,)) for t in (values, places))  # type: ignore[return-value]
 

@@ -7,7 +7,7 @@ number, as in numpy and torch, and the zeros are equal.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ LANES = 16  # keys that are compared at once
 # elements that are put in order by counting, for each, those that stand before it: in a run, and from which
 # on it is faster to drop first what is not wanted
 RUN, FEW = 64, 24
+# rows of more elements are distributed by digits of so many bits
+DIGITS_FROM, DIGIT = 3 * RUN, 8
 # how many elements are collected before some are dropped: as many times those wanted, or so many
 ROOM, LEAST_ROOM = 4, 64
 
@@ -66,20 +68,183 @@ def _sorted_rows(x: Array, descending: bool) -> list[Array]:
 
 @te.loop_program("sort_rows", _sorted_rows)
 def sort_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
-    """Rows [r, n] in order, and where each element came from: a stable merge sort between two copies of the
-    keys."""
+    """Rows [r, n] in order, and where each element came from."""
     (x,), (values, places) = given, made
     rows, n = x.shape
-    room = _whole(n)
     with b.loop("row", rows, parallel=True) as row:
-        keys = b.memory("keys", (2, room), key_type(x.dtype))
-        at = b.memory("at", (2, room), n.dtype)
-        _read(b, x, row, n, keys, at, descending)
-        side = _in_order(b, keys, at, n)
-        with b.loop("i", n) as i:
-            place = b.let("place", kept_within(at[side, i], n))
+
+        def by_place(i: Expr, at: Expr) -> None:
+            place = b.let("place", kept_within(at, n))
             values[row, i] = x[row, place]
             places[row, i] = place
+
+        _sort_row(b, x, row, n, descending, by_place)
+
+
+@te.loop_program("sorted_places", lambda x, descending: _sorted_rows(x, descending)[1:])
+def sorted_places(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
+    """Where each element of rows [r, n] in order came from."""
+    (x,), (places,) = given, made
+    rows, n = x.shape
+    with b.loop("row", rows, parallel=True) as row:
+
+        def by_place(i: Expr, at: Expr) -> None:
+            places[row, i] = at
+
+        _sort_row(b, x, row, n, descending, by_place)
+
+
+@te.loop_program("sorted_values", lambda x, descending: _sorted_rows(x, descending)[:1])
+def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
+    """Rows [r, n] in order. Of long rows the elements themselves are distributed, and no places."""
+    (x,), (values,) = given, made
+    rows, n = x.shape
+    with b.loop("row", rows, parallel=True) as row:
+
+        def by_place(i: Expr, at: Expr) -> None:
+            values[row, i] = x[row, kept_within(at, n)]
+
+        known = const_int(n)
+        if known is None or known <= DIGITS_FROM:
+            with b.when(n <= DIGITS_FROM):
+                _merge_sort(b, x, row, n, descending, by_place)
+        if known is None or known > DIGITS_FROM:
+            with b.when(n > DIGITS_FROM):
+                keys = b.memory("keys", (2, _whole(n)), key_type(x.dtype))
+                _read(b, x, row, n, keys, None, descending)
+                side = _distribute(b, (keys,), n)
+                _in_vectors(
+                    b, n, lambda k: values.__setitem__((row, k), _element(keys[side, k], x.dtype, descending))
+                )
+                if x.dtype.is_float:
+                    _zeros_as_they_came(b, x, row, n, keys, side, values, descending)
+
+
+def _element(key: Expr, t: DType, descending: bool) -> Expr:
+    """The element that has a key; one of the two zeros, and of all that are no numbers."""
+    rising = key if descending else te.bitwise_not(key)
+    if not t.is_float:
+        same = t.code == "uint" and t.bits == key.dtype.bits
+        return te.cast(t, te.bitwise_xor(rising, te.min_value(key.dtype)) if same else rising)
+    bits = te.select(rising < 0, te.bitwise_xor(rising, te.max_value(key.dtype)), rising)
+    return te.cast(t, te.float_of_bits(bits))
+
+
+def _zeros_as_they_came(
+    b: LoopBuilder, x: Memory, row: Expr, n: Expr, keys: Memory, side: Expr, values: Memory, descending: bool
+) -> None:
+    """The two zeros are equal and keep their order, which their keys do not tell: if there is a negative one
+    they are copied."""
+    kind, wide = keys.dtype, inputs.wide(x.dtype)
+    negative, before = b.cell("negative", INT32, 0), b.cell("before", INT32, 0)
+
+    def seen(k: Expr) -> None:
+        minus = make.eq(te.float_bits(te.cast(wide, x[row, k])), te.min_value(kind))
+        negative.set(te.max(negative.value, te.cast(INT32, minus)))
+
+    _in_vectors(b, n, seen)
+    with b.when(negative.value > 0):
+        zero = make.const(0 if descending else -1, kind)
+        _in_vectors(b, n, lambda k: before.set(before.value + te.cast(INT32, keys[side, k] > zero)))
+        with b.loop("k", n) as k, b.when(make.eq(x[row, k], make.const(0, x.dtype))):
+            values[row, before.value] = x[row, k]
+            before.set(before.value + 1)
+
+
+def _in_vectors(b: LoopBuilder, n: Expr, body: Callable[[Expr], None]) -> None:
+    """``body`` for each place below ``n``, a vector at a time."""
+    whole = b.let("whole", n // LANES * LANES)
+    with b.loop("block", n // LANES) as block, b.loop("k", LANES, block * LANES, vector=True) as k:
+        body(k)
+    with b.loop("k", n - whole, whole) as k:
+        body(k)
+
+
+Written = Callable[[Expr, Expr], None]  # of a place in order, the place that its element came from
+
+
+def _sort_row(b: LoopBuilder, x: Memory, row: Expr, n: Expr, descending: bool, written: Written) -> None:
+    """Put a row in order: a long one by the digits of its keys, a short one by merging."""
+    known = const_int(n)
+    if known is None or known <= DIGITS_FROM:
+        with b.when(n <= DIGITS_FROM):
+            _merge_sort(b, x, row, n, descending, written)
+    if known is None or known > DIGITS_FROM:
+        with b.when(n > DIGITS_FROM):
+            room = _whole(n)
+            keys = b.memory("keys", (2, room), key_type(x.dtype))
+            at = b.memory("at", (2, room), n.dtype)
+            _read(b, x, row, n, keys, at, descending)
+            side = _distribute(b, (keys, at), n)
+            with b.loop("i", n) as i:
+                written(i, at[side, i])
+
+
+def _merge_sort(b: LoopBuilder, x: Memory, row: Expr, n: Expr, descending: bool, written: Written) -> None:
+    """A stable merge sort between two copies of the keys."""
+    known = const_int(n)
+    room = _whole(n) if known is not None else make.as_expr(_up(DIGITS_FROM))
+    keys = b.memory("keys", (2, room), key_type(x.dtype))
+    at = b.memory("at", (2, room), n.dtype)
+    _read(b, x, row, n, keys, at, descending)
+    side = _in_order(b, keys, at, n, DIGITS_FROM)
+    with b.loop("i", n) as i:
+        written(i, at[side, i])
+
+
+def _distribute(b: LoopBuilder, lines: Sequence[Memory], n: Expr) -> Expr:
+    """The first ``n`` elements of side 0 of every line in the order of the keys, which are the first line,
+    and on which side they are then: digit by digit, the lowest first, each distributed to where the elements
+    of its value begin. A digit that all keys share is passed over. Measured (Granite Rapids), merged before:
+    rows of 1000 floats take 0.27 of the time, of a million 0.28."""
+    kind = lines[0].dtype
+    size = 1 << DIGIT
+    digits = kind.bits // DIGIT
+    counts = b.memory("counts", (digits * size,), n.dtype)
+    with (
+        b.loop("block", digits * size // LANES) as block,
+        b.loop("j", LANES, block * LANES, vector=True) as j,
+    ):
+        counts[j] = 0
+
+    def slot(of: Expr, digit: int) -> Expr:
+        value = te.bitwise_and(
+            te.shift_right(of, make.const(DIGIT * digit, kind)), make.const(size - 1, kind)
+        )
+        # larger keys stand first; the highest bit says the sign
+        turned = size // 2 - 1 if digit == digits - 1 else size - 1
+        return te.cast(n.dtype, te.bitwise_xor(value, make.const(turned, kind))) + digit * size
+
+    with b.loop("i", n) as i:
+        one = b.let("key", lines[0][0, i])
+        for digit in range(digits):
+            at = b.let("slot", slot(one, digit))
+            counts[at] = counts[at] + 1
+    side = b.cell("side", INT32, 0)
+    for digit in range(digits):
+        first = b.let("first", slot(lines[0][side.value, 0], digit))
+        with b.when(counts[first] < n):
+            here = b.let("here", side.value)
+            there = b.let("there", 1 - here)
+            begin = b.cell("begin", n.dtype, 0)
+            with b.loop("j", size, digit * size) as j:
+                many = b.let("many", counts[j])
+                counts[j] = begin.value
+                begin.set(begin.value + many)
+            with b.loop("i", n) as i:
+                taken = [b.let("element", line[here, i]) for line in lines]
+                at = b.let("slot", slot(taken[0], digit))
+                to = b.let("to", counts[at])
+                for line, e in zip(lines, taken, strict=True):
+                    line[there, to] = e
+                counts[at] = to + 1
+            side.set(there)
+    return b.let("sorted", side.value)
+
+
+def _up(n: int) -> int:
+    """So many elements, and what is missing to a whole vector of keys."""
+    return -(-n // LANES) * LANES
 
 
 def _whole(n: Expr) -> Expr:
@@ -87,15 +252,17 @@ def _whole(n: Expr) -> Expr:
     return make.ceildiv(n, LANES) * LANES
 
 
-def _read(b: LoopBuilder, x: Memory, row: Expr, n: Expr, keys: Memory, at: Memory, descending: bool) -> None:
+def _read(
+    b: LoopBuilder, x: Memory, row: Expr, n: Expr, keys: Memory, at: Memory | None, descending: bool
+) -> None:
     """The keys of the first ``n`` elements of a row, and their places."""
-    whole = b.let("whole", n // LANES * LANES)
-    with b.loop("block", n // LANES) as block, b.loop("k", LANES, block * LANES, vector=True) as k:
+
+    def one(k: Expr) -> None:
         keys[0, k] = key_of(x[row, k], descending)
-        at[0, k] = k
-    with b.loop("k", n - whole, whole) as k:
-        keys[0, k] = key_of(x[row, k], descending)
-        at[0, k] = k
+        if at is not None:
+            at[0, k] = k
+
+    _in_vectors(b, n, one)
 
 
 def _pad(b: LoopBuilder, keys: Memory, count: Expr) -> None:
@@ -118,8 +285,9 @@ def _before(b: LoopBuilder, keys: Memory, i: Expr, low: Expr, count: Expr) -> Ex
     return b.let("rank", te.cast(i.dtype, found.value))
 
 
-def _in_order(b: LoopBuilder, keys: Memory, at: Memory, n: Expr) -> Expr:
-    """The first ``n`` keys and their places in order, and on which side of the memory."""
+def _in_order(b: LoopBuilder, keys: Memory, at: Memory, n: Expr, most: int | None = None) -> Expr:
+    """The first ``n`` keys (no more than ``most``) and their places in order, and on which side of the
+    memory."""
     _pad(b, keys, n)
     with b.loop("run", make.ceildiv(n, RUN)) as run:
         low = b.let("low", run * RUN)
@@ -129,7 +297,7 @@ def _in_order(b: LoopBuilder, keys: Memory, at: Memory, n: Expr) -> Expr:
             keys[1, place] = keys[0, i]
             at[1, place] = at[0, i]
     side = b.cell("side", INT32, 1)
-    known = const_int(n)
+    known = const_int(n) if const_int(n) is not None else most
     # each doubles the runs; of an open size as many as there could be, of which most are passed over
     passes = 31 if known is None else max(-(-known // RUN) - 1, 0).bit_length()
     with b.loop("pass", passes) as p:

@@ -43,6 +43,7 @@ __all__ = [
     "exp10",
     "expm1",
     "float_bits",
+    "float_of_bits",
     "floor",
     "fmod",
     "hypot",
@@ -360,6 +361,16 @@ def float_bits(x: ExprLike) -> Expr:
     dtype('int32')
     """
     return call("float_bits", x)
+
+
+def float_of_bits(x: ExprLike) -> Expr:
+    """The float of these bits, an integer of int16, int32 or int64: undoes :func:`float_bits`. Raises
+    DeclareError for other types.
+
+    >>> te.float_of_bits(te.var("x", "int32")).dtype
+    dtype('float32')
+    """
+    return call("float_of_bits", x)
 
 
 def popcount(x: ExprLike) -> Expr:

@@ -164,6 +164,8 @@ def test_precise_mode_is_libm(name: str) -> None:
 @pytest.mark.parametrize("name", INTS)
 @pytest.mark.parametrize("t", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
 def test_integers(name: str, t: str) -> None:
+    if not TABLE[name].accepts(dtype(t)):
+        pytest.skip("not of this type")
     arrays = inputs(name, t)
     with np.errstate(all="ignore"):
         want = TABLE[name].evaluate(*arrays[: TABLE[name].arity])

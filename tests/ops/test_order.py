@@ -80,6 +80,46 @@ def test_rows_of_any_length():
         exact(kernel(a), np.argsort(a, -1, kind="stable"), "int64")
 
 
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("t", [*TYPES, "uint64", "int16"])
+def test_long_rows_are_distributed_by_digits(t, descending):
+    """Also numbers of all digits and the ends of a type; the order of the two zeros is kept."""
+    a = np.asarray(RNG.standard_normal((3, 700)) * 100)
+    a = a > 0 if t == "bool" else stored(np.abs(a) if t.startswith("u") else a, t)
+    if "int" in t:
+        a[0, :40:3], a[1, 5::99] = np.iinfo(t).max, np.iinfo(t).min
+    elif t != "bool":
+        a[0, ::7], a[0, 3::7], a[1, ::50] = stored(np.float64(-0.0), t), 0, stored(np.float64("nan"), t)
+        a[2, 9::60], a[2, 8::60] = stored(np.float64("inf"), t), stored(np.float64("-inf"), t)
+    x = te.placeholder(a.shape, t, name="x")
+    rows, n = te.dim("rows", 1, 9), te.dim("n", 1, 5000)
+    z = te.placeholder((rows, n), t, name="z")
+    r = real(a, t)
+    key = np.where(np.isnan(r), np.inf, r) if r.dtype.kind == "f" else r
+    nan_last = np.isnan(r) if r.dtype.kind == "f" else np.zeros(r.shape, bool)
+    step = -1 if descending else 1  # of the reversed rows, so that of equals the first stays first
+    pairs = zip(key[:, ::step], nan_last[:, ::step], strict=True)
+    want = np.stack([np.lexsort((k, last)) for k, last in pairs])[:, ::step]
+    want = 699 - want if descending else want
+    for given in (x, z):
+        kernel = tl.compile([given, ops.sort(given, -1, descending), ops.argsort(given, -1, descending)])
+        assert "counts" in kernel.get_source("ir")
+        values, at = kernel(a)
+        exact(at, want, "int64")
+        exact(values, np.take_along_axis(r, want, -1), t)
+        if r.dtype.kind == "f":
+            turned = np.signbit(np.take_along_axis(r, want, -1))
+            ordered = ~np.isnan(real(values, t))
+            np.testing.assert_array_equal(np.signbit(real(values, t))[ordered], turned[ordered])
+
+
+@pytest.mark.parametrize("t", ["float32", "int64"])
+def test_digits_by_the_interpreter(t):
+    a = few((2, 210), t, nan=True)
+    x = te.placeholder(a.shape, t, name="x")
+    everywhere([ops.sort(x), ops.argsort(x, -1, True)], {x: a})
+
+
 @pytest.mark.parametrize("order", ["rising", "falling", "mixed"])
 def test_many_of_a_much_longer_row_are_found_without_sorting_it(order):
     a = few((2, 1700), "float32", nan=True)

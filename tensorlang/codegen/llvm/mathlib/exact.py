@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....core.dtype import FLOAT32, DType
+from ....core.dtype import dtype as as_dtype
 from .. import convert, types
 from ..emitter import Emitter
 from .kit import Kit, Num
@@ -72,6 +73,13 @@ def float_bits(em: Emitter, t: DType, x: Operands) -> str:
     if types.is_soft(t, em.target):
         return convert.narrow(em, x[0], t)
     return em.ins(f"bitcast {em.type(t)} {x[0]} to {types.lanes_of(f'i{t.bits}', t.lanes)}")
+
+
+def float_of_bits(em: Emitter, t: DType, x: Operands) -> str:
+    wide = as_dtype(f"float{t.bits}").with_lanes(t.lanes)
+    if types.is_soft(wide, em.target):
+        return convert.widen(em, x[0], wide)
+    return em.ins(f"bitcast {em.type(t)} {x[0]} to {em.type(wide)}")
 
 
 def popcount(em: Emitter, t: DType, x: Operands) -> str:

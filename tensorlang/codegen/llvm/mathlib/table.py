@@ -82,6 +82,7 @@ ROWS: dict[str, Row] = {
     "isinf": Row(exact=exact.isinf, ulp=0),
     "isfinite": Row(exact=exact.isfinite, ulp=0),
     "float_bits": Row(exact=exact.float_bits, ulp=0),
+    "float_of_bits": Row(exact=exact.float_of_bits, ulp=0),
     "popcount": Row(exact=exact.popcount, ulp=0),
     "clz": Row(exact=exact.clz, ulp=0),
     "bitwise_and": Row(exact=exact.word("and"), ulp=0),
