@@ -112,7 +112,7 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
             with b.when(n > DIGITS_FROM):
                 keys = b.memory("keys", (2, _whole(n)), key_type(x.dtype))
                 _read(b, x, row, n, keys, None, descending)
-                side = _distribute(b, (keys,), n)
+                side = _distribute(b, (keys,), n, x.dtype)
                 _in_vectors(
                     b, n, lambda k: values.__setitem__((row, k), _element(keys[side, k], x.dtype, descending))
                 )
@@ -175,7 +175,7 @@ def _sort_row(b: LoopBuilder, x: Memory, row: Expr, n: Expr, descending: bool, w
             keys = b.memory("keys", (2, room), key_type(x.dtype))
             at = b.memory("at", (2, room), n.dtype)
             _read(b, x, row, n, keys, at, descending)
-            side = _distribute(b, (keys, at), n)
+            side = _distribute(b, (keys, at), n, x.dtype)
             with b.loop("i", n) as i:
                 written(i, at[side, i])
 
@@ -192,14 +192,17 @@ def _merge_sort(b: LoopBuilder, x: Memory, row: Expr, n: Expr, descending: bool,
         written(i, at[side, i])
 
 
-def _distribute(b: LoopBuilder, lines: Sequence[Memory], n: Expr) -> Expr:
+def _distribute(b: LoopBuilder, lines: Sequence[Memory], n: Expr, t: DType) -> Expr:
     """The first ``n`` elements of side 0 of every line in the order of the keys, which are the first line,
     and on which side they are then: digit by digit, the lowest first, each distributed to where the elements
     of its value begin. A digit that all keys share is passed over. Measured (Granite Rapids), merged before:
     rows of 1000 floats take 0.27 of the time, of a million 0.28."""
     kind = lines[0].dtype
     size = 1 << DIGIT
-    digits = kind.bits // DIGIT
+    # integers of few bits have as few digits
+    narrow = not t.is_float and t.bits < kind.bits
+    digits = max(t.bits if narrow else kind.bits, DIGIT) // DIGIT
+    signed = not narrow or t.code == "int"
     counts = b.memory("counts", (digits * size,), n.dtype)
     with (
         b.loop("block", digits * size // LANES) as block,
@@ -211,8 +214,8 @@ def _distribute(b: LoopBuilder, lines: Sequence[Memory], n: Expr) -> Expr:
         value = te.bitwise_and(
             te.shift_right(of, make.const(DIGIT * digit, kind)), make.const(size - 1, kind)
         )
-        # larger keys stand first; the highest bit says the sign
-        turned = size // 2 - 1 if digit == digits - 1 else size - 1
+        # larger keys stand first; the highest bit says the sign, where there is one
+        turned = size // 2 - 1 if signed and digit == digits - 1 else size - 1
         return te.cast(n.dtype, te.bitwise_xor(value, make.const(turned, kind))) + digit * size
 
     with b.loop("i", n) as i:
