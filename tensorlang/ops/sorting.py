@@ -26,7 +26,7 @@ LANES = 16  # keys that are compared at once
 # on it is faster to drop first what is not wanted
 RUN, FEW = 64, 24
 # rows of more elements are distributed by digits of so many bits
-DIGITS_FROM, DIGIT = 3 * RUN, 8
+DIGITS_FROM, DIGIT = 2 * RUN, 8
 # how many elements are collected before some are dropped: as many times those wanted, or so many
 ROOM, LEAST_ROOM = 4, 64
 
