@@ -268,11 +268,7 @@ def _unsigned(op: str, what: str, x: Tensor, p: Tensor | None, axis: int) -> tup
         zero = lambda i: te.cast(INT32, own(i)) + more
     if not more:
         return x, zero
-    wide = dtype("int16")
-    turned = inputs.stage(
-        f"{op}.{what}", tags.LINES, x.shape, lambda *i: te.cast("uint8", te.cast(wide, x(*i)) + more)
-    )
-    return turned, zero
+    return _turned(op, what, x, "uint8"), zero
 
 
 def _signed(op: str, what: str, y: Tensor, p: Tensor | None, axis: int) -> tuple[Tensor, At]:
@@ -285,11 +281,15 @@ def _signed(op: str, what: str, y: Tensor, p: Tensor | None, axis: int) -> tuple
         zero = lambda i: te.cast(INT32, own(i)) - less
     if not less:
         return y, zero
-    wide = dtype("int16")
-    turned = inputs.stage(
-        f"{op}.{what}", tags.LINES, y.shape, lambda *i: te.cast("int8", te.cast(wide, y(*i)) - less)
+    return _turned(op, what, y, "int8"), zero
+
+
+def _turned(op: str, what: str, x: Tensor, to: str) -> Tensor:
+    """8-bit numbers with the other sign, 128 more or less: the same bits but for the highest."""
+    high = make.const(-128 if to == "int8" else 128, dtype(to))
+    return inputs.stage(
+        f"{op}.{what}", tags.LINES, x.shape, lambda *i: te.bitwise_xor(te.cast(to, x(*i)), high)
     )
-    return turned, zero
 
 
 def _taken_away(op: str, total: Tensor, zero: At, sums: Tensor, axis: int) -> Tensor:

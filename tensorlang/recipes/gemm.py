@@ -147,7 +147,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     left = _left(s, inside, product, t, constants, target)
 
     rows = [] if product.row is None else [product.row]
-    whole = lanes if target.has_masks and t.together == 1 else 0
+    # of products that are summed together a rest is one vector too, so that they stay neighbours
+    whole = (lanes if t.together == 1 else t.width) if target.has_masks else 0
     block = _columns_at_once(inside, product, t, target.num_cores if shared and not t.by_rows else 1, target)
     blocks = bool(keep) or block is not None
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"

@@ -152,7 +152,7 @@ _BIG_L2 = (
 # int8 (vpdpbusd). Others that sum four saturate between (pmaddubsw) or take other types (avxvnniint8).
 _SUMMED: dict[int, tuple[tuple[str, int], ...]] = {
     2: (("avx512bw", 512), ("avx2", 256), ("", 128)),
-    4: (("avx512vnni", 512), ("avx512vnni", 256), ("avxvnni", 256)),
+    4: (("avx512vnni", 512), ("avx512vnni", 256), ("avxvnni", 256), ("avx512vnni", 128), ("avxvnni", 128)),
 }
 
 

@@ -291,6 +291,22 @@ def test_a_tile_of_narrow_integers_is_products_together_without_stack_traffic(
     assert not [line for line in together if re.search(r"\(%r[sb]p", line)], "the register tile spills"
 
 
+VNNI = "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu"
+
+
+@pytest.mark.parametrize("n", [3, 4, 7, 9, 14, 17, 23, 31, 33, 70])
+def test_columns_of_narrow_integers_that_are_no_whole_vectors_are_products_together(n: int) -> None:
+    """They were multiplied one by one where a rest was no vector of 8 or 16."""
+    A, B, C = narrow(31, n, 90, False, False, ("uint8", "int8"))
+    asm = tl.build(default_schedule(C, VNNI), [A, B, C], VNNI).get_source("asm")
+    assert "vpdpbusd" in asm and "vpmulld" not in asm and "imull" not in asm
+    rng = np.random.default_rng(n)
+    a, b = rng.integers(0, 256, (31, 90)).astype("uint8"), rng.integers(-128, 128, (90, n)).astype("int8")
+    wanted = a.astype("int32") @ b.astype("int32")
+    assert np.array_equal(tl.compile([A, B, C])(a, b), wanted)
+    assert np.array_equal(tl.compile([A, C], constants={B: b})(a), wanted), "the constant operand"
+
+
 def test_narrow_integers_on_other_processors_stay_plain() -> None:
     A, B, C = narrow(32, 48, 20, False, False, ("int8", "int8"))
     text = "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"

@@ -294,7 +294,7 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         flags = em.value(mask)
         if place.stride == -1:
             flags = _reversed(em, flags, "i1", n)
-        out = _masked_load(em, pointer(em, buffer, low), flags, element, n, align)
+        out = masked_load(em, pointer(em, buffer, low), flags, element, n, align)
         out = _apart(em, out, vector, element, n)
         return _reversed(em, out, element, n) if place.stride == -1 else out
     if mask is None and place.stride == 0:
@@ -342,7 +342,7 @@ def _gathered(em: Emitter, pointers: str, flags: str, element: str, n: int, alig
     return em.ins(f"call {vector} @{own}(<{n} x ptr> {pointers}, <{n} x i1> {flags})")
 
 
-def _masked_load(em: Emitter, address: str, flags: str, element: str, n: int, align: int) -> str:
+def masked_load(em: Emitter, address: str, flags: str, element: str, n: int, align: int) -> str:
     """Neighbours where flags hold, 0 elsewhere."""
     vector = types.lanes_of(element, n)
     return em.call(
@@ -381,7 +381,7 @@ def _load_strided(
         if flags is None:
             piece = em.ins(f"load {vector}, ptr {address}, align {align}")
         else:
-            piece = _masked_load(em, address, _spread(em, flags, n, stride, start), element, n, align)
+            piece = masked_load(em, address, _spread(em, flags, n, stride, start), element, n, align)
         mine = [lane for lane in range(n) if start <= lane * stride < start + n and lane not in done]
         pick = [-1] * n
         if number == 0:

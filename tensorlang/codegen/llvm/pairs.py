@@ -31,6 +31,7 @@ _FUNCTIONS = {
     (2, 4): "llvm.x86.sse2.pmadd.wd",
     (4, 16): "llvm.x86.avx512.vpdpbusd.512",
     (4, 8): "llvm.x86.avx512.vpdpbusd.256",
+    (4, 4): "llvm.x86.avx512.vpdpbusd.128",
 }
 
 
@@ -180,7 +181,7 @@ def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
         if (
             type(e) is not Cast
             or type(e.a) is not Load
-            or e.a.mask is not None
+            or (e.a.mask is not None and e.a.dtype.lanes == 1)
             or e.a.dtype.element not in ("int16", "int8", "uint8")
         ):
             return None
@@ -204,7 +205,10 @@ def _in_turn(em: Emitter, factors: Sequence[tuple[Load, Load]]) -> tuple[Load, L
 def _follow(em: Emitter, loads: Sequence[Load], stride: int) -> bool:
     """Whether each reads the neighbour of what the one before reads, in each lane."""
     first = loads[0]
-    if any(b.buffer is not first.buffer or b.dtype.lanes != first.dtype.lanes for b in loads):
+    if any(
+        b.buffer is not first.buffer or b.mask is not first.mask or b.dtype.lanes != first.dtype.lanes
+        for b in loads
+    ):
         return False
     places = [_place(em, b) for b in loads]
     if first.dtype.lanes == 1:
@@ -216,11 +220,15 @@ def _neighbours(em: Emitter, first: Load, at: int, width: int, count: int) -> st
     """The elements of ``width`` lanes from lane ``at`` on, each with its neighbours: 32 bits of each lane."""
     place, buffer = _place(em, first), first.buffer
     base = make.add(place.base, count * at) if type(place) is Ramp else place
-    key = ("neighbours", buffer, base, type(place) is Ramp, width)
+    key = ("neighbours", buffer, base, type(place) is Ramp, width, first.mask)
     result = em.memo.get(key)
     if result is None:
-        kind = f"<{width} x i32>" if type(place) is Ramp else "i32"
-        result = em.ins(f"load {kind}, ptr {memory.pointer(em, buffer, base)}, align {buffer.dtype.bytes}")
+        kind, address = f"<{width} x i32>" if type(place) is Ramp else "i32", memory.pointer(em, buffer, base)
+        if first.mask is None:
+            result = em.ins(f"load {kind}, ptr {address}, align {buffer.dtype.bytes}")
+        else:  # of a lane that is off zeros, which add nothing
+            flags = transposed.part(em, em.value(first.mask), first.dtype.lanes, at, width, "i1")
+            result = memory.masked_load(em, address, flags, "i32", width, buffer.dtype.bytes)
         result = result if type(place) is Ramp else em.splat(result, "i32", width)
         em.remember(em.memo, key, result, em.depth, frozenset([buffer]))
     return result
