@@ -97,6 +97,25 @@ def test_many_rows_of_a_transposed_operand_are_worth_a_copy() -> None:
         assert ("B.global" in s.tree()) is copied, (m, n, k)
 
 
+@pytest.mark.parametrize(("m", "n", "k"), [(100, 531, 6), (96, 1338, 14), (64, 1030, 3)])
+@pytest.mark.parametrize("batch", [0, 3])
+def test_a_result_many_times_its_operands_is_written_row_by_row(m: int, n: int, k: int, batch: int) -> None:
+    """All columns for a tile of rows, which threads share out; parts of rows were written here and there."""
+    tensors = product(m, n, k, batch=batch)
+    s = default_schedule(tensors[-1], AVX512)
+    assert "outer.outer" not in s.tree()
+    agree(tensors, m, n, k, batch=batch)
+    assert "outer.outer" in default_schedule(product(100, 531, 600)[-1], AVX512).tree()
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(160, 3, 3000), (31, 6, 500), (50, 3, 1201)])
+def test_the_longer_operand_of_sums_along_memory_is_read_once(m: int, n: int, k: int) -> None:
+    tensors = product(m, n, k, right=True)
+    tree = default_schedule(tensors[-1], AVX512).tree()
+    assert "C.local.rf" in tree and tree.index("loop C.i0.outer") < tree.index("loop C.i1.outer")
+    agree(tensors, m, n, k, right=True)
+
+
 def test_constant_panels_are_asked_for_ahead_where_a_tile_leaves_time() -> None:
     for m, ahead in [(1, False), (12, True), (te.var("m"), True)]:
         A, B, C = product(m, 96, 64)
