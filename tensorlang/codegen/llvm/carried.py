@@ -6,14 +6,13 @@ iteration instead, as an odometer counts. Knows the emitter; what a loop is, ``s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...expr import make
 from ...expr.nodes import Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import preorder, variables
 from ...loopir.stmt import Stmt
-from ...loopir.stmt import preorder as statements
 from .emitter import Emitter
 from .index import interval
 from .text import Block
@@ -78,11 +77,20 @@ def turned(em: Emitter, found: list[Wheel], start: Block, ahead: Block, latch: B
 
 
 def _divisions(em: Emitter, var: Var, body: Stmt) -> Iterator[FloorDiv | FloorMod]:
-    for s in statements(body):
-        for e in s.exprs():
-            for node in preorder(e, lambda n: n.children() if var in variables(n) else ()):
-                if isinstance(node, FloorDiv | FloorMod) and _counts(em, var, node):
-                    yield node
+    return (e for e in _by_sizes(em, body) if var in variables(e) and _counts(em, var, e))
+
+
+def _by_sizes(em: Emitter, s: Stmt) -> Sequence[FloorDiv | FloorMod]:
+    """The divisions by open sizes in a statement and all that it holds, found once for all the loops around
+    them."""
+    found = em.divisions.get(s)
+    if found is None:
+        own = [node for e in s.exprs() for node in preorder(e) if isinstance(node, FloorDiv | FloorMod)]
+        found = [node for node in own if const_int(node.b) is None]
+        for part in s.parts():
+            found += _by_sizes(em, part)
+        em.divisions[s] = found
+    return found
 
 
 def _counts(em: Emitter, var: Var, e: FloorDiv | FloorMod) -> bool:

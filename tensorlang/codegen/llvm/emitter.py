@@ -108,6 +108,7 @@ class Emitter:
         self.var_depth: dict[Var, int] = {}
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.harmless: dict[Expr, bool] = {}  # vectors that may be read in every lane, by these ranges
+        self.divisions: dict[Stmt, Any] = {}  # those by open sizes that a statement holds
         self.streamed: frozenset[Buffer] = frozenset()  # buffers that are written past the caches
         self.stack_bytes = 0
         self.live: list[Live] = []  # run-time allocations, to be freed on failure
