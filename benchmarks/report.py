@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from .harness.figures import OURS, YARDSTICK, Entry, figures, geomean, groups, ours, ratios, summaries
-from .harness.table import rate, seconds
+from .harness.figures import OURS, YARDSTICK, Entry, figures, geomean, groups, ours, ratios, spread, summaries
+from .harness.table import kibibytes, rate, seconds
 from .harness.table import threads as threads_text
 
 COLOURS = {
@@ -24,6 +24,7 @@ COLOURS = {
     "torch": "#ee4c2c",
     "torch.compile": "#8c1d04",
     "onnxruntime": "#7a7a7a",
+    "openvino": "#b5651d",
     "jax": "#9b59b6",
     "numba": "#00a3e0",
     "halide": "#c9a227",
@@ -66,8 +67,8 @@ def markdown(result: Entry) -> str:
 def cases_markdown(result: Entry) -> str:
     """A line a case: our time and rate, the share of the bound, the best peer and the ratio."""
     lines = [
-        "| suite | case | threads | ours | rate | of bound | best peer | × best |",
-        "|---|---|---|---|---|---|---|---|",
+        "| suite | case | threads | ours | rate | of bound | code | best peer | × best | interval |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for e in result["cases"]:
         if mine := ours(e):
@@ -75,10 +76,15 @@ def cases_markdown(result: Entry) -> str:
                 filter(None, (e["name"], e["note"], "packed" if e["weights"] == "packed" else ""))
             )
             part = f"{e['bound'] / mine['median']:.0%}" if "bound" in e else ""
-            against = f"{e['best']} | {e['ratio']:.2f} |" if "ratio" in e else "– | – |"
+            low, high = spread(e) if "runs" in e else (0, 0)
+            against = (
+                f"{e['best']} | {e['ratio']:.2f} | {f'{low:.2f}…{high:.2f}' if high else ''} |"
+                if "ratio" in e
+                else "– | – | |"
+            )
             lines.append(
                 f"| {e['suite']} | {name} | {e['threads']} | {seconds(mine['median'])} | "
-                f"{rate(e, mine['median'])} | {part} | {against}"
+                f"{rate(e, mine['median'])} | {part} | {kibibytes(mine)} | {against}"
             )
     return "\n".join(lines)
 

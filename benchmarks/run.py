@@ -5,6 +5,7 @@ turns, in one process a suite.
     python -m benchmarks.run --quick   a part of the cases, without torch.compile: two minutes
     python -m benchmarks.run --suite matmul conv --threads 1 --peers numpy torch
     python -m benchmarks.run --suite conv --threads 2 --weights packed --into FILE.json   a piece of a run
+    python -m benchmarks.run --again --into FILE.json           one more run, beside those the file has
 
 Prints tables of ratios, checks every result against numpy before it is timed, and writes a JSON file and a
 picture under ``benchmarks/results/``. Exits with 1 when a result of ours was wrong. Peers that are not
@@ -56,7 +57,7 @@ def main(arguments: list[str] | None = None) -> int:
             for threads in options.threads:
                 piece = _empty(peers, options)
                 entries = _run(suites, threads, peers, options, piece)
-                result = merged(result, piece)
+                result = merged(result, piece, options.again)
                 if options.into:  # what was measured stays when the rest is not
                     save(result, options.into)
                 for suite in suites:
@@ -134,8 +135,16 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         help="add the result to this one, measured on the same machine with the same packages; "
         "cases that it has are replaced",
     )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="with --into: one more run of the cases that FILE has; their ratios stand side by side, and a "
+        "case fails only when the whole 95 %% interval over its runs lies below what is wanted",
+    )
     parser.add_argument("--width", type=int, help="columns of the tables")
     options = parser.parse_args(arguments)
+    if options.again and options.into is None:
+        parser.error("--again adds a run to a result: name its file with --into FILE")
     options.suite, options.threads = options.suite or list(SUITES), options.threads or [1, 2]
     if options.peers is None:
         options.peers = [p for p in PEERS if not (options.quick and p in QUICK_WITHOUT)]

@@ -1,8 +1,9 @@
-"""One result out of pieces that were measured apart, on the same machine with the same packages. Works on
-results as read from JSON only."""
+"""One result out of pieces that were measured apart, and out of separate runs of the same cases, on the same
+machine with the same packages. Works on results as read from JSON only."""
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from .figures import Entry
@@ -25,9 +26,9 @@ class DifferentError(ValueError):
     """Two results that do not belong into one file. The message says what differs."""
 
 
-def merged(old: Entry, new: Entry) -> Entry:
+def merged(old: Entry, new: Entry, again: bool = False) -> Entry:
     """``old`` with the cases of ``new``, which take the place of those with the same suite, name, weights,
-    note and threads.
+    note and threads; or, ``again``, are one more run of them (:func:`repeated`).
 
     Raises DifferentError, a ValueError, for another format, another machine (but for its clock and load,
     which change by themselves), other versions of what both compare with, or a quick look beside a full one.
@@ -35,7 +36,9 @@ def merged(old: Entry, new: Entry) -> Entry:
     wrong = differences(old, new)
     if wrong:
         raise DifferentError("; ".join(wrong))
-    cases = {_key(e): e for e in old["cases"]} | {_key(e): e for e in new["cases"]}
+    cases = {_key(e): e for e in old["cases"]}
+    for e in new["cases"]:
+        cases[_key(e)] = repeated(cases[_key(e)], e) if again and _key(e) in cases else e
     peaks = {threads: dict(found) for threads, found in old["peaks"].items()}
     for threads, found in new["peaks"].items():
         peaks.setdefault(threads, {}).update(found)
@@ -47,6 +50,15 @@ def merged(old: Entry, new: Entry) -> Entry:
         "cases": list(cases.values()),
         "seconds": old.get("seconds", 0) + new.get("seconds", 0),
     }
+
+
+def repeated(old: Entry, new: Entry) -> Entry:
+    """A case of two separate runs, or of several and one more: the newest with every run's ratio in ``runs``,
+    and ``ratio`` their median. What was never compared says nothing."""
+    runs = [r for e in (old, new) for r in e.get("runs", [e["ratio"]] if "ratio" in e else [])]
+    if not runs:
+        return new
+    return (new if "ratio" in new else old) | {"runs": runs, "ratio": statistics.median(runs)}
 
 
 def differences(old: Entry, new: Entry) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from .figures import OURS, Entry, figures, ours, share, summaries
+from .figures import OURS, Entry, figures, ours, share, spread, summaries
 
 QUIET = 0.9  # of a processor on one thread: with less somebody else had the rest
 
@@ -27,12 +27,13 @@ def show_cases(console: Console, entries: list[Entry], peers: list[str], title: 
     """One row a case: our time, rate and share of the bound, then how many times faster we are than each peer
     (1.20: by a fifth).
 
-    Below it, why cells are empty. Peers that take part in no case have no column.
+    The spread is the 95 % interval over separate runs, or the quartiles within the only one. Below it, why
+    cells are empty. Peers that take part in no case have no column.
     """
     peers = [p for p in peers if any(e["peers"][p]["status"] != "skipped" for e in entries)]
     table = Table(title=f"{title}: times faster than each peer", title_justify="left", pad_edge=False)
     table.add_column("case")
-    for name in ("ours", "rate", "of bound", "best peer", "× best", "spread"):
+    for name in ("ours", "rate", "of bound", "code", "best peer", "× best", "spread"):
         table.add_column(name, justify="right")
     shown = [p for p in peers if p != OURS]
     for name in shown:
@@ -52,17 +53,23 @@ def _row(e: Entry) -> list[str]:
     mine, part = ours(e), share(e)
     label = " ".join(filter(None, (e["name"], e["note"], "packed" if e["weights"] == "packed" else "")))
     if mine is None:
-        return [label, f"[red]{e['peers'][OURS]['status']}[/red]" if OURS in e["peers"] else "–", *[""] * 5]
-    low, high = e.get("ratio_quartiles", (0, 0))
+        return [label, f"[red]{e['peers'][OURS]['status']}[/red]" if OURS in e["peers"] else "–", *[""] * 6]
+    low, high = spread(e) if "runs" in e else e.get("ratio_quartiles", (0, 0))
     return [
         label,
         seconds(mine["median"]),
         rate(e, mine["median"]),
         f"{part:.0%}" if part else "",
+        kibibytes(mine),
         e.get("best", "–"),
         _coloured(e["ratio"]) if "ratio" in e else "–",
         f"{low:.2f}…{high:.2f}" if "ratio" in e else "",
     ]
+
+
+def kibibytes(mine: Entry) -> str:
+    """The machine code of a kernel."""
+    return f"{mine['code'] / 1024:.1f} KiB" if "code" in mine else ""
 
 
 def rate(e: Entry, time: float) -> str:

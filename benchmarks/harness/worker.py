@@ -117,7 +117,9 @@ def _prepare(
         }
     if wrong is not None:
         return None, {"status": "wrong", "note": wrong}
-    return prepared, {"status": "ok", "prepare": round(seconds, 4)}
+    return prepared, {"status": "ok", "prepare": round(seconds, 4)} | (
+        {} if prepared.code is None else {"code": prepared.code}
+    )
 
 
 def main(arguments: list[str]) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.runtime.elf import symbols
 
 from ..harness.case import Array, Case, aligned
 from ..harness.peer import Peer, Prepared
@@ -40,7 +41,8 @@ class TensorLang(Peer):
         seconds = time.perf_counter() - start
         result = case.empty()
         run = partial(kernel, *(arrays[t.name] for t in given), result)
-        return Prepared(run, lambda: (run(), result)[1], seconds)
+        code = sum(s.size for s in symbols(kernel.object_code) if s.is_function)
+        return Prepared(run, lambda: (run(), result)[1], seconds, code)
 
 
 class TensorLangF32(TensorLang):

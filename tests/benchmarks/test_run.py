@@ -12,7 +12,7 @@ import pytest
 from benchmarks import report, run
 from benchmarks.harness import worker
 from benchmarks.harness.case import Argument, Case
-from benchmarks.harness.figures import figures, share, summaries
+from benchmarks.harness.figures import figures, share, spread, summaries
 from benchmarks.harness.measure import Samples
 from benchmarks.harness.merge import DifferentError, merged
 from benchmarks.harness.peer import Peer, Prepared
@@ -151,34 +151,48 @@ def verdict(what, *entries):
 
 
 @pytest.mark.parametrize(
-    ("ratios", "passed"),
-    [([1.0] * 4 + [0.85], True), ([1.0] * 4 + [0.84], False), ([1.0] * 3 + [0.9] * 2, False)],
+    ("suite", "ratios", "passed"),
+    [
+        ("matmul", [1.04] * 9 + [0.99], True),
+        ("matmul", [1.04] * 8 + [0.99] * 2, False),
+        ("matmul", [1.02] * 10, False),
+        ("conv", [1.2] * 10, True),
+        ("conv", [1.1] * 10, False),
+        ("drawn", [4.0] * 8 + [0.99] * 2, False),
+    ],
 )
-def test_figure_of_matmul(ratios, passed):
-    assert verdict("matmul, 1 thread", *(entry("matmul", r) for r in ratios)) is passed
-
-
-def test_figure_of_the_peak():
-    big = {"name": "1024x1024x1024"}
-    assert verdict("matmul, 1 thread: 1024³", entry("matmul", bound=0.85, **big)) is True
-    assert verdict("matmul, 1 thread: 1024³", entry("matmul", bound=0.84, **big)) is False
+def test_figures_of_the_mean_and_of_the_cases_ahead(suite, ratios, passed):
+    assert verdict(f"{suite}, 1 thread", *(entry(suite, r) for r in ratios)) is passed
 
 
 @pytest.mark.parametrize(
-    ("ratios", "passed"), [([2.0, 0.8], True), ([2.0, 0.79], False), ([1.1, 0.9], False)]
+    ("suite", "ratio", "passed"),
+    [("conv", 0.9, True), ("conv", 0.89, False), ("floor", 0.95, True), ("floor", 0.94, False)],
 )
-def test_figure_of_convolutions(ratios, passed):
-    assert (
-        verdict(
-            "conv, 2 threads, packed weights", *(entry(ratio=r, threads=2, weights="packed") for r in ratios)
-        )
-        is passed
-    )
+def test_listed_cases_have_a_higher_floor(suite, ratio, passed):
+    assert verdict(f"{suite}, 1 thread: floor", entry(suite, 2.0), entry(suite, ratio)) is passed
 
 
-def test_figure_of_depthwise_has_no_worst():
-    assert verdict("depthwise, 1 thread", entry("depthwise", 4.0), entry("depthwise", 0.5)) is True
-    assert verdict("depthwise, 1 thread", entry("depthwise", 1.1)) is False
+@pytest.mark.parametrize(
+    ("runs", "passed"), [([0.8, 0.81, 0.79], False), ([0.8, 0.95, 0.85], True), ([0.8, 0.8], False)]
+)
+def test_a_case_fails_when_the_interval_over_its_runs_lies_below(runs, passed):
+    many = entry("conv", sorted(runs)[len(runs) // 2]) | {"runs": runs}
+    assert verdict("conv, 1 thread: floor", many) is passed
+
+
+def test_the_interval_is_students_of_the_logarithms():
+    """Of ln 1, 2, 4 the mean is ln 2, the deviation ln 2, and t of two degrees 4.303."""
+    low, high = spread(entry() | {"runs": [1.0, 2.0, 4.0]})
+    assert high / 2 == pytest.approx(2 / low) == pytest.approx(2 ** (4.303 / 3**0.5), rel=1e-3)
+    assert spread(entry(ratio=0.7)) == (0.7, 0.7)
+
+
+@pytest.mark.parametrize("size", [1024, 2048])
+def test_figure_of_the_peak(size):
+    big = {"name": f"{size}x{size}x{size}"}
+    assert verdict(f"matmul, 1 thread: {size}³", entry("matmul", bound=0.85, **big)) is True
+    assert verdict(f"matmul, 1 thread: {size}³", entry("matmul", bound=0.84, **big)) is False
 
 
 def test_figures_of_memory():
@@ -210,8 +224,8 @@ def test_figure_of_threads_takes_long_cases_bound_by_operations():
 
 
 def test_figure_of_int8_is_against_our_own_float():
-    assert verdict("int8, 1 thread", entry("int8", 0.1, f32=1.5)) is True
-    assert verdict("int8, 1 thread", entry("int8", 9.0, f32=1.4)) is False
+    assert verdict("int8, 1 thread: beside f32", entry("int8", 0.1, f32=1.5)) is True
+    assert verdict("int8, 1 thread: beside f32", entry("int8", 9.0, f32=1.4)) is False
 
 
 def test_a_summary_names_the_worst():
@@ -273,6 +287,7 @@ def test_a_run_is_written_as_one_json_file_and_drawn(tmp_path, capsys):
             and mine["quartiles"][0] <= mine["median"] <= mine["quartiles"][1]
         )
     assert first["best"] == "numpy" and set(first["ratios"]) == {"numpy"}
+    assert 0 < first["peers"]["tensorlang"]["code"] < 1 << 20, "bytes of machine code"
     assert 0 < share(first) < 1.5, "a share of the measured peak"
     assert result["peaks"]["1"]["matmul"]["flops"] > 1e9
     assert "64x64x64" in capsys.readouterr().out
@@ -318,6 +333,24 @@ def test_pieces_become_one_result():
     assert both["versions"] == {"torch": "2", "jax": "1"} and both["peers"] == ["tensorlang", "torch", "jax"]
     assert set(both["peaks"]) == {"1", "2"} and both["seconds"] == 6
     assert len(first["cases"]) == 2 and set(first["peaks"]) == {"1"}, "what is merged stays as it was"
+
+
+def test_separate_runs_of_a_case_stand_beside_each_other():
+    result = piece(entry(ratio=1.0), entry(ratio=3.0, name="b"))
+    result = merged(result, piece(entry(ratio=0.8)), again=True)
+    result = merged(result, piece(entry(ratio=0.9)), again=True)
+    first, other = result["cases"]
+    assert (first["runs"], first["ratio"], first["peers"]["torch"]["median"]) == ([1.0, 0.8, 0.9], 0.9, 0.9)
+    assert "runs" not in other and other["ratio"] == 3.0
+    assert merged(result, piece(entry(ratio=2.0)))["cases"][0]["ratio"] == 2.0, "without it a new beginning"
+    unmeasured = {k: v for k, v in entry().items() if k != "ratio"}
+    assert merged(result, piece(unmeasured), again=True)["cases"][0]["ratio"] == 0.9
+
+
+def test_a_further_run_needs_a_file(capsys):
+    with pytest.raises(SystemExit):
+        run.main(["--again"])
+    assert "--into FILE" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
