@@ -17,7 +17,7 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from . import streams
+from . import matrix_unit, streams
 from .choices import at_most, bound
 from .common import converts, share_out, size, together_of, work
 from .lanes import lanes_of, sums_in_lanes
@@ -131,9 +131,12 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         # a row at a time where a call tells how many: a tile of several has code for each number of them
         _sum_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
         return
+    keep = _beside(inside, product)
+    if matrix_unit.applies(inside, product, keep, target):
+        matrix_unit.apply(s, out, inside, product, own, fixed, target)
+        return
     iterations = work(inside)
     shared = worth_a_thread(inside.op, iterations, target)
-    keep = _beside(inside, product)
     threads = target.num_cores if shared and not keep else 1
     t = _tiles(inside, product, fixed, lanes, threads, target)
     if (

@@ -3,9 +3,11 @@ that asks LLVM. Knows no target strings: it answers with plain values."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import re
+import sys
 
 import llvmlite.binding as llvm
 
@@ -33,12 +35,27 @@ def cpu_name() -> str:
 
 @functools.cache
 def features() -> dict[str, bool]:
-    """What this CPU (and the hypervisor above it) offers, by LLVM's feature names; empty where LLVM cannot
-    tell."""
+    """What this CPU (and the hypervisor and the system above it) offers, by LLVM's feature names; empty where
+    LLVM cannot tell."""
     try:
-        return dict(llvm.get_host_cpu_features())
+        found = dict(llvm.get_host_cpu_features())
     except RuntimeError:
         return {}
+    if found.get("amx-tile") and not _tiles_allowed():
+        found |= {name: False for name in found if name.startswith("amx-")}
+    return found
+
+
+def _tiles_allowed() -> bool:
+    """Whether the system lets this process use the registers of AMX, which Linux asks of each process
+    (arch_prctl(2), ARCH_REQ_XCOMP_PERM)."""
+    if not sys.platform.startswith("linux"):
+        return False
+    arch_prctl, permission, tile_data = 158, 0x1023, 18
+    try:
+        return ctypes.CDLL(None).syscall(arch_prctl, permission, tile_data) == 0  # type: ignore[no-any-return]
+    except (OSError, AttributeError):
+        return False
 
 
 @functools.cache

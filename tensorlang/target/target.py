@@ -220,6 +220,16 @@ class Target(metaclass=_Named):
         """
         return self.arch == "x86_64" and "avx512vl" in self.instruction_sets
 
+    @property
+    def has_tiles(self) -> bool:
+        """Whether 8-bit integers are multiplied in the tiles of a matrix unit. The name of a processor does not
+        promise that: the system must let a process use them.
+
+        >>> [tl.Target.parse(f"llvm -mcpu=sapphirerapids{more}").has_tiles for more in ("", " -mattr=+amx-int8")]
+        [False, True]
+        """
+        return self.arch == "x86_64" and "linux" in self.triple and "amx-int8" in self.instruction_sets
+
     def summed(self, count: int) -> tuple[int, ...]:
         """The bits of the vectors in which one instruction sums the products of ``count`` neighbours exactly,
         two of 16-bit integers or four of uint8 and int8, into 32 bits; the widest first, none where no

@@ -113,6 +113,7 @@ _IMPLIES = {
     "avxvnniint8": ("avx2",),
     "avxvnniint16": ("avx2",),
     "gfni": (),
+    "amx-int8": ("amx-tile",),
     "avx10.1": (
         "avx512fp16",
         "avx512bf16",

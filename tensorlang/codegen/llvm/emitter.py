@@ -110,6 +110,7 @@ class Emitter:
         self.harmless: dict[Expr, bool] = {}  # vectors that may be read in every lane, by these ranges
         self.divisions: dict[Stmt, Any] = {}  # those by open sizes that a statement holds
         self.streamed: frozenset[Buffer] = frozenset()  # buffers that are written past the caches
+        self.fresh: set[Stmt] = set()  # sums of products whose registers begin with zeros
         self.stack_bytes = 0
         self.live: list[Live] = []  # run-time allocations, to be freed on failure
         self.status: str | None = None  # where what the function fails with waits meanwhile

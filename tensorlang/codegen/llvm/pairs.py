@@ -128,13 +128,7 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     width = next((bits // 32 for bits in em.target.summed(count) if lanes % (bits // 32) == 0), None)
     if width is None or first.buffer.dtype is not INT32 or any(s.value.dtype.lanes != lanes for s in stores):
         return False
-    factors = []
-    for s in stores:
-        both = _factors(em, s)
-        if both is None:
-            return False
-        factors.append(both)
-    sides = _in_turn(em, factors)
+    sides = products(em, stores)
     kinds = ("int16", "int16") if count == 2 else ("uint8", "int8")
     if sides is None or {x.dtype.element for x in sides} != set(kinds):
         return False
@@ -158,6 +152,18 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
         total = em.ins(f"add <{lanes} x i32> {old}, {total}")
     memory.store_row(em, first.buffer, flat.base, lanes, total, None)
     return True
+
+
+def products(em: Emitter, stores: Sequence[Store]) -> tuple[Load, Load] | None:
+    """What the first of these stores multiplies, where each adds products of the neighbours of what the one
+    before has multiplied, lane by lane, to the same sums."""
+    factors = []
+    for s in stores:
+        both = _factors(em, s)
+        if both is None:
+            return None
+        factors.append(both)
+    return _in_turn(em, factors)
 
 
 def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:

@@ -40,6 +40,7 @@ from ...loopir.stmt import (
     seq,
 )
 from ...loopir.stmt import rewrite as rewrite_stmt
+from . import tiles
 
 MOST_PLACES = 64  # of one buffer: more would not fit registers anyhow
 
@@ -61,6 +62,8 @@ def promote(func: Func) -> Func:
 
 
 def _walk(s: Stmt) -> Steps[Stmt]:
+    if type(s) is For and tiles.noted(s):
+        return s  # its sums are held in registers of another kind
     if type(s) is For and s.kind != PARALLEL:
         changed = yield _promote_loop(s)
         if changed is not None:

@@ -42,6 +42,7 @@ from . import (
     parallel,
     rows,
     streaming,
+    tiles,
     transposed,
     types,
 )
@@ -101,6 +102,11 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
     at = 0
     while at < len(stmts):
         one = stmts[at]
+        following = stmts[at + 1] if at + 1 < len(stmts) else None
+        if type(following) is For and tiles.noted(following) and tiles.zeros(em, one, following):
+            em.fresh.add(following)
+            at += 1
+            continue
         count = 0
         if type(one) is Store:
             count = pairs.store_together(em, stmts[at : at + pairs.MOST]) or folded.store_together(
@@ -133,6 +139,11 @@ def _store(em: Emitter, s: Store) -> None:
         return
     memory.store(em, s.buffer, s.value, s.indices, s.mask)
     em.forget(s.buffer)
+
+
+@rules.on(tiles.Step)
+def _step(em: Emitter, s: tiles.Step) -> None:
+    tiles.step(em, s.products)
 
 
 @rules.on(Evaluate)
@@ -216,6 +227,10 @@ def _for(em: Emitter, s: For) -> Steps[None]:
     extent = const_int(s.extent)
     # not even an empty loop: bounds of its body may be meaningless
     if extent is not None and extent <= 0:
+        return
+    tiled = tiles.stepped(em, s)
+    if tiled is not None:
+        yield tiles.emit(em, tiled[1], _iterations(em, tiled[0], extent), s in em.fresh)
         return
     streamed = streaming.buffers(em, s)
     before, em.streamed = em.streamed, em.streamed | streamed

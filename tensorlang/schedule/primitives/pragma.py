@@ -21,6 +21,8 @@ KNOWN = {
     "that no cache holds",
     "whole_vectors": "a vector loop whose rest would be several shorter vectors, behind vectors of this many "
     "elements, is one masked vector longer",
+    "matrix_tiles": "sums of products of 8-bit integers inside are computed in the tiles of a matrix unit, "
+    "where the target has one and the loops are those of such tiles",
     "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
 }
 PragmaName = Annotated[str, Meaning("pragma", tuple(KNOWN))]
@@ -67,7 +69,7 @@ class Pragma(Primitive):
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``whole_vectors``
-        (elements of a vector), ``stream_stores`` or ``unroll_explicit``.
+        (elements of a vector), ``stream_stores``, ``matrix_tiles`` or ``unroll_explicit``.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")

@@ -1,0 +1,304 @@
+"""Sums of products of 8-bit integers in the tiles of a matrix unit, where a loop over rows bears the pragma
+``matrix_tiles``.
+
+AMX of x86 (Intel, "Intel Architecture Instruction Set Extensions Programming Reference", chapter 3) has eight
+registers of 16 rows by 64 bytes. One instruction adds to 16 × 16 sums of 32 bits the products of 16 rows of 64
+left elements and of 16 columns of as many right ones, four by four, as vpdpbusd does for one row. The loops
+around the rows are one such sum over all their iterations::
+
+    for k in range(0, 12):
+        for i in range(0, 32):  # matrix_tiles
+            for p in range(0, 16):
+                S[i, 0 : 32] = S[i, 0 : 32] + int32(A[.. + i, 64*k + 4*p]) * int32(B[16*k + p, 0 : 32, 0])
+                … 1, 2, 3
+
+Up to 32 rows of 32 sums are held in four registers while it runs, two hold rows of A and two columns of B.
+The sums wrap as the additions do, so every value is exact. What is not such a nest keeps its loops. Knows the
+shape of the nest, not why a schedule made it.
+
+Linux gives a process the registers when it asks for them once (arch_prctl): code that uses them asks before,
+so that it runs wherever it is loaded or linked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ...core.dtype import INT32
+from ...core.recursion import Steps
+from ...expr import make
+from ...expr.nodes import Expr, Ramp, Var, const_int, lane_of
+from ...expr.walk import substitute, variables
+from ...loopir.stmt import For, Load, Seq, Stmt, Store, rebuilt
+from . import memory, pairs
+from .emitter import Emitter
+from .text import Function
+
+PRAGMA = "matrix_tiles"
+ROWS, COLUMNS, TOGETHER = 16, 16, 4  # rows of a register, sums in a row of it, products of one sum
+MOST = 2  # registers of rows, and of columns, of a nest
+_LEFT, _RIGHT = MOST * MOST, MOST * MOST + MOST  # the first register of A and of B, behind those of the sums
+_ASKED = "@tensorlang.tiles.asked"
+
+
+class Products(NamedTuple):
+    """Of one iteration of the sum: ``rows`` × ``columns`` sums of ``depth`` × 4 products. ``left``, ``right``
+    and ``sums`` are what the first of them reads and writes; the strides are in elements."""
+
+    rows: int
+    columns: int
+    depth: int
+    left: Load
+    right: Load
+    sums: Store
+    left_stride: Expr
+    right_stride: int
+    sums_stride: int
+
+
+class Step(Stmt):
+    """One iteration. Made here, for ``statement`` to emit; no statement of the loop IR."""
+
+    __slots__ = ("products",)
+
+    def __init__(self, products: Products) -> None:
+        self.products = products
+
+    def parts(self) -> tuple[Stmt, ...]:
+        return ()
+
+    def with_parts(self, *parts: Stmt) -> Stmt:
+        return self
+
+
+def noted(s: Stmt) -> bool:
+    """Whether a loop over rows bears the pragma, itself or within nothing but loops."""
+    while type(s) is For:
+        if any(key == PRAGMA for key, _ in s.attrs):
+            return True
+        s = s.body
+    return False
+
+
+def stepped(em: Emitter, s: For) -> tuple[For, Products] | None:
+    """The loop with a step for each iteration in the place of loops over rows, and what such a step is; None
+    where it is no such sum, or the target has no tiles."""
+    if not em.target.has_tiles or not noted(s):
+        return None
+    outer: list[For] = []
+    at: Stmt = s
+    while type(at) is For:
+        outer.append(at)
+        at = at.body
+    if type(at) is not Seq or len(at.stmts) != TOGETHER or not all(type(x) is Store for x in at.stmts):
+        return None
+    stores: Sequence[Store] = at.stmts  # type: ignore[assignment]
+    inner: list[For] = []
+    # the loops of a tile move the sums, or are the last one, of the products of a row
+    while len(outer) > 1 and len(inner) < 2 and (not inner or _moves(em, stores[0], outer[-1].var)):
+        inner.insert(0, outer.pop())
+    found = _products(em, stores, inner)
+    if found is None or any(_moves(em, found.sums, loop.var) for loop in outer):
+        return None
+    body: Stmt = Step(found)
+    for loop in reversed(outer):
+        body = rebuilt(loop, [body])
+    assert type(body) is For
+    return body, found
+
+
+def zeros(em: Emitter, before: Stmt, s: For) -> bool:
+    """Whether the statement ``before`` the loop does nothing but set its sums to zero."""
+    inner: list[For] = []
+    while type(before) is For and not inner:
+        inner.append(before)
+        before = before.body
+    tiled = stepped(em, s) if type(before) is Store else None
+    if tiled is None or not inner and tiled[1].rows > 1:
+        return False
+    assert type(before) is Store
+    value = lane_of(before.value)
+    p = tiled[1]
+    if before.buffer is not p.sums.buffer or before.mask is not None or const_int(value) != 0:
+        return False
+    place, first = (memory.flat_offset(em, x.buffer, x.indices) for x in (before, p.sums))
+    loop = inner[0] if inner else None
+    if type(place) is not Ramp or type(first) is not Ramp or place.lanes != p.columns:
+        return False
+    start = place.base if loop is None else substitute(place.base, {loop.var: loop.begin})
+    return (
+        const_int(place.stride) == 1
+        and const_int(make.sub(start, first.base)) == 0
+        and (loop is None or const_int(loop.extent) == p.rows)
+        and (p.rows == 1 or const_int(_stride(place, loop) or place) == p.sums_stride)
+    )
+
+
+def _moves(em: Emitter, store: Store, v: Var) -> bool:
+    return v in variables(memory.flat_offset(em, store.buffer, store.indices))
+
+
+def _products(em: Emitter, stores: Sequence[Store], inner: Sequence[For]) -> Products | None:
+    together = pairs.products(em, stores)
+    if together is None or stores[0].buffer.dtype is not INT32:
+        return None
+    left, right = together if together[0].dtype.lanes == 1 else together[::-1]
+    lanes = right.dtype.lanes
+    if left.dtype.lanes != 1 or not 1 < lanes <= MOST * COLUMNS or left.dtype.bytes != 1:
+        return None
+    rows, depth = (inner[0], inner[1]) if len(inner) == 2 else (None, inner[0] if inner else None)
+    if rows is None and depth is not None and _moves(em, stores[0], depth.var):
+        rows, depth = depth, None
+    counts = [1 if loop is None else const_int(loop.extent) for loop in (rows, depth)]
+    high, deep = counts
+    if high is None or deep is None or not (0 < high <= MOST * ROWS and 0 < deep <= ROWS):
+        return None
+    strides = []
+    for access in (left, right, stores[0]):
+        place = memory.flat_offset(em, access.buffer, access.indices)
+        strides.append([_stride(place, loop) for loop in (rows, depth)])
+    (left_row, left_deep), (right_row, right_deep), (sums_row, sums_deep) = strides
+    if (
+        left_row is None
+        or (deep > 1 and const_int(left_deep) != TOGETHER)
+        or const_int(right_row) != 0
+        or (deep > 1 and const_int(right_deep) is None)
+        or const_int(sums_row) is None
+        or const_int(sums_deep) != 0
+    ):
+        return None
+    start = {loop.var: loop.begin for loop in (rows, depth) if loop is not None}
+    first = [_at(e, start) for e in (left, right)]
+    sums = Store(
+        stores[0].buffer, stores[0].value, tuple(substitute(i, start) for i in stores[0].indices)
+    )
+    wide = const_int(right_deep) if deep > 1 else TOGETHER * lanes
+    return Products(
+        high, lanes, deep, first[0], first[1], sums, left_row, wide or 0, const_int(sums_row) or lanes
+    )
+
+
+def _at(e: Load, values: dict[Var, Expr]) -> Load:
+    return substitute(e, values)  # type: ignore[return-value]
+
+
+def _stride(place: Expr, loop: For | None) -> Expr | None:
+    """How far an offset moves in an iteration, where that is the same in each; that of lanes is one."""
+    if loop is None:
+        return make.const(0, "int64")
+    base = place.base if type(place) is Ramp else place
+    step = make.sub(substitute(base, {loop.var: make.add(loop.var, 1)}), base)
+    return None if loop.var in variables(step) else step
+
+
+# --- code ---------------------------------------------------------------------------------------------------
+
+
+def emit(em: Emitter, p: Products, inside: Steps[None], fresh: bool) -> Steps[None]:
+    """The code of ``inside``, the loop of all steps, between registers that are read from the sums, or are
+    zero where those are ``fresh``, and written to them."""
+    em.at = em.depth
+    _ask(em)
+    em.do(f"call void {_declared(em, 'ldtilecfg', 'ptr')}(ptr {_configuration(em, p)})")
+    place = _place(em, p.sums.buffer, p.sums.indices)
+    row = p.sums_stride * 4
+    for at, r, c in _tiles(p):
+        if fresh:
+            em.do(f"call void {_declared(em, 'tilezero', 'i8')}(i8 {at})")
+            continue
+        address = _further(em, place, r * ROWS * row + c * COLUMNS * 4)
+        em.do(f"call void {_declared(em, 'tileloadd64', 'i8, ptr, i64')}(i8 {at}, ptr {address}, i64 {row})")
+    yield inside
+    em.at = em.depth
+    em.forget(p.sums.buffer)
+    place = _place(em, p.sums.buffer, p.sums.indices)
+    for at, r, c in _tiles(p):
+        address = _further(em, place, r * ROWS * row + c * COLUMNS * 4)
+        em.do(f"call void {_declared(em, 'tilestored64', 'i8, ptr, i64')}(i8 {at}, ptr {address}, i64 {row})")
+    em.do(f"call void {_declared(em, 'tilerelease', '')}()")
+
+
+def step(em: Emitter, p: Products) -> None:
+    """The code of one iteration."""
+    load, kinds = _declared(em, "tileloadd64", "i8, ptr, i64"), _signs(p)
+    left, right = (_place(em, e.buffer, e.indices) for e in (p.left, p.right))
+    wide = em.index(p.left_stride)
+    for c in range(_count(p.columns)):
+        address = _further(em, right, c * COLUMNS * TOGETHER)
+        em.do(f"call void {load}(i8 {_RIGHT + c}, ptr {address}, i64 {p.right_stride})")
+    down = em.ins(f"mul i64 {wide}, {ROWS}") if p.rows > ROWS else ""
+    for r in range(_count(p.rows)):
+        address = em.ins(f"getelementptr i8, ptr {left}, i64 {down}") if r else left
+        em.do(f"call void {load}(i8 {_LEFT + r}, ptr {address}, i64 {wide})")
+    product = _declared(em, f"tdpb{kinds}d", "i8, i8, i8")
+    for at, r, c in _tiles(p):
+        em.do(f"call void {product}(i8 {at}, i8 {_LEFT + r}, i8 {_RIGHT + c})")
+
+
+def _declared(em: Emitter, name: str, arguments: str) -> str:
+    return em.module.declare(f"llvm.x86.{name}", "void", arguments)
+
+
+def _signs(p: Products) -> str:
+    return "".join("u" if e.dtype.code == "uint" else "s" for e in (p.left, p.right))
+
+
+def _count(n: int) -> int:
+    return -(-n // ROWS)
+
+
+def _tiles(p: Products) -> list[tuple[int, int, int]]:
+    """The registers of sums: their numbers, and the rows and columns of registers that they stand in."""
+    return [(MOST * r + c, r, c) for r in range(_count(p.rows)) for c in range(_count(p.columns))]
+
+
+def _place(em: Emitter, buffer: object, indices: Sequence[Expr]) -> str:
+    place = memory.flat_offset(em, buffer, tuple(indices))  # type: ignore[arg-type]
+    return memory.pointer(em, buffer, place.base if type(place) is Ramp else place)  # type: ignore[arg-type]
+
+
+def _further(em: Emitter, place: str, by: int) -> str:
+    return em.ins(f"getelementptr i8, ptr {place}, i64 {by}") if by else place
+
+
+def _configuration(em: Emitter, p: Products) -> str:
+    """The address of the 64 bytes that say how many rows and bytes of a row each register has."""
+    rows, wide = [0] * 16, [0] * 16
+
+    def take(at: int, high: int, bytes_each: int) -> None:
+        rows[at], wide[at] = high, bytes_each
+
+    for r in range(_count(p.rows)):
+        take(_LEFT + r, min(ROWS, p.rows - r * ROWS), p.depth * TOGETHER)
+    for c in range(_count(p.columns)):
+        take(_RIGHT + c, p.depth, min(COLUMNS, p.columns - c * COLUMNS) * 4)
+    for at, r, c in _tiles(p):
+        take(at, rows[_LEFT + r], wide[_RIGHT + c])
+    data = bytes([1, *[0] * 15, *(b for n in wide for b in (n & 255, n >> 8)), *rows])
+    return em.module.constant("[64 x i8]", f"[{', '.join(f'i8 {b}' for b in data)}]")
+
+
+def _ask(em: Emitter) -> None:
+    """Ask for the registers, once in a process and module."""
+    name = "tensorlang.tiles.ask"
+    if em.module.claim(name):
+        em.module.records[_ASKED] = f"{_ASKED} = internal global i8 0"
+        f = Function(f"define internal void @{name}() noinline #0")
+        asked, there = f.fresh(), f.fresh()
+        system = em.module.declare("syscall", "i64", "i64, ...")
+        ask, done = f.block("ask"), f.block("done")
+        f.entry.lines += [
+            f"  {asked} = load atomic i8, ptr {_ASKED} monotonic, align 1",
+            f"  {there} = icmp ne i8 {asked}, 0",
+        ]
+        f.entry.end = f"  br i1 {there}, label %{done.label}, label %{ask.label}"
+        # the number of arch_prctl, ARCH_REQ_XCOMP_PERM, and the state of AMX's registers
+        ask.lines += [
+            f"  {f.fresh()} = call i64 (i64, ...) {system}(i64 158, i64 4131, i64 18)",
+            f"  store atomic i8 1, ptr {_ASKED} monotonic, align 1",
+        ]
+        ask.end = f"  br label %{done.label}"
+        done.end = "  ret void"
+        em.module.add(f)
+    em.do(f"call void @{name}()")
