@@ -30,6 +30,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def _in_turns(built: list[tl.Module], arrays: list[Any]) -> tuple[Turns, Turns, 
     samples: Turns = []
     good: Turns = []
     placed: list[Any] = []
-    going = rounds([lambda k=k: _turn(k, placed) for k in built], lambda: cores.apart(threads))
+    going = rounds([partial(_turn, k, placed) for k in built], lambda: cores.apart(threads))
     for place in range(PLACES):
         placed[:] = [_placed(a, (place * 7 + n) * 11 % (PAGE // LINE)) for n, a in enumerate(arrays)]
         for taken, alone in itertools.islice(going, ROUNDS):
