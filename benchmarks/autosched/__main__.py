@@ -10,6 +10,7 @@ python -m benchmarks.autosched chains --program mlp "conv conv"      programs of
 python -m benchmarks.autosched suite --suite ansor images --threads 1     operators, image pipelines
 AUTOSCHED_HALIDE=…/python python -m benchmarks.autosched halide      image pipelines beside Halide
 AUTOSCHED_HALIDE=…/python python -m benchmarks.autosched halide --processes 3 --task GMM SFM      operators
+python -m benchmarks.autosched libraries --threads 1      operators beside torch, onnxruntime and OpenVINO
 python -m benchmarks.autosched sample --trials 72 --records samples.jsonl   measure what the model learns from
 python -m benchmarks.autosched again --records samples.jsonl --directory kernels   the same, timed in turns
 python -m benchmarks.autosched model --records samples.jsonl [--train]   how good it is; write it
@@ -33,6 +34,7 @@ from . import (
     cases,
     chains,
     guesses,
+    libraries,
     model,
     peers,
     pools,
@@ -63,6 +65,7 @@ def main(arguments: list[str] | None = None) -> None:
             "suite",
             "strategies",
             "halide",
+            "libraries",
             "sample",
             "again",
             "model",
@@ -146,6 +149,12 @@ def main(arguments: list[str] | None = None) -> None:
     elif given.what == "halide":
         names = given.task or list(suites.SUITES["images"])
         _halide(names, given.trials, given.seed, given.processes or chains.PROCESSES)
+    elif given.what == "libraries":
+        name = f"autosched_libraries_{given.trials}" + (f"_{given.threads}_threads" if given.threads else "")
+        for task in given.task or ansor_suite.TASKS:  # written after each
+            entry = libraries.beside(task, given.trials, given.seed, given.threads)
+            found = chains.merged(RESULTS / f"{name}.json", [entry])
+            _write(name, {"trials": given.trials, "programs": found}, libraries.table(found))
     elif given.what == "strategies":
         runs = strategies.compare(
             given.task or [], given.seeds, given.arm, RESULTS / "autosched_pools.jsonl.xz", given.records

@@ -22,6 +22,7 @@ import tensorlang as tl
 from autosched import SearchTask, tune
 from tensorlang import te
 
+from ..harness import machine
 from .chains import elsewhere
 from .suites import declared
 
@@ -58,6 +59,7 @@ def beside(
                     found.setdefault(s, []).append(told)
     return {
         "pipeline": name,
+        "when": machine.now(),
         "trials": result.trials,
         "tune": result.seconds,
         "claimed": result.gain,
