@@ -153,8 +153,8 @@ def main(arguments: list[str] | None = None) -> None:
         name = f"autosched_libraries_{given.trials}" + (f"_{given.threads}_threads" if given.threads else "")
         for task in given.task or ansor_suite.TASKS:  # written after each
             entry = libraries.beside(task, given.trials, given.seed, given.threads)
-            found = chains.merged(RESULTS / f"{name}.json", [entry])
-            _write(name, {"trials": given.trials, "programs": found}, libraries.table(found))
+            entries = chains.merged(RESULTS / f"{name}.json", [entry])
+            _write(name, {"trials": given.trials, "programs": entries}, libraries.table(entries))
     elif given.what == "strategies":
         runs = strategies.compare(
             given.task or [], given.seeds, given.arm, RESULTS / "autosched_pools.jsonl.xz", given.records
