@@ -1,6 +1,6 @@
-"""Gradient-boosted trees on the features, of xgboost, which is imported when a model is first used. The trees
-are those of Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016; that they rank
-candidates is section 5.2 of Ansor (OSDI 2020).
+"""Gradient-boosted trees on the features: the only file that imports xgboost, and only when a model is first
+used (it takes seconds). The trees are those of Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System",
+KDD 2016; that they rank candidates is section 5.2 of Ansor (OSDI 2020).
 
 A model begins with what the analysis says a candidate ought to cost, a column of the features. Boosters
 learn by how much that is off, as a factor: one from other tasks, a group of measurements each (``learn``), or
@@ -26,10 +26,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from .features import PRIOR
-from .library import library
 
 SHIPPED = Path(__file__).with_name("shipped.json")
-BOOSTERS = ("base", "own")  # of the fields of a model
 Group = tuple[Any, Any]  # the features and the costs of the candidates of one task
 
 
@@ -72,16 +70,6 @@ class XGBModel:
         self.own: Any = None
         self.level = 0.0  # of the present task, against what was known before
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Boosters as bytes: their class has a name of this process only (see ``library``)."""
-        return {
-            k: bytes(v.save_raw()) if k in BOOSTERS and v is not None else v for k, v in vars(self).items()
-        }
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        for k, v in state.items():
-            setattr(self, k, _booster(bytearray(v)) if k in BOOSTERS and v is not None else v)
-
     @property
     def informed(self) -> bool:
         """Whether it can tell candidates apart before any of the present task was measured."""
@@ -89,13 +77,13 @@ class XGBModel:
 
     def prepare(self) -> None:
         """Import xgboost and read the file."""
-        library()
+        _library()
         self._load()
 
     def learn(self, groups: Sequence[Group]) -> None:
         """Start from the measurements of other tasks, a group each, in place of what it started from
         before."""
-        xgboost = library()
+        xgboost = _library()
         groups = [(x, c) for x, c in groups if np.isfinite(c).sum() >= 2]
         tables = [np.asarray(x, np.float32) for x, _ in groups]
         weight = [_weight(c) for _, c in groups]
@@ -116,7 +104,7 @@ class XGBModel:
         costs = np.asarray(costs, np.float64)
         if np.isfinite(costs).sum() < 2:
             return
-        xgboost = library()
+        xgboost = _library()
         table, weight = np.asarray(features, np.float32), _weight(costs)
         left = _seconds(costs) - self._known(table)
         # the constant apart, so that the trees need not spend their splits on it
@@ -162,13 +150,8 @@ class XGBModel:
 
     def _load(self) -> None:
         if self.start is not None:
-            self.base = _booster(str(self.start))
+            self.base = _library().Booster(model_file=str(self.start), params={"nthread": 1})
             self.start = None
-
-
-def _booster(file: str | bytearray) -> Any:
-    """From a file, or from what is in one."""
-    return library().Booster(model_file=file, params={"nthread": 1})
 
 
 def _seconds(costs: Any) -> Any:
@@ -182,3 +165,9 @@ def _weight(costs: Any) -> Any:
     """More for fast ones: a fifth and the share of the best speed."""
     costs = np.asarray(costs, np.float64)
     return 0.2 + costs[np.isfinite(costs)].min(initial=np.inf) / costs
+
+
+def _library() -> Any:
+    import xgboost
+
+    return xgboost

@@ -4,9 +4,6 @@ has not seen."""
 from __future__ import annotations
 
 import json
-import pickle
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -152,58 +149,3 @@ def test_a_model_from_records_of_other_tasks() -> None:
     assert pairwise_accuracy(model.predict(v.features(rows)), measured(v, rows)) > 0.8
     with pytest.raises(tl.TensorLangError, match="nothing to learn from"):
         model_from([task], records)
-
-
-def _fresh(script: str) -> str:
-    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
-
-
-_FIT = """
-import sys, numpy as np
-from autosched.cost_model import XGBModel
-def said():
-    rng = np.random.default_rng(0)
-    m = XGBModel(1)
-    m.prepare()
-    x, cost = rng.random((40, m.base.num_features())), rng.random(40)
-    m.fit(x, cost)
-    return m, m.predict(x)
-"""
-
-
-def test_a_model_loads_xgboost_without_what_it_does_not_use() -> None:
-    """scikit-learn, most of the time of the import; who imports xgboost later gets all of it, and the same
-    answers."""
-    told = _fresh(
-        f"{_FIT}_, mine = said()\n"
-        "print('xgboost' in sys.modules, any(m.split('.')[0] == 'sklearn' for m in sys.modules))\n"
-        "import xgboost, autosched.cost_model.library as library\n"
-        "print(any('sklearn.base' == c.__module__ for c in xgboost.XGBRegressor.__mro__))\n"
-        "library._kept.clear()\n"
-        "print(library.library() is xgboost, (said()[1] == mine).all())"
-    )
-    assert told.splitlines() == ["False False", "True", "True True"]
-
-
-def test_an_xgboost_of_other_files_is_imported_whole() -> None:
-    told = _fresh(
-        f"{_FIT}import autosched.cost_model.library as library\n"
-        "def other(name): raise AttributeError(name)\n"
-        "library._without = other\n"
-        "said()\n"
-        "print(library.library().__name__, [m for m in sys.modules if m.startswith(library.OWN)])"
-    )
-    assert told.split() == ["xgboost", "[]"]
-
-
-def test_a_model_may_be_copied_into_another_process() -> None:
-    x, cost = _data(0)
-    m = XGBModel(3, start=None, prior=None)
-    m.fit(x, cost)
-    file = pickle.dumps(m)
-    told = _fresh(
-        "import pickle, numpy as np\n"
-        f"m = pickle.loads({file!r})\n"
-        f"print(m.predict(np.frombuffer({x.tobytes()!r}, np.float32).reshape({x.shape})).tobytes().hex())"
-    )
-    assert told.strip() == m.predict(x).tobytes().hex()
