@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 _X86 = """sse3 ssse3 sse4.1 sse4.2 sse4a popcnt lzcnt movbe bmi bmi2 tbm xop fma4 avx avx2 fma f16c prfchw
 gfni avx512f avx512cd avx512bw avx512dq avx512vl avx512vbmi avx512vbmi2 avx512bitalg avx512vpopcntdq
 avx512vnni avx512ifma avx512bf16 avx512fp16 avxvnni avxvnniint8 avxvnniint16 avxneconvert avxifma
-avx512vp2intersect amx-tile amx-int8 avx10.1 avx10.1-512 avx10.2 avx10.2-512 egpr ndd nf ccmp cf zu ppx push2pop2"""
+avx512vp2intersect amx-tile amx-int8 avx10.1 avx10.1-512 avx10.2 avx10.2-512
+egpr ndd nf ccmp cf zu ppx push2pop2"""
 _AARCH64 = """neon fp-armv8 fullfp16 fp16fml dotprod bf16 i8mm lse lse2 lse128 rdm complxnum jsconv rcpc
 rcpc-immo rcpc3 sha3 flagm cssc mops sve sve2 sve2p1 sve2p2 sme sme2 f32mm f64mm faminmax fp8 hbc"""
 _RISCV64 = """m a f d c v b zmmul zaamo zalrsc zabha zacas zba zbb zbs zbc zbkb zbkx zicond zfa zfh zfhmin

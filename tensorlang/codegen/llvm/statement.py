@@ -230,7 +230,9 @@ def _for(em: Emitter, s: For) -> Steps[None]:
         return
     tiled = tiles.stepped(em, s)
     if tiled is not None:
-        yield tiles.emit(em, tiled[1], _iterations(em, tiled[0], extent), s in em.fresh)
+        steps, products = tiled
+        inside = _iterations(em, steps, extent) if type(steps) is For else emitted(em, steps)
+        yield tiles.emit(em, products, inside, s in em.fresh)
         return
     streamed = streaming.buffers(em, s)
     before, em.streamed = em.streamed, em.streamed | streamed

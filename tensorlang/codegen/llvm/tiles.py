@@ -1,10 +1,10 @@
 """Sums of products of 8-bit integers in the tiles of a matrix unit, where a loop over rows bears the pragma
 ``matrix_tiles``.
 
-AMX of x86 (Intel, "Intel Architecture Instruction Set Extensions Programming Reference", chapter 3) has eight
-registers of 16 rows by 64 bytes. One instruction adds to 16 × 16 sums of 32 bits the products of 16 rows of 64
-left elements and of 16 columns of as many right ones, four by four, as vpdpbusd does for one row. The loops
-around the rows are one such sum over all their iterations::
+AMX of x86 (Intel, "Intel Architecture Instruction Set Extensions Programming Reference", chapter 3) has
+eight registers of 16 rows by 64 bytes. One instruction adds to 16 × 16 sums of 32 bits the products of 16
+rows of 64 left elements and of 16 columns of as many right ones, four by four, as vpdpbusd does for one row.
+The loops around the rows are one such sum over all their iterations::
 
     for k in range(0, 12):
         for i in range(0, 32):  # matrix_tiles
@@ -81,9 +81,9 @@ def noted(s: Stmt) -> bool:
     return False
 
 
-def stepped(em: Emitter, s: For) -> tuple[For, Products] | None:
-    """The loop with a step for each iteration in the place of loops over rows, and what such a step is; None
-    where it is no such sum, or the target has no tiles."""
+def stepped(em: Emitter, s: For) -> tuple[Stmt, Products] | None:
+    """The loop with a step for each iteration in the place of loops over rows, or the only step, and what
+    such a step is; None where it is no such sum, or the target has no tiles."""
     if not em.target.has_tiles or not noted(s):
         return None
     outer: list[For] = []
@@ -96,7 +96,7 @@ def stepped(em: Emitter, s: For) -> tuple[For, Products] | None:
     stores: Sequence[Store] = at.stmts  # type: ignore[assignment]
     inner: list[For] = []
     # the loops of a tile move the sums, or are the last one, of the products of a row
-    while len(outer) > 1 and len(inner) < 2 and (not inner or _moves(em, stores[0], outer[-1].var)):
+    while outer and len(inner) < 2 and (not inner or _moves(em, stores[0], outer[-1].var)):
         inner.insert(0, outer.pop())
     found = _products(em, stores, inner)
     if found is None or any(_moves(em, found.sums, loop.var) for loop in outer):
@@ -104,7 +104,6 @@ def stepped(em: Emitter, s: For) -> tuple[For, Products] | None:
     body: Stmt = Step(found)
     for loop in reversed(outer):
         body = rebuilt(loop, [body])
-    assert type(body) is For
     return body, found
 
 
@@ -115,7 +114,7 @@ def zeros(em: Emitter, before: Stmt, s: For) -> bool:
         inner.append(before)
         before = before.body
     tiled = stepped(em, s) if type(before) is Store else None
-    if tiled is None or not inner and tiled[1].rows > 1:
+    if tiled is None or (not inner and tiled[1].rows > 1):
         return False
     assert type(before) is Store
     value = lane_of(before.value)
@@ -170,9 +169,7 @@ def _products(em: Emitter, stores: Sequence[Store], inner: Sequence[For]) -> Pro
         return None
     start = {loop.var: loop.begin for loop in (rows, depth) if loop is not None}
     first = [_at(e, start) for e in (left, right)]
-    sums = Store(
-        stores[0].buffer, stores[0].value, tuple(substitute(i, start) for i in stores[0].indices)
-    )
+    sums = Store(stores[0].buffer, stores[0].value, tuple(substitute(i, start) for i in stores[0].indices))
     wide = const_int(right_deep) if deep > 1 else TOGETHER * lanes
     return Products(
         high, lanes, deep, first[0], first[1], sums, left_row, wide or 0, const_int(sums_row) or lanes
