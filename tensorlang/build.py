@@ -400,7 +400,7 @@ def _module(
         refused=where.why_not_here() if asked.load else NOT_LOADED,
         constants=held,
         # a saved kernel is refused on a processor without them, instead of dying of an illegal instruction
-        features=where.instruction_sets,
+        features=code.instruction_sets,
         tools=_Tools(func, where, held, asked.math, again, source),
     )
     if times is not None:
@@ -482,7 +482,7 @@ def unbound(
         code = compile_ll(emit(func, where, math), where, program=lambda: str(func))
         packers = tuple(_packer(p, constants) for p in packings)
     places = tuple(next(i for i, d in enumerate(dims) if d is v) for v in _slots(func))
-    return KernelCode(code.object, kernel_signature(func), places, where.instruction_sets, packers)
+    return KernelCode(code.object, kernel_signature(func), places, code.instruction_sets, packers)
 
 
 def _slots(func: Func) -> tuple[Var, ...]:

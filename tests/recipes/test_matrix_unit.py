@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.runtime.export import needed_symbols
 
 AMX = "llvm -mcpu=icelake-server -mattr=+amx-int8,+amx-tile"
 SIGNS = list(itertools.product(("uint8", "int8"), repeat=2))
@@ -75,9 +76,20 @@ def test_rows_of_no_one_height_and_sums_of_no_whole_groups_are_exact():
 def test_a_saved_kernel_asks_for_the_tiles_itself(tmp_path):
     a, b, c = declared(32, 64, 32, "uint8", "int8")
     tl.compile([a, b, c]).save(tmp_path / "k.tl")
+    assert needed_symbols(tl.load(tmp_path / "k.tl").object_code) == (), (
+        "a program need define nothing for it"
+    )
     x, y, got = values((32, 64), "uint8", 5), values((64, 32), "int8", 6), np.empty((32, 32), "int32")
     tl.load(tmp_path / "k.tl")(x, y, got)
     np.testing.assert_array_equal(got, x.astype("int32") @ y.astype("int32"))
+
+
+@here
+def test_only_kernels_with_tiles_ask_a_processor_for_them():
+    x = te.placeholder((8, 32), name="x")
+    plain = tl.compile([x, te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")])
+    a, b, c = declared(32, 64, 32, "uint8", "int8")
+    assert "amx-int8" not in plain.features and "amx-int8" in tl.compile([a, b, c]).features
 
 
 @here

@@ -54,6 +54,13 @@ class CompiledCode:
     opt_level: int = 2
     seconds: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
 
+    @property
+    def instruction_sets(self) -> tuple[str, ...]:
+        """Those of the target that a processor must have for this code: AMX only where the text asks for it,
+        which LLVM does nowhere by itself."""
+        tiles = "@llvm.x86.tile" in self.ll
+        return tuple(s for s in self.target.instruction_sets if tiles or not s.startswith("amx-"))
+
     @functools.cached_property
     def optimised_ll(self) -> str:
         """The LLVM text after the passes."""
