@@ -104,20 +104,17 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
         def by_place(i: Expr, at: Expr) -> None:
             values[row, i] = x[row, kept_within(at, n)]
 
-        known = const_int(n)
-        if known is None or known <= DIGITS_FROM:
-            with b.when(n <= DIGITS_FROM):
-                _merge_sort(b, x, row, n, descending, by_place)
-        if known is None or known > DIGITS_FROM:
-            with b.when(n > DIGITS_FROM):
-                keys = b.memory("keys", (2, _whole(n)), key_type(x.dtype))
-                _read(b, x, row, n, keys, None, descending)
-                side = _distribute(b, (keys,), n, x.dtype)
-                _in_vectors(
-                    b, n, lambda k: values.__setitem__((row, k), _element(keys[side, k], x.dtype, descending))
-                )
-                if x.dtype.is_float:
-                    _zeros_as_they_came(b, x, row, n, keys, side, values, descending)
+        def by_digits() -> None:
+            keys = b.memory("keys", (2, _whole(n)), key_type(x.dtype))
+            _read(b, x, row, n, keys, None, descending)
+            side = _distribute(b, (keys,), n, x.dtype)
+            _in_vectors(
+                b, n, lambda k: values.__setitem__((row, k), _element(keys[side, k], x.dtype, descending))
+            )
+            if x.dtype.is_float:
+                _zeros_as_they_came(b, x, row, n, keys, side, values, descending)
+
+        _by_length(b, n, lambda: _merge_sort(b, x, row, n, descending, by_place), by_digits)
 
 
 def _element(key: Expr, t: DType, descending: bool) -> Expr:
@@ -165,19 +162,28 @@ Written = Callable[[Expr, Expr], None]  # of a place in order, the place that it
 
 def _sort_row(b: LoopBuilder, x: Memory, row: Expr, n: Expr, descending: bool, written: Written) -> None:
     """Put a row in order: a long one by the digits of its keys, a short one by merging."""
+
+    def by_digits() -> None:
+        room = _whole(n)
+        keys = b.memory("keys", (2, room), key_type(x.dtype))
+        at = b.memory("at", (2, room), n.dtype)
+        _read(b, x, row, n, keys, at, descending)
+        side = _distribute(b, (keys, at), n, x.dtype)
+        with b.loop("i", n) as i:
+            written(i, at[side, i])
+
+    _by_length(b, n, lambda: _merge_sort(b, x, row, n, descending, written), by_digits)
+
+
+def _by_length(b: LoopBuilder, n: Expr, short: Callable[[], None], long: Callable[[], None]) -> None:
+    """What sorts a short row, or a long one; both where a call tells which it is."""
     known = const_int(n)
     if known is None or known <= DIGITS_FROM:
         with b.when(n <= DIGITS_FROM):
-            _merge_sort(b, x, row, n, descending, written)
+            short()
     if known is None or known > DIGITS_FROM:
         with b.when(n > DIGITS_FROM):
-            room = _whole(n)
-            keys = b.memory("keys", (2, room), key_type(x.dtype))
-            at = b.memory("at", (2, room), n.dtype)
-            _read(b, x, row, n, keys, at, descending)
-            side = _distribute(b, (keys, at), n, x.dtype)
-            with b.loop("i", n) as i:
-                written(i, at[side, i])
+            long()
 
 
 def _merge_sort(b: LoopBuilder, x: Memory, row: Expr, n: Expr, descending: bool, written: Written) -> None:

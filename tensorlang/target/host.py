@@ -47,13 +47,12 @@ def features() -> dict[str, bool]:
 
 
 def _tiles_allowed() -> bool:
-    """Whether the system lets this process use the registers of AMX, which Linux asks of each process
-    (arch_prctl(2), ARCH_REQ_XCOMP_PERM)."""
+    """Whether the system lets this process use the registers of AMX, which Linux gives to a process that asks
+    for them."""
     if not sys.platform.startswith("linux"):
         return False
-    arch_prctl, permission, tile_data = 158, 0x1023, 18
     try:
-        return ctypes.CDLL(None).syscall(arch_prctl, permission, tile_data) == 0  # type: ignore[no-any-return]
+        return ctypes.CDLL(None).syscall(*x86.ASK_FOR_TILES) == 0  # type: ignore[no-any-return]
     except (OSError, AttributeError):
         return False
 

@@ -157,6 +157,10 @@ _SUMMED: dict[int, tuple[tuple[str, int], ...]] = {
 }
 
 
+# What asks Linux for the registers of AMX: arch_prctl(2), ARCH_REQ_XCOMP_PERM, and the number of their state
+ASK_FOR_TILES = (158, 0x1023, 18)
+
+
 def summed(count: int, sets: Collection[str]) -> tuple[int, ...]:
     """The bits of the vectors in which code with these instruction sets sums the products of so many
     neighbours at once, the widest first."""

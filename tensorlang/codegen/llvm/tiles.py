@@ -31,6 +31,7 @@ from ...expr import make
 from ...expr.nodes import Expr, Ramp, Var, const_int, lane_of
 from ...expr.walk import substitute, variables
 from ...loopir.stmt import For, Load, Seq, Stmt, Store, rebuilt
+from ...target import x86
 from . import memory, pairs
 from .emitter import Emitter
 from .text import Function
@@ -198,22 +199,24 @@ def emit(em: Emitter, p: Products, inside: Steps[None], fresh: bool) -> Steps[No
     em.at = em.depth
     _ask(em)
     em.do(f"call void {_declared(em, 'ldtilecfg', 'ptr')}(ptr {_configuration(em, p)})")
-    place = _place(em, p.sums.buffer, p.sums.indices)
-    row = p.sums_stride * 4
-    for at, r, c in _tiles(p):
-        if fresh:
+    if fresh:
+        for at, _, _ in _tiles(p):
             em.do(f"call void {_declared(em, 'tilezero', 'i8')}(i8 {at})")
-            continue
-        address = _further(em, place, r * ROWS * row + c * COLUMNS * 4)
-        em.do(f"call void {_declared(em, 'tileloadd64', 'i8, ptr, i64')}(i8 {at}, ptr {address}, i64 {row})")
+    else:
+        _move(em, p, "tileloadd64")
     yield inside
     em.at = em.depth
     em.forget(p.sums.buffer)
-    place = _place(em, p.sums.buffer, p.sums.indices)
+    _move(em, p, "tilestored64")
+    em.do(f"call void {_declared(em, 'tilerelease', '')}()")
+
+
+def _move(em: Emitter, p: Products, how: str) -> None:
+    """Read the registers of the sums from memory, or write them."""
+    place, row = _place(em, p.sums.buffer, p.sums.indices), p.sums_stride * 4
     for at, r, c in _tiles(p):
         address = _further(em, place, r * ROWS * row + c * COLUMNS * 4)
-        em.do(f"call void {_declared(em, 'tilestored64', 'i8, ptr, i64')}(i8 {at}, ptr {address}, i64 {row})")
-    em.do(f"call void {_declared(em, 'tilerelease', '')}()")
+        em.do(f"call void {_declared(em, how, 'i8, ptr, i64')}(i8 {at}, ptr {address}, i64 {row})")
 
 
 def step(em: Emitter, p: Products) -> None:
@@ -290,9 +293,9 @@ def _ask(em: Emitter) -> None:
             f"  {there} = icmp ne i8 {asked}, 0",
         ]
         f.entry.end = f"  br i1 {there}, label %{done.label}, label %{ask.label}"
-        # the number of arch_prctl, ARCH_REQ_XCOMP_PERM, and the state of AMX's registers
+        numbers = ", ".join(f"i64 {n}" for n in x86.ASK_FOR_TILES)
         ask.lines += [
-            f"  {f.fresh()} = call i64 (i64, ...) {system}(i64 158, i64 4131, i64 18)",
+            f"  {f.fresh()} = call i64 (i64, ...) {system}({numbers})",
             f"  store atomic i8 1, ptr {_ASKED} monotonic, align 1",
         ]
         ask.end = f"  br label %{done.label}"
