@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..expr import make
-from ..expr.nodes import Expr, Var
-from ..expr.walk import rewrite as rewrite_expr
-from ..loopir.stmt import Buffer, Func, Load, Stmt, Store, load, map_exprs, rewrite
+from ..expr.nodes import Var
+from ..loopir.relocate import Place, relocate
+from ..loopir.stmt import Buffer, Func
 from ..te.tensor import Tensor
 
 ZERO = make.const(0, "int32")
@@ -28,24 +28,14 @@ def as_declared(
     if not longer:
         return func
 
-    def place(b: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        return (*indices, *[ZERO] * (len(longer[b].shape) - len(indices)))
+    def place(at: Place) -> Place | None:
+        new = longer.get(at.buffer)
+        behind = len(new.shape) - len(at.indices) if new else 0
+        return Place(new, (*at.indices, *[ZERO] * behind), at.mask) if new else None
 
-    def in_expr(e: Expr) -> Expr | None:
-        if type(e) is Load and e.buffer in longer:
-            return load(longer[e.buffer], place(e.buffer, e.indices), e.mask)
-        return None
-
-    def in_stmt(s: Stmt) -> Stmt | None:
-        if isinstance(s, Store) and s.buffer in longer:
-            return Store(longer[s.buffer], s.value, place(s.buffer, s.indices), s.mask)
-        return None
-
-    done: dict[Expr, Expr] = {}
-    body = rewrite(map_exprs(func.body, lambda e: rewrite_expr(e, in_expr, done)), in_stmt)
     changed = func.changed(
         params=tuple(longer.get(p, p) if isinstance(p, Buffer) else p for p in func.params),
-        body=body,
+        body=relocate(func.body, place),
         outputs=tuple(longer.get(b, b) for b in func.outputs),
     )
     changed.updates = tuple(longer.get(b, b) for b in func.updates)

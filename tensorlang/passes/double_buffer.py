@@ -15,6 +15,7 @@ from ..expr import make
 from ..expr.nodes import Expr
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import substitute
+from ..loopir.relocate import Place, relocate
 from ..loopir.stmt import (
     NOTHING,
     Alloc,
@@ -23,12 +24,9 @@ from ..loopir.stmt import (
     For,
     Func,
     If,
-    Load,
     Seq,
     Stmt,
-    Store,
     View,
-    load,
     loads,
     map_exprs,
     preorder,
@@ -163,23 +161,22 @@ def _pipelined(loop: For, new: Buffer, found: Found) -> tuple[Stmt, Stmt, Stmt]:
 def _in(s: Stmt, old: Buffer, new: Buffer, half: Expr) -> Stmt:
     """The statements with ``new[half, …]`` in the place of ``old[…]``."""
 
-    def read(e: Expr) -> Expr | None:
+    def place(at: Place) -> Place | None:
+        return Place(new, (half, *at.indices), at.mask) if at.buffer is old else None
+
+    def view(e: Expr) -> Expr | None:
         if isinstance(e, View) and e.buffer is old:
             return View(new, (half, *e.corner), e.extents, e.strides)
-        return load(new, (half, *e.indices), e.mask) if isinstance(e, Load) and e.buffer is old else None
+        return None
 
-    def write(st: Stmt) -> Stmt | None:
+    def call(st: Stmt) -> Stmt | None:
         if isinstance(st, Extern) and any(b is old for b in st.outputs):
             return Extern(
                 st.kind, st.name, st.args, tuple(new if b is old else b for b in st.outputs), st.result
             )
-        return (
-            Store(new, st.value, (half, *st.indices), st.mask)
-            if isinstance(st, Store) and st.buffer is old
-            else None
-        )
+        return None
 
-    return rewrite(map_exprs(s, lambda e: rewrite_expr(e, read)), write)
+    return rewrite(map_exprs(relocate(s, place), lambda e: rewrite_expr(e, view)), call)
 
 
 __all__ = ["NOTE", "double_buffer"]

@@ -13,22 +13,8 @@ from dataclasses import dataclass
 from ..expr import make
 from ..expr.nodes import Broadcast, Expr, Ramp, const_int
 from ..expr.walk import preorder as expr_preorder
-from ..expr.walk import rewrite as rewrite_expr
-from ..loopir.stmt import (
-    Alloc,
-    Buffer,
-    Extern,
-    Func,
-    Load,
-    Reduction,
-    Stmt,
-    Store,
-    load,
-    loads,
-    map_exprs,
-    preorder,
-)
-from ..loopir.stmt import rewrite as rewrite_stmt
+from ..loopir.relocate import Place, relocate
+from ..loopir.stmt import Alloc, Buffer, Extern, Func, Reduction, Stmt, Store, loads, preorder, rewrite
 
 
 @dataclass
@@ -113,24 +99,20 @@ def _padded(b: Buffer, lanes: int) -> Buffer:
 
 
 def _replaced(body: Stmt, padded: dict[Buffer, Buffer]) -> Stmt:
-    def in_expr(e: Expr) -> Expr | None:
-        if type(e) is Load and e.buffer in padded:
-            return load(padded[e.buffer], e.indices, e.mask if e.dtype.lanes == 1 else None)
-        return None
+    def place(at: Place) -> Place | None:
+        vector = any(i.dtype.lanes > 1 for i in at.indices)
+        new = padded.get(at.buffer)
+        return Place(new, at.indices, None if vector else at.mask) if new else None
 
-    def in_stmt(s: Stmt) -> Stmt | None:
-        if isinstance(s, Store) and s.buffer in padded:
-            b = padded[s.buffer]
-            if _filled(s):
-                lanes, value = const_int(b.shape[-1]), s.value
-                assert lanes is not None and isinstance(value, Broadcast)
-                row = make.ramp(make.const(0, "int32"), 1, lanes)
-                return Store(b, make.broadcast(value.value, lanes), (*s.indices[:-1], row))
-            vector = any(i.dtype.lanes > 1 for i in s.indices)
-            return Store(b, s.value, s.indices, None if vector else s.mask)
+    def opened(s: Stmt) -> Stmt | None:
         if isinstance(s, Alloc) and s.buffer in padded:
             return Alloc(padded[s.buffer], s.body)
+        if isinstance(s, Store) and s.buffer in padded and _filled(s):
+            b, value = padded[s.buffer], s.value
+            lanes = const_int(b.shape[-1])
+            assert lanes is not None and isinstance(value, Broadcast)
+            row = make.ramp(make.const(0, "int32"), 1, lanes)
+            return Store(b, make.broadcast(value.value, lanes), (*s.indices[:-1], row))
         return None
 
-    done: dict[Expr, Expr] = {}
-    return rewrite_stmt(map_exprs(body, lambda e: rewrite_expr(e, in_expr, done)), in_stmt)
+    return relocate(rewrite(body, opened), place)

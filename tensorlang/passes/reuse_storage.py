@@ -20,24 +20,20 @@ from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import poly
 from ..expr.nodes import Expr, Min, Var, const_int
-from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import variables
+from ..loopir.relocate import Place, relocate
 from ..loopir.stmt import (
     Alloc,
     Buffer,
     Extern,
     For,
     Func,
-    Load,
     Seq,
     Stmt,
     Store,
-    load,
     loads,
-    map_exprs,
     preorder,
     rebuilt,
-    rewrite,
     seq,
     touched,
 )
@@ -206,25 +202,14 @@ def _same_form(a: Buffer, b: Buffer) -> bool:
 
 def rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
     """``s`` with buffers replaced, and without the Allocs of those that moved into another."""
-    done: dict[Expr, Expr] = {}
     entered: set[Buffer] = set()
 
-    def place(b: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        if _same_form(b, home[b]):
-            return indices
-        return (b.offset(indices),)
-
-    def in_expr(e: Expr) -> Expr | None:
-        return (
-            load(home[e.buffer], place(e.buffer, e.indices), e.mask)
-            if type(e) is Load and e.buffer in home
-            else None
-        )
-
-    def in_stmt(st: Stmt) -> Stmt | None:
-        if isinstance(st, Store) and st.buffer in home:
-            return Store(home[st.buffer], st.value, place(st.buffer, st.indices), st.mask)
-        return None
+    def place(at: Place) -> Place | None:
+        to = home.get(at.buffer)
+        if to is None:
+            return None
+        same = _same_form(at.buffer, to)
+        return Place(to, at.indices if same else (at.buffer.offset(at.indices),), at.mask)
 
     def allocs(st: Stmt) -> Steps[Stmt]:
         if isinstance(st, Alloc) and (st.buffer in home or st.buffer in entered):
@@ -241,7 +226,7 @@ def rename(s: Stmt, home: dict[Buffer, Buffer]) -> Stmt:
             return seq(*st.stmts[:-1], (yield allocs(st.stmts[-1])))
         return st
 
-    return run(allocs(rewrite(map_exprs(s, lambda e: rewrite_expr(e, in_expr, done)), in_stmt)))
+    return run(allocs(relocate(s, place)))
 
 
 def in_place(item: Stmt, old: Buffer, new: Buffer) -> bool:

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from ...core.recursion import Steps, run
 from ...expr import linear, make
 from ...expr.nodes import Broadcast, Const, Expr, Ramp, const_int
-from ...expr.walk import rewrite, variables
+from ...expr.walk import variables
+from ...loopir.relocate import Place, relocate
 from ...loopir.stmt import (
     PARALLEL,
     Alloc,
@@ -28,18 +29,15 @@ from ...loopir.stmt import (
     Func,
     If,
     Let,
-    Load,
     Seq,
     Stmt,
     Store,
     load,
     loads,
-    map_exprs,
     preorder,
     rebuilt,
     seq,
 )
-from ...loopir.stmt import rewrite as rewrite_stmt
 from . import tiles
 
 MOST_PLACES = 64  # of one buffer: more would not fit registers anyhow
@@ -269,19 +267,14 @@ def _disjoint(b: Buffer, places: dict[Where, int]) -> bool:
 
 
 def _replace(s: Stmt, slots: dict[Buffer, dict[Where, Buffer]]) -> Stmt:
-    def in_expr(e: Expr) -> Expr | None:
-        if type(e) is Load and e.buffer in slots:
-            slot = slots[e.buffer][(e.indices, e.mask)]
-            return load(slot, _slot_index(slot), e.mask)
-        return None
+    def place(at: Place) -> Place | None:
+        if at.buffer not in slots:
+            return None
+        slot = slots[at.buffer][(at.indices, at.mask)]
+        return Place(slot, _slot_index(slot), at.mask)
 
-    def in_stmt(node: Stmt) -> Stmt | None:
-        if type(node) is Store and node.buffer in slots:
-            slot = slots[node.buffer][(node.indices, node.mask)]
-            return Store(
-                slot, node.value, _slot_index(slot)
-            )  # lanes that are masked off are never seen again
-        return None
+    def stored(at: Place) -> Place | None:
+        new = place(at)
+        return new and new._replace(mask=None)  # lanes that are masked off are never seen again
 
-    done: dict[Expr, Expr] = {}
-    return rewrite_stmt(map_exprs(s, lambda e: rewrite(e, in_expr, done)), in_stmt)
+    return relocate(s, place, stored)
