@@ -1,0 +1,71 @@
+"""Convolutions along one axis of open length, with a constant weight: register tiles of a few pixels ×
+vectors of output channels, summed from packed weights and the line where it lies. Vectors along the line, as
+``direct`` has them, are mostly empty where it is short, and a rest costs a whole one. Uses public primitives
+only.
+
+Measured (Zen 3, one thread): 64 to 96 channels, three taps, are 4.2, 2.4, 3.3 and 1.4 times as fast as in
+``direct`` with 4, 8, 9 and 1000 pixels. Images are left to ``direct``: of a wide one it has a few rows at a
+time in the second cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis import conv_of, cost_of
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import Tensor
+from .common import size, work
+from .conv import depth
+from .nests import nest, sums
+from .pixels import pack_weight
+from .register_tile import tile_for
+
+PIXELS = 4  # of a tile; a rest of fewer has one of its own
+EMPTY = 1 / 4  # of the lanes of all outputs, at most: more, and vectors of pixels waste less
+PANELS = 4  # for each thread, from which on they alone are shared out, and not also stretches of the line
+
+
+def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Whether ``inside`` is a convolution for ``apply``: with outputs that fill vectors, and sums long enough
+    to be worth a tile."""
+    conv = conv_of(inside.op)
+    lanes = target.vector_lanes(inside.op.body[0].dtype)
+    return (
+        conv is not None
+        and conv.groups == 1
+        and len(conv.spatial) == 1
+        and size(conv.spatial[0]) is None
+        and not any(size(a) == 0 for a in inside.op.axis)
+        and conv.each >= lanes
+        and -conv.each % lanes <= EMPTY * conv.each
+        and depth(conv) >= lanes
+        and any(t is conv.weight for t in constants)
+        and conv.weight.dtype == inside.op.body[0].dtype
+    )
+
+
+def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """Compute the convolution ``inside`` in register tiles of ``out``, which has its shape and reads it at
+    its own place."""
+    conv = conv_of(inside.op)
+    assert conv is not None
+    lanes, batch, cores = target.vector_lanes(inside.op.body[0].dtype), len(conv.batch), target.num_cores
+    iterations = work(inside)
+    high, vectors = tile_for(PIXELS, conv.each, lanes, target.vector_registers)
+    deep = [conv.channels, *conv.taps]
+    pack_weight(s, conv, inside, lanes * vectors, deep)
+    inside.transform_layout(lambda *at: [*at[:batch], at[-1], at[batch]])  # outputs are neighbours
+    *images, o, x = out.op.axis
+    few = -(-conv.each // (lanes * vectors)) < PANELS * cores
+    stretch, x = out.split(x, nparts=cores) if few and cores > 1 else (None, x)
+    loops = nest(
+        out,
+        {"n": images, "s": [] if stretch is None else stretch, "o": o, "x": x},
+        "(n s oo) xo | xi oi",
+        {"o": lanes * vectors, "x": high},
+        parallel=cost_of(target).shared(iterations),
+    )
+    *front, along, across = inside.op.axis
+    sums(s, inside, out, loops.place, {"f": front, "k": deep, "x": along, "o": across}, "f k | x o")
