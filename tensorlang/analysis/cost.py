@@ -57,6 +57,12 @@ class Cost:
     # cycles of a tap of a convolution where those of a row stay a loop. Measured on Granite Rapids: 128 to 32
     # channels of 28 × 28 and of 14 × 14 take 1.17 to 1.22 times as long in tiles of 7 and 14 pixels
     rolled: float = 2.0
+    # times as long takes a tile of a convolution that reads a few pixels of every channel in pages far apart,
+    # or from behind the second cache. Measured (Zen 5): 64 channels of 56 × 56, 128 of 28 × 28
+    spread: float = 1.2
+    # bytes that come in a cycle of a weight larger than the second cache whose elements are used one by one
+    element_rate: float = 1e6
+    crossing: float = 1.08  # times as long takes a tile whose vectors cross lines of the cache
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 
     @property

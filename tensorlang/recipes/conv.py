@@ -30,6 +30,7 @@ from .register_tile import tile_for, time_of
 # faster for 1×1
 BLOCK_PIXELS = 48
 LOWER = 4  # rows, at most, that a tile is lower than the one with the least time, for blocks that end well
+SHORT_ROW = 3  # taps of which two neighbours share little
 ROW_TAPS = 9  # of a row that are written out, where neighbours share what they read
 MOST_VECTORS = 32  # of a padded row that are written out
 # of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
@@ -39,9 +40,11 @@ MIN_BLOCKS = 2
 # 0.6 to 1.1 cycles for each element at 56 × 56 and 28 × 28
 TRANSPOSED = 3
 PAGE = 4096  # bytes
-# of memory that a processor finds without a search; and how much longer a tile takes that reads more of them,
-# a few pixels of every channel. Measured (Zen 5): 64 channels of 56 × 56, 128 of 28 × 28
-PAGES, FAR = 64, 1.2
+PAGES = 64  # of memory that a processor finds without a search
+# up to which an image's rows lie by channel, and weights are asked for less often than for each tap: not
+# measured with more of them
+FEW_REGISTERS = 16
+LINE, MOST_ASKED = 64, 4  # bytes of memory that are read together, and lines of it that are asked for at once
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
 # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
 # multiply-adds
@@ -111,6 +114,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # before its products are shared out
     in_blocks = turned is not None and blocks >= MIN_BLOCKS * cores
     padded = padding_of(s, conv.data) if turned is None else None
+    few = target.vector_registers <= FEW_REGISTERS
+    if padded is not None and together == 1 and conv.groups == 1 and few:
+        padded.transform_layout(by_row(len(conv.batch)))
     if together > 1 and turned is None and padded is None:
         padded = s[s.cache_read(conv.data, "global", [inside.name])]
     # a tile of outputs that ran over the end of a group would reach into the next one: such groups are
@@ -149,7 +155,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if fixed and together == 1:
         # a layer meets its weights in memory. Measured (Emerald Rapids) with 48 MB of them in turn: 1×1 of
         # 7 × 7 0.7 of the time, 3×3 of 7 × 7 0.66; near ones 0.9 to 1.02
-        inside.prefetch(weight.name, order[-1], share=True)
+        tiles = -(-(pixels if block is None or copied in ("once", "never") else block) // high)
+        asking = _asking(order, tiles, width * conv.weight.dtype.bytes) if few else order[-1]
+        inside.prefetch(weight.name, asking, share=True)
     if together == 1 and _taps_unrolled(conv, high):
         inside.unroll(conv.taps[-1])
     if together == 1 and conv.pointwise and (size(conv.channels) or 1) % UNROLLED_CHANNELS == 0:
@@ -175,6 +183,23 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             turned.compute_at(out, loops.around[0] if in_blocks else images[-1])
         (po,) = transpose_pixels(turned, lanes).named["po"]
         share_out(turned, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
+
+
+def _asking(order: Sequence[IterVar], tiles: int, line: int) -> IterVar:
+    """The loop of a reduction in which the next panel of a weight, ``line`` bytes for each of its iterations,
+    is asked for: the outermost one in which that is a few lines of memory each time for so many tiles. In the
+    innermost, elements are asked for that share a line, and those of panels behind the next one.
+
+    Measured (Zen 3, 3×3): 128 to 128 channels of 28 × 28 take 0.86 of the time, 64 to 64 of 56 × 56 0.96, 200
+    to 200 of 75 × 75 at stride 2 0.93.
+    """
+    lines = line * math.prod(size(a) or 1 for a in order) // LINE
+    times = tiles
+    for loop in order[:-1]:
+        times *= size(loop) or 1
+        if lines <= times * MOST_ASKED:
+            return loop
+    return order[-1]
 
 
 def _packed_where_used(conv: Conv, target: Target) -> bool:
@@ -253,7 +278,7 @@ def _waits(conv: Conv, image: float, target: Target) -> float:
     """
     room = target.l2_bytes // (4 if _passes(conv, target) else 2)
     spread = far(conv) and image > cost_of(target).hidden_pages
-    return 1.0 if conv.pointwise or not (spread or image > room) else FAR
+    return 1.0 if conv.pointwise or not (spread or image > room) else cost_of(target).spread
 
 
 def _behind(conv: Conv, target: Target) -> float:
@@ -306,7 +331,9 @@ def _tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, ta
     """Cycles of an iteration of the reduction for so many pixels, with what blocks compute beyond their end:
     tiles up to the end of the last vector that is transposed."""
     _, block = _blocks(conv, pixels, high, lanes, target.num_cores)
-    rolled = 0.0 if conv.pointwise or _taps_unrolled(conv, high) else cost_of(target).rolled
+    table = cost_of(target)
+    unrolled = conv.pointwise or _taps_unrolled(conv, high)
+    more = (table.spill if _spills(conv, high, target) else 0.0) if unrolled else table.rolled
     share = pixels < math.prod(conv.sizes)  # its last tile reaches into the next one, and is whole
 
     def time(rows: int) -> float:
@@ -315,7 +342,7 @@ def _tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, ta
         if share:
             rows = -(-rows // high) * high
         tiles = -(-rows // high) * -(-conv.each // (lanes * vectors))
-        return time_of(rows, conv.each, high, vectors, lanes, target) + rolled * tiles
+        return time_of(rows, conv.each, high, vectors, lanes, target) + more * tiles
 
     if block is None:
         return time(pixels)
@@ -341,6 +368,17 @@ def depth(conv: Conv) -> int:
     return (size(conv.channels) or 1) * math.prod(size(t) or 1 for t in conv.taps)
 
 
+def by_row(batch: int) -> Callable[..., list[Any]]:
+    """The layout of an image with a row of every channel side by side: images, rows, channel, pixels. A tile,
+    which reads a few pixels of every channel, then reads a few pages, and lines that are not all of the same
+    sets of a cache, as those of planes of 58 × 58 to 258 × 258 often are.
+
+    Measured (Zen 3, one thread): 64 to 64 channels of 56 × 56 take 0.83 of the time, 128 to 128 of 56 × 56 at
+    stride 2 0.80, 96 of 62 × 62 0.93, 256 to 512 of 33 × 33 at stride 2 0.96, 128 of 28 × 28 1.03.
+    """
+    return lambda *at: [*at[:batch], *at[batch + 1 : -1], at[batch], at[-1]]
+
+
 def by_phase(conv: Conv) -> Callable[..., list[Any]]:
     """The layout of an image whose pixels of each phase of a stride lie together: images, phases, channel,
     places."""
@@ -364,7 +402,7 @@ def time_by_pixel(conv: Conv, target: Target, margin: bool = False) -> float:
     if not conv.pointwise and far(conv) and image_of(conv) > cost_of(target).hidden_pages:
         high = _share(conv, target) if margin else None
         near = high and -(-conv.sizes[0] // high) * _products(conv, high * conv.sizes[-1], target)
-        tiles = near or tiles * FAR
+        tiles = near or tiles * cost_of(target).spread
     transposed = conv.each + (channels if conv.pointwise else 0)
     copies = TRANSPOSED * cost_of(target).transposition * pixels * transposed
     return conv.groups * (tiles + copies)
@@ -409,6 +447,17 @@ def _taps_unrolled(conv: Conv, high: int) -> bool:
     a row: neighbouring taps then read the same pixels, LLVM keeps them all in registers, and the sums are
     spilled (measured: 43 instead of 94 GFLOP/s)."""
     return bool(conv.taps) and (size(conv.taps[-1]) or 1) <= ROW_TAPS and conv.sizes[-1] % high != 0
+
+
+def _spills(conv: Conv, high: int, target: Target) -> bool:
+    """Whether LLVM spills sums of taps that are written out: of pixels that are neighbours in every tile of
+    ``high``, as three are in rows of 21 or 27 pixels, it keeps what taps share in registers, and 16 do not
+    hold that.
+
+    Measured (Zen 3): 48 to 128 channels of 27 × 27, 5×5, in tiles of 5 pixels 0.55 of the time of those of 6.
+    """
+    beside, taps = math.gcd(high, conv.sizes[-1]), 1 if conv.pointwise else size(conv.taps[-1]) or 1
+    return target.vector_registers <= FEW_REGISTERS and taps > 1 and beside >= (3 if taps <= SHORT_ROW else 2)
 
 
 def _order(conv: Conv, unrolled: bool) -> list[IterVar]:

@@ -23,7 +23,6 @@ from .conv import by_phase, depth, padding_of, rows_in_vectors, time_by_pixel
 from .pointwise import pack_outputs, wide_or_packed
 from .register_tile import group_tile, tile_for, time_of
 
-CROSSING = 1.08  # times as long takes a tile whose vectors cross lines of the cache, as taps beside taps do
 # of each element of the image: with its margin, and row behind row; the same where a stride picks elements
 COPIES, PICKED = 2, 4
 ROW_TAPS = 7  # of a row that are written out where a stride makes each read another phase
@@ -62,14 +61,14 @@ def plan(conv: Conv, target: Target) -> Plan:
     lanes = target.vector_lanes(conv.data.dtype)
     high, vectors = _tile(conv, rows * places, lanes, target)
     channels, high_taps = size(conv.channels) or 1, (size(conv.taps[-2]) or 1) if len(conv.taps) > 1 else 1
-    front = math.prod(conv.sizes[:-2])
+    front, table = math.prod(conv.sizes[:-2]), cost_of(target)
 
     def time(strip: int) -> float:
         pixels = (strip - 1) * places + row
         tiles = -(-pixels // (lanes * vectors)) * lanes * vectors
-        sums = depth(conv) * CROSSING * time_of(conv.each, tiles, high, vectors, lanes, target)
+        sums = depth(conv) * table.crossing * time_of(conv.each, tiles, high, vectors, lanes, target)
         copied = ((strip - 1) * conv.strides[-2] + high_taps) * places * conv.strides[-1] * channels
-        copies = (PICKED if max(conv.strides) > 1 else COPIES) * cost_of(target).transposition * copied
+        copies = (PICKED if max(conv.strides) > 1 else COPIES) * table.transposition * copied
         if front * -(-rows // strip) * (conv.images or 1) < target.num_cores:
             copies *= target.num_cores  # which share out the outputs of a strip
         return front * conv.groups * -(-rows // strip) * (sums + copies)

@@ -19,7 +19,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import converts, in_registers, share_out, size, work
-from .conv import FAR, PAGE, by_phase, counted, depth, far, far_outputs, padding_of, plane_of, time_by_pixel
+from .conv import PAGE, by_phase, counted, depth, far, far_outputs, padding_of, plane_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .register_tile import tile_for, time_of
 
@@ -32,6 +32,7 @@ FEW_TILES = 8  # of an image for each thread: more are shared out evenly enough
 # and results in turn): 16 to 96 channels of 112 × 112 take 0.36 of the time, 64 to 256 of 56 × 56 0.58, 24 to
 # 144 0.66
 WRITTEN = 16
+FAR = 1.2  # times as long takes a tile that reads more pages than a processor finds without a search
 COPIED = 1 / 8  # cycles for an element whose neighbours are copied with it
 
 
@@ -56,7 +57,11 @@ def _time(conv: Conv, target: Target) -> float:
     elements = (size(conv.channels) or 1) * pixels
     copied = cost_of(target).transposition * elements if _strided(conv) else 0
     high, vectors = _tile(conv, target)
-    tiles = depth(conv) * time_of(conv.each, pixels, high, vectors, _lanes(conv, target), target)
+    lanes = _lanes(conv, target)
+    tiles = depth(conv) * time_of(conv.each, pixels, high, vectors, lanes, target)
+    weight = conv.groups * conv.each * depth(conv) * conv.weight.dtype.bytes
+    if weight > target.l2_bytes // 2:  # it comes for each run of tiles of pixels
+        tiles += (-(-pixels // (lanes * vectors)) - 1) * weight / cost_of(target).element_rate
     if _copied(conv, vectors, target):
         return tiles + COPIED * elements
     # channels lie a plane apart: what a tile of pixels reads of them comes again for each block of outputs
