@@ -29,6 +29,9 @@ from .register_tile import tile_for, time_of
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
 # faster for 1×1
 BLOCK_PIXELS = 48
+# of as many sums as hide the latency of one; and how much longer tiles of fewer take. Measured (Zen 3): 80 to
+# 120 channels of 33 × 33 and 168 of 21 × 21 at stride 2, whose outputs fill panels of three vectors
+ENOUGH, TIGHT = 1.25, 1.15
 LOWER = 4  # rows, at most, that a tile is lower than the one with the least time, for blocks that end well
 SHORT_ROW = 3  # taps of which two neighbours share little
 ROW_TAPS = 9  # of a row that are written out, where neighbours share what they read
@@ -321,10 +324,18 @@ def _tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int, int
     registers = target.vector_registers if conv.pointwise else target.vector_registers * 15 // 16
     high, vectors = tile_for(pixels, conv.each, lanes, registers)
     # the height whose blocks end with a vector, or nearly so, where that saves more than lower tiles cost
-    return min(
-        range(high, max(0, high - LOWER), -1),
-        key=lambda h: (_tiles_time(conv, pixels, h, vectors, lanes, target), -h),
-    ), vectors
+    tiles = [(h, vectors) for h in range(high, max(0, high - LOWER), -1)]
+    chains = 0.0
+    if target.vector_registers <= FEW_REGISTERS:
+        chains = ENOUGH * cost_of(target).chains
+        most = min(pixels, (registers - 3) // 2)
+        tiles += [(h, 2) for h in range(most, max(0, most - LOWER), -1) if vectors > 2]
+
+    def time(tile: tuple[int, int]) -> float:
+        cycles = _tiles_time(conv, pixels, *tile, lanes, target)
+        return cycles * TIGHT if math.prod(tile) < chains else cycles
+
+    return min(tiles, key=lambda tile: (time(tile), -tile[0]))
 
 
 def _tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, target: Target) -> float:
