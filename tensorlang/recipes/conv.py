@@ -117,8 +117,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # before its products are shared out
     in_blocks = turned is not None and blocks >= MIN_BLOCKS * cores
     padded = padding_of(s, conv.data) if turned is None else None
-    few = target.vector_registers <= FEW_REGISTERS
-    if padded is not None and together == 1 and conv.groups == 1 and few:
+    scarce = target.vector_registers <= FEW_REGISTERS
+    if padded is not None and together == 1 and conv.groups == 1 and scarce:
         padded.transform_layout(by_row(len(conv.batch)))
     if together > 1 and turned is None and padded is None:
         padded = s[s.cache_read(conv.data, "global", [inside.name])]
@@ -159,7 +159,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         # a layer meets its weights in memory. Measured (Emerald Rapids) with 48 MB of them in turn: 1×1 of
         # 7 × 7 0.7 of the time, 3×3 of 7 × 7 0.66; near ones 0.9 to 1.02
         tiles = -(-(pixels if block is None or copied in ("once", "never") else block) // high)
-        asking = _asking(order, tiles, width * conv.weight.dtype.bytes) if few else order[-1]
+        asking = _asking(order, tiles, width * conv.weight.dtype.bytes) if scarce else order[-1]
         inside.prefetch(weight.name, asking, share=True)
     if together == 1 and _taps_unrolled(conv, high):
         inside.unroll(conv.taps[-1])
@@ -209,7 +209,7 @@ def _packed_where_used(conv: Conv, target: Target) -> bool:
     """Whether each panel of a weight that comes with the call is packed by the thread that uses it, just
     before: what does not stay in the second cache is then read once, instead of read, written and read
     again; but threads share out nothing smaller than a panel."""
-    weight, table = conv.groups * _weight_of(conv), cost_of(target)
+    weight, table = conv.groups * weight_of(conv), cost_of(target)
     if weight <= target.l2_bytes // 2 or (conv.batch and conv.images != 1):
         return False
     lanes, pixels, threads = target.vector_lanes(conv.data.dtype), math.prod(conv.sizes), target.num_cores
@@ -279,7 +279,7 @@ def _waits(conv: Conv, image: float, target: Target) -> float:
     at most a quarter of the cache beside those of a half): 200 to 200 channels of 75 × 75 at stride 2 0.89
     and, on two threads, 1.11 of the time, 256 to 512 of 33 × 33 at stride 2 0.99 and 0.73.
     """
-    room = target.l2_bytes // (4 if _passes(conv, target) else 2)
+    room = target.l2_bytes // (4 if passes(conv, target) else 2)
     spread = far(conv) and image > cost_of(target).hidden_pages
     return 1.0 if conv.pointwise or not (spread or image > room) else cost_of(target).spread
 
@@ -288,15 +288,15 @@ def _behind(conv: Conv, target: Target) -> float:
     """Cycles in which a weight comes from behind the second cache that the sums do not hide. It comes for
     each share."""
     table = cost_of(target)
-    return table.exposed * _weight_of(conv) / table.l3_rate if _passes(conv, target) else 0.0
+    return table.exposed * weight_of(conv) / table.l3_rate if passes(conv, target) else 0.0
 
 
-def _passes(conv: Conv, target: Target) -> bool:
+def passes(conv: Conv, target: Target) -> bool:
     """Whether the weight of a group passes through the second cache, and does not stay there."""
-    return _weight_of(conv) > target.l2_bytes // 2
+    return weight_of(conv) > target.l2_bytes // 2
 
 
-def _weight_of(conv: Conv) -> int:
+def weight_of(conv: Conv) -> int:
     """Bytes of the weight of a group."""
     return conv.each * depth(conv) * conv.weight.dtype.bytes
 
@@ -493,7 +493,7 @@ def _weights_stay(conv: Conv, target: Target) -> bool:
     """
     if far_outputs(conv) and image_of(conv) <= target.l2_bytes // 4:
         return False
-    return not _passes(conv, target)
+    return not passes(conv, target)
 
 
 def image_of(conv: Conv) -> int:

@@ -19,7 +19,19 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import converts, in_registers, share_out, size, work
-from .conv import PAGE, by_phase, counted, depth, far, far_outputs, padding_of, plane_of, time_by_pixel
+from .conv import (
+    PAGE,
+    by_phase,
+    counted,
+    depth,
+    far,
+    far_outputs,
+    padding_of,
+    passes,
+    plane_of,
+    time_by_pixel,
+    weight_of,
+)
 from .nests import fuse, pack, widen
 from .register_tile import tile_for, time_of
 
@@ -59,9 +71,9 @@ def _time(conv: Conv, target: Target) -> float:
     high, vectors = _tile(conv, target)
     lanes = _lanes(conv, target)
     tiles = depth(conv) * time_of(conv.each, pixels, high, vectors, lanes, target)
-    weight = conv.groups * conv.each * depth(conv) * conv.weight.dtype.bytes
-    if weight > target.l2_bytes // 2:  # it comes for each run of tiles of pixels
-        tiles += (-(-pixels // (lanes * vectors)) - 1) * weight / cost_of(target).element_rate
+    if passes(conv, target):  # it comes for each tile of pixels
+        again = -(-pixels // (lanes * vectors)) - 1
+        tiles += again * weight_of(conv) / cost_of(target).element_rate
     if _copied(conv, vectors, target):
         return tiles + COPIED * elements
     # channels lie a plane apart: what a tile of pixels reads of them comes again for each block of outputs
