@@ -43,6 +43,9 @@ class Cost:
     block_columns: int = 256
     # bytes that a block of them may take where the second cache is large and the third one far; else no limit
     block_bytes: int = 1 << 30
+    # the same of a block that is packed ahead: what stays in the second cache beside the rest need not come
+    # from the third one, which all cores ask at once. In the call it must first be copied, in whole lines
+    near_bytes: int = 1 << 30
     # bytes of an image with channels pages apart, up to which looking for the pages hides behind the sums
     hidden_pages: int = 1
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels

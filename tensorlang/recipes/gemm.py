@@ -156,7 +156,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     rows = [] if product.row is None else [product.row]
     # of products that are summed together a rest is one vector too, so that they stay neighbours
     whole = (lanes if t.together == 1 else t.width) if target.has_masks else 0
-    block = _columns_at_once(inside, product, t, target.num_cores if shared and not t.by_rows else 1, target)
+    sharing = target.num_cores if shared and not t.by_rows else 1
+    block = _columns_at_once(inside, product, fixed, t, sharing, target)
     blocks = bool(keep) or block is not None
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
     loops = nest(
@@ -308,7 +309,9 @@ def _left(
     return None
 
 
-def _columns_at_once(inside: Stage, product: Product, t: _Tiles, threads: int, target: Target) -> int | None:
+def _columns_at_once(
+    inside: Stage, product: Product, fixed: bool, t: _Tiles, threads: int, target: Target
+) -> int | None:
     """Panels of a block; see ``_block``. A block that is read again for each tile of rows and does not stay
     in the second cache comes from the third one as often."""
     m, table = _rows(product), cost_of(target)
@@ -317,7 +320,10 @@ def _columns_at_once(inside: Stage, product: Product, t: _Tiles, threads: int, t
         return None
     wide = t.packs and (m is None or m >= 4 * PACKED_ROWS)
     most = table.block_columns // (1 if wide else 2)
-    most = min(most, table.block_bytes // (depth * product.right.dtype.bytes))
+    line = depth * product.right.dtype.bytes
+    most = min(most, table.block_bytes // line)
+    if fixed:
+        most = min(most, table.near_bytes // line)
     return _block(size(product.column), t.width, most, threads)
 
 

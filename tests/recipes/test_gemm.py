@@ -560,3 +560,22 @@ def test_rows_that_read_blocks_of_lines_are_right(
     s = default_schedule(out, f"llvm -mcpu=sapphirerapids -num-cores={cores}")
     assert "B.global" not in s.tree() and "k.outer" in s.tree()
     assert (tl.build(s, [A, B, out])(a, b) == want).all()
+
+
+def _blocks_of(target: str, rows: int, depth: int, columns: int, fixed: bool) -> int:
+    """Bytes of a block of the right operand that all rows read before the next."""
+    a = te.placeholder((rows, depth), name="A")
+    b = te.placeholder((depth, columns), name="B")
+    constants = {b: np.zeros((depth, columns), np.float32)} if fixed else {}
+    given = [a] if fixed else [a, b]
+    text = tl.compile([*given, ops.matmul(a, b)], target, constants=constants).get_source("ir")
+    blocks = re.findall(r"for j.outer.outer in parallel\(0, (\d+)\)", text)
+    return 4 * depth * columns // int(blocks[0]) if blocks else 4 * depth * columns
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_blocks_stay_in_the_second_cache_of_a_zen_3(fixed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    target = "llvm -mcpu=znver3 -num-cores=2"
+    assert (_blocks_of(target, 128, 768, 768, fixed) <= 192 << 10) is fixed
+    assert _blocks_of("llvm -mcpu=znver4 -num-cores=2", 128, 768, 768, fixed) > 192 << 10
