@@ -18,6 +18,7 @@ from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te.loops import Cell, LoopBuilder, Memory
 from . import inputs
+from .network import room_for, sort_keys
 from .places import kept_within
 
 Array = np.ndarray[Any, Any]
@@ -96,25 +97,19 @@ def sorted_places(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
 
 @te.loop_program("sorted_values", lambda x, descending: _sorted_rows(x, descending)[:1])
 def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
-    """Rows [r, n] in order. Of long rows the elements themselves are distributed, and no places."""
+    """Rows [r, n] in order: their keys are, and say what the elements are."""
     (x,), (values,) = given, made
     rows, n = x.shape
     with b.loop("row", rows, parallel=True) as row:
-
-        def by_place(i: Expr, at: Expr) -> None:
-            values[row, i] = x[row, kept_within(at, n)]
-
-        def by_digits() -> None:
-            keys = b.memory("keys", (2, _whole(n)), key_type(x.dtype))
-            _read(b, x, row, n, keys, None, descending)
-            side = _distribute(b, (keys,), n, x.dtype)
-            _in_vectors(
-                b, n, lambda k: values.__setitem__((row, k), _element(keys[side, k], x.dtype, descending))
-            )
-            if x.dtype.is_float:
-                _zeros_as_they_came(b, x, row, n, keys, side, values, descending)
-
-        _by_length(b, n, lambda: _merge_sort(b, x, row, n, descending, by_place), by_digits)
+        keys = b.memory("keys", (1, room_for(n, key_type(x.dtype))), key_type(x.dtype))
+        _read(b, x, row, n, keys, None, descending)
+        _pad(b, keys, n, room_for(n, keys.dtype))
+        sort_keys(b, keys, n)
+        _in_vectors(
+            b, n, lambda k: values.__setitem__((row, k), _element(keys[0, k], x.dtype, descending))
+        )
+        if x.dtype.is_float:
+            _zeros_as_they_came(b, x, row, n, keys, 0, values, descending)
 
 
 def _element(key: Expr, t: DType, descending: bool) -> Expr:
@@ -128,7 +123,7 @@ def _element(key: Expr, t: DType, descending: bool) -> Expr:
 
 
 def _zeros_as_they_came(
-    b: LoopBuilder, x: Memory, row: Expr, n: Expr, keys: Memory, side: Expr, values: Memory, descending: bool
+    b: LoopBuilder, x: Memory, row: Expr, n: Expr, keys: Memory, side: int, values: Memory, descending: bool
 ) -> None:
     """The two zeros are equal and keep their order, which their keys do not tell: if there is a negative one
     they are copied."""
@@ -274,9 +269,9 @@ def _read(
     _in_vectors(b, n, one)
 
 
-def _pad(b: LoopBuilder, keys: Memory, count: Expr) -> None:
-    """What lies behind all others, from ``count`` to the end of a vector."""
-    with b.loop("k", _whole(count) - count, count) as k:
+def _pad(b: LoopBuilder, keys: Memory, count: Expr, end: Expr | None = None) -> None:
+    """What lies behind all others, from ``count`` to ``end``, or to the end of a vector."""
+    with b.loop("k", (_whole(count) if end is None else end) - count, count) as k:
         keys[0, k] = te.min_value(keys.dtype)
 
 

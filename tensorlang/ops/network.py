@@ -1,0 +1,185 @@
+"""Keys in order by a network of comparisons: which keys are compared depends on their places alone, so that a
+vector of them is at once, without a branch. Knows the words of ``te.LoopBuilder``; no elements and no rows.
+
+Batcher's bitonic network (AFIPS 32, 1968), in which the first comparisons of a merge are those of mirrored
+places: larger keys always go to the front, and what would lie behind the last key, smaller than all, never
+moves: no number of keys has to be a power of two. Keys lie in lines of as many as a vector of 32 bytes holds,
+as many lines are a tile. Keys of different lines are compared a line at a time; those of one line after the
+tile is transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import te
+from ..core.dtype import DType
+from ..expr import make
+from ..expr.nodes import Expr, const_int
+from ..te.loops import LoopBuilder, Memory
+
+# the fewest comparisons that put 4 and 8 in order (Knuth, "The Art of Computer Programming" 3, 5.3.4)
+_FEWEST = {
+    4: ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)),
+    8: (
+        ((0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3), (4, 5), (6, 7))
+        + ((2, 4), (3, 5), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6))
+    ),
+}
+_AT_ONCE = 8  # lines that are compared in registers
+
+
+def lines_of(kind: DType) -> int:
+    """The keys of a line, and the lines of a tile."""
+    return 32 // kind.bytes
+
+
+def room_for(n: Expr, kind: DType) -> Expr:
+    """Keys of whole tiles."""
+    each = lines_of(kind) ** 2
+    return make.ceildiv(n, each) * each
+
+
+def sort_keys(b: LoopBuilder, keys: Memory, n: Expr) -> None:
+    """Put the first ``n`` keys of side 0 in order, the larger ones first. What is between ``n`` and the end of
+    a tile counts as keys too: the least ones there are."""
+    width, known = lines_of(keys.dtype), const_int(n)
+    near = b.memory("near", (width * width,), keys.dtype)
+    turned = b.memory("turned", (width * width,), keys.dtype)
+    lines = b.let("lines", make.ceildiv(n, width * width) * width)
+    with b.loop("tile", lines // width) as tile:
+        _sort_tile(b, keys, near, turned, b.let("first", tile * width * width), width)
+    # each level doubles the runs; of an open number as many as there could be, of which most are passed over
+    levels = 31 - width.bit_length() if known is None else (-(-known // width**2) - 1).bit_length()
+    with b.loop("level", levels) as level:
+        run = b.let("run", te.shift_left(make.const(width, n.dtype), te.cast(n.dtype, level)))
+        with b.when(te.all(run > 0, run < lines)):
+            _mirrored(b, keys, lines, run, width)
+            _halved(b, keys, lines, run, width)
+            with b.loop("tile", lines // width) as tile:
+                first = b.let("first", tile * width * width)
+                with b.loop("k", width, vector=True) as k:
+                    _put(near, k, _strides(b, _taken(b, keys, first, k, width), width // 2), width)
+                _within_lines(b, near, turned, width)
+                with b.loop("k", width, vector=True) as k:
+                    for j in range(width):
+                        keys[0, first + j * width + k] = near[k * width + j]
+
+
+def _taken(b: LoopBuilder, keys: Memory, first: Expr, k: Expr, lines: int, apart: Expr | None = None) -> list[Expr]:
+    """Lane ``k`` of lines from place ``first`` on, neighbours or so many places ``apart``."""
+    width = lines_of(keys.dtype)
+    step = make.as_expr(width) if apart is None else apart
+    return [b.let("key", keys[0, first + step * j + k]) for j in range(lines)]
+
+
+def _put(near: Memory, k: Expr, values: Sequence[Expr], width: int) -> None:
+    for j, v in enumerate(values):
+        near[j * width + k] = v
+
+
+def _compared(b: LoopBuilder, v: list[Expr], i: int, j: int) -> None:
+    """The larger one of two to the front."""
+    v[i], v[j] = b.let("larger", te.max(v[i], v[j])), b.let("smaller", te.min(v[i], v[j]))
+
+
+def _strides(b: LoopBuilder, v: list[Expr], stride: int) -> list[Expr]:
+    """Bitonic runs of twice the stride in order."""
+    while stride:
+        for i in range(len(v)):
+            if not i & stride:
+                _compared(b, v, i, i + stride)
+        stride //= 2
+    return v
+
+
+def _within_lines(b: LoopBuilder, near: Memory, turned: Memory, width: int) -> None:
+    """Each line of a tile, bitonic, in order; the tile is left transposed."""
+    _transpose(b, near, turned, width)
+    with b.loop("k", width, vector=True) as k:
+        lines = [b.let("key", turned[j * width + k]) for j in range(width)]
+        _put(near, k, _strides(b, lines, width // 2), width)
+
+
+def _transpose(b: LoopBuilder, near: Memory, turned: Memory, width: int) -> None:
+    with b.loop("k", width, vector=True) as k:
+        for j in range(width):
+            turned[j * width + k] = near[k * width + j]
+
+
+def _sort_tile(b: LoopBuilder, keys: Memory, near: Memory, turned: Memory, first: Expr, width: int) -> None:
+    """The keys of a tile: its columns, then, as its lines, two and two of them, and so on."""
+    with b.loop("k", width, vector=True) as k:
+        column = _taken(b, keys, first, k, width)
+        for i, j in _FEWEST[width]:
+            _compared(b, column, i, j)
+        _put(near, k, column, width)
+    run = 1
+    while run < width:
+        _transpose(b, near, turned, width)
+        with b.loop("k", width, vector=True) as k:
+            line = [b.let("key", turned[j * width + k]) for j in range(width)]
+            back = [b.let("back", turned[j * width + width - 1 - k]) for j in range(width)]
+            for low in range(0, width, 2 * run):
+                for i in range(run):
+                    one, other = low + i, low + 2 * run - 1 - i
+                    line[one], line[other] = (
+                        b.let("larger", te.max(line[one], back[other])),
+                        b.let("smaller", te.min(line[other], back[one])),
+                    )
+            _put(near, k, _strides(b, line, run // 2), width)
+        _within_lines(b, near, turned, width)
+        run *= 2
+    with b.loop("k", width, vector=True) as k:
+        for j in range(width):
+            keys[0, first + j * width + k] = near[k * width + j]
+
+
+def _mirrored(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, width: int) -> None:
+    """Pairs of runs of so many lines: the larger keys to the first, both bitonic then."""
+    with b.loop("pair", make.ceildiv(lines, run * 2)) as pair:
+        low, end = b.let("low", pair * run * 2), b.let("end", (pair + 1) * run * 2)
+        skipped = b.let("skipped", te.max(end - lines, 0))
+        with b.loop("i", run - skipped, skipped) as i:
+            one, other = b.let("one", (low + i) * width), b.let("other", (end - 1 - i) * width)
+            with b.loop("k", width, vector=True) as k:
+                front, back = b.let("front", keys[0, one + k]), b.let("back", keys[0, other + k])
+                front_back = b.let("front", keys[0, one + (width - 1) - k])
+                back_back = b.let("back", keys[0, other + (width - 1) - k])
+                keys[0, one + k] = te.max(front, back_back)
+                keys[0, other + k] = te.min(back, front_back)
+
+
+def _halved(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, width: int) -> None:
+    """Bitonic runs of so many lines until those of a tile are bitonic."""
+    stride = b.cell("stride", run.dtype, run // 2)
+    with b.loop("step", 31), b.when(stride.value >= width):
+        here = b.let("here", stride.value)
+        with b.when(here >= _AT_ONCE // 2 * width):
+            least = b.let("least", here // (_AT_ONCE // 2))
+            whole = b.let("whole", lines // (least * _AT_ONCE))
+            with b.loop("block", whole) as block, b.loop("i", least) as i:
+                first = b.let("first", (block * least * _AT_ONCE + i) * width)
+                with b.loop("k", width, vector=True) as k:
+                    taken = _strides(b, _taken(b, keys, first, k, _AT_ONCE, least * width), _AT_ONCE // 2)
+                    for j, v in enumerate(taken):
+                        keys[0, first + least * width * j + k] = v
+            rest = b.let("rest", whole * least * _AT_ONCE)
+            for part in (4, 2, 1):
+                _one_stride(b, keys, lines, rest, least * part, width)
+            stride.set(least // 2)
+        with b.otherwise():
+            _one_stride(b, keys, lines, make.const(0, run.dtype), here, width)
+            stride.set(here // 2)
+
+
+def _one_stride(b: LoopBuilder, keys: Memory, lines: Expr, begin: Expr, stride: Expr, width: int) -> None:
+    """Lines from ``begin`` on with those a stride behind."""
+    with b.loop("pair", make.ceildiv(lines - begin, stride * 2)) as pair:
+        low = b.let("low", begin + pair * stride * 2)
+        with b.loop("i", te.min(stride, lines - stride - low), low) as i:
+            one, other = b.let("one", i * width), b.let("other", (i + stride) * width)
+            with b.loop("k", width, vector=True) as k:
+                front, back = b.let("front", keys[0, one + k]), b.let("back", keys[0, other + k])
+                keys[0, one + k] = te.max(front, back)
+                keys[0, other + k] = te.min(front, back)
