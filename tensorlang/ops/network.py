@@ -66,7 +66,9 @@ def sort_keys(b: LoopBuilder, keys: Memory, n: Expr) -> None:
                         keys[0, first + j * width + k] = near[k * width + j]
 
 
-def _taken(b: LoopBuilder, keys: Memory, first: Expr, k: Expr, lines: int, apart: Expr | None = None) -> list[Expr]:
+def _taken(
+    b: LoopBuilder, keys: Memory, first: Expr, k: Expr, lines: int, apart: Expr | None = None
+) -> list[Expr]:
     """Lane ``k`` of lines from place ``first`` on, neighbours or so many places ``apart``."""
     width = lines_of(keys.dtype)
     step = make.as_expr(width) if apart is None else apart
@@ -155,6 +157,7 @@ def _halved(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, width: int) ->
     stride = b.cell("stride", run.dtype, run // 2)
     with b.loop("step", 31), b.when(stride.value >= width):
         here = b.let("here", stride.value)
+        begin, strides = b.cell("begin", run.dtype, 0), b.cell("strides", run.dtype, 1)
         with b.when(here >= _AT_ONCE // 2 * width):
             least = b.let("least", here // (_AT_ONCE // 2))
             whole = b.let("whole", lines // (least * _AT_ONCE))
@@ -164,17 +167,17 @@ def _halved(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, width: int) ->
                     taken = _strides(b, _taken(b, keys, first, k, _AT_ONCE, least * width), _AT_ONCE // 2)
                     for j, v in enumerate(taken):
                         keys[0, first + least * width * j + k] = v
-            rest = b.let("rest", whole * least * _AT_ONCE)
-            for part in (4, 2, 1):
-                _one_stride(b, keys, lines, rest, least * part, width)
-            stride.set(least // 2)
-        with b.otherwise():
-            _one_stride(b, keys, lines, make.const(0, run.dtype), here, width)
-            stride.set(here // 2)
+            begin.set(whole * least * _AT_ONCE)
+            strides.set(_AT_ONCE.bit_length() - 1)
+        # one stride of all lines, or all three of those behind the last whole block
+        with b.loop("part", strides.value) as part:
+            _one_stride(b, keys, lines, b.let("begin", begin.value), te.shift_right(here, part), width)
+        stride.set(te.shift_right(here, strides.value))
 
 
 def _one_stride(b: LoopBuilder, keys: Memory, lines: Expr, begin: Expr, stride: Expr, width: int) -> None:
     """Lines from ``begin`` on with those a stride behind."""
+    stride = b.let("apart", stride)
     with b.loop("pair", make.ceildiv(lines - begin, stride * 2)) as pair:
         low = b.let("low", begin + pair * stride * 2)
         with b.loop("i", te.min(stride, lines - stride - low), low) as i:

@@ -70,8 +70,8 @@ def _ordered(
 
 def sort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:
     """The elements along ``axis`` (of the flattened tensor for None) in rising order, or falling; NaN last,
-    or first. Equal ones keep their order. Long rows are distributed by the digits of their keys, short ones
-    merged; rows are shared among threads.
+    or first. Equal ones keep their order. Rows are put in order by a network of comparisons, long ones of
+    other than 32 bits by the digits of their keys; rows are shared among threads.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.sort(x, 1)

@@ -15,6 +15,7 @@ import numpy as np
 from .. import te
 from ..core.dtype import INT32, INT64, DType
 from ..expr import make
+from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te.loops import Cell, LoopBuilder, Memory
 from . import inputs
@@ -100,16 +101,35 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
     """Rows [r, n] in order: their keys are, and say what the elements are."""
     (x,), (values,) = given, made
     rows, n = x.shape
-    with b.loop("row", rows, parallel=True) as row:
-        keys = b.memory("keys", (1, room_for(n, key_type(x.dtype))), key_type(x.dtype))
-        _read(b, x, row, n, keys, None, descending)
-        _pad(b, keys, n, room_for(n, keys.dtype))
-        sort_keys(b, keys, n)
+    kind = key_type(x.dtype)
+
+    def finish(row: Expr, keys: Memory, side: ExprLike) -> None:
         _in_vectors(
-            b, n, lambda k: values.__setitem__((row, k), _element(keys[0, k], x.dtype, descending))
+            b, n, lambda k: values.__setitem__((row, k), _element(keys[side, k], x.dtype, descending))
         )
         if x.dtype.is_float:
-            _zeros_as_they_came(b, x, row, n, keys, 0, values, descending)
+            _zeros_as_they_came(b, x, row, n, keys, side, values, descending)
+
+    with b.loop("row", rows, parallel=True) as row:
+
+        def compared() -> None:
+            keys = b.memory("keys", (1, room_for(n, kind)), kind)
+            _read(b, x, row, n, keys, None, descending)
+            _pad(b, keys, n, room_for(n, kind))
+            sort_keys(b, keys, n)
+            finish(row, keys, 0)
+
+        def by_digits() -> None:
+            keys = b.memory("keys", (2, _whole(n)), kind)
+            _read(b, x, row, n, keys, None, descending)
+            finish(row, keys, _distribute(b, (keys,), n, x.dtype))
+
+        if kind.bits == 32 and (x.dtype.is_float or x.dtype.bits == 32):
+            compared()
+        else:
+            # of 64 bits there are few to a vector and AVX2 takes three instructions to compare two; others
+            # have few digits
+            _by_length(b, n, compared, by_digits)
 
 
 def _element(key: Expr, t: DType, descending: bool) -> Expr:
@@ -123,7 +143,14 @@ def _element(key: Expr, t: DType, descending: bool) -> Expr:
 
 
 def _zeros_as_they_came(
-    b: LoopBuilder, x: Memory, row: Expr, n: Expr, keys: Memory, side: int, values: Memory, descending: bool
+    b: LoopBuilder,
+    x: Memory,
+    row: Expr,
+    n: Expr,
+    keys: Memory,
+    side: ExprLike,
+    values: Memory,
+    descending: bool,
 ) -> None:
     """The two zeros are equal and keep their order, which their keys do not tell: if there is a negative one
     they are copied."""

@@ -97,11 +97,13 @@ def written(s: Stmt) -> frozenset[Buffer]:
 @rules.on(Seq)
 def _seq(em: Emitter, s: Seq) -> Steps[None]:
     stmts = transposed.together(em, s.stmts)
-    # before the first of them: their loads are found as if they had been made before
-    transposed.prepare(em, stmts)
+    stores = transposed.rows(em, stmts) if len(stmts) > 1 else {}
     at = 0
     while at < len(stmts):
         one = stmts[at]
+        # before the first of a row: their loads are found as if they had been made before
+        if at in stores:
+            transposed.prepare(em, stores[at])
         following = stmts[at + 1] if at + 1 < len(stmts) else None
         if type(following) is For and tiles.noted(following) and tiles.zeros(em, one, following):
             em.fresh.add(following)

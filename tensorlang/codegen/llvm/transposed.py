@@ -91,15 +91,34 @@ def _sides(s: Store, known: Sequence[Expr]) -> tuple[Store, Store]:
     return tuple(Store(s.buffer, value, s.indices, s.mask) for value in (then, e.b))  # type: ignore[return-value]
 
 
-def prepare(em: Emitter, stmts: Sequence[Stmt]) -> None:
+def rows(em: Emitter, stmts: Sequence[Stmt]) -> dict[int, list[Store]]:
+    """Stores that follow one another, by the place of the first: one that reads at a distance what those
+    before it write begins a row of its own."""
+    found: dict[int, list[Store]] = {}
+    row: list[Store] = []
+    written: set[Buffer] = set()
+    for at, s in enumerate(stmts):
+        if type(s) is not Store:
+            row = []
+            continue
+        late = any(e.buffer in written and _far(em, e) is not None for e in loads(s.value)) if row else True
+        if late:
+            row = found[at] = []
+            written = set()
+        row.append(s)
+        written.add(s.buffer)
+    return found
+
+
+def prepare(em: Emitter, stmts: Sequence[Store]) -> None:
     """Read what a row of stores reads at a distance, as far as it makes up blocks. The values wait where
     loads are remembered."""
-    if len(stmts) < 2 or not all(type(s) is Store for s in stmts):
+    if len(stmts) < 2:
         return
-    written = {s.buffer for s in stmts}  # type: ignore[attr-defined]
+    written = {s.buffer for s in stmts}
     found: dict[tuple[Buffer, Expr, Expr, Expr | None, int], dict[int, Load]] = {}
     for s in stmts:
-        value = s.value  # type: ignore[attr-defined]
+        value = s.value
         if all(e.dtype.lanes == 1 or _far(em, e) is None for e in loads(value)):
             continue
         for e in _evaluated(value):
