@@ -22,8 +22,8 @@ from ..te.loops import LoopBuilder, Memory
 _FEWEST = {
     4: ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)),
     8: (
-        ((0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3), (4, 5), (6, 7))
-        + ((2, 4), (3, 5), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6))
+        *((0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3), (4, 5), (6, 7)),
+        *((2, 4), (3, 5), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6)),
     ),
 }
 _AT_ONCE = 8  # lines that are compared in registers
@@ -41,8 +41,8 @@ def room_for(n: Expr, kind: DType) -> Expr:
 
 
 def sort_keys(b: LoopBuilder, keys: Memory, n: Expr) -> None:
-    """Put the first ``n`` keys of side 0 in order, the larger ones first. What is between ``n`` and the end of
-    a tile counts as keys too: the least ones there are."""
+    """Put the first ``n`` keys of side 0 in order, the larger ones first. What is between ``n`` and the end
+    of a tile counts as keys too: the least ones there are."""
     width, known = lines_of(keys.dtype), const_int(n)
     near = b.memory("near", (width * width,), keys.dtype)
     turned = b.memory("turned", (width * width,), keys.dtype)
@@ -55,7 +55,7 @@ def sort_keys(b: LoopBuilder, keys: Memory, n: Expr) -> None:
         run = b.let("run", te.shift_left(make.const(width, n.dtype), te.cast(n.dtype, level)))
         with b.when(te.all(run > 0, run < lines)):
             _mirrored(b, keys, lines, run, width)
-            _halved(b, keys, lines, run, width)
+            _halved(b, keys, lines, run, level, width)
             with b.loop("tile", lines // width) as tile:
                 first = b.let("first", tile * width * width)
                 with b.loop("k", width, vector=True) as k:
@@ -152,10 +152,10 @@ def _mirrored(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, width: int) 
                 keys[0, other + k] = te.min(back, front_back)
 
 
-def _halved(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, width: int) -> None:
-    """Bitonic runs of so many lines until those of a tile are bitonic."""
+def _halved(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, level: Expr, width: int) -> None:
+    """Bitonic runs of so many lines until those of a tile are bitonic, in no more than ``level`` steps."""
     stride = b.cell("stride", run.dtype, run // 2)
-    with b.loop("step", 31), b.when(stride.value >= width):
+    with b.loop("step", level), b.when(stride.value >= width):
         here = b.let("here", stride.value)
         begin, strides = b.cell("begin", run.dtype, 0), b.cell("strides", run.dtype, 1)
         with b.when(here >= _AT_ONCE // 2 * width):
