@@ -71,6 +71,36 @@ def test_axes(shape, axis):
     exact(at, np.argsort(a, axis), "int64")
 
 
+@pytest.mark.parametrize("t", ["float32", "int64", "int8"])
+def test_values_of_rows_of_any_length(t):
+    """Whole tiles of the network and parts of one, runs that lack a partner, and rows sorted by digits."""
+    x = te.placeholder((te.dim("m", 1, 9), te.dim("n", 1, 5000)), t, name="x")
+    kernel = tl.compile([x, ops.sort(x)])
+    for shape in (
+        (1, 1),
+        (3, 2),
+        (2, 8),
+        (2, 17),
+        (2, 64),
+        (3, 65),
+        (2, 129),
+        (2, 200),
+        (1, 1025),
+        (1, 3000),
+    ):
+        a = few(shape, t)
+        exact(kernel(a), np.sort(a, -1), t)
+
+
+@pytest.mark.parametrize(("n", "t"), [(70, "float32"), (150, "int32"), (19, "float64"), (40, "int64")])
+def test_the_network_of_rows_of_a_known_length(n, t):
+    a = few((2, n), t, nan=True)
+    x = te.placeholder(a.shape, t, name="x")
+    falling, rising = everywhere([ops.sort(x, -1, True), ops.sort(x)], {x: a})
+    exact(rising, np.sort(a, -1), t)
+    exact(falling, np.flip(np.sort(a, -1), -1), t)
+
+
 def test_rows_of_any_length():
     m, n = te.dim("m", 1, 9), te.dim("n", 1, 5000)
     x = te.placeholder((m, n), name="x")

@@ -78,7 +78,8 @@ def captured(s: Stmt) -> tuple[list[Buffer], list[Var]]:
                 use_buffer(node.within)
         elif type(node) is For or type(node) is Let:
             made.add(node.var)
-    return [b for b in buffers if b not in made], [v for v in names if id(v) not in {id(m) for m in made}]
+    own = {id(m) for m in made}
+    return [b for b in buffers if b not in made], [v for v in names if id(v) not in own]
 
 
 def pieces(em: Emitter, s: For) -> int | str | None:
