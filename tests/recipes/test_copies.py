@@ -131,10 +131,11 @@ def test_narrow_elements_of_open_sizes(m, n, dtype):
 @pytest.mark.parametrize(("rows", "along_rows"), [(300, True), (100, False), (1000, False)])
 def test_many_long_rows_are_walked_along(rows, along_rows):
     """Down a column every tile would begin in sixteen other pages."""
-    x = te.placeholder((rows, 700), name="x")
-    leaves = default_schedule(y := ops.transpose(x), "llvm -num-cores=1")[y].state.leaves
+    x = te.placeholder((rows, 400), name="x")
+    target = "llvm -mcpu=skylake-avx512 -num-cores=1"
+    leaves = default_schedule(y := ops.transpose(x), target)[y].state.leaves
     assert leaves[0].name.startswith(y.op.axis[1 if along_rows else 0].name)
-    a = counted((rows, 700))
+    a = counted((rows, 400))
     assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)
 
 
@@ -143,7 +144,8 @@ def test_many_rows_are_read_in_parts(shape):
     """A processor does not keep the addresses of more pages: the outermost loop is over parts of the rows."""
     x = te.placeholder(shape, name="x")
     axes = (*range(len(shape) - 2), len(shape) - 1, len(shape) - 2)
-    leaves = default_schedule(y := ops.transpose(x, axes), "llvm -num-cores=1")[y].state.leaves
+    target = "llvm -mcpu=skylake-avx512 -num-cores=1"
+    leaves = default_schedule(y := ops.transpose(x, axes), target)[y].state.leaves
     assert leaves[0].name == f"{y.op.axis[-1].name}.outer.outer"
     for threads in (1, 2):
         f = tl.compile([x, y], target=f"llvm -num-cores={threads}")
@@ -153,8 +155,19 @@ def test_many_rows_are_read_in_parts(shape):
 def test_rows_that_share_pages_are_read_in_one_part():
     """Each part is shared out among the threads anew."""
     y = ops.transpose(te.placeholder((1537, 88), name="x"))
-    leaves = default_schedule(y, "llvm -num-cores=2")[y].state.leaves
+    leaves = default_schedule(y, "llvm -mcpu=skylake-avx512 -num-cores=2")[y].state.leaves
     assert leaves[0].name == f"{y.op.axis[0].name}.outer"
+
+
+@pytest.mark.parametrize(("shape", "walked"), [((300, 700), 1), ((700, 300), 0), ((1537, 88), 0)])
+def test_the_shorter_side_is_walked_first_where_registers_are_few(shape, walked):
+    """The innermost loop over tiles is over the shorter side."""
+    x = te.placeholder(shape, name="x")
+    target = "llvm -mcpu=znver3 -num-cores=1"
+    leaves = default_schedule(y := ops.transpose(x), target)[y].state.leaves
+    assert leaves[1].name.startswith(y.op.axis[walked].name)
+    a = counted(shape)
+    assert np.array_equal(tl.compile([x, y])(a), a.T)
 
 
 @pytest.mark.parametrize(("rows", "wide"), [(374, 32), (48, 16), (49, 32), (300, 16)])
