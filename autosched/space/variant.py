@@ -17,7 +17,7 @@ import numpy as np
 import tensorlang as tl
 from tensorlang.analysis import Decision, Limits, analyse, compile_columns
 
-from ..cost_model.features import BLOCKS, PRIOR, FeatureSet, expected
+from ..cost_model.features import BLOCKS, FeatureSet, expected
 
 Rows = Any  # np.ndarray of int64, [candidates, knobs]
 SOME = 128  # rows by which a variant is judged
@@ -116,7 +116,7 @@ class Variant:
     def expected(self, rows: Rows) -> Any:
         """What each row ought to cost, the logarithm to base 2: the first column of ``features`` without the
         others, which take ten times as long to make."""
-        return FeatureSet.scaled(self._expected(rows))[:, PRIOR]
+        return FeatureSet.scaled(self._expected(rows))[:, 0]
 
     def sample(self, rng: np.random.Generator, n: int) -> Rows:
         """Rows drawn from the domains, each knob uniform in the logarithm of its value; limits are not

@@ -64,7 +64,7 @@ def test_what_a_candidate_ought_to_cost_is_known_from_the_start() -> None:
     """The first feature is the estimate, and a model that has learnt nothing orders by it; what failed among
     the measured is believed less from then on."""
     v = variants_of(SearchTask(matmul, (96, 96, 96), "llvm -mcpu=haswell -num-cores=2"))[2]
-    assert v.feature_set.names[PRIOR] == "whole.estimate.time"
+    assert v.feature_set.names[PRIOR] == "whole.part.sum"
     rows = v.sample_valid(np.random.default_rng(0), 200)
     table = v.features(rows)
     model = XGBModel(start=None)

@@ -4,8 +4,8 @@ Knows blocks and analysis.
 
 Which statements are the heaviest is decided once for a variant, at the values its schedule has now, so a
 column always speaks of the same statement. Everything is an amount that is never negative, and is given to
-the model as ``log2(1 + x)``. The first column is what all together ought to cost, which is a prediction by
-itself.
+the model as ``log2(1 + x)``. The first column is what all together ought to cost, and the second the sum of
+everything that takes time: each is a prediction by itself.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from tensorlang.analysis import (
 )
 
 from .block import Block
-from .estimate import SCALE, estimate
+from .estimate import SCALE, estimate, parts
 
-PRIOR = 0  # the number of the column that says how long the whole program ought to take
-TIME = "estimate.time"
+PRIOR = 1  # the number of the column that a model begins with: all that takes time, added up
+TIME, SUM = "estimate.time", "part.sum"
 SLOTS = 2
 SUMMED = 3  # of the list of blocks, this many are added up for the lighter statements
 
@@ -85,8 +85,8 @@ class FeatureSet:
 def _whole(analysis: Analysis, target: Target, declared: int) -> dict[str, Expr]:
     """Estimates of all statements added up, as multiples (of a 64th) of the time the declared operations take
     at full speed."""
-    every = [estimate(st, target) for st in analysis.statements]
-    order = sorted(every[0], key=lambda name: name != TIME)
+    every = [parts(st, target) | estimate(st, target) for st in analysis.statements]
+    order = sorted(every[0], key=lambda name: (name != TIME, name != SUM))
     return {f"whole.{name}": _relative([e[name] for e in every], target, declared) for name in order}
 
 
