@@ -24,9 +24,9 @@ _SKYLAKE512 = replace(ROOFLINE, l1_rate=128, l2_rate=48, l3_rate=8)
 # those that have rows of their own (ten of 3×3 and 5×5; 128 of 56 × 56 at stride 2 0.57, of 28 × 28 0.81).
 # ``element_rate``: 256 to 1024 channels of 14 × 14, whose weight comes for each of 13 tiles of pixels, take
 # 1.9 times as long as in tiles of pixels × outputs
-# ``near_bytes``: against blocks of 256 columns, products with a constant right operand take 0.84 to 0.94 of the
-# time on one thread and 0.82 to 1.13 on two (five of 106 to 1024 rows, in turns); in the call blocks of the
-# same size take 0.79 (128 × 768 × 768 on two threads) to 1.26 (511 × 513 × 517), so those stay as they were
+# ``near_bytes``: against blocks of 256 columns, products with a constant right operand take 0.84 to 0.94 of
+# the time on one thread and 0.82 to 1.13 on two (five of 106 to 1024 rows, in turns); in the call blocks of
+# the same size take 0.79 (128 × 768 × 768 on two threads) to 1.26 (511 × 513 × 517), and stay as they were
 _ZEN3 = replace(ROOFLINE, crossing=1.4, spread=1.0, remote_rate=8.0, element_rate=4.0, near_bytes=192 << 10)
 # measured: a parallel loop begins in 0.2 µs on threads that are awake, in 7 µs on threads that sleep; an
 # iteration of a register tile takes 10 ps in products of 80 rows, packing included

@@ -1,11 +1,12 @@
-"""Keys in order by a network of comparisons: which keys are compared depends on their places alone, so that a
-vector of them is at once, without a branch. Knows the words of ``te.LoopBuilder``; no elements and no rows.
+"""Keys in order by a network of comparisons: which keys are compared depends on their places alone, so that
+vectors of them are compared at once, without a branch. Knows the words of ``te.LoopBuilder``; no elements and
+no rows.
 
 Batcher's bitonic network (AFIPS 32, 1968), in which the first comparisons of a merge are those of mirrored
 places: larger keys always go to the front, and what would lie behind the last key, smaller than all, never
-moves: no number of keys has to be a power of two. Keys lie in lines of as many as a vector of 32 bytes holds,
-as many lines are a tile. Keys of different lines are compared a line at a time; those of one line after the
-tile is transposed.
+moves, so the number of keys need not be a power of two. Keys lie in lines of as many as a vector of 32 bytes
+holds, as many lines are a tile. Keys of different lines are compared a line at a time; those of one line
+after the tile is transposed.
 """
 
 from __future__ import annotations
