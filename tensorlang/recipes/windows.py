@@ -20,19 +20,22 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import share_out, size, work
-from .conv import fill_margin, padding_of, together_in
+from .conv import FEW_REGISTERS, fill_margin, padding_of, together_in
 from .direct import STRIP
 from .nests import Axes, nest, sums
 from .pixels import FEW, pack_weight, strips
 
 PIXELS, VECTORS = 8, 2  # of a register tile, where there are registers for it
 SPARE = 4  # registers for what is read
-ROW_TAPS = 5  # of a row that are written out
-# multiply-adds of an output that pay for its transposition, with a stride and without: with 27 rows of 64
-# pixels take 3 times as long as where they are lanes
-DEEP = 128, 576
-# the same without a stride where there are 32 registers: with 16 LLVM spills sums of unrolled taps. Measured
-# (Emerald Rapids): with 288 rows of 28 pixels take 0.67 of the time
+# of a row that are written out; with 16 registers none, or LLVM keeps in them what taps share and spills sums
+# (Zen 3: 64 to 64 channels of 56 × 56 took 2.1 times as long)
+ROW_TAPS = 5
+# multiply-adds of an output that pay for its transposition: with 27 rows of 64 pixels take 3 times as long as
+# where they are lanes. Measured (Zen 3, without a stride): with 144 and 288 rows of 28 to 128 pixels take 0.6
+# to 0.8 of the time
+DEEP = 128
+# the same without a stride where there are more than 16 registers, in which ``direct`` has larger tiles.
+# Measured (Emerald Rapids): with 288 rows of 28 pixels take 0.67 of the time
 DEEP_OF_MANY = 256
 
 
@@ -48,15 +51,14 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     if together_in(conv, target) > 1:
         return conv.each >= target.vector_lanes(kind)
     taps = [size(t) or 1 for t in conv.taps]
-    with_stride, without = DEEP[0], DEEP_OF_MANY if target.vector_registers > 16 else DEEP[1]
+    many = target.vector_registers > FEW_REGISTERS and max(conv.strides) == 1
     return (
         kind.is_float
         and conv.data.dtype == kind
         and math.prod(taps) > 1
         and conv.each >= VECTORS * target.vector_lanes(kind)
         and conv.each % target.vector_lanes(kind) == 0
-        and (size(conv.channels) or 0) * math.prod(taps)
-        >= (without if max(conv.strides) == 1 else with_stride)
+        and (size(conv.channels) or 0) * math.prod(taps) >= (DEEP_OF_MANY if many else DEEP)
     )
 
 
@@ -89,7 +91,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     *front, p, c = finished.op.axis
     nest(finished, {"f": front, "p": p, "c": c}, "f | p co ci", {"c": lanes})
     *front, p, c = inside.op.axis
-    unrolled = (size(last) or ROW_TAPS + 1) <= ROW_TAPS
+    unrolled = target.vector_registers > FEW_REGISTERS and (size(last) or ROW_TAPS + 1) <= ROW_TAPS
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         named: Axes = {"f": front, "k": deep[:-1], "r": deep[-1], "p": p, "c": c}

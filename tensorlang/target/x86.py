@@ -136,16 +136,16 @@ _IMPLIES = {
     "sm4": ("avx2",),
 }
 
-_BIG_L2 = (
-    "skylake-avx512",
-    "skylake_avx512",
-    "skx",
-    "cascadelake",
-    "cooperlake",
-    "znver4",
-    "znver5",
-    "x86-64-v4",
-)
+# KiB of the second cache of a core, where it is not 512
+_L2: dict[str, int] = {
+    name: size
+    for names, size in (
+        ("skylake-avx512 skylake_avx512 skx cascadelake cooperlake znver4 znver5 x86-64-v4", 1024),
+        ("icelake-server icelake_server", 1280),
+        ("sapphirerapids emeraldrapids graniterapids graniterapids-d graniterapids_d", 2048),
+    )
+    for name in names.split()
+}
 
 
 # Bits of the vectors in which one instruction sums products of neighbours, with the instruction set that has
@@ -198,6 +198,6 @@ def core(mcpu: str, mattr: tuple[str, ...]) -> Core:
         32 if bits == 512 else 16,
         bool(have & {"fma", "fma4"}),
         "f16c" in have,
-        l2_bytes=(1 << 20) if mcpu in _BIG_L2 else (512 << 10),
+        l2_bytes=_L2.get(mcpu, 512) << 10,
         l3_bytes=32 << 20,
     )

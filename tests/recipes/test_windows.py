@@ -11,6 +11,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import inner_loop
 
 RNG = np.random.default_rng(0)
 SIZES = [(1, 7, 9), (2, 16, 15), (1, 33, 40), (3, 5, 4), (1, 1, 1)]
@@ -86,10 +87,22 @@ def test_lanes_are_outputs_however_narrow_a_row_is():
     assert sums and all(re.search(r"\b(0 : 16|16 : 32)\] = ", line) for line in sums)
 
 
-def test_shallow_sums_and_few_outputs_keep_pixels_as_lanes():
-    for shape, stride in (((32, 3, 3, 3), 2), ((40, 32, 3, 3), 2), ((64, 24, 3, 3), 1)):
-        s, *_ = built(shape, stride, 1, 1)
+@pytest.mark.parametrize(
+    ("cpu", "rest", "shallow"), [("skylake-avx512", 40, 24), ("haswell", 36, 12)], ids=["avx512", "avx2"]
+)
+def test_shallow_sums_and_few_outputs_keep_pixels_as_lanes(cpu, rest, shallow):
+    for shape, stride in (((32, 3, 3, 3), 2), ((rest, 32, 3, 3), 2), ((64, shallow, 3, 3), 1)):
+        s, *_ = built(shape, stride, 1, 1, target=f"llvm -mcpu={cpu} -mtriple=x86_64-linux-gnu")
         assert not any(st.name.endswith(".local") for st in s.stages)
+
+
+@pytest.mark.parametrize(("cpu", "written_out"), [("skylake-avx512", True), ("haswell", False)])
+def test_taps_are_written_out_where_their_sums_stay_in_registers(cpu, written_out):
+    """With 16 registers LLVM spilled half of the sums beside what neighbouring taps share."""
+    s, module, _ = built((64, 64, 3, 3), 1, 1, 1, target=f"llvm -mcpu={cpu} -mtriple=x86_64-linux-gnu")
+    assert ("reduce  unrolled" in s.tree()) is written_out
+    body = inner_loop(module.get_source("asm"), "vfmadd")
+    assert not [line for line in body if re.search(r"vmov\w+\s+%[yz]mm\d+, .*\(%rsp\)", line)]
 
 
 VNNI = "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu"
