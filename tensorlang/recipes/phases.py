@@ -33,6 +33,11 @@ MOST_TAPS, MOST_WIDE_TAPS = 4, 2
 # vectors' worth of time takes one of a row that does not end with a vector, where phases lack taps: all are
 # masked. Measured (Emerald Rapids): 1.8 to 2.4
 MASKED = 2
+# channels of an image, and tiles that read what there is of a weight for each, from which on the weight is
+# copied so that what a tile reads of all channels lies together: in [C, O, KH, KW] each takes lines of its
+# own, in few sets of a cache where they are a power of two. Measured (Zen 3, 64 to 512 channels): 1.05 to 1.5
+# times as fast; tiles of rows that are counted as one axis gain nothing, nor do the few channels of a group
+MANY_CHANNELS, MANY_TILES = 32, 16
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -107,6 +112,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             for p in ([i % n, i // n] if n is not None and n > 1 else [i])
         ]
 
+    if target.vector_registers <= 16:  # where it has been measured
+        _channels_together(s, out, inside, high, lanes, target)
     inside.transform_layout(by_phase)
     inside.compute_at(out, around[-1])
     in_registers(s, inside)
@@ -120,6 +127,34 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             inside.unroll(own[at])
         at += 1 if stride in (None, 1) else 2
     share_out(out, around[:-1] or around, iterations, target)
+
+
+def _channels_together(s: Schedule, out: Stage, inside: Stage, high: int, lanes: int, target: Target) -> None:
+    """Let tiles of ``high`` output channels read a copy of the weight, blocks of these in front, in which
+    what a tile takes of a channel of the image lies behind what it takes of the one before; where it is
+    worth it."""
+    row = _row(inside)
+    if row is None or not inside.op.reduce_axis:
+        return
+    outputs, channels = inside.op.axis[row], inside.op.reduce_axis[0]
+    pixels = math.prod(size(a) or 1 for a in out.op.axis[row + 1 :])
+    phases = math.prod(_strides(inside).values())
+    if (size(channels) or 0) < MANY_CHANNELS or pixels < MANY_TILES * lanes * phases:
+        return
+    found = (
+        t for t, at in reads_of(inside.op).plain if len(at) > 2 and at[:2] == (channels.var, outputs.var)
+    )
+    weight = next(found, None)
+    if weight is None:
+        return
+    together = even(size(outputs) or 1, high)
+
+    def blocks(c: Any, o: Any, *taps: Any) -> list[Any]:
+        return [o // together, c, *([o % together] if together > 1 else []), *taps]
+
+    copy = s[s.cache_read(weight, "global", [inside.name])]
+    copy.transform_layout(blocks)
+    share_out(copy, list(copy.op.axis[:1]), work(copy), target)
 
 
 def _write_out(inside: Stage, most: int = MOST_TAPS) -> None:

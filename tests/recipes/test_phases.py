@@ -8,7 +8,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
-from tests.codegen.test_assembly import AVX2, inner_loop
+from tests.codegen.test_assembly import AVX2, AVX512, inner_loop
 
 RNG = np.random.default_rng(0)
 
@@ -195,3 +195,24 @@ def test_taps_of_a_phase_are_written_out():
     loop = inner_loop(f.get_source("asm"), "vfmadd")
     assert sum("vfmadd" in line for line in loop) == 16 * 7
     assert sum(line.startswith("vmovup") for line in loop) <= 9 + 2  # nine places of the image, each once
+
+
+@pytest.mark.parametrize("outputs", [6, 7])
+@pytest.mark.parametrize("options", [{"stride": 2}, {"stride": 2, "padding": 1}])
+def test_a_weight_of_many_channels_is_read_where_those_of_a_tile_lie_together(outputs, options):
+    x = te.placeholder((1, 40, 26, 35), name="x")
+    w = te.placeholder((40, outputs, 2, 2), name="w")
+    y = ops.conv_transpose2d(x, w, None, **options)
+    assert "storage w.global" in str(default_schedule(y, AVX2).tree())
+    assert "w.global" not in str(default_schedule(y, AVX512).tree())
+    f = tl.compile([x, w, y], target=AVX2)
+    a = [small(1, 40, 26, 35), small(40, outputs, 2, 2)]
+    (expected,) = te.reference.evaluate(y, dict(zip([x, w], a, strict=True)))
+    assert np.array_equal(f(*a), expected)
+
+
+@pytest.mark.parametrize(("channels", "side"), [(8, 40), (40, 6)])
+def test_a_weight_that_few_read_is_read_where_it_lies(channels, side):
+    x, w = te.placeholder((1, channels, side, side), name="x"), te.placeholder((channels, 6, 2, 2), name="w")
+    text = str(default_schedule(ops.conv_transpose2d(x, w, None, 2), AVX2).tree())
+    assert "w.global" not in text
