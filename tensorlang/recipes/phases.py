@@ -141,10 +141,8 @@ def _channels_together(s: Schedule, out: Stage, inside: Stage, high: int, lanes:
     phases = math.prod(_strides(inside).values())
     if (size(channels) or 0) < MANY_CHANNELS or pixels < MANY_TILES * lanes * phases:
         return
-    found = (
-        t for t, at in reads_of(inside.op).plain if len(at) > 2 and at[:2] == (channels.var, outputs.var)
-    )
-    weight = next(found, None)
+    reads = [(t, at[:2]) for t, at in reads_of(inside.op).plain if len(at) > 2]
+    weight = next((t for t, (c, o) in reads if c is channels.var and o is outputs.var), None)
     if weight is None:
         return
     together = even(size(outputs) or 1, high)

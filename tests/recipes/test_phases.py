@@ -216,3 +216,14 @@ def test_a_weight_that_few_read_is_read_where_it_lies(channels, side):
     x, w = te.placeholder((1, channels, side, side), name="x"), te.placeholder((channels, 6, 2, 2), name="w")
     text = str(default_schedule(ops.conv_transpose2d(x, w, None, 2), AVX2).tree())
     assert "w.global" not in text
+
+
+def test_the_weight_of_groups_of_many_channels_is_read_where_it_lies():
+    """Its channel is a sum of a group's and its place in it, which is no loop to be compared with one."""
+    x, w = te.placeholder((1, 80, 26, 35), name="x"), te.placeholder((80, 4, 2, 2), name="w")
+    y = ops.conv_transpose2d(x, w, None, 2, groups=2)
+    assert "storage w.global" not in str(default_schedule(y, AVX2).tree())
+    f = tl.compile([x, w, y], target=AVX2)
+    a = [small(1, 80, 26, 35), small(80, 4, 2, 2)]
+    (expected,) = te.reference.evaluate(y, dict(zip([x, w], a, strict=True)))
+    assert np.array_equal(f(*a), expected)
