@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tensorlang as tl
 from tensorlang import ops, te
 from tests.ops.arrays import exact, near, sample
 from tests.ops.images import packed, run, small, symbolic, unpacked
@@ -114,3 +115,14 @@ def test_as_torch(align_corners):
         4,
         floor=1e-5,
     )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("width", [9, 56, 67])
+def test_a_row_whose_last_vector_is_shifted_is_picked_by_shuffles(width, dtype):
+    shape = (1, 2, 3, width)
+    x = te.placeholder(shape, dtype, name="x")
+    kernel = tl.compile([x, ops.resize(x, (6, 2 * width))])
+    a = sample(shape, dtype)
+    exact(kernel(a), nearest(a, (6, 2 * width)), dtype)
+    assert "shufflevector" in kernel.get_source("ll")

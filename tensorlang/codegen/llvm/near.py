@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...expr import linear, make
-from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Mul, Ramp, Sub, const_int
+from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Min, Mul, Ramp, Sub, const_int
 from . import types
 from .emitter import Emitter
 
@@ -95,9 +95,27 @@ def _divided(a: Near, by: int, quotient: bool) -> Near | None:
     """The quotients or rests of lanes whose scalar is a multiple of the divisor, but for a number."""
     terms = dict(linear.poly(a.base))
     more = terms.pop((), 0)
-    if any(k % by for k in terms.values()):
+    base = _shared(terms, a.base, by)
+    if base is None:
         return None
     if not quotient:
         return Near(make.const(0, a.base.dtype), tuple((more + x) % by for x in a.at))
-    base = linear.from_poly({m: k // by for m, k in terms.items()}, a.base.dtype)
     return Near(base, tuple((more + x) // by for x in a.at))
+
+
+def _shared(terms: linear.Poly, e: Expr, by: int) -> Expr | None:
+    """The quotient of these terms of ``e`` where each is a multiple; the smaller one of two multiples is one
+    too: the last vector of a row begins no later than a vector before its end."""
+    whole: linear.Poly = {m: k // by for m, k in terms.items() if k % by == 0}
+    out = linear.from_poly(whole, e.dtype)
+    for mono, k in terms.items():
+        if k % by == 0:
+            continue
+        least = mono[0] if len(mono) == 1 else None
+        if not isinstance(least, Min):
+            return None
+        a, b = (_shared(linear.poly(x), x, by) for x in (least.a, least.b))
+        if a is None or b is None:
+            return None
+        out = make.add(out, make.mul(make.min_(a, b), k))
+    return out
