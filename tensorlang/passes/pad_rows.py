@@ -1,28 +1,42 @@
 """pad rows: rows of a kernel's own buffers that masked vectors read and write end where the vectors end.
 
-``C: float32[9, 43]``, ``C[i, 0 : 48] = … if lanes < 43`` → ``C: float32[9, 48]``, ``C[i, 0 : 48] = …``
+``C: float32[9, 43]``, ``C[i, 0 : 48] = … if lanes < 43`` → ``C: float32[9, 48]``, ``C[i, 0 : 48] = …``, and
+so of vectors along a row: ``C[i, 16 * j : 16 * j + 16] = … if 16 * j + lanes < 43`` for j in 0..3
 
 What is in the padding is never seen: it is read only into lanes that a store outside leaves out, and never
-where lanes are combined. Without a mask such a row becomes registers.
+where lanes are combined. Without a mask such a row becomes registers, and no store with a mask, of which a
+Zen 3 begins one in 12 cycles, has to reach memory before the next load of it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..arith.facts import Facts
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import Broadcast, Expr, Ramp, const_int
 from ..expr.walk import preorder as expr_preorder
 from ..loopir.relocate import Place, relocate
-from ..loopir.stmt import Alloc, Buffer, Extern, Func, Reduction, Stmt, Store, loads, preorder, rewrite
+from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, Reduction, Stmt, Store, loads, preorder, rewrite
 
 
 @dataclass
 class _Row:
-    """The vectors that read and write rows of a buffer: of how many lanes, and whether all are alike."""
+    """How far masked vectors reach that write and read rows of a buffer, whether all of them leave out just
+    what is behind the end, and whether rows are set to one value, the padding too."""
 
-    lanes: int = 0
+    written: int = 0
+    read: int = 0
     alike: bool = True
+    filled: bool = False
+
+    @property
+    def lanes(self) -> int:
+        """The length of rows that needs no masks; 0 where masks stay. What is read has been written, or it
+        might be numbers that take long to compute with."""
+        sure = self.alike and (self.filled or self.read <= self.written)
+        return max(self.written, self.read) if sure else 0
 
 
 def pad_rows(func: Func) -> Func:
@@ -30,31 +44,42 @@ def pad_rows(func: Func) -> Func:
     own = {s.buffer: _Row() for s in preorder(func.body) if isinstance(s, Alloc) and _of_rows(s)}
     if not own:
         return func
-    for s in preorder(func.body):
-        if isinstance(s, Extern):
-            for b in s.buffers():
-                own.pop(b, None)
-        elif isinstance(s, Alloc) and s.within is not None:
-            own.pop(s.within, None)
-        elif isinstance(s, Store):
-            if not _filled(s):
-                _use(own, s.buffer, s.indices, s.mask)
-        for e in s.exprs():
-            for read in loads(e):
-                _use(own, read.buffer, read.indices, read.mask)
-            # a sum of lanes has those that a mask leaves out, as zeros
-            for lanes in expr_preorder(e):
-                if type(lanes) is Reduction:
-                    for read in loads(lanes):
-                        own.pop(read.buffer, None)
-    padded = {b: _padded(b, row.lanes) for b, row in own.items() if row.alike and row.lanes}
+    run(_uses(func.body, own, Facts()))
+    padded = {b: _padded(b, row.lanes) for b, row in own.items() if row.lanes}
     return func.with_body(_replaced(func.body, padded)) if padded else func
 
 
+def _uses(s: Stmt, own: dict[Buffer, _Row], facts: Facts) -> Steps[None]:
+    """Note what is done with the rows in ``s``; forget those that have to stay as they are."""
+    if isinstance(s, Extern):
+        for b in s.buffers():
+            own.pop(b, None)
+    elif isinstance(s, Alloc) and s.within is not None:
+        own.pop(s.within, None)
+    elif isinstance(s, For):
+        facts = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
+    elif isinstance(s, Store) and s.buffer in own:
+        row = own[s.buffer]
+        reach = _reach(s.buffer, s.indices, s.mask, facts)
+        row.written, row.alike = max(row.written, reach or 0), row.alike and reach is not None
+        row.filled |= _filled(s)
+    for e in s.exprs():
+        for read in loads(e):
+            if read.buffer in own:
+                row = own[read.buffer]
+                reach = _reach(read.buffer, read.indices, read.mask, facts)
+                row.read, row.alike = max(row.read, reach or 0), row.alike and reach is not None
+        # a sum of lanes has those that a mask leaves out, as zeros
+        for lanes in expr_preorder(e):
+            if type(lanes) is Reduction:
+                for read in loads(lanes):
+                    own.pop(read.buffer, None)
+    for part in s.parts():
+        yield _uses(part, own, facts)
+
+
 def _of_rows(s: Alloc) -> bool:
-    return (
-        s.buffer.scope == "local" and s.within is None and s.buffer.strides is None and bool(s.buffer.shape)
-    )
+    return s.buffer.scope != "arg" and s.within is None and s.buffer.strides is None and bool(s.buffer.shape)
 
 
 def _filled(s: Store) -> bool:
@@ -71,22 +96,24 @@ def _filled(s: Store) -> bool:
     )
 
 
-def _use(own: dict[Buffer, _Row], b: Buffer, indices: tuple[Expr, ...], mask: Expr | None) -> None:
-    row = own.get(b)
-    if row is None or all(i.dtype.lanes == 1 for i in indices):
-        return
+def _reach(b: Buffer, indices: tuple[Expr, ...], mask: Expr | None, facts: Facts) -> int | None:
+    """Where an access ends at the latest: a vector along a row, masked behind its end; 0 for what stays
+    inside; None for anything else."""
+    if mask is None or all(i.dtype.lanes == 1 for i in indices):
+        return 0
     *others, last = indices
-    whole = (
-        type(last) is Ramp
-        and const_int(last.base) == 0
-        and const_int(last.stride) == 1
-        and all(i.dtype.lanes == 1 for i in others)
-        and const_int(b.shape[-1]) is not None
-        and mask is row_mask(last, b.shape[-1])
-        and row.lanes in (0, last.lanes)
-    )
-    row.alike &= whole
-    row.lanes = last.dtype.lanes
+    n = const_int(b.shape[-1])
+    if (
+        n is None
+        or type(last) is not Ramp
+        or const_int(last.stride) != 1
+        or any(i.dtype.lanes > 1 for i in others)
+        or mask is not row_mask(last, b.shape[-1])
+    ):
+        return None
+    low, high = facts.interval(last.base)
+    # at least one lane of the last vector is inside: the padding is shorter than a vector
+    return None if low is None or low < 0 or high is None or high >= n else int(high) + last.lanes
 
 
 def row_mask(lanes: Expr, n: Expr) -> Expr:

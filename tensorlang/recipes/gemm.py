@@ -156,8 +156,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     rows = [] if product.row is None else [product.row]
     # of products that are summed together a rest is one vector too, so that they stay neighbours
     whole = (lanes if t.together == 1 else t.width) if target.has_masks else 0
-    sharing = target.num_cores if shared and not t.by_rows else 1
-    block = _columns_at_once(inside, product, fixed, t, sharing, target)
+    cores = target.num_cores if shared else 1
+    block = _columns_at_once(inside, product, fixed, t, 1 if t.by_rows else cores, target)
+    if block is not None and t.by_rows:  # too many columns for one block: the blocks are what is shared out
+        block = _columns_at_once(inside, product, fixed, t, cores, target)
     blocks = bool(keep) or block is not None
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
     loops = nest(

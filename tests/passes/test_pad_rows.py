@@ -11,8 +11,9 @@ from tensorlang import te
 from tensorlang.core.dtype import FLOAT32
 from tensorlang.errors import TensorLangError
 from tensorlang.expr import make
+from tensorlang.expr.nodes import Expr
 from tensorlang.loopir.interpret import interpret
-from tensorlang.loopir.stmt import Alloc, Buffer, Func, Store, load, reduction, seq
+from tensorlang.loopir.stmt import Alloc, Buffer, For, Func, Store, load, reduction, seq
 from tensorlang.passes.pad_rows import pad_rows, row_mask
 from tensorlang.passes.vectorize import whole_vectors
 from tensorlang.recipes.nests import nest, sums
@@ -109,4 +110,35 @@ def test_rows_whose_lanes_are_summed_keep_their_masks():
         ),
     )
     func = Func("main", (x, y), body, outputs=(y,))
+    assert pad_rows(func) is func
+
+
+def _rows_of_vectors(base: int, lanes: int) -> Func:
+    """A row of 21 numbers, written 8 at a time and read so many at a time from ``base`` on."""
+    n, at = make.const(21, "int32"), te.Var("j")
+    b, x, y = (
+        Buffer(name, FLOAT32, (n,), scope) for name, scope in (("b", "local"), ("x", "arg"), ("y", "arg"))
+    )
+    into, out = (make.ramp(make.add(make.mul(at, 8), first), 1, w) for first, w in ((0, 8), (base, lanes)))
+    body = seq(
+        For(at, make.const(0, "int32"), make.const(3, "int32"), "serial", _copied(b, x, into, n)),
+        For(at, make.const(0, "int32"), make.const(2, "int32"), "serial", _copied(y, b, out, n)),
+    )
+    return Func("main", (x, y), Alloc(b, body), outputs=(y,))
+
+
+def _copied(to: Buffer, source: Buffer, lanes: Expr, n: Expr) -> Store:
+    mask = row_mask(lanes, n)
+    return Store(to, load(source, (lanes,), mask), (lanes,), mask)
+
+
+def test_rows_of_several_vectors_end_with_the_last_of_them() -> None:
+    text = str(pad_rows(_rows_of_vectors(0, 8)))
+    assert "b: float32[24] local" in text
+    assert "b[j*8 : j*8 + 8] = (x[j*8 : j*8 + 8] if" in text
+
+
+@pytest.mark.parametrize(("base", "lanes"), [(16, 8), (8, 16)], ids=["begins behind the end", "is longer"])
+def test_rows_are_no_longer_than_what_is_written_of_them(base: int, lanes: int) -> None:
+    func = _rows_of_vectors(base, lanes)
     assert pad_rows(func) is func
