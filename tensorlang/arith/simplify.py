@@ -14,11 +14,8 @@ from ..expr import make
 from ..expr.deep import is_deep
 from ..expr.linear import Poly, from_poly, poly, wraps
 from ..expr.nodes import (
-    LE,
-    LT,
     RANGED,
     And,
-    Broadcast,
     Choice,
     Compare,
     Const,
@@ -30,7 +27,6 @@ from ..expr.nodes import (
     Min,
     Not,
     Or,
-    Ramp,
     Var,
     const_int,
 )
@@ -123,18 +119,7 @@ class Simplifier:
         new = [self(k) for k in kids]
         out = e if all(map(is_, kids, new)) else e.with_children(*new)
         # children first: rules see operands in their final form
-        if out.dtype.lanes == 1:
-            return self._shortened(self._rule(out))
-        return self._mask(out) if isinstance(out, LT | LE) else out
-
-    def _mask(self, e: LT | LE) -> Expr:
-        """A comparison of numbers in a row with one number: where it holds for the last of them it is no
-        mask."""
-        if type(e.a) is not Ramp or type(e.b) is not Broadcast or (const_int(e.a.stride) or 0) <= 0:
-            return e
-        last = make.add(e.a.base, make.mul(e.a.stride, e.a.lanes - 1))
-        holds = make.lt(last, e.b.value) if isinstance(e, LT) else make.le(last, e.b.value)
-        return make.broadcast(make.const(True), e.a.lanes) if self.facts.prove(holds) else e
+        return self._shortened(self._rule(out)) if out.dtype.lanes == 1 else out
 
     def _shortened(self, e: Expr) -> Expr:
         short = shorter(e, self.facts)

@@ -258,10 +258,9 @@ class Store(Stmt):
 
     def with_exprs(self, *exprs: Expr) -> Stmt:
         n = len(self.indices)
-        mask = exprs[n + 1] if len(exprs) > n + 1 else None
-        if mask is not None and make.uniform(mask, True):
-            mask = None
-        return Store(self.buffer, exprs[0], tuple(exprs[1 : n + 1]), mask)
+        return Store(
+            self.buffer, exprs[0], tuple(exprs[1 : n + 1]), exprs[n + 1] if len(exprs) > n + 1 else None
+        )
 
 
 class Alloc(Stmt):

@@ -79,7 +79,9 @@ def _uses(s: Stmt, own: dict[Buffer, _Row], facts: Facts) -> Steps[None]:
 
 
 def _of_rows(s: Alloc) -> bool:
-    return s.buffer.scope != "arg" and s.within is None and s.buffer.strides is None and bool(s.buffer.shape)
+    return (
+        s.buffer.scope == "local" and s.within is None and s.buffer.strides is None and bool(s.buffer.shape)
+    )
 
 
 def _filled(s: Store) -> bool:

@@ -113,7 +113,7 @@ def rows(em: Emitter, stmts: Sequence[Stmt]) -> dict[int, list[Store]]:
 def prepare(em: Emitter, stmts: Sequence[Store]) -> None:
     """Read what a row of stores reads at a distance, as far as it makes up blocks. The values wait where
     loads are remembered."""
-    if len(stmts) < 2:
+    if len(stmts) < 2 or em.target.vector_bits < 128:
         return
     written = {s.buffer for s in stmts}
     found: dict[tuple[Buffer, Expr, Expr, Expr | None, int], dict[int, Load]] = {}
