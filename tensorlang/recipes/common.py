@@ -11,6 +11,9 @@ from ..te import IterVar, Tensor
 # places of an axis that are computed together where they share most of what they take, and how much that must
 # be: one place more is more code and one stream of stores more
 FEW_BESIDE, LEAST_SAVED = 4, 8
+# vectors that x86 holds before AVX-512: what recipes decide for so few, to keep sums in them, was not
+# measured with more
+FEW_REGISTERS = 16
 
 
 def size(axis: IterVar) -> int | None:

@@ -10,7 +10,7 @@ from ..analysis import Transposition, constant, cost_of, reads_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
-from .common import size, stream_stores, work
+from .common import FEW_REGISTERS, size, stream_stores, work
 
 BLOCK = 64  # rows and columns of a block that is transposed in the first cache, in elements of 4 bytes
 ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first cache
@@ -54,7 +54,8 @@ def transpose_in_tiles(s: Schedule, stage: Stage, transposition: Transposition, 
     # two lines of each side of a tile take more registers than sixteen. Measured (Zen 3): of 20 matrices
     # from 64 × 300 to 4000 × 2700 tiles of one vector take 0.83 of the time in the mean, where the shorter
     # side is walked first: far apart are the pages of fewer lines then (2000 × 1300: 0.38, 1000 × 3000: 0.7)
-    few = fixed and bytes_each >= 4 and target.vector_registers <= 16 and not (far_source or far_result)
+    scarce = target.vector_registers <= FEW_REGISTERS
+    few = fixed and bytes_each >= 4 and scarce and not (far_source or far_result)
     walked = _shorter(along, last) if few else near and _many_long_rows(stage, last, along)
     along_rows = far_source if far_source != far_result else walked
     shared = cost_of(target).shared(iterations)

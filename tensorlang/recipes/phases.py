@@ -16,7 +16,7 @@ from ..analysis import constant, phases_of, reads_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import in_registers, share_out, size, work
+from .common import FEW_REGISTERS, in_registers, share_out, size, work
 from .conv import padding_of
 from .nests import wide_ahead
 from .register_tile import even
@@ -112,7 +112,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             for p in ([i % n, i // n] if n is not None and n > 1 else [i])
         ]
 
-    if target.vector_registers <= 16:  # where it has been measured
+    if target.vector_registers <= FEW_REGISTERS:  # where it has been measured
         _channels_together(s, out, inside, high, lanes, target)
     inside.transform_layout(by_phase)
     inside.compute_at(out, around[-1])

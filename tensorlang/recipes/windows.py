@@ -19,8 +19,8 @@ from ..analysis import conv_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
-from .common import share_out, size, work
-from .conv import FEW_REGISTERS, fill_margin, padding_of, together_in
+from .common import FEW_REGISTERS, share_out, size, work
+from .conv import fill_margin, padding_of, together_in
 from .direct import STRIP
 from .nests import Axes, nest, sums
 from .pixels import FEW, pack_weight, strips

@@ -33,7 +33,7 @@ from tensorlang.analysis import (
     times,
 )
 
-from .registers import tile_of
+from .registers import tile_of, vector_loop
 
 SCALE = 16  # of cycles: an eighth of a load is an amount too
 REMEMBERED = 64  # statements
@@ -63,7 +63,7 @@ def _once(made: Callable[[Statement, Target], T]) -> Callable[[Statement, Target
 def estimate(st: Statement, target: Target) -> dict[str, Expr]:
     """Sixteenths of cycles on the critical path, all threads working: ``compute`` of the core, ``memory`` of
     the caches, ``starts`` of parallel loops, ``time`` all of it together."""
-    return costs(st, target)[0]
+    return _costs(st, target)[0]
 
 
 def parts(st: Statement, target: Target) -> dict[str, Expr]:
@@ -71,11 +71,11 @@ def parts(st: Statement, target: Target) -> dict[str, Expr]:
     loaded one by one, and lines touched for the first time; ``sum`` of all. Where the estimate says that the
     longest of several decides, the sum puts more pairs in order (70 % instead of 67 %, of operators on a
     Granite Rapids): little hides behind anything else."""
-    return costs(st, target)[1]
+    return _costs(st, target)[1]
 
 
 @_once
-def costs(st: Statement, target: Target) -> tuple[dict[str, Expr], dict[str, Expr]]:
+def _costs(st: Statement, target: Target) -> tuple[dict[str, Expr], dict[str, Expr]]:
     """The estimate of a statement and its parts, which have most in common."""
     c, tile = cost_of(target), tile_of(st, target)
     work = st.work
@@ -145,14 +145,10 @@ def costs(st: Statement, target: Target) -> tuple[dict[str, Expr], dict[str, Exp
     return together, {"part.sum": plus(together["estimate.time"], *each.values())} | each
 
 
-def _vector_loop(st: Statement, level: int) -> int | None:
-    return next((p for p in range(level, len(st.loops)) if st.loops[p].kind == "vectorized"), None)
-
-
 def _crossing(st: Statement, target: Target, level: int) -> Expr:
     """Vectors of one pass through the tile that may lie across two lines of the cache: those of accesses
     whose rows are not whole lines apart."""
-    at, line = _vector_loop(st, level), target.cache_line
+    at, line = vector_loop(st, level), target.cache_line
     if at is None:
         return amount(0)
     found = []
@@ -170,7 +166,7 @@ def _crossing(st: Statement, target: Target, level: int) -> Expr:
 
 def _one_by_one(st: Statement, level: int) -> Expr:
     """Elements of one pass through the tile that do not lie side by side along the vector loop."""
-    at = _vector_loop(st, level)
+    at = vector_loop(st, level)
     if at is None:
         return amount(0)
     return plus(*[choose(absolute(a.strides[at]), 1, 0, a.elements(level)) for a in st.accesses])

@@ -43,7 +43,7 @@ def tile_of(st: Statement, target: Target) -> Tile:
     level = len(st.loops)
     while level > st.own and st.loops[level - 1].kind in ("unrolled", "vectorized"):
         level -= 1
-    at = next((p for p in range(level, len(st.loops)) if st.loops[p].kind == "vectorized"), None)
+    at = vector_loop(st, level)
     write, reads = st.accesses[0], [a for a in st.accesses if not a.write]
     lanes = max(1, target.vector_bits // (8 * write.bytes))
     if at is None:
@@ -62,6 +62,11 @@ def tile_of(st: Statement, target: Target) -> Tile:
         return choose(step, 0, alone, choose(step, SHUFFLED, times(together, most(step, 1)), alone))
 
     return Tile(level, lanes, vectors, vectors_of(write), plus(*[vectors_of(a) for a in reads]))
+
+
+def vector_loop(st: Statement, level: int) -> int | None:
+    """The number of the vectorised loop of a tile that begins at loop number ``level``."""
+    return next((p for p in range(level, len(st.loops)) if st.loops[p].kind == "vectorized"), None)
 
 
 def parts_of(width: Expr, lanes: int) -> Expr:
