@@ -1,5 +1,6 @@
-"""The twenty tasks in libraries, beside what a search finds: torch, and the ONNX model that torch makes of
-the same function in onnxruntime and OpenVINO. Knows the suite, and how the three are called.
+"""The twenty tasks in libraries, beside what a search finds: torch, what its compiler finds with
+``max-autotune``, and the ONNX model that torch makes of the same function in onnxruntime and OpenVINO. Knows
+the suite, and how the four are called.
 
 Weights are given at the call, to everybody: nobody may pack them beforehand. All is timed in turns in one
 fresh process, where threads have time to sleep between two turns; what is wrong or refused is told instead of
@@ -32,7 +33,7 @@ from .suites import declared
 
 BUDGET = 6.0  # seconds of timing a task
 AGAIN = 3  # processes at most: one in which two processors shared a core is replaced
-LIBRARIES = ("torch", "onnxruntime", "openvino")
+LIBRARIES = ("torch", "inductor", "onnxruntime", "openvino")
 RTOL, ATOL = 1e-3, 1e-3
 
 
@@ -147,6 +148,13 @@ def _torch(function: Callable[..., Any], values: Sequence[Any], threads: int) ->
     return lambda: function(*arguments), lambda: function(*arguments).numpy()
 
 
+def _inductor(function: Callable[..., Any], values: Sequence[Any], threads: int) -> Made:
+    import torch
+
+    made = torch.compile(function, mode="max-autotune", dynamic=False)
+    return _torch(made, values, threads)
+
+
 def _model(function: Callable[..., Any], values: Sequence[Any]) -> tuple[bytes, list[str]]:
     """The function as an ONNX model, and the names of its inputs."""
     import torch
@@ -210,6 +218,7 @@ def _openvino(function: Callable[..., Any], values: Sequence[Any], threads: int)
 
 MAKERS: dict[str, Callable[[Callable[..., Any], Sequence[Any], int], Made]] = {
     "torch": _torch,
+    "inductor": _inductor,
     "onnxruntime": _onnxruntime,
     "openvino": _openvino,
 }
