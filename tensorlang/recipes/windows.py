@@ -27,6 +27,7 @@ from .pixels import FEW, pack_weight, strips
 
 PIXELS, VECTORS = 8, 2  # of a register tile, where there are registers for it
 SPARE = 4  # registers for what is read
+PANELS = 4  # for each thread, from which on outputs are shared out, and not stretches of a row
 # of a row that are written out; with 16 registers none, or LLVM keeps in them what taps share and spills sums
 # (Zen 3: 64 to 64 channels of 56 × 56 took 2.1 times as long)
 ROW_TAPS = 5
@@ -94,10 +95,17 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         width if together > 1 and conv.each % width else None,
     )
     images, (o, *rows, x) = list(out.op.axis[:batch]), out.op.axis[batch:]
-    padded = padding_of(s, conv.data)
-    axes: Axes = {"n": images, "z": rows[:-1], "y": rows[-1], "o": o, "x": x}
-    loops = nest(out, axes, "n z yo yi oo xo oio | oii xi", {"y": STRIP, "o": width, "oi": FEW, "x": pixels})
+    padded, cores = padding_of(s, conv.data), target.num_cores
+    # an image of a few rows that needs no margin has work for all threads: outputs, or stretches of its rows
+    alone = padded is None and together == 1 and cores > 1
+    few = -(-conv.each // width) < PANELS * cores
+    stretch, x = out.split(x, nparts=cores) if alone and few else (None, x)
+    stretches = [] if stretch is None else [stretch]
+    axes: Axes = {"n": images, "z": rows[:-1], "y": rows[-1], "s": stretches, "o": o, "x": x}
+    order = "n z yo s oo yi xo oio | oii xi" if alone else "n z yo yi s oo xo oio | oii xi"
+    loops = nest(out, axes, order, {"y": STRIP, "o": width, "oi": FEW, "x": pixels})
     strip, place = loops.named["yo"][0], loops.named["xo"][0]
+    shared = [*images, *rows[:-1], strip, *stretches, *(loops.named["oo"][:1] if alone and not few else [])]
     finished.compute_at(out, place)
     *front, p, c = finished.op.axis
     nest(finished, {"f": front, "p": p, "c": c}, "f | p co ci", {"c": lanes})
@@ -116,4 +124,4 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if padded is not None:
         padded.compute_at(out, strip)
         fill_margin(padded, lanes, together, len(images))
-    share_out(out, [*images, *rows[:-1], strip], iterations, target)
+    share_out(out, shared, iterations, target)

@@ -139,3 +139,12 @@ def test_bytes_are_multiplied_four_at_a_time_however_many_outputs_there_are(outp
         x = RNG.integers(0, 256, (n, 8, h, v)).astype("uint8")
         want = expected(x.astype("int32") - 7, weight.astype("int32"), 2, 1, 1)
         assert np.array_equal(f(x, np.array(7, "uint8")), want)
+
+
+@pytest.mark.parametrize(("outputs", "shares"), [(64, 2), (384, 12)], ids=["stretches", "outputs"])
+def test_an_image_of_a_few_rows_has_work_for_all_threads(outputs, shares):
+    """A strip of four rows was the least that threads shared out: a text line of three rows had one thread."""
+    target = "llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu -num-cores=2"
+    _, f, _ = built((outputs, 64, 1, 1), 1, 0, 1, target=target, batch=1)
+    (loop,) = re.findall(r"in parallel\(0, (.*)\):", f.get_source("ir"))
+    assert loop.endswith(f"*{shares}")
