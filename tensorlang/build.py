@@ -22,7 +22,7 @@ from .given import mapping_of, strides_of, values_of
 from .interface.signature import Signature
 from .loopir.stmt import Func
 from .loopir.workspaces import with_workspaces
-from .lowering.constants import Packing, split_constants
+from .lowering.constants import Packing, ahead, alike, split_constants
 from .lowering.lower import lower_state
 from .lowering.unit_axes import as_declared
 from .lowering.written_out import missing_outputs, write_out
@@ -209,21 +209,20 @@ def _one_or_several(
         state, packings = split_constants(write_out(state, present), constants)
         return state, [a for a in present if not any(a is c for c in constants)], packings
 
-    def ahead(packings: tuple[Packing, ...]) -> list[Tensor]:
-        return [t for p in packings for t in p.tensors]
-
-    def lowered(state: ScheduleState, given: list[Tensor | Var], like: Func | None = None) -> Func:
+    def lowered(
+        state: ScheduleState, given: list[Tensor | Var], packings: tuple[Packing, ...], like: Func | None
+    ) -> Func:
         tensors = ahead(packings)
         if held:
             return lower_state(state, given, name, tensors, strides, like)
         return lower_state(state, [*given, *tensors], name, [], strides, like)
 
     state, given, packings = parts(state)
-    func = lowered(state, given)
+    func = lowered(state, given, packings, None)
     for cond, schedule in reversed(choices):
         state, given, also = parts(schedule.concrete().state)
-        if ahead(also) == ahead(packings):  # what is computed ahead is computed once, for all of them
-            func = func.unless(cond, lowered(state, given, func))
+        if alike(also, packings):  # what is computed ahead is computed once, for all of them
+            func = func.unless(cond, lowered(state, given, also, func))
     return func, packings
 
 

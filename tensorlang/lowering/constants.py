@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from ..errors import LowerError
+from ..errors import DeclareError, LowerError
 from ..expr.nodes import const_int
 from ..expr.walk import variables
 from ..schedule.state import INLINED, At, ScheduleState, StageState
+from ..te.serialize import key_of
 from ..te.tensor import ComputeOp, PlaceholderOp, Tensor
 
 
@@ -50,6 +51,26 @@ def split_constants(
             packings.append(_packing(state, stage))
             left.append(StageState(stage.name, _given(stage), aliases=stage.aliases))
     return ScheduleState(tuple(left), state.decisions, state.symbolic), tuple(packings)
+
+
+def ahead(packings: Iterable[Packing]) -> list[Tensor]:
+    """What is computed ahead, in order."""
+    return [t for p in packings for t in p.tensors]
+
+
+def alike(some: Iterable[Packing], others: Iterable[Packing]) -> bool:
+    """Whether both compute the same values, in the same order and layout; how does not matter."""
+    a, b = ahead(some), ahead(others)
+    return len(a) == len(b) and all(map(_same, a, b))
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    if a is b:
+        return True
+    try:
+        return key_of([a]) == key_of([b])
+    except DeclareError:  # of what has no form as text nobody knows
+        return False
 
 
 def _check(state: ScheduleState, t: Tensor) -> None:
