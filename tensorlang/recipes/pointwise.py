@@ -107,6 +107,12 @@ def _run(conv: Conv, vectors: int, target: Target) -> int:
     return max(1, min(WRITTEN, target.l2_bytes // 8 // _read(conv, vectors, target)))
 
 
+def _evenly(tiles: int, most: int) -> int:
+    """How many of so many tiles come in a run, which all are computed: those of the last one that there are
+    not, too."""
+    return min(range(most // 2 + 1, most + 1), key=lambda run: (-(-tiles // run) * run, -run))
+
+
 def _tile(conv: Conv, target: Target) -> tuple[int, int]:
     lanes, table = _lanes(conv, target), cost_of(target).of_panels
     return tile_for(conv.each, math.prod(conv.sizes), lanes, target.vector_registers, table)
@@ -155,7 +161,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     pv, lane = out.split(fuse(out, places), lanes)
     po, vector = out.split(pv, vectors)
     tiles, within = -(-math.prod(conv.sizes) // (lanes * vectors)), []
-    run = RUN if weight is not None else _run(conv, vectors, target)
+    run = _evenly(tiles, RUN if weight is not None else _run(conv, vectors, target))
     if run > 1:
         within, tiles = [po], -(-tiles // run)
         po, within[0] = out.split(po, run)
@@ -175,11 +181,12 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         _, lane = near.split(near.op.axis[-1], lanes)
         near.vectorize(lane)
     in_registers(s, inside)
+    *front, p = inside.op.axis
     if few:
-        *front, own, vector, lane = inside.op.axis
+        *front, vector, lane = inside.op.axis
     else:
-        *front, own, p = inside.op.axis
         vector, lane = inside.split(p, lanes)
+    own = front.pop(batch)  # behind it there may be axes of one place
     inside.reorder(*front, conv.channels, *conv.taps, own, vector, lane)
     inside.unroll(own)
     inside.unroll(vector)
