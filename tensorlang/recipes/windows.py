@@ -15,10 +15,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import conv_of
+from ..analysis import Conv, conv_of
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import Tensor
+from ..te import IterVar, Tensor
 from .common import FEW_REGISTERS, share_out, size, work
 from .conv import fill_margin, padding_of, together_in
 from .direct import STRIP
@@ -81,12 +81,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     assert conv is not None
     lanes, iterations, batch = target.vector_lanes(inside.op.body[0].dtype), work(inside), len(conv.batch)
     together = together_in(conv, target)
-    vectors = min(VECTORS, conv.each // lanes)
     pixels = min(PIXELS, (target.vector_registers - SPARE) // VECTORS)
-    width = lanes * vectors
-    *taps, last = conv.taps
-    deep = [*conv.taps, conv.channels] if together > 1 else [*taps, conv.channels, last]
-    pack_weight(s, conv, inside, width, deep, together)
+    width, deep = packed(s, conv, inside, target)
     finished = strips(
         s,
         out,
@@ -110,6 +106,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     *front, p, c = finished.op.axis
     nest(finished, {"f": front, "p": p, "c": c}, "f | p co ci", {"c": lanes})
     *front, p, c = inside.op.axis
+    last = conv.taps[-1]
     unrolled = target.vector_registers > FEW_REGISTERS and (size(last) or ROW_TAPS + 1) <= ROW_TAPS
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
@@ -125,3 +122,14 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         padded.compute_at(out, strip)
         fill_margin(padded, lanes, together, len(images))
     share_out(out, shared, iterations, target)
+
+
+def packed(s: Schedule, conv: Conv, inside: Stage, target: Target) -> tuple[int, list[IterVar]]:
+    """Let ``inside`` read its weight in panels. The outputs of one, and the order of the reduction."""
+    together = together_in(conv, target)
+    lanes = target.vector_lanes(inside.op.body[0].dtype)
+    *taps, last = conv.taps
+    deep = [*conv.taps, conv.channels] if together > 1 else [*taps, conv.channels, last]
+    width = lanes * min(VECTORS, conv.each // lanes)
+    pack_weight(s, conv, inside, width, deep, together)
+    return width, deep
