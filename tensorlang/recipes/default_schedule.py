@@ -47,6 +47,7 @@ from . import (
     rows,
     scans,
     sparse,
+    subpixel,
     windows,
     winograd,
 )
@@ -58,7 +59,7 @@ from .register_tile import even
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
 # target, constants)
-FAMILIES = (sparse, gemm, pointwise, flat, conv, planes, windows, lines, direct, depthwise, phases)
+FAMILIES = (sparse, gemm, pointwise, flat, conv, planes, windows, lines, direct, depthwise, subpixel, phases)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
 # reader; rows of a product, which is known by what it reads; and tables
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES, tags.TABLE)

@@ -1,0 +1,219 @@
+"""Transposed convolutions of known sizes whose outputs fill vectors: each phase of the stride is a
+convolution of its own (the sub-pixel convolution of Shi et al. 2016), in register tiles of pixels × vectors
+of output channels, summed from packed weights and a copy of the image. A strip of finished pixels of all
+phases is put in the layout of the output while it is in the first cache. Uses public primitives only.
+
+Beside ``phases``, whose lanes are pixels of one phase: there an element of the weight serves one vector of
+pixels, and lies far from the one before. Measured (Zen 3, weights at the call, one thread and two): 3 × 3
+with stride 2, 256 to 128 channels of 16 × 16, takes 0.66 and 0.5 of its time, 4 × 4 with stride 2, 128 to 64
+of 32 × 32, 0.69 and 0.6, in 8 groups of 28 × 28 0.51 and 0.44, 2 × 2 with stride 2, 64 to 32 of 56 × 56, 0.88
+and 0.57; shapes drawn 0.26 to 1.09.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..analysis import bytes_of, phases_of, reads_of
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import IterVar, Tensor
+from .common import FEW_REGISTERS, share_out, size, work
+from .conv import by_row, counted, padding_of, rows_in_vectors
+from .nests import Axes, nest, sums
+from .pixels import FEW, WINDOW_TAPS
+from .register_tile import even, tile_for, time_of
+
+STRIP_BYTES = 16 << 10  # of finished pixels that wait to be put in their places
+EMPTY = 1 / 4  # of the lanes of all outputs of a group, at most
+# multiply-adds of an output that pay for its transposition. Measured (Zen 3): with 8, 20 and 24 it takes 1.2
+# to 2, 1.3 and 0.95 to 1.2 of the time in ``phases``, with 32 and more 0.98 and less; but each tap is a loop
+# over the channels: 8 of them take 0.8 to 2.4 of the time whatever the taps, 16 0.72; of groups, whose few
+# outputs leave tiles of pixels small, 8 take 0.53 and 0.34
+DEEP, CHANNELS = 32, 16
+# vectors of a row that are written out where a last one overlaps the one before and begins with another phase
+MOST_VECTORS = 8
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A transposed convolution: the image and the weight [C, O / groups, taps …], the stride of each spatial
+    axis and how many outputs of a phase lie along it, the outputs and the channels of a group."""
+
+    image: Tensor
+    weight: Tensor
+    strides: tuple[int, ...]
+    places: tuple[int, ...]
+    groups: int
+    each: int
+    channels: int
+
+
+def spread_of(inside: Stage) -> Spread | None:
+    """``inside`` as a transposed convolution of known sizes with a stride along all its axes; None for any
+    other stage."""
+    op, phases = inside.op, phases_of(inside.op)
+    if not phases or len(op.axis) < 3 or any(size(a) in (None, 0) for a in (*op.axis, *op.reduce_axis)):
+        return None
+    n, o, *at = op.axis
+    reads = reads_of(op).plain
+    images = [t for t, i in reads if i[0] is n.var]
+    weights = [t for t, i in reads if i[0] is not n.var and len(i) == len(op.axis)]
+    if n in phases or not all(a in phases for a in at) or len(images) != 1 or len(weights) != 1:
+        return None
+    strides = tuple(phases[a] for a in at)
+    places = tuple(-(-(size(a) or 1) // k) for a, k in zip(at, strides, strict=True))
+    outputs = size(o) or 1
+    each = phases.get(o, outputs)
+    channels = size(op.reduce_axis[0]) or 1
+    return Spread(images[0], weights[0], strides, places, outputs // each, each, channels)
+
+
+def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Whether ``inside`` is a transposed convolution for ``apply``: of outputs that nearly fill vectors, and
+    sums long enough to pay for their transposition. Measured with few registers."""
+    found = spread_of(inside)
+    if found is None or target.vector_registers > FEW_REGISTERS:
+        return False
+    kind = inside.op.body[0].dtype
+    lanes = target.vector_lanes(kind)
+    return (
+        found.image.dtype == kind == found.weight.dtype
+        and found.each >= lanes
+        and (found.each % lanes == 0 if found.groups > 1 else -found.each % lanes <= EMPTY * found.each)
+        and (found.channels >= CHANNELS or found.groups > 1)
+        and math.prod(size(a) or 1 for a in inside.op.reduce_axis) >= DEEP
+    )
+
+
+def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """Compute the transposed convolution ``inside`` in register tiles of ``out``, which has its shape and
+    reads it at its own place."""
+    c = spread_of(inside)
+    assert c is not None
+    lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
+    rows, row, high, vectors = _strip(c, lanes, target)
+    width = lanes * vectors
+
+    def panel(o: Any) -> list[Any]:
+        """Which panel, and of which group: none reaches from one into the next."""
+        several = c.groups > 1 and c.each > width
+        return [o // c.each, o // width % (c.each // width)] if several else [o // width]
+
+    def laid_out(n: Any, o: Any, *at: Any) -> list[Any]:
+        pairs = list(zip(at, c.strides, strict=True))
+        pixel = counted([i // k for i, k in pairs], c.places)
+        return [n, *panel(o), *[i % k for i, k in pairs], *pixel, o % width]
+
+    packed = _packed(s, inside, c, width)
+    image = padding_of(s, c.image) or s[s.cache_read(c.image, "global", [inside.name])]
+    if c.groups == 1:
+        image.transform_layout(by_row(1))
+    inside.transform_layout(laid_out, pad_value="any")
+    finished = s[s.cache_write(out.name, "local")]
+    finished.transform_layout(laid_out, pad_value="any")
+    n, o, *at = out.op.axis
+    block, oi = out.split(o, width)
+    oio, oii = out.split(oi, FEW)
+    strips, within, stretches = list[IterVar](), list[IterVar](), list[IterVar]()
+    for d, (axis, k) in enumerate(zip(at[:-1], c.strides[:-1], strict=True)):
+        outer, inner = out.split(axis, k * (rows if d == len(at) - 2 else 1))
+        strips, within = [*strips, outer], [*within, inner]
+    x, k = at[-1], c.strides[-1]
+    long = size(x) or 1
+    if row < c.places[-1]:
+        long = k * row
+        outer, x = out.split(x, long)
+        stretches.append(outer)
+    xo, xp, xv = _by_phase(out, x, long, k, lanes)
+    by_strip = bool(strips) and _by_strip(c, target)
+    around = [*strips, block, *stretches] if by_strip else [block, *strips, *stretches]
+    out.reorder(n, *around, *within, oio, xo, oii, xp, xv)
+    out.unroll(oii)
+    out.unroll(xp)
+    out.vectorize(xv)
+    finished.compute_at(out, around[-1])
+    *front, p, lane = finished.op.axis
+    tiles = nest(finished, {"f": front, "p": p, "o": lane}, "f po | pi o", {"p": high})
+    *front, p, lane = inside.op.axis
+    channel, *taps = inside.op.reduce_axis
+    axes: Axes = {"f": front, "k": [*taps, channel], "p": p, "o": lane}
+    sums(s, inside, finished, tiles.place, axes, "f k | p o")
+    for t in taps:
+        inside.unroll(t)
+    if not any(t is c.weight for t in constants):
+        *panels, ci, lane = packed.op.axis
+        window = panels[-len(c.strides) :]
+        del panels[-len(c.strides) :]
+        few = math.prod(size(t) or 1 for t in window) <= WINDOW_TAPS
+        named: Axes = {"f": panels, "c": ci, "t": window[:-1], "l": window[-1], "o": lane}
+        nest(packed, named, "f c | t l o" if few else "f c t | l o")
+        share_out(packed, panels, iterations // 16, target)
+    image.compute_at(out, strips[-1] if by_strip else n)
+    rows_in_vectors(image, lanes)
+    if by_strip:
+        share_out(out, strips, iterations, target)
+    else:
+        share_out(image, list(image.op.axis[1:-1]), iterations // 16, target)
+        share_out(out, around, iterations, target)
+
+
+def _by_strip(c: Spread, target: Target) -> bool:
+    """Whether a strip of the image is copied before all that is made of it: an image that does not stay in
+    the second cache, beside a weight that does."""
+    image, weight = bytes_of(c.image), bytes_of(c.weight)
+    return (image or 0) > target.l2_bytes // 2 and (weight or 0) <= target.l2_bytes // 2
+
+
+def _strip(c: Spread, lanes: int, target: Target) -> tuple[int, int, int, int]:
+    """The rows of a strip and the places of one, or some places of a single row; its register tile, of
+    pixels and vectors."""
+    registers = target.vector_registers * 15 // 16  # the loads of the next channel want some
+    *_, place = c.places
+    depth = c.places[-2] if len(c.places) > 1 else 1
+
+    def tile(pixels: int) -> tuple[int, int]:
+        high, vectors = tile_for(pixels, c.each, lanes, registers)
+        if c.groups > 1 and c.each % (lanes * vectors):  # no panel reaches from a group into the next
+            high, vectors = even(pixels, registers - 2), 1
+        return high, vectors
+
+    width = lanes * tile(math.prod(c.places))[1]
+    fit = STRIP_BYTES // (math.prod(c.strides) * width * c.image.dtype.bytes)
+    if place > max(fit, lanes):
+        row = -(-even(place, max(fit, lanes)) // lanes) * lanes
+        return (1, min(row, place), *tile(row))
+
+    def time(rows: int) -> float:
+        pixels = rows * place
+        return -(-depth // rows) * time_of(pixels, c.each, *tile(pixels), lanes, target)
+
+    rows = min(range(1, max(1, min(depth, fit // place)) + 1), key=lambda n: (time(n), -n))
+    return (rows, place, *tile(rows * place))
+
+
+def _packed(s: Schedule, inside: Stage, c: Spread, width: int) -> Stage:
+    """The weight in panels of ``width`` outputs of a group, the channels of each tap one behind the other."""
+
+    def panels(channel: Any, o: Any, *taps: Any) -> list[Any]:
+        front, own = ([], channel) if c.groups == 1 else ([channel // c.channels], channel % c.channels)
+        return [*front, o // width, *taps, own, o % width]
+
+    packed = s[s.cache_read(c.weight, "global", [inside.name])]
+    packed.transform_layout(panels)
+    return packed
+
+
+def _by_phase(out: Stage, x: IterVar, n: int, stride: int, lanes: int) -> tuple[IterVar, IterVar, IterVar]:
+    """Loops of ``n`` outputs of a row: vectors, the phases of a vector's places, its places."""
+    whole = stride * min(lanes, 1 << (-(-n // stride)).bit_length() - 1)
+    # a last vector overlaps the one before; whose phase it begins with is known where it is written out
+    overlaps = n > whole and n % whole > 0 and (n % stride == 0 or n <= MOST_VECTORS * whole)
+    xo, xi = out.split(x, whole, tail="shift") if overlaps else out.split(x, whole)
+    if overlaps and n % stride:
+        out.unroll(xo)
+    places, phase = out.split(xi, stride)
+    return xo, phase, places

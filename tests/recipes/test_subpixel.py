@@ -1,0 +1,94 @@
+"""Transposed convolutions in tiles of pixels and vectors of outputs, a phase at a time."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes.default_schedule import scheduled
+from tensorlang.target import as_target
+from tests.codegen.test_assembly import AVX2, AVX512, inner_loop
+
+RNG = np.random.default_rng(0)
+HOST_LIKE = "llvm -mcpu=haswell -mtriple=x86_64-linux-gnu -num-cores=2"
+
+
+def small(shape, kind="float32"):
+    return RNG.integers(-3, 4, shape).astype(kind)
+
+
+def transposed(image, kernel, options, kind="float32"):
+    x, w = te.placeholder(image, kind, name="x"), te.placeholder(kernel, kind, name="w")
+    return x, w, getattr(ops, f"conv_transpose{len(image) - 2}d")(x, w, None, **options)
+
+
+def outputs_are_lanes(y, target=HOST_LIKE, constants=()):
+    return "recipes.subpixel" in " ".join(scheduled(y, as_target(target), constants)[1].values())
+
+
+CASES = {
+    "phases that lack taps": ((1, 17, 6, 7), (17, 16, 3, 3), {"stride": 2, "padding": 1}),
+    "an odd number of rows and pixels": ((2, 16, 5, 9), (16, 24, 5, 5), {"stride": 3, "padding": 2}),
+    "outputs that leave lanes": ((1, 16, 4, 5), (16, 45, 4, 4), {"stride": 2, "padding": 1}),
+    "fewer outputs than a panel": ((1, 32, 4, 5), (32, 13, 2, 2), {"stride": 2}),
+    "pixels apart": ((1, 32, 5, 6), (32, 16, 2, 2), {"stride": 3}),
+    "groups": ((1, 32, 5, 9), (32, 8, 4, 4), {"stride": 2, "padding": 1, "groups": 4}),
+    "groups of several panels": ((1, 32, 3, 9), (32, 40, 3, 3), {"stride": 2, "groups": 2}),
+    "long rows": ((1, 16, 2, 150), (16, 16, 3, 3), {"stride": 2, "padding": 1}),
+    "an image that is far": ((1, 32, 60, 90), (32, 16, 2, 2), {"stride": 2}),
+    "one dimension": ((2, 24, 70), (24, 16, 16), {"stride": 8, "padding": 4}),
+    "three": ((1, 16, 2, 3, 5), (16, 16, 3, 3, 3), {"stride": 2, "padding": 1}),
+    "strides that differ": ((1, 16, 4, 6), (16, 16, 4, 6), {"stride": (2, 3), "output_padding": (1, 2)}),
+    "doubles": ((1, 16, 5, 6), (16, 12, 4, 4), {"stride": 2, "padding": 1}, "float64"),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("case", CASES)
+def test_every_shape_is_right(case, packed):
+    x, w, y = transposed(*CASES[case])
+    assert outputs_are_lanes(y, constants=[w] if packed else [])
+    a, b = (small(tuple(int(str(n)) for n in t.shape), t.dtype.name) for t in (x, w))
+    (expected,) = te.reference.evaluate(y, {x: a, w: b})
+    if packed:
+        result = tl.compile([x, w, y], HOST_LIKE, constants={w: b})(a)
+    else:
+        result = tl.compile([x, w, y], HOST_LIKE)(a, b)
+    assert np.array_equal(result, expected)
+
+
+def test_what_is_written_behind_it_is_computed_with_it():
+    x, w, y = transposed((1, 16, 5, 6), (16, 16, 4, 4), {"stride": 2, "padding": 1})
+    y = ops.relu(y)
+    assert outputs_are_lanes(y)
+    a, b = small((1, 16, 5, 6)), small((16, 16, 4, 4))
+    (expected,) = te.reference.evaluate(y, {x: a, w: b})
+    assert np.array_equal(tl.compile([x, w, y], HOST_LIKE)(a, b), expected)
+
+
+@pytest.mark.parametrize("kernel", [(64, 64, 4, 4), (64, 45, 3, 3)], ids=["whole", "lanes left"])
+def test_sums_stay_in_registers_and_a_load_of_the_weight_serves_six_pixels(kernel):
+    x, w, y = transposed((1, 64, 12, 12), kernel, {"stride": 2, "padding": 1})
+    body = inner_loop(tl.compile([x, w, y], HOST_LIKE).get_source("asm"), "vfmadd")
+    assert sum("vfmadd" in line for line in body) >= 10
+    assert not [line for line in body if re.search(r"\(%rsp\)|mask", line)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "target"),
+    [
+        ((16, 4, 4, 4), AVX2),
+        ((16, 9, 4, 4), AVX2),
+        ((16, 16, 2, 2), AVX2),
+        ((8, 16, 4, 4), AVX2),
+        ((16, 64, 4, 4), AVX512),
+    ],
+    ids=["few outputs", "mostly empty vectors", "shallow sums", "few channels", "many registers"],
+)
+def test_others_keep_pixels_as_lanes(kernel, target):
+    _, _, y = transposed((1, kernel[0], 12, 12), kernel, {"stride": 2})
+    assert not outputs_are_lanes(y, target)
