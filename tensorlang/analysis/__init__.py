@@ -32,7 +32,7 @@ from ..te.patterns import (
     step,
     typical,
 )
-from ..te.products import Conv, Product, conv_of, phases_of, product_of
+from ..te.products import Conv, Product, conv_of, phases_of, product_of, windows_of
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
 from .cost_tables import cost_of, costs_text, generic, saved_at
@@ -125,6 +125,7 @@ __all__ = [
     "times",
     "transposed",
     "typical",
+    "windows_of",
     "worth_a_thread",
 ]
 

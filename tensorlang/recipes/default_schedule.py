@@ -33,6 +33,7 @@ from ..target import Target, as_target
 from ..te import ComputeOp, IterVar, Operation, Tensor
 from . import (
     across,
+    channels_last,
     columns,
     conv,
     copies,
@@ -59,7 +60,21 @@ from .register_tile import even
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
 # target, constants)
-FAMILIES = (sparse, gemm, pointwise, flat, conv, planes, windows, lines, direct, depthwise, subpixel, phases)
+FAMILIES = (
+    sparse,
+    gemm,
+    pointwise,
+    flat,
+    conv,
+    planes,
+    windows,
+    lines,
+    direct,
+    depthwise,
+    channels_last,
+    subpixel,
+    phases,
+)
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
 # reader; rows of a product, which is known by what it reads; and tables
 KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES, tags.TABLE)
