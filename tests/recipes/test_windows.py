@@ -148,3 +148,18 @@ def test_an_image_of_a_few_rows_has_work_for_all_threads(outputs, shares):
     _, f, _ = built((outputs, 64, 1, 1), 1, 0, 1, target=target, batch=1)
     (loop,) = re.findall(r"in parallel\(0, (.*)\):", f.get_source("ir"))
     assert loop.endswith(f"*{shares}")
+
+
+@pytest.mark.parametrize(("rows", "shares"), [(3, 2), (12, 6), (16, 4)], ids=["one strip", "three", "four"])
+def test_strips_that_are_not_as_many_for_each_thread_are_shared_out_in_stretches(rows, shares):
+    """A text line of three rows had one thread, with a margin too."""
+    target = "llvm -mcpu=haswell -mtriple=x86_64-linux-gnu -num-cores=2"
+    x, w = te.placeholder((1, 64, rows, te.var("v")), name="x"), te.placeholder((64, 64, 3, 3), name="w")
+    y = ops.relu(ops.conv2d(x, w, padding=1))
+    weight = whole((64, 64, 3, 3))
+    f = tl.build(default_schedule(y, target, [w]), [x, w, y], constants={w: weight}, target=target)
+    (loop,) = re.findall(r"in parallel\(0, (.*)\):", f.get_source("ir"))
+    assert loop == str(shares)
+    for v in (1, 5, 40):
+        image = whole((1, 64, rows, v))
+        assert np.array_equal(f(image), np.maximum(expected(image, weight, 1, 1, 1), 0))
