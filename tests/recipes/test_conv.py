@@ -57,6 +57,10 @@ SHAPES = [
     (4, 128, 7, 7, (3, 3), {"padding": 1, "groups": 2}),
     (8, 16, 1, 1, (1, 1), {}),
     (4, 19, 8, 25, (1, 3), {"padding": (0, 1), "dilation": (1, 2)}),
+    (2, 24, 70, 37, (16, 16), {"stride": 16}),
+    (3, 16, 44, 30, (14, 14), {"stride": 14}),
+    (12, 24, 16, 28, (2, 2), {"stride": 2}),
+    (1, 40, 600, 512, (16, 16), {"stride": 16}),
 ]
 MORE_SHAPES = [
     (6, 33, 5, 23, (1, 3), {"padding": (0, 1), "dilation": (1, 2)}),
@@ -547,3 +551,14 @@ def test_a_kernel_is_scheduled_for_the_threads_that_run_it(monkeypatch):
     finally:
         tl.set_num_threads(before)
     assert seen == [1, 6, tl.Target.host().num_cores]
+
+
+def test_patches_are_summed_line_by_line_and_a_far_image_comes_once(monkeypatch):
+    """A loop over the three channels was innermost, and each panel of outputs brought the whole image."""
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    x, w = te.placeholder((1, 3, 224, 224), name="x"), te.placeholder((64, 3, 16, 16), name="w")
+    y = ops.conv2d(x, w, stride=16)
+    for constants, first in (([w], "y.x.fused.outer.o.outer"), ([], "o.outer")):
+        tree = str(default_schedule(y, ZEN3, constants).tree())
+        assert re.search(r"rc .*\n.*ry .*\n.*rx.outer .*\n.*rx.inner +0..4 +reduce +unrolled", tree), tree
+        assert re.search(rf"loop conv2d\.(n\.)?{re.escape(first)}\S* .*parallel", tree), tree
