@@ -33,6 +33,8 @@ def next_share(
     path = [at for at in _around(bounds, stage, loop) if const_int(bounds.extent(*at)) != 1]
     moves = [any(iv.var in variables(low) for low, _ in here) for _, iv in path]
     own = next((n for n, (st, _) in enumerate(path) if st != stage.name), len(path))
+    if path and path[0][0] == stage.name and not moves[0]:
+        own = 0  # a loop of the stage itself reads the same again
     for turn in range(own, len(path)):
         place, outer = path[turn]
         whole = _boxes(bounds, stage, At(place, outer.name), tensor) if moves[turn] else None

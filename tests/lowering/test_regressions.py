@@ -346,6 +346,16 @@ def test_a_prefetch_in_shares_is_of_what_comes_after_the_loops_that_read_the_sam
 
     text = str(tl.lower(agree([A, B, C], [C], fused), [A, B, C], simple=True))
     assert "prefetch(B[p.i.outer.fused // 3 + 1, 0, (p.i.outer.fused % 3)*8 + k*2])" in text
+
+    def within(s):
+        """The loops that read the same again are those of the stage itself."""
+        (p, i, j), L = C.op.axis, s.cache_write(C, "local")
+        p, i, j = s[L].op.axis
+        s[L].reorder(p, i, s[L].op.reduce_axis[0], j)
+        s[L].prefetch(B, i, share=True)
+
+    text = str(tl.lower(agree([A, B, C], [C], within), [A, B, C], simple=True))
+    assert "prefetch(B[p + 1, 0, i*8])" in text
     B = te.placeholder((5, 4, 66), name="B")
     C = te.compute((5, 3, 66), lambda p, i, j: te.sum(A[i, k] * B[p, k, j], axis=k), "C")
     text = str(tl.lower(agree([A, B, C], [C], change("pioj", "o", 66, C)), [A, B, C], simple=True))
