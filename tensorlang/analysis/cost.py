@@ -46,6 +46,9 @@ class Cost:
     # the same of a block that is packed ahead: what stays in the second cache beside the rest need not come
     # from the third one, which all cores ask at once. In the call it must first be copied, in whole lines
     near_bytes: int = 1 << 30
+    # bytes of a panel of which all tiles of a block of rows sum a part before the next, where their rows of a
+    # long sum do not stay in the first cache; else the panel is summed at once
+    panel_bytes: int = 1 << 30
     # bytes of an image with channels pages apart, up to which looking for the pages hides behind the sums
     hidden_pages: int = 1
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels

@@ -26,8 +26,17 @@ _SKYLAKE512 = replace(ROOFLINE, l1_rate=128, l2_rate=48, l3_rate=8)
 # 1.9 times as long as in tiles of pixels × outputs
 # ``near_bytes``: against blocks of 256 columns, products with a constant right operand take 0.84 to 0.94 of
 # the time on one thread and 0.82 to 1.13 on two (five of 106 to 1024 rows, in turns); in the call blocks of
-# the same size take 0.79 (128 × 768 × 768 on two threads) to 1.26 (511 × 513 × 517), and stay as they were
-_ZEN3 = replace(ROOFLINE, crossing=1.4, spread=1.0, remote_rate=8.0, element_rate=4.0, near_bytes=192 << 10)
+# the same size take 0.79 (128 × 768 × 768 on two threads) to 1.26 (511 × 513 × 517), and stay as they were.
+# ``panel_bytes``: half of the first cache; what it saves is in ``recipes.deep``
+_ZEN3 = replace(
+    ROOFLINE,
+    crossing=1.4,
+    spread=1.0,
+    remote_rate=8.0,
+    element_rate=4.0,
+    near_bytes=192 << 10,
+    panel_bytes=16 << 10,
+)
 # measured, one thread unless said: ``panel_load``: one vector of 64 bytes comes from the first cache in each
 # cycle. Tiles of more vectors, which read fewer, take products of 2048³ 0.74, of 1024³ 0.83, of 384 × 4096 ×
 # 1024 0.76 of the time; 512³ and less 0.98 to 1.03. ``crossing``, ``spread``, ``hidden_pages`` together: 18

@@ -2,9 +2,9 @@
 into panels of a tile's width.
 
 The loops are those of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication" (ACM TOMS
-34, 2008), but for the blocks of k: a panel of B as deep as k streams from the second cache at one line for 12
-multiply-adds, which costs nothing, and so each element of C is written once and whatever follows is computed
-in the tile. Uses public primitives only.
+34, 2008), but for the blocks of k, which only large products have (``deep``): a panel of B as deep as k
+streams from the second cache at one line for 12 multiply-adds, which costs nothing, and so each element of C
+is written once and whatever follows is computed in the tile. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from . import matrix_unit, streams
+from . import deep, matrix_unit, streams
 from .choices import at_most, bound
 from .common import converts, share_out, size, together_of, work
 from .lanes import lanes_of, sums_in_lanes
@@ -150,6 +150,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if b is not None:
         streams.in_blocks(s, out, inside, product, own, b, lanes, parallel=shared)
         return
+    d = deep.deep_blocks(inside, product, t.high, t.width, threads, target) if t.packs else None
+    if d is not None:
+        _in_blocks_of_k(s, out, inside, product, own, fixed, t, d, shared, target)
+        return
     right = _right(s, inside, product, fixed, t, target) if t.packs else None
     left = _left(s, inside, product, t, constants, target)
 
@@ -172,13 +176,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     )
     if left is not None:
         left.compute_at(out, loops.around[-2])
-    deep = inside.op.reduce_axis
+    over = inside.op.reduce_axis
     made = sums(
         s,
         inside,
         out,
         loops.place,
-        {"b": keep, "k": deep[:-1], "p": deep[-1], "i": rows, "j": product.column},
+        {"b": keep, "k": over[:-1], "p": over[-1], "i": rows, "j": product.column},
         "b k po | i pi j" if t.together > 1 else "b k p | i j",
         {"p": t.together if t.together > 1 else None},
         whole=whole,
@@ -192,11 +196,34 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside.prefetch(right.name, made.place, share=True)
     elif fixed and _read_by(product, keep) <= AHEAD_ROWS:
         _ask_ahead(inside, right, made.place, cost_of(target).tile(t.high, t.vectors), t.width, target)
-    fill(right, len(deep), lines_at_once(size(deep[-1])), t.together)
+    fill(right, len(over), lines_at_once(size(over[-1])), t.together)
     if blocks and not fixed and all(a in product.right_axes for a in keep):
         right.compute_at(out, loops.around[0])
     elif not fixed:
         share_out(right, [right.leaf_iter_vars[0]], iterations // 16, target)
+
+
+def _in_blocks_of_k(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    product: Product,
+    own: dict[IterVar, IterVar],
+    fixed: bool,
+    t: _Tiles,
+    d: deep.Deep,
+    parallel: bool,
+    target: Target,
+) -> None:
+    assert product.row is not None
+    right = _right(s, inside, product, fixed, t, target)
+    left = pack(s, inside, product.left, product.left_axes, product.row, t.high)
+    lanes = t.width // t.vectors
+    deep.in_deep_blocks(s, out, inside, product, own, d, (t.high, t.width), lanes, right, parallel=parallel)
+    for copy in (left, right):
+        fill(copy, 1, lines_at_once(size(inside.op.reduce_axis[-1])))
+        if copy is left or not fixed:
+            share_out(copy, [copy.leaf_iter_vars[0]], work(copy) // 4, target)
 
 
 class _Tiles(NamedTuple):
