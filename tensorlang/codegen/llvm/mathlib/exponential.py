@@ -205,18 +205,29 @@ def _halves(m: Kit, size: Num) -> tuple[Num, Num]:
 
 
 def tanh(m: Kit, x: Num) -> Num:
-    """2 ulp; 1.8 at most in float32. ``y = t / (t + 2)`` with ``t = e**2x - 1 = 2**n (e**r - 1) +
-    (2**n - 1)``, where the second bracket is exact as long as the first matters; of small ones
-    ``t / 2 - t / 2 y``, which has the rounding of neither the sum nor the quotient."""
+    """2 ulp; 1.8 at most in float32. ``y = h / (h + 1)`` with ``h = (e**2x - 1) / 2``, which is
+    ``2**n (e**2r - 1) / 2 + (2**n - 1) / 2`` for ``x = n ln2 / 2 + r``: its second part is exact as long as
+    the first matters. Of small ones ``h - h y``, which has the rounding of neither the sum nor the
+    quotient."""
     size = m.at_most(m.abs(x), 10.0 if m.bits == 32 else 20.0)
-    double = size + size
-    whole, n = m.rounded(double, 1 / math.log(2))
-    q = _minus_one(m, _remainder(m, double, whole, _LN2[m.bits]))
+    whole, n = m.rounded(size, 2 / math.log(2))
+    r = _half_remainder(m, size, whole)
+    # of e**2r, by half
+    p = [c * 2.0 ** (k + 1) for k, c in enumerate(_EXP[m.bits])]
     scale = m.moved_exponent(m.num(1.0), n)
     # of NaN it is NaN, whatever a moved exponent makes of it
-    t = m.fma(scale, q, scale - 1.0)
-    half, y = t * 0.5, t / (t + 2.0)
-    return m.copysign(m.select(t < 1.0, m.fma(-y, half, half), y), x)
+    h = m.fma(scale, m.fma(m.polynomial(r, p), r * r, r), m.fma(scale, 0.5, -0.5))
+    y = h / (h + 1.0)
+    return m.copysign(m.select(h < 0.5, m.fma(-y, h, h), y), x)
+
+
+def _half_remainder(m: Kit, x: Num, whole: Num) -> Num:
+    """``x - whole ln2 / 2`` for small ``whole``: float32 holds ln2 with four bits more than it has, so that
+    with fma one step is as good as two."""
+    if m.bits == 32 and m.em.target.has_fma:
+        return m.fma(whole, -math.log(2) / 2, x)
+    high, low = _LN2[m.bits]
+    return _remainder(m, x, whole, (high / 2, low / 2))
 
 
 def sigmoid(m: Kit, x: Num) -> Num:
