@@ -42,6 +42,7 @@ from . import (
     parallel,
     rows,
     streaming,
+    stretches,
     tiles,
     transposed,
     types,
@@ -255,6 +256,11 @@ def _iterations(em: Emitter, s: For, extent: int | None) -> Steps[None]:
         return
     if s.kind not in (SERIAL, PARALLEL):
         raise AssertionError(f"a {s.kind} loop over {s.var.name} reached the code generator")
+    apart_loops = stretches.stretches(s)
+    if apart_loops is not None:
+        for part in apart_loops:
+            yield _iterations(em, part, const_int(part.extent))
+        return
     first, count = interval(em, s.begin), interval(em, s.extent)
     hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
     if extent == 1:
