@@ -10,11 +10,11 @@ from ..arith.facts import Facts
 from ..arith.simplify import is_hard
 from ..expr import make
 from ..expr.linear import poly, split_by_atom
-from ..expr.nodes import Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Var
+from ..expr.nodes import And, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Or, Var
 from ..expr.walk import preorder as walk
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import substitute, variables
-from ..loopir.stmt import If, Load, Stmt, Store, loads, rewrite
+from ..loopir.stmt import If, Load, Stmt, Store, loads, preorder, rewrite
 
 
 def tested(s: Stmt) -> list[Expr]:
@@ -81,19 +81,25 @@ def _kept(e: Expr, kept: Expr, other: Expr) -> Expr:
     return make.le(other, kept) if isinstance(e, Max) else make.le(kept, other)
 
 
+def alternatives(body: Stmt) -> list[Expr]:
+    """The conditions of choices between two parts that are both read, as where tensors are joined."""
+    found = [e for s in preorder(body) for e in _choices(s) if loads(e.a) and loads(e.b)]
+    return list(dict.fromkeys(e.cond for e in found if not isinstance(e.cond, And | Or)))
+
+
 def _indices(s: Stmt) -> list[Expr]:
     return [i for read in loads(s.value) for i in read.indices] if isinstance(s, Store) else []
 
 
-def without(body: Stmt, decided: Container[Expr]) -> Stmt:
-    """``body`` where the conditions in ``decided`` hold."""
+def without(body: Stmt, decided: Container[Expr], refused: Container[Expr] = ()) -> Stmt:
+    """``body`` where the conditions in ``decided`` hold, and those of choices in ``refused`` do not."""
 
     def drop(s: Stmt) -> Stmt | None:
         if isinstance(s, If) and s.orelse is None:
             left = [c for c in conjuncts(s.cond) if c not in decided]
             if len(left) < len(conjuncts(s.cond)):
                 return If(conjunction(left), s.then) if left else s.then
-        if any(c in decided for e in _choices(s) for c in conjuncts(e.cond)) or any(
+        if any(c in decided or c in refused for e in _choices(s) for c in conjuncts(e.cond)) or any(
             isinstance(x, Min | Max | FloorMod) for i in _indices(s) for x in walk(i)
         ):
             return s.with_exprs(*[rewrite_expr(e, taken) for e in s.exprs()])
@@ -101,6 +107,8 @@ def without(body: Stmt, decided: Container[Expr]) -> Stmt:
 
     def taken(e: Expr) -> Expr | None:
         if isinstance(e, IfThenElse):
+            if e.cond in refused:
+                return rewrite_expr(e.b, taken)
             left = [c for c in conjuncts(e.cond) if c not in decided]
             if len(left) < len(conjuncts(e.cond)):
                 return make.if_then_else(conjunction(left), e.a, e.b) if left else e.a

@@ -5,7 +5,8 @@ i: if …: S)``
 
 A choice in the value of a store, as the copy of a padded operand makes, is a guard like the others; and so is
 a clamp of the index that a vector reads at, as those of a mirrored or repeated edge: in most vectors all
-lanes take the same side of it, and read neighbours.
+lanes take the same side of it, and read neighbours. Where a choice is between two tensors that are read, as
+in those that are joined, there is a fast copy for each, and the careful one is left to the vectors on a seam.
 
 The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below,
 so a nest has one fast and one careful copy. Only guards below vectorised or unrolled loops ask for it: those
@@ -15,7 +16,7 @@ its one copy, and so do the loops inside it as far as its own guards go.
 
 from __future__ import annotations
 
-from ..arith.conditions import conjunction, holds_when_nonneg, never_negative
+from ..arith.conditions import conjunction, denied, holds_when_nonneg, never_negative
 from ..arith.facts import Facts
 from ..arith.inequalities import undivided
 from ..core.recursion import Steps, run
@@ -24,9 +25,12 @@ from ..expr.linear import from_poly, poly, wraps
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
 from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, seq
-from .guards import clamped, tested, without
+from .guards import alternatives, clamped, tested, without
 
 MAX_COPIED = 4000  # statements after unrolling that may be written twice
+# the same of those that are written for each part of what is joined, and how many parts: more are code that
+# takes LLVM long
+MAX_JOINED, MAX_PARTS = 100, 8
 
 
 def partition(func: Func) -> Func:
@@ -117,7 +121,31 @@ def _two_copies(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:
     if not clean:
         return body
 
-    return If(conjunction(_needed(list(clean), facts)), without(body, decided), body)
+    test = conjunction(_needed(list(clean), facts))
+    return If(test, without(body, decided), _other_part(body, facts.assume(denied(test)), kept))
+
+
+def _other_part(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:
+    """The body where not all that its choices ask for holds: what is read in the place of a part that no lane
+    lies in, as in the second of two tensors that are joined, is a copy without that choice."""
+    choices = alternatives(body)
+    if not 0 < len(choices) < MAX_PARTS or run(_size(body)) > MAX_JOINED:
+        return body
+    inner = {st.var for st in preorder(body) if isinstance(st, For)}
+    known = run(_guards(body, {}, facts, {}))
+    for choice in choices:
+        p = never_negative(denied(choice))
+        if p is None or choice not in known or not kept.isdisjoint(variables(choice)):
+            continue
+        worst = known[choice].bound(from_poly(p, choice.a.dtype), lambda v: v in inner, False)  # type: ignore[attr-defined]
+        test = None if worst is None else holds_when_nonneg(undivided(poly(worst)), worst.dtype)
+        if test is None or facts.prove(test) is False:
+            continue
+        there = facts.assume(test)
+        other = without(body, (), {choice})
+        other = _two_copies(other, there, kept)
+        return other if facts.prove(test) is True else If(test, other, body)
+    return body
 
 
 def _needed(tests: list[Expr], facts: Facts) -> list[Expr]:
