@@ -55,7 +55,16 @@ from .quantity import (
 )
 from .sizes import Sizes, limits
 from .statement import Access, Statement
-from .streams import Transposition, has_calls, reads_lines, reduces_columns, reduces_rows, row_of, transposed
+from .streams import (
+    Transposition,
+    has_calls,
+    moves_pieces,
+    reads_lines,
+    reduces_columns,
+    reduces_rows,
+    row_of,
+    transposed,
+)
 from .work import Work
 
 __all__ = [
@@ -102,6 +111,7 @@ __all__ = [
     "made_of_place",
     "minus",
     "most",
+    "moves_pieces",
     "narrow_product",
     "operations",
     "own_place",

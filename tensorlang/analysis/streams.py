@@ -7,17 +7,40 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..expr.linear import poly
-from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, Var, const_int
+from ..expr.linear import poly, reads_data
+from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
 from ..te.patterns import constant, reads_of, reducer_kind
-from ..te.tensor import ComputeOp, Tensor
+from ..te.tensor import ComputeOp, Tensor, TensorRead
 
 
 def has_calls(op: ComputeOp) -> bool:
     """Whether an element takes functions such as exp: long chains of operations."""
     return any(isinstance(e, Call) for body in op.body for e in preorder(body))
+
+
+def moves_pieces(op: ComputeOp) -> bool:
+    """Whether each element is copied from one of several pieces of memory, in each of which neighbours along
+    the last axis are neighbours: rows at indices that are data, or tensors that are joined."""
+    if len(op.body) != 1 or not op.axis:
+        return False
+    read, waiting = list[TensorRead](), [op.body[0]]
+    while waiting:
+        e = waiting.pop()
+        if isinstance(e, IfThenElse):
+            waiting += (e.a, e.b)
+        elif isinstance(e, TensorRead):
+            read.append(e)
+        else:
+            return False
+    found = reads_of(op)
+    if len(read) == 1 and not any(reads_data(i) for i in read[0].indices[:-1]):
+        return False
+    last = op.axis[-1].var
+    return all(
+        last in along for used, along in zip(found.everywhere, found.contiguous, strict=True) if last in used
+    )
 
 
 def reduces_rows(op: ComputeOp) -> bool:
