@@ -17,7 +17,7 @@ from ..arith.facts import Facts
 from ..expr import make
 from ..expr.nodes import Const, Div, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod
 from ..expr.walk import preorder, variables
-from ..schedule.bounds import Bounds
+from ..schedule.bounds import Bounds, depends_on_dims
 from ..schedule.state import At, StageState
 from ..te.axis import REDUCE
 from ..te.extern import OpaqueOp
@@ -75,9 +75,26 @@ def _harmless(stage: StageState) -> bool:
     return True
 
 
-def in_range(read: TensorRead, facts: Facts) -> bool:
-    """Whether a read stays inside its tensor whether the guards hold or not."""
+def in_range(read: TensorRead, facts: Facts, bounds: Bounds) -> bool:
+    """Whether a read stays inside its tensor, or the part of it that is in memory, whether the guards hold or
+    not."""
+    room = _room(read, bounds)
     return all(
-        facts.prove(make.lt(i, n)) is True and facts.prove(make.ge(i, 0)) is True
-        for i, n in zip(read.indices, read.tensor.shape, strict=True)
+        has_room or (facts.prove(make.lt(i, n)) is True and facts.prove(make.ge(i, 0)) is True)
+        for i, n, has_room in zip(read.indices, read.tensor.shape, room, strict=True)
     )
+
+
+def _room(read: TensorRead, bounds: Bounds) -> list[bool]:
+    """For each dimension, whether memory was made for all that any iteration reads, guarded or not: a part of
+    the tensor, then, which is computed where its readers are."""
+    producer = bounds.state.of(read.tensor)
+    if not isinstance(producer.attach, At) or producer.store is not None or producer.is_output:
+        return [False] * read.tensor.ndim
+    if producer.shares or producer.is_opaque or producer.is_scan or producer.name not in bounds.stages:
+        return [False] * read.tensor.ndim
+    extents = bounds[producer.name].store_extent
+    return [
+        depends_on_dims(extent) and extent is not n
+        for extent, n in zip(extents, read.tensor.shape, strict=True)
+    ]

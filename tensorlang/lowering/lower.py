@@ -440,7 +440,7 @@ class _Writer:
         def read(node: Expr) -> Expr | None:
             if type(node) is TensorRead:
                 result = self.element(node.tensor, node.indices)
-                if cond is None or facts is None or in_range(node, facts):
+                if cond is None or facts is None or in_range(node, facts, self.bounds):
                     return result
                 return make.if_then_else(cond, result, make.const(0, result.dtype))
             return None

@@ -10,6 +10,7 @@ IfThenElse only the taken side is evaluated, per lane where the condition is a v
 
 from __future__ import annotations
 
+from ...arith.conditions import conjunction
 from ...core.dtype import DType
 from ...core.visit import TypeTable
 from ...expr import linear, make
@@ -233,9 +234,40 @@ def _if_then_else(em: Emitter, e: IfThenElse) -> str:
         return _select(em, e)  # type: ignore[arg-type]
     if e.cond.dtype.lanes > 1:
         cond = _settled(em, e.cond)
-        a, b = guarded(em, e.a, cond), guarded(em, e.b, _settled(em, make.not_(cond)))
-        return em.value(make.select(cond, a, b))
+        a = guarded(em, e.a, cond)
+        if _is_zero(e.b) and _zero_outside(a, _conjuncts(cond)):
+            return em.value(a)
+        return em.value(make.select(cond, a, guarded(em, e.b, _settled(em, make.not_(cond)))))
     return _branch(em, e)
+
+
+def uniform_apart(e: Expr) -> Expr:
+    """What a copy stores, with conditions that are one for all lanes asked first, as branches: the rows of a
+    margin then need no masks of their own, and those of its columns stay what they are from row to row. (In
+    the midst of a tile of sums a branch would keep loads apart from what they are for.)"""
+    if type(e) is not IfThenElse or e.cond.dtype.lanes == 1 or type(lane_of(e.b)) is not Const:
+        return e
+    a, conds = uniform_apart(e.a), _conjuncts(e.cond)
+    uniform = [c.value for c in conds if type(c) is Broadcast]
+    lanes = [c for c in conds if type(c) is not Broadcast]
+    if not uniform or not lanes or buffers_read(e.cond):
+        return e if a is e.a else make.if_then_else(e.cond, a, e.b)
+    return make.if_then_else(conjunction(uniform), make.if_then_else(conjunction(lanes), a, e.b), e.b)
+
+
+def _is_zero(e: Expr) -> bool:
+    scalar = lane_of(e)
+    return type(scalar) is Const and str(scalar.value) in ("0", "0.0", "False")  # -0.0 has another bit
+
+
+def _zero_outside(e: Expr, conds: list[Expr]) -> bool:
+    """Whether lanes where not all of ``conds`` hold are 0 as they come: those that a load leaves out."""
+    if type(e) is IfThenElse:
+        return _is_zero(e.b) and _zero_outside(e.a, conds)
+    if type(e) is not Load or e.mask is None or e.mask.dtype.lanes == 1:
+        return False
+    asked = _conjuncts(e.mask)
+    return all(any(c is m for m in asked) for c in conds)
 
 
 def _branch(em: Emitter, e: IfThenElse) -> str:

@@ -22,6 +22,7 @@ from .expression import rules
 from .text import Function
 
 _LARGEST = 2**31 - 1
+NARROW = ("i8", "i16", "half", "bfloat")  # elements of memory that AVX2 neither gathers nor masks
 
 
 @dataclass(frozen=True)
@@ -310,10 +311,14 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         return em.ins(
             f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer"
         )
-    # masks are registers of their own there, and a gather takes a lane a cycle
-    if apart and em.target.vector_bits >= 512:
+    if apart and _masks_are_cheap(em, element):
         return _load_strided(em, buffer, place, element, align, em.value(mask))
     return _gathered(em, _pointers(em, buffer, place, element), em.value(mask), element, n, align)
+
+
+def _masks_are_cheap(em: Emitter, element: str) -> bool:
+    """Whether masked loads and shuffles take less time than a gather, of which each lane is a load."""
+    return em.target.vector_bits >= 512 or ("avx2" in em.target.instruction_sets and element not in NARROW)
 
 
 def _gathered(em: Emitter, pointers: str, flags: str, element: str, n: int, align: int) -> str:
@@ -327,7 +332,7 @@ def _gathered(em: Emitter, pointers: str, flags: str, element: str, n: int, alig
         where = (f"<{n} x ptr> align {align}", pointers)
         return em.call(vector, name, where, (f"<{n} x i1>", flags), (vector, "zeroinitializer"))
 
-    if element not in ("i8", "i16", "half", "bfloat"):
+    if element not in NARROW:
         return gather(em, pointers, flags)
     own = f"tensorlang.gather.{types.mangle(element, n)}"
     if em.module.claim(own):

@@ -48,6 +48,7 @@ from . import (
     types,
 )
 from .emitter import Emitter, Live, Storage
+from .expression import uniform_apart
 from .index import interval
 from .text import Block
 
@@ -140,7 +141,7 @@ def _store(em: Emitter, s: Store) -> None:
     if s.mask is not None and s.mask.dtype.lanes == 1:
         emit(em, If(s.mask, Store(s.buffer, s.value, s.indices)))
         return
-    memory.store(em, s.buffer, s.value, s.indices, s.mask)
+    memory.store(em, s.buffer, uniform_apart(s.value), s.indices, s.mask)
     em.forget(s.buffer)
 
 
