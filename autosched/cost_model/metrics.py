@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 
 
-def pairwise_accuracy(scores: Any, costs: Any, apart: float = 0.0) -> float:
+def pairwise_accuracy(scores: Any, costs: Any, apart: float = 0.0, within: float = np.inf) -> float:
     """The share of pairs of different cost that the scores put in the right order; half for a tie in the
     scores. 1 when there is no pair. ``apart``: only pairs of which one takes so much longer count (0.05: 5
-    %), where measurements repeat no better."""
+    %), where measurements repeat no better; ``within``: and no more than so much longer."""
     s, c = np.asarray(scores, np.float64), np.asarray(costs, np.float64)
     a, b = np.triu_indices(len(c), 1)
-    differ = np.maximum(c[a], c[b]) > (1.0 + apart) * np.minimum(c[a], c[b])
+    longer, shorter = np.maximum(c[a], c[b]), np.minimum(c[a], c[b])
+    differ = (longer > (1.0 + apart) * shorter) & (longer <= (1.0 + within) * shorter)
     a, b = a[differ], b[differ]
     if not len(a):
         return 1.0

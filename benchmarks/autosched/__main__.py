@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
             _write("autosched_guess", {"programs": found}, guesses.table(found))
     elif given.what == "model":
         learnt, test = model.groups(given.records, given.held_out)
-        found = model.judge(learnt, test)
+        found = model.judge(learnt, test) + model.ceiling(given.records)
         _write("cost_model", {"trained on": list(learnt), "tasks": found}, model.table(found))
         if given.train:
             model.train(learnt)

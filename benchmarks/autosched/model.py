@@ -4,8 +4,8 @@ autosched.
 The records that it was trained on are kept beside the results: 5,214 candidates of 66 kinds of tasks on one
 and on two threads of a Granite Rapids, of which today's spaces still hold 3,622, a half of them once found by
 ``benchmarks.autosched sample``, the others as a search proposed them, all timed in turns by five processes
-that did nothing else (``again``). Three of them put 93 % of pairs in the order of the other two, and 99 % of
-those that are 5 % apart.
+that did nothing else (``again``). One of them puts 93 % of pairs in the order of the other four, and 99 % of
+those that are 5 % apart: no model can be seen to know more (``ceiling``).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import lzma
 import tempfile
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ from . import cases, samples
 MEASURED = (0, 16, 32)  # candidates of the held-out task that are known
 APART = 0.05  # measurements repeat to within a few percent: pairs that are nearer are also left out
 PARTS = 7
+# by how much the slower of two takes longer: a pair that is hardly apart is not worth what a wide one is
+GAPS = (0.0, 0.02, 0.05, 0.10, 0.25, float("inf"))
 
 Groups = dict[str, tuple[Any, Any]]
 
@@ -65,6 +68,26 @@ def train(learnt: Groups) -> None:
     model = XGBModel(0, start=None)
     model.learn(list(learnt.values()))
     model.save(SHIPPED)
+
+
+def ceiling(records: Path) -> list[dict[str, Any]]:
+    """How well the times of one process order candidates by those of all others: what is left for a model to
+    know. A task each, with the mean of the processes."""
+    times: dict[str, list[tuple[float, ...]]] = {}
+    for r in records_of(records):
+        if r.ok:
+            times.setdefault(f"{r.name} on {r.target}", []).append(r.times)
+    found = []
+    for name, mine in times.items():
+        processes = min(map(len, mine))
+        if len(mine) < MEASURED[-1] or processes < 2:
+            continue
+        table = np.array([t[:processes] for t in mine])
+        each = [
+            _ranked(-table[:, k], np.median(np.delete(table, k, axis=1), axis=1), 0) for k in range(processes)
+        ]
+        found.append({"task": name, "held out": "a process"} | _means(each))
+    return found
 
 
 def judge(learnt: Groups, test: Groups) -> list[dict[str, Any]]:
@@ -104,23 +127,50 @@ def _score(model: XGBModel, features: Any, costs: Any) -> dict[str, float]:
         if n:
             model.fit(features[order[:n]], costs[order[:n]])
         rest = [i for i in order[n:] if np.isfinite(costs[i])]
-        scores, seconds = model.predict(features[rest]), costs[rest]
-        found |= {
-            f"pairs after {n}": pairwise_accuracy(scores, seconds),
-            f"apart after {n}": pairwise_accuracy(scores, seconds, APART),
-            f"best of 5 after {n}": top_share(scores, seconds, 5),
-            f"first after {n}": top_share(scores, seconds, 1),
-        }
+        found |= _ranked(model.predict(features[rest]), costs[rest], n)
     return found
+
+
+def _ranked(scores: Any, seconds: Any, n: int) -> dict[str, float]:
+    """What scores are worth after ``n`` measurements; before any, also by how far the pairs are apart, where
+    there are such pairs."""
+    found = {
+        f"pairs after {n}": pairwise_accuracy(scores, seconds),
+        f"apart after {n}": pairwise_accuracy(scores, seconds, APART),
+        f"best of 5 after {n}": top_share(scores, seconds, 5),
+        f"first after {n}": top_share(scores, seconds, 1),
+    }
+    if n:
+        return found
+    a, b = np.triu_indices(len(seconds), 1)
+    longer = np.maximum(seconds[a], seconds[b]) / np.minimum(seconds[a], seconds[b]) - 1.0
+    return found | {
+        _gap(low, high): pairwise_accuracy(scores, seconds, low, high)
+        for low, high in pairwise(GAPS)
+        if ((longer > low) & (longer <= high)).any()
+    }
+
+
+def _gap(low: float, high: float) -> str:
+    return f"over {100 * low:g} %" if high == GAPS[-1] else f"{100 * low:g} to {100 * high:g} %"
+
+
+def _means(found: list[dict[str, Any]]) -> dict[str, float]:
+    """The mean of each figure over all that have it."""
+    keys = dict.fromkeys(k for f in found for k in f if k not in ("task", "held out"))
+    return {k: float(np.mean([f[k] for f in found if k in f])) for k in keys}
 
 
 def table(found: list[dict[str, Any]]) -> str:
     """Means over the tasks, for each way of holding out."""
-    keys = [k for k in found[0] if k not in ("task", "held out")]
+    means = {
+        kind: (len(mine), _means(mine))
+        for kind in dict.fromkeys(f["held out"] for f in found)
+        for mine in [[f for f in found if f["held out"] == kind]]
+    }
+    keys = dict.fromkeys(k for _, m in means.values() for k in m)
     lines = [f"{'held out':<16}{'tasks':>6}" + "".join(f"{k:>20}" for k in keys)]
-    for kind in dict.fromkeys(f["held out"] for f in found):
-        mine = [f for f in found if f["held out"] == kind]
-        lines.append(
-            f"{kind:<16}{len(mine):>6}" + "".join(f"{np.mean([f[k] for f in mine]):>20.3f}" for k in keys)
-        )
+    for kind, (n, m) in means.items():
+        cells = [f"{m[k]:>20.3f}" if k in m else f"{'–':>20}" for k in keys]
+        lines.append(f"{kind:<16}{n:>6}" + "".join(cells))
     return "\n".join(lines)

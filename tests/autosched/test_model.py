@@ -58,6 +58,7 @@ def test_metrics() -> None:
     assert pairwise_accuracy([1], [1]) == 1.0
     assert top_share([1, 5, 2], [1.0, 2.0, 4.0], 1) == 0.5 and top_share([1, 5, 2], [1.0, 2.0, 4.0], 3) == 1.0
     assert pairwise_accuracy([2, 1, 3], [1.0, 1.04, 9.0], 0.05) == 0.0  # the near pair does not count
+    assert pairwise_accuracy([2, 1, 3], [1.0, 1.04, 9.0], 0.0, 0.05) == 1.0  # and here no other one
 
 
 def test_what_a_candidate_ought_to_cost_is_known_from_the_start() -> None:
