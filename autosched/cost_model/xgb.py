@@ -12,9 +12,9 @@ score where several small boosters disagree brought nothing (0.98 of the gain on
 predicted times; see ``benchmarks.autosched.strategies``), so there is one.
 
 Measured on a Granite Rapids, candidates of a task timed in turns by five processes, each kind of task held
-out in its turn: the sum that the analysis makes puts 70 % of pairs in order (76 % of those that are 5 %
-apart), and its first guess is 88 % as fast as the best that was measured, the best of five 96 %; with the
-boosters of other tasks 74 % (81 %), 90 % and 98 %. After 16 measurements it is 80 % (88 %) and 96 %, the best
+out in its turn: the sum that the analysis makes puts 72 % of pairs in order (78 % of those that are 5 %
+apart), and its first guess is 89 % as fast as the best that was measured, the best of five 95 %; with the
+boosters of other tasks 74 % (81 %), 92 % and 97 %. After 16 measurements it is 80 % (88 %) and 97 %, the best
 of five 99 %.
 """
 

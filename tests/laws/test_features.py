@@ -8,9 +8,11 @@ import pytest
 
 from autosched import SearchTask
 from autosched.cost_model.features import BLOCKS, FeatureSet
+from autosched.cost_model.features.estimate import SCALE
+from autosched.cost_model.features.handed import handed
 from autosched.space import Variant, variants_of
 from tensorlang import Target, te
-from tensorlang.analysis import analyse, compile_columns
+from tensorlang.analysis import analyse, compile_columns, cost_of
 from tensorlang.errors import ScheduleError
 
 from .spaces import SKETCHED, SPACES
@@ -87,3 +89,23 @@ def test_limits_hold_whatever_is_replayed() -> None:
         v = Variant(make(), Target.parse(TARGETS[0]))
         for row in v.sample_valid(np.random.default_rng(1), 10):
             v.schedule(row)
+
+
+@pytest.mark.parametrize(("inside", "cores", "lines"), [(False, 2, 512), (True, 2, 0), (False, 1, 0)])
+def test_what_another_core_has_written_is_counted(inside: bool, cores: int, lines: int) -> None:
+    """A copy of 64 × 128 floats is made by all threads, and each of two then reads all of it, of which the
+    other one wrote a half; or each thread makes it for itself."""
+    x, y = te.placeholder((64, 128), name="x"), te.placeholder((32, 64), name="y")
+    k = te.reduce_axis((0, 64), "k")
+    z = te.compute((32, 128), lambda i, j: te.sum(y[i, k] * x[k, j], k), name="z")
+    s = te.create_schedule(z.op)
+    copy = s.cache_read(x, "global", [z])
+    s[z].parallel(z.op.axis[0])
+    if inside:
+        s[copy].compute_at(s[z], z.op.axis[0])
+    else:
+        s[copy].parallel(s[copy].op.axis[0])
+    target = Target.parse(f"llvm -mcpu=haswell -num-cores={cores}")
+    analysis = analyse(s)
+    found = compile_columns(handed(analysis.statements, target), ())(np.empty((1, 0)))[0]
+    assert sum(found) * cost_of(target).remote_rate == pytest.approx(lines * 64 // 2 * SCALE, rel=0.02)

@@ -30,9 +30,10 @@ from tensorlang.analysis import (
 
 from .block import Block
 from .estimate import SCALE, estimate, parts
+from .handed import handed
 
 PRIOR = 1  # the number of the column that a model begins with: all that takes time, added up
-TIME, SUM = "estimate.time", "part.sum"
+TIME, SUM, HANDED = "estimate.time", "part.sum", "part.handed"
 SLOTS = 2
 SUMMED = 3  # of the list of blocks, this many are added up for the lighter statements
 
@@ -85,7 +86,10 @@ class FeatureSet:
 def _whole(analysis: Analysis, target: Target, declared: int) -> dict[str, Expr]:
     """Estimates of all statements added up, as multiples (of a 64th) of the time the declared operations take
     at full speed."""
-    every = [parts(st, target) | estimate(st, target) for st in analysis.statements]
+    every = []
+    for st, fetched in zip(analysis.statements, handed(analysis.statements, target), strict=True):
+        e = parts(st, target) | estimate(st, target)
+        every.append(e | {HANDED: fetched, SUM: plus(e[SUM], fetched)})
     order = sorted(every[0], key=lambda name: (name != TIME, name != SUM))
     return {f"whole.{name}": _relative([e[name] for e in every], target, declared) for name in order}
 
