@@ -30,8 +30,8 @@ FEW = 200  # pixels, up to which tiles of pixels × vectors of outputs take less
 PARTED = 10  # blocks of outputs for each thread, from which on they are shared out too
 RUN = 8  # tiles of pixels that are copied together
 FEW_OUTPUTS = 2  # vectors of outputs, up to which a copy of the image does not pay
-# of a tile: vectors of pixels, and outputs that divide a panel. Measured (Zen 3): 4 × 2 takes as long as 6 × 2
-# or less, 4 × 3 1.0 to 1.07 of the time, 8 × 1 1.1 to 1.3
+# of a tile: vectors of pixels, and outputs that divide a panel. Measured (Zen 3): 4 × 2 takes no longer than
+# 6 × 2, 4 × 3 1.0 to 1.07 of the time, 8 × 1 1.1 to 1.3
 VECTORS, OUTPUTS, OUTPUTS_OF_MANY = 2, 4, 8
 
 

@@ -28,7 +28,13 @@ def tensors(outputs, channels, kind="float32", batch="n"):
 @pytest.mark.parametrize("target", [None, "llvm -mcpu=haswell", "llvm -mcpu=haswell -num-cores=2"])
 @pytest.mark.parametrize(
     ("outputs", "channels", "kind"),
-    [(24, 64, "float32"), (60, 72, "float32"), (96, 65, "float32"), (176, 64, "float32"), (24, 64, "float64")],
+    [
+        (24, 64, "float32"),
+        (60, 72, "float32"),
+        (96, 65, "float32"),
+        (176, 64, "float32"),
+        (24, 64, "float64"),
+    ],
 )
 def test_every_number_of_pixels_is_right(outputs, channels, kind, target):
     x, w, r, y = tensors(outputs, channels, kind)
