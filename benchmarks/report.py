@@ -165,7 +165,7 @@ def _bars(axes: Any, result: Entry, threads: int) -> None:
     axes.set_yticks(range(-2, 5), ["¼", "½", "1", "2", "4", "8", "16"])
     axes.set_xticks(
         range(len(suites)),
-        [f"{suite}{', packed' if weights == 'packed' else ''}" for suite, weights in suites],
+        [suite + (",\npacked" if weights == "packed" else "") for suite, weights in suites],
         fontsize=9,
     )
     axes.set_xlim(-0.55, len(suites) - 0.45)
