@@ -141,9 +141,7 @@ def _other_part(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:
         test = None if worst is None else holds_when_nonneg(undivided(poly(worst)), worst.dtype)
         if test is None or facts.prove(test) is False:
             continue
-        there = facts.assume(test)
-        other = without(body, (), {choice})
-        other = _two_copies(other, there, kept)
+        other = _two_copies(without(body, (), {choice}), facts.assume(test), kept)
         return other if facts.prove(test) is True else If(test, other, body)
     return body
 

@@ -67,14 +67,14 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         s,
         inside,
         conv.data,
-        {**{a: d for d, a in enumerate(own) if a is not own[batch]}, conv.channels: batch},
+        {a: d for d, a in enumerate([*own[:batch], conv.channels, *own[batch + 1 :]])},
         own[-1],
         lanes * VECTORS,
         deep=[conv.channels],
     )
     block, oi = out.split(o, high)
     part: list[IterVar] = []
-    if -(-conv.each // high) >= PARTED * cores > PARTED:
+    if cores > 1 and -(-conv.each // high) >= PARTED * cores:
         first, block = out.split(block, nparts=cores)
         part = [first]
     # vectors are counted: a last tile of fewer has a body of its own, instead of lanes that are all masked

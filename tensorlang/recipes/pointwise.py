@@ -181,10 +181,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         _, lane = near.split(near.op.axis[-1], lanes)
         near.vectorize(lane)
     in_registers(s, inside)
-    *front, p = inside.op.axis
     if few:
         *front, vector, lane = inside.op.axis
     else:
+        *front, p = inside.op.axis
         vector, lane = inside.split(p, lanes)
     own = front.pop(batch)  # behind it there may be axes of one place
     inside.reorder(*front, conv.channels, *conv.taps, own, vector, lane)
