@@ -139,14 +139,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     shared = worth_a_thread(inside.op, iterations, target)
     threads = target.num_cores if shared and not keep else 1
     t = _tiles(inside, product, fixed, lanes, threads, target)
-    if (
-        m is not None
-        and not (fixed or t.together > 1 or t.overlaps)
-        and streams.streams(inside, product, m, lanes, target)
-    ):
+    lies = not (fixed or t.together > 1 or t.overlaps)
+    b = _blocks(inside, product, t, lanes, threads, target) if lies else None
+    if m is not None and lies and streams.streams(inside, product, m, lanes, b is not None, target):
         streams.stream(s, out, inside, product, own, m, lanes, target)
         return
-    b = None if fixed or t.together > 1 or t.overlaps else _blocks(inside, product, t, lanes, threads, target)
     if b is not None:
         streams.in_blocks(s, out, inside, product, own, b, lanes, parallel=shared)
         return
@@ -292,7 +289,7 @@ def _blocks(
     total = right_bytes(inside, product)
     if m is None or n is None or depth is None or total is None or not product.in_lines:
         return None
-    if depth < 2 * streams.BLOCK or total <= target.l1_bytes or n * product.right.dtype.bytes % PAGE == 0:
+    if depth < 2 * streams.BLOCK or total <= target.l1_bytes:
         return None
     table = cost_of(target).of_panels
     b = streams.blocks_for(m, n, lanes, threads, total, target)

@@ -28,11 +28,12 @@ from .nests import fill, nest, pack
 
 FEW = 200  # pixels, up to which tiles of pixels × vectors of outputs take less
 PARTED = 10  # blocks of outputs for each thread, from which on they are shared out too
-RUN = 8  # tiles of pixels that are copied together
+RUN = 16  # vectors of pixels that are copied together
 FEW_OUTPUTS = 2  # vectors of outputs, up to which a copy of the image does not pay
-# of a tile: vectors of pixels, and outputs that divide a panel. Measured (Zen 3): 4 × 2 takes no longer than
-# 6 × 2, 4 × 3 1.0 to 1.07 of the time, 8 × 1 1.1 to 1.3
-VECTORS, OUTPUTS, OUTPUTS_OF_MANY = 2, 4, 8
+# outputs of a tile, which divide a panel, and its vectors of pixels. Measured (Zen 3): 4 × 2 takes no longer
+# than 6 × 2, 4 × 3 1.0 to 1.07 of the time, 8 × 1 1.1 to 1.3; with more registers (Emerald Rapids) 8 × 3 0.9 to
+# 0.98 of the time of 8 × 2, 4 × 4 and 16 × 1 1.0 to 1.3
+TILE, TILE_OF_MANY = (4, 2), (8, 3)
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -59,7 +60,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes, iterations, cores = target.vector_lanes(conv.data.dtype), work(inside), target.num_cores
     # the panels of ``windows``, so that a weight is there once
     windows.packed(s, conv, inside, target)
-    high = OUTPUTS if target.vector_registers <= FEW_REGISTERS else OUTPUTS_OF_MANY
+    high, vectors = TILE if target.vector_registers <= FEW_REGISTERS else TILE_OF_MANY
     batch = len(conv.batch)
     images, o, (*rows, x) = list(out.op.axis[:batch]), out.op.axis[batch], out.op.axis[batch + 1 :]
     own = list(inside.op.axis)
@@ -69,7 +70,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         conv.data,
         {a: d for d, a in enumerate([*own[:batch], conv.channels, *own[batch + 1 :]])},
         own[-1],
-        lanes * VECTORS,
+        lanes * vectors,
         deep=[conv.channels],
     )
     block, oi = out.split(o, high)
@@ -83,7 +84,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         out,
         {"n": images, "y": rows, "p": part, "o": block, "oi": oi, "x": pv, "l": lane},
         "n y p xoo o xoi | oi xi l",
-        {"x": VECTORS, "xo": RUN},
+        {"x": vectors, "xo": RUN // vectors},
     )
     inside.compute_at(out, loops.place)
     in_registers(s, inside)
