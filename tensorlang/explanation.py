@@ -63,6 +63,7 @@ class KernelExplanation:
 def loop_text(x: Innermost) -> str:
     """What an innermost loop does, in words."""
     made = "scalar code, one element" if x.is_scalar else f"vectors of {x.lanes} elements"
+    made = f"tiles of a matrix unit, rows of {x.lanes} sums" if x.in_tiles else made
     divided = ", divides an index" if x.divides else ""
     counts = f"{x.iterations:,} iterations, {x.cycles:,.0f} cycles"
     return f"{', '.join(x.writes)} in {made}{divided}; {counts}"

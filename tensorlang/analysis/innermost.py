@@ -38,6 +38,7 @@ from .cost import Cost
 from .sizes import Sizes
 
 _WHOLE = (FloorDiv, FloorMod, TruncDiv, TruncMod)
+IN_TILES = 1024  # products of 8 bits that a matrix unit sums in a cycle
 _FREE = (Access, Broadcast, Cast, Const, Ramp, Var)
 
 
@@ -48,7 +49,7 @@ class Innermost:
     ``loops`` are its name and those around it, the outermost first; ``writes`` names what it stores to,
     ``lanes`` is the widest of these stores (1: scalar), or what it folds into one element; ``iterations`` are
     those of a call, open sizes taken at their hints; ``divides`` says whether an index is divided by what is
-    no constant; ``cycles`` are those of all iterations, of one core.
+    no constant; ``cycles`` are those of all iterations, of one core; ``in_tiles``: a matrix unit does it.
     """
 
     loops: tuple[str, ...]
@@ -58,6 +59,7 @@ class Innermost:
     divides: bool
     parallel: str
     cycles: float
+    in_tiles: bool
 
     @property
     def is_scalar(self) -> bool:
@@ -105,6 +107,10 @@ def _of(
     folds = [e.value.dtype.lanes for e in seen if isinstance(e, Reduction)]
     parallel = next((names(f.var) for f in around if f.kind == PARALLEL), "")
     work = sum(_operations(e, target, cost) for e in seen) / cost.per_cycle
+    # the loop over the rows of a tile may be this one, or the one around it
+    tiled = target.has_tiles and any(key == "matrix_tiles" for f in around[-2:] for key, _ in f.attrs)
+    if tiled:
+        work = sum(lanes) / IN_TILES
     return Innermost(
         tuple(names(f.var) for f in around),
         tuple(dict.fromkeys(names.buffer(s.buffer) for s in stores)),
@@ -112,7 +118,8 @@ def _of(
         times,
         any(isinstance(e, _WHOLE) and e.dtype.is_index and const_int(e.b) is None for e in seen),
         parallel,
-        times * (work + cost.turn),
+        times * (work + (0 if tiled else cost.turn)),
+        tiled,
     )
 
 

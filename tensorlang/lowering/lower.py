@@ -239,7 +239,7 @@ class _Writer:
     def nest(self, node: TreeNode) -> Steps[Stmt]:
         stage = node.stage
         if stage.name not in self.guards:
-            check_tails(stage)
+            check_tails(stage, self.bounds)
             self.guards[stage.name] = self.placed_guards(stage)
             names: dict[Expr, Var] = {}
             self.names[stage.name] = names

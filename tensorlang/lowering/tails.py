@@ -3,25 +3,37 @@ note on the outer loop for the passes (``guard``, ``mask``: one body, its test s
 iterations are a loop of their own).
 
 ``shift`` is in the relation itself (``schedule.state.Split.values``): the last tile begins earlier and
-computes some elements again. Knows stages and their relations, not what lowering writes.
+computes some elements again. ``zeros`` has no test at all (``schedule.bounds``): beyond the end of a sum of
+products one factor is the zeros that a padded layout holds. Knows stages and their relations, not what
+lowering writes.
 """
 
 from __future__ import annotations
 
+from ..arith.conditions import conjuncts
+from ..arith.facts import Facts
 from ..errors import LowerError
+from ..expr import make
+from ..expr.nodes import Cast, Expr, IfThenElse, Mul, Var, const_int
+from ..expr.walk import substitute
+from ..schedule.bounds import Bounds
 from ..schedule.relations import Split
 from ..schedule.state import StageState
 from ..te.axis import REDUCE, IterVar
-from ..te.tensor import ComputeOp
+from ..te.reducers import Reduce
+from ..te.tensor import ComputeOp, TensorRead
+from .lanes import in_range
 
 
-def check_tails(stage: StageState) -> None:
+def check_tails(stage: StageState, bounds: Bounds) -> None:
     """Raises LowerError for a tail that the loops of the stage, as they are now, do not allow."""
     for rel in stage.relations:
         if isinstance(rel, Split) and rel.tail == "mask":
             _check_mask(stage, rel)
         elif isinstance(rel, Split) and rel.tail == "shift":
             _check_shift(stage, rel)
+        elif isinstance(rel, Split) and rel.tail == "zeros":
+            _check_zeros(stage, rel, bounds)
 
 
 def tail_note(stage: StageState, loop: IterVar) -> tuple[tuple[str, str], ...]:
@@ -74,6 +86,58 @@ def _check_shift(stage: StageState, rel: Split) -> None:
                 because=f"{why}; with {iv.name} {stage.kind(iv)} they would be written at the same time",
                 try_=f"tail='peel', or another loop than {iv.name}",
             )
+
+
+def _check_zeros(stage: StageState, rel: Split, bounds: Bounds) -> None:
+    known = bounds[stage.name]
+    at, end = known.counts[rel.parent], known.loops[rel.parent]
+    if rel.parent.kind == REDUCE and bounds.facts.prove(make.lt(at, end)) is True:
+        return  # whole tiles
+    sums = stage.compute.body[0]
+    facts = bounds.known_at(stage.attach)
+    for g in bounds.guards(stage):
+        facts = facts.assume(g)
+    if (
+        rel.parent.kind != REDUCE
+        or not isinstance(sums, Reduce)
+        or sums.reducer.kind != "add"
+        or len(sums.sources) != 1
+        or sums.condition is not None
+    ):
+        why = "only a sum may go on behind its end, where what it adds is zero"
+    elif not _is_zero(sums.sources[0], facts.assume(make.ge(at, end)), bounds, known.value):
+        why = f"nothing says that what is added behind the end of {rel.parent.name} is zero: no factor, of \
+whole numbers, is read from the padding of a transformed layout"
+    elif not all(
+        in_range(substitute(read, known.value), facts, bounds)  # type: ignore[arg-type]
+        for read in stage.compute.reads
+    ):
+        why = f"behind the end of {rel.parent.name} it would read beyond a tensor"
+    else:
+        return
+    raise LowerError(
+        f"{stage.name}.{rel.parent.name} is split with tail='zeros'",
+        because=why,
+        try_="cache_read of both factors, with transform_layout that cuts the axis as this split does",
+    )
+
+
+def _is_zero(e: Expr, facts: Facts, bounds: Bounds, value: dict[Var, Expr]) -> bool:
+    """Whether a product of whole numbers is zero by what is known, since a factor lies in padding."""
+    if e.dtype.is_float:  # zero times infinity is no number
+        return False
+    if type(e) is Cast:
+        return _is_zero(e.a, facts, bounds, value)
+    if type(e) is Mul:
+        return any(_is_zero(x, facts, bounds, value) for x in (e.a, e.b))
+    if type(e) is not TensorRead or bounds.state.of(e.tensor).is_placeholder:
+        return False
+    op = bounds.state.of(e.tensor).op
+    body = op.body[e.tensor.value_index] if isinstance(op, ComputeOp) else None
+    if not isinstance(op, ComputeOp) or type(body) is not IfThenElse or const_int(body.b) != 0:
+        return False
+    place = {a.var: substitute(i, value) for a, i in zip(op.axis, e.indices, strict=True)}
+    return any(facts.prove(substitute(c, place)) is False for c in conjuncts(body.cond))
 
 
 def _made_of(stage: StageState, loop: IterVar) -> dict[IterVar, None]:

@@ -132,8 +132,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         _sum_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
         return
     keep = _beside(inside, product)
-    if matrix_unit.applies(inside, product, keep, target):
-        matrix_unit.apply(s, out, inside, product, own, fixed, target)
+    if matrix_unit.applies(inside, product, fixed, target):
+        matrix_unit.apply(s, out, inside, product, own, keep, fixed, target)
         return
     iterations = work(inside)
     shared = worth_a_thread(inside.op, iterations, target)

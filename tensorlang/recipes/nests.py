@@ -141,6 +141,7 @@ def pack(
     deep: Sequence[IterVar] = (),
     each: int = 0,
     together: int = 1,
+    step: int = 0,
     dtype: str = "",
 ) -> Stage:
     """A copy of an operand in panels: data axes first, then the panel, the axes of the reduction, and
@@ -149,7 +150,7 @@ def pack(
     ``axes`` are the dimensions of the axes in the operand; ``deep`` is the order of the reduction, in which
     an axis that the operand lacks has a single value. Of groups of ``each`` elements every one begins a
     panel; so many neighbours along the last axis of the reduction as are multiplied ``together`` lie side by
-    side.
+    side; that axis is cut into parts of ``step``, if that is not 0, and padded to whole ones.
     """
     copy = s[s.cache_read(tensor, "global", [inside.name], dtype)]
     deep = deep or [a for a in inside.op.reduce_axis if a in axes]
@@ -164,7 +165,9 @@ def pack(
             return [*ahead, *along, a]
         ahead += [a // each, a // width % (each // width)] if each else [a // width]
         lanes = [] if isinstance(width, int) and width == 1 else [a % width]  # the only place in a panel
-        return [*ahead, *along, *[d // together for d in last], *lanes, *[d % together for d in last]]
+        cut = [d // step for d in last] if step else []
+        groups = [d // together % (step // together) if step else d // together for d in last]
+        return [*ahead, *along, *cut, *groups, *lanes, *[d % together for d in last]]
 
     copy.transform_layout(layout)
     return copy

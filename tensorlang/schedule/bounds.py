@@ -422,6 +422,8 @@ class Bounds:
         own = {a: (a.extent, low) for a, low in zip(op.axis, b.low, strict=True)}
         for rel in stage.relations:
             if isinstance(rel, Split):
+                if rel.tail == "zeros":  # runs on behind the end; ``lowering.tails`` sees to it that it may
+                    continue
                 # whole tiles: no iteration goes beyond the parent's
                 if self.facts.divisible(b.loops[rel.parent], b.loops[rel.inner]) and rel.factor is not None:
                     continue

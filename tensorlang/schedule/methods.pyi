@@ -23,7 +23,8 @@ class StageMethods:
         ``tail`` says what happens where the tiles do not fit: ``"auto"`` (a choice for each tile),
         ``"guard"`` (a test or a mask in every tile), ``"mask"`` (the same; the inner half must be a vector),
         ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the last tile begins earlier and
-        computes some elements twice). Lowering raises LowerError for a tail the loops do not allow.
+        computes some elements twice), ``"zeros"`` (a sum goes on in the padding of an operand's transformed
+        layout, which holds zeros). Lowering raises LowerError for a tail the loops do not allow.
 
         >>> A = te.placeholder((8, 8), name="A")
         >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")

@@ -174,3 +174,50 @@ def test_a_shifted_tile_of_a_reduction_has_start_values_of_its_own(loop, right):
     a = np.arange(90, dtype="float32").reshape(6, 15)
     want = np.stack([a.sum(0), a.sum(0) + 6])
     np.testing.assert_array_equal(tl.build(s, [A, T])(a), want)
+
+
+def padded_sum(dtype="int8", cut=8, both=True, layout=True):
+    """A matrix product whose sum of 21 is cut by ``cut``, over copies that are cut by 8."""
+    wide = "float32" if dtype == "float32" else "int32"
+    a, b = te.placeholder((5, 21), dtype, name="A"), te.placeholder((21, 6), dtype, name="B")
+    k = te.reduce_axis((0, 21), "k")
+
+    def sums(i, j):
+        return te.sum(te.cast(wide, a[i, k]) * te.cast(wide, b[k, j]), axis=k)
+
+    c = te.compute((5, 6), sums, name="C")
+    s = te.create_schedule(c)
+    maps = (lambda i, j: [i, j // 8, j % 8]), (lambda i, j: [i // 8, i % 8, j])
+    for tensor, index_map in list(zip((a, b), maps, strict=True))[: 2 if both else 1]:
+        copy = s[s.cache_read(tensor, "global", [c])]
+        if layout:
+            copy.transform_layout(index_map)
+    s[c].split(s[c].op.reduce_axis[0], cut, tail="zeros")
+    return s, [a, b, c], c
+
+
+def test_a_sum_goes_on_in_zeros_without_a_test():
+    s, args, out = padded_sum()
+    run(args, [out], {"A": (-128, 128), "B": (-128, 128)}, s, [{}], each_pass=True)
+    nest = str(tl.lower(s, args)).partition("C[i, j] = 0")[2]
+    assert "range(0, 3)" in nest and "range(0, 8)" in nest and "if " not in nest
+
+
+def test_a_sum_goes_on_in_zeros_only_where_there_are_some():
+    for given, why in (
+        ({"layout": False}, "no factor, of whole numbers, is read from the padding"),
+        ({"dtype": "float32"}, "no factor, of whole numbers, is read from the padding"),
+        ({"both": False}, "it would read beyond a tensor"),
+        ({"cut": 16}, "it would read beyond a tensor"),
+    ):
+        s, args, _ = padded_sum(**given)
+        with pytest.raises(tl.LowerError, match=why):
+            tl.lower(s, args)
+    s, args, out = padded_sum(layout=False, cut=7)  # whole tiles need none
+    run(args, [out], {"A": (-128, 128), "B": (-128, 128)}, s, [{}])
+    A = te.placeholder((9,), name="A")
+    B = te.compute((9,), lambda i: A[i] + 1, name="B")
+    s = te.create_schedule(B)
+    s[B].split(B.op.axis[0], 4, tail="zeros")
+    with pytest.raises(tl.LowerError, match="only a sum may go on behind its end"):
+        tl.lower(s, [A, B])

@@ -111,6 +111,10 @@ class Emitter:
         self.divisions: dict[Stmt, Any] = {}  # those by open sizes that a statement holds
         self.streamed: frozenset[Buffer] = frozenset()  # buffers that are written past the caches
         self.fresh: set[Stmt] = set()  # sums of products whose registers begin with zeros
+        self.some: set[Stmt] = set()  # such sums that have rows, as was asked before
+        # where the configuration of the tiles that is kept is noted, None while none is
+        self.configured: str | None = None
+        self.masks: dict[Var, Expr] = {}  # what masks with names are
         self.stack_bytes = 0
         self.live: list[Live] = []  # run-time allocations, to be freed on failure
         self.status: str | None = None  # where what the function fails with waits meanwhile

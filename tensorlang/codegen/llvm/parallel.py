@@ -22,7 +22,7 @@ from ...core.recursion import Steps
 from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, preorder
-from . import streaming, types
+from . import streaming, tiles, types
 from .emitter import Emitter, Storage
 from .index import interval
 from .rows import MOST_ROWS, NONE, claimed, given_back, rows_of
@@ -184,7 +184,7 @@ def emit(
     first, count = interval(em, s.begin), interval(em, s.extent)
     hi = None if first[1] is None or count[1] is None else first[1] + max(0, count[1] - 1)
     body.streamed = em.streamed
-    yield loop(body, s.var, "%begin", "%end", (first[0], hi), False, s.body)
+    yield tiles.kept(body, s.body, loop(body, s.var, "%begin", "%end", (first[0], hi), False, s.body))
     if body.streamed:
         streaming.fence(body)
     body.block.end = "  ret i32 0"

@@ -107,10 +107,13 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
         if at in stores:
             transposed.prepare(em, stores[at])
         following = stmts[at + 1] if at + 1 < len(stmts) else None
-        if type(following) is For and tiles.noted(following) and tiles.zeros(em, one, following):
-            em.fresh.add(following)
-            at += 1
-            continue
+        if type(following) is For and tiles.noted(following):
+            products = tiles.zeros(em, one, following)
+            if products is not None:
+                em.fresh.add(following)
+                if products.columns == products.lanes:  # else memory has more of them
+                    at += 1
+                    continue
         count = 0
         if type(one) is Store:
             count = pairs.store_together(em, stmts[at : at + pairs.MOST]) or folded.store_together(
@@ -196,6 +199,8 @@ def _let(em: Emitter, s: Let) -> Steps[None]:
     lo, hi = interval(em, s.value) if v.dtype.is_index else (None, None)
     operand = em.index(s.value) if v.dtype.is_index else em.value(s.value)
     em.bind(v, operand, em.home(s.value), lo, hi)
+    if v.dtype.lanes > 1 and v.dtype.is_bool:
+        em.masks[v] = s.value
     yield emitted(em, body)
 
 
@@ -235,12 +240,17 @@ def _for(em: Emitter, s: For) -> Steps[None]:
     tiled = tiles.stepped(em, s)
     if tiled is not None:
         steps, products = tiled
+        asked = None if s in em.some else tiles.some(em, products)
+        if asked is not None:
+            em.some.add(s)
+            yield emitted(em, If(asked, s))
+            return
         inside = _iterations(em, steps, extent) if type(steps) is For else emitted(em, steps)
         yield tiles.emit(em, products, inside, s in em.fresh)
         return
     streamed = streaming.buffers(em, s)
     before, em.streamed = em.streamed, em.streamed | streamed
-    yield _iterations(em, s, extent)
+    yield tiles.kept(em, s, _iterations(em, s, extent))
     em.streamed = before
     if streamed:
         em.at = em.depth

@@ -70,6 +70,7 @@ class Module:
         self.records: dict[str, str] = {}  # definitions of globals by name
         self.recording = ""  # the record of the kernel being written
         self.numbers: dict[Check, int] = {}  # its checks
+        self.configurations: dict[object, int] = {}  # of the tiles of a matrix unit
 
     def declare(self, name: str, result: str, args: str, attributes: str = "") -> str:
         """``@name``, declared on its first use."""

@@ -10,7 +10,9 @@ What happens where the tiles do not fit is ``tail``:
   whose lanes are masked;
 - ``peel``: the last tiles are a loop of their own (``passes.peel``): no test in the main loop, the most code;
 - ``shift``: the last tile begins earlier and computes some elements again: no guard, no mask, no second body.
-  Not for reductions, nor for parallel loops.
+  Not for reductions, nor for parallel loops;
+- ``zeros``: a sum goes on behind its end, where a factor of what it adds is the zeros that a padded layout
+  holds: no guard, no second body.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from ..python_text import Writer
     from ..schedule import Stage
 
-TAILS = ("auto", "guard", "mask", "peel", "shift")
+TAILS = ("auto", "guard", "mask", "peel", "shift", "zeros")
 Tail = Annotated[str, Meaning("tail", TAILS)]
 
 
@@ -155,7 +157,8 @@ class Split(Primitive):
         ``tail`` says what happens where the tiles do not fit: ``"auto"`` (a choice for each tile),
         ``"guard"`` (a test or a mask in every tile), ``"mask"`` (the same; the inner half must be a vector),
         ``"peel"`` (the last tiles are a loop of their own), ``"shift"`` (the last tile begins earlier and
-        computes some elements twice). Lowering raises LowerError for a tail the loops do not allow.
+        computes some elements twice), ``"zeros"`` (a sum goes on in the padding of an operand's transformed
+        layout, which holds zeros). Lowering raises LowerError for a tail the loops do not allow.
 
         >>> A = te.placeholder((8, 8), name="A")
         >>> B = te.compute((8, 8), lambda i, j: A[i, j] + 1, name="B")
