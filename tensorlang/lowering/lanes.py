@@ -62,8 +62,15 @@ def _harmless(stage: StageState) -> bool:
     if isinstance(op, OpaqueOp):
         return False
     first = op.body[0]
-    if isinstance(first, Reduce) and (first.condition is not None or first.init is not None):
+    if isinstance(first, Reduce) and first.init is not None:
         return False
+    if isinstance(first, Reduce) and first.condition is not None:
+        # of indices alone, as that of causal attention, it is one more guard
+        asked = [*preorder(first.condition)]
+        if any(
+            isinstance(e, TensorRead) or (isinstance(e, _DIVISIONS) and type(e.b) is not Const) for e in asked
+        ):
+            return False
     for e in first.sources if isinstance(first, Reduce) else op.body:
         for node in preorder(e):
             if isinstance(node, _DIVISIONS) and not node.dtype.is_float and type(node.b) is not Const:

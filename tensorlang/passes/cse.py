@@ -27,12 +27,14 @@ def cse(func: Func) -> Func:
     """The pass."""
     body = func.body
     used: _Used = {}
+    below: _Below = {}
     for mask in _masks(body, used)[:MOST_NAMES]:
-        body = run(_Naming(mask, body, used).walk(body))
+        body = run(_Naming(mask, body, used, below).walk(body))
     return func if body is func.body else func.with_body(body)
 
 
 _Used = dict[Stmt, list[Expr]]  # the masks of a statement itself, one for each access
+_Below = dict[Stmt, frozenset[Expr]]  # those of all that it holds; a statement never changes
 
 
 def _masks_of(s: Stmt, used: _Used) -> list[Expr]:
@@ -60,35 +62,57 @@ def _masks(body: Stmt, used: _Used) -> list[Expr]:
     ]
 
 
+def _using(mask: Expr, body: Stmt, used: _Used, below: _Below) -> list[Stmt]:
+    """The statements with an access under that mask in them, parents first."""
+
+    def masks(s: Stmt) -> Steps[frozenset[Expr]]:
+        found = below.get(s)
+        if found is None:
+            found = frozenset(_masks_of(s, used))
+            for p in s.parts():
+                found |= yield masks(p)
+            below[s] = found
+        return found
+
+    run(masks(body))
+    out = []
+    stack = [body]
+    while stack:
+        s = stack.pop()
+        if mask in below[s]:
+            out.append(s)
+            stack += reversed(s.parts())
+    return out
+
+
 class _Naming:
     """One mask, named wherever it is used more than once in one scope of ``body``."""
 
-    def __init__(self, mask: Expr, body: Stmt, used: _Used) -> None:
+    def __init__(self, mask: Expr, body: Stmt, used: _Used, below: _Below) -> None:
         self.mask = mask
         self.vars = variables(mask)
-        self.count: dict[Stmt, int] = {}  # the uses in a statement
+        self.count: dict[Stmt, int] = {}  # the uses in a statement, of those that have any
         # Where something in a statement must stay around the name: what binds a variable of the mask, or a
         # parallel loop that uses it.
         self.binds: dict[Stmt, bool] = {}
-        for s in reversed(list(preorder(body))):  # what a statement holds comes before it
-            parts = s.parts()
-            masks = _masks_of(s, used)
-            n = sum([m is mask for m in masks]) + sum([self.count[p] for p in parts])
+        for s in reversed(_using(mask, body, used, below)):  # what a statement holds comes before it
+            parts = [p for p in s.parts() if p in self.count]
+            n = sum([m is mask for m in _masks_of(s, used)]) + sum([self.count[p] for p in parts])
             self.count[s] = n
             self.binds[s] = (
                 isinstance(s, For | Let)
-                and (s.var in self.vars or (isinstance(s, For) and s.kind == PARALLEL and n > 0))
+                and (s.var in self.vars or (isinstance(s, For) and s.kind == PARALLEL))
             ) or any([self.binds[p] for p in parts])
 
     def walk(self, s: Stmt) -> Steps[Stmt]:
-        if self.count[s] < LEAST_USES:
+        if self.count.get(s, 0) < LEAST_USES:
             return s
         if isinstance(s, Seq):
-            using = [n for n, x in enumerate(s.stmts) if self.count[x]]
-            if len(using) > 1 and not any(self.binds[x] for x in s.stmts):
+            using = [n for n, x in enumerate(s.stmts) if x in self.count]
+            if len(using) > 1 and not any(self.binds[s.stmts[n]] for n in using):
                 return seq(*s.stmts[: using[0]], self.named(seq(*s.stmts[using[0] :])))
         elif not self.binds[s] and (
-            isinstance(s, For) or not s.parts() or sum(self.count[p] > 0 for p in s.parts()) > 1
+            isinstance(s, For) or not s.parts() or sum(p in self.count for p in s.parts()) > 1
         ):
             return self.named(s)
         parts = s.parts()

@@ -10,44 +10,71 @@ buffers, their initialisation and what writes them back), outside every loop tha
 within it the accumulators are registers like any others. What the versions add is counted against
 ``MOST_ADDED`` statements; a family too large gets fewer versions, which keep some of the tests.
 
+Each version is code that LLVM takes long for, so there are no more than pay (see ``_tests``). Where rows are
+many, two heights share a version: the row that may not exist is computed as well, from the last row that
+does, and is not written. Stores without a tile, as those of a transposed block, keep the tests of up to
+three rows.
+
 Runs after unrolling, when the guards of rows are explicit, and after simplification has dropped those that
 are decided.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import gcd
 
-from ..arith.conditions import conjunction, conjuncts, never_negative
+from ..arith.conditions import conjunction, conjuncts, denied, holds_when_nonneg, never_negative
+from ..arith.facts import Facts
+from ..core.dtype import INT64
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.linear import reads_data
-from ..expr.nodes import Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var
+from ..expr.linear import add_poly, reads_data
+from ..expr.nodes import Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var, const_int
 from ..expr.walk import preorder as walk
 from ..expr.walk import variables
-from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, preorder, rebuilt, seq
+from ..loopir.stmt import (
+    NOTHING,
+    SERIAL,
+    Alloc,
+    Buffer,
+    For,
+    Func,
+    If,
+    Let,
+    Seq,
+    Stmt,
+    preorder,
+    rebuilt,
+    seq,
+)
+from .spare_rows import SpareRows
 
 MOST_ADDED = 600  # statements a kernel may grow by
+STORES = 4  # rows of stores between two versions: as many are transposed together
+THIN = 64  # bytes of a row of sums up to which four take no longer than one: they wait for each other
+HIGH = 8  # rows of a tile of which two heights share a version
 # each makes versions of what the ones before have made
 MOST_FAMILIES = 16
 
 
 def hoist_guards(func: Func) -> Func:
     """The pass."""
-    body = _hoisted(func.body, frozenset(func.dims))
+    dims = frozenset(func.dims)
+    body = _hoisted(func.body, dims, Facts(sizes=frozenset(v for v in dims if v.kind == "dim")))
     return func if body is func.body else func.with_body(body)
 
 
-def _hoisted(body: Stmt, dims: frozenset[Var]) -> Stmt:
+def _hoisted(body: Stmt, dims: frozenset[Var], facts: Facts) -> Stmt:
     """With versions of its tiles; what the sizes of a call choose from is a kernel each, with room of its
-    own."""
+    own. ``facts`` are those of the sizes."""
     if isinstance(body, If) and body.orelse is not None and variables(body.cond) <= dims:
-        return rebuilt(body, [_hoisted(part, dims) for part in body.parts()])
+        then = _hoisted(body.then, dims, facts.assume(body.cond))
+        return rebuilt(body, [then, _hoisted(body.orelse, dims, facts.assume(denied(body.cond)))])
     room = MOST_ADDED
     for family in _families(body)[:MOST_FAMILIES]:
-        work = _Hoist(family, room)
+        work = _Hoist(family, room, dims, facts)
         body = run(work.walk(body))
         room = work.room
     return body
@@ -57,10 +84,11 @@ def _hoisted(body: Stmt, dims: frozenset[Var]) -> Stmt:
 class Family:
     """Conditions from weakest to strongest: each holds wherever a later one does. Those of one row are equal,
     though written in different ways: ``i * 6 + 4 < 100`` and ``i * 6 + 5 < 100``. ``speaks_of``: the
-    variables in them."""
+    variables in them; ``key``: what they have in common."""
 
     rows: tuple[tuple[Expr, ...], ...]
     speaks_of: frozenset[Var]
+    key: object
 
 
 def _families(body: Stmt) -> list[Family]:
@@ -84,9 +112,9 @@ def _families(body: Stmt) -> list[Family]:
 
     run(visit(body, ()))
     out = []
-    for rows in found.values():
+    for key, rows in found.items():
         speaks_of = frozenset(v for conds in rows.values() for c in conds for v in variables(c))
-        out.append(Family(tuple(tuple(rows[room]) for room in sorted(rows, reverse=True)), speaks_of))
+        out.append(Family(tuple(tuple(rows[room]) for room in sorted(rows, reverse=True)), speaks_of, key))
     return out
 
 
@@ -135,8 +163,10 @@ def _movable(c: Expr) -> bool:
 class _Hoist:
     """One family hoisted wherever in a kernel it is tested."""
 
-    def __init__(self, family: Family, room: int) -> None:
+    def __init__(self, family: Family, room: int, dims: frozenset[Var], facts: Facts) -> None:
         self.family = family
+        self.dims = dims
+        self.facts = facts
         self.members = frozenset(c for row in family.rows for c in row)
         self.room = room
         self.tests = _Below(self.is_test)  # whether a condition of the family is tested in a statement
@@ -148,17 +178,19 @@ class _Hoist:
         """Whether ``s`` itself tests a condition of the family."""
         return isinstance(s, If) and any(c in self.members for c in conjuncts(s.cond))
 
-    def walk(self, s: Stmt) -> Steps[Stmt]:
+    def walk(self, s: Stmt, whole: bool = True) -> Steps[Stmt]:
+        """``whole`` where there may be all rows: not beside a tile that is for these alone."""
         if not self.tests(s):
             return s
         if self.belongs(s):
-            new = self.versions(s)
+            new = self.versions(s, whole)
             if new is not None:
                 return new
         parts = s.parts()
+        alone = isinstance(s, If) and any(_measure(c)[0] == self.family.key for c in conjuncts(s.cond))
         walked = []
-        for p in parts:
-            walked.append((yield self.walk(p)))
+        for n, p in enumerate(parts):
+            walked.append((yield self.walk(p, whole and not (alone and n))))
         return rebuilt(s, walked)
 
     def belongs(self, s: Stmt) -> bool:
@@ -199,22 +231,26 @@ class _Hoist:
                 return True
         return False
 
-    def versions(self, s: Stmt) -> Stmt | None:
+    def versions(self, s: Stmt, whole: bool) -> Stmt | None:
         """The chain of versions; None when they would take too much room."""
         rows = self.family.rows
         old = size(s)
-        # a version for each number of rows that hold; where that is too much for every second, every third …
-        for step in range(1, len(rows) + 1):
-            tests = list(range(len(rows) - 1, -1, -step))
+        for tests, spare in self._tests(s, whole):
             made: list[Stmt] = []
             added = -old
             # between two that are tested the answer of neither is known for the rows in between: these keep
-            # their tests
+            # their tests, or are computed without
             for weaker, stronger in zip([*tests, -1], [len(rows), *tests], strict=True):
                 answers = {
                     c: n <= weaker for n, row in enumerate(rows) if n <= weaker or n >= stronger for c in row
                 }
-                made.append(run(_decided(s, answers)))
+                version = run(_decided(s, answers))
+                if spare and stronger - weaker > 1:
+                    rest = SpareRows(version, rows, self.dims).computed(range(weaker + 1, stronger))
+                    if rest is None:
+                        break
+                    version = rest
+                made.append(version)
                 added += size(made[-1]) + 1
                 if added > self.room:
                     break
@@ -225,6 +261,43 @@ class _Hoist:
                     out = If(rows[n][0], version, None if out is NOTHING else out)
                 return out
         return None
+
+    def _tests(self, s: Stmt, whole: bool) -> Iterator[tuple[list[int], bool]]:
+        """Which conditions choose a version, strongest first, the best way first; and whether rows between
+        two of them are to be computed without a test."""
+        rows = self.family.rows
+        last = len(rows) - 1
+        held = {st.buffer for st in preorder(s) if isinstance(st, Alloc) and st.buffer.scope == "local"}
+        if held:
+            # the first row has no test where the loop around ends with it
+            none = {c: False for row in rows for c in row}
+            above = run(_decided(s, none)) is not NOTHING
+            height = len(rows) + above
+            thin = height <= 8 and sum(map(_bytes, held)) <= height * THIN
+            step = 4 if thin else 2 if self._many(height) else 1
+            if step > 1:  # a version for all rows, and one for each multiple of the step and more
+                all_rows = last if whole else None
+                yield [n for n in range(last, -1, -1) if n == all_rows or (n + above) % step == 0], True
+        # a version for each number of rows that hold; where that is too much for every second, every third …
+        for step in range(1 if held or last < 2 * STORES else STORES, len(rows) + 1):
+            yield list(range(last, -1, -step)), False
+
+    def _many(self, height: int) -> bool:
+        """Whether a row too many is little: tiles are high, and there are two of them or more. (Measured on
+        AVX2, tiles of 6 rows: products of 31 and 37 rows took 1.05 times as long. Emerald Rapids, of 9: 28 to
+        75 rows 1.01.)"""
+        p = never_negative(self.family.rows[-1][0])
+        if p is None or height < HIGH:
+            return False
+        least = {m: k for m, k in p.items() if all(v in self.dims for x in m for v in variables(x))}
+        return self.facts.prove(holds_when_nonneg(add_poly(least, {(): 1 - height}), INT64)) is True
+
+
+def _bytes(b: Buffer) -> int:
+    n = 1
+    for e in b.shape:
+        n *= const_int(e) or THIN
+    return n * b.dtype.bytes
 
 
 def _decided(s: Stmt, answers: dict[Expr, bool]) -> Steps[Stmt]:

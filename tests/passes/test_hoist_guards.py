@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Expr
 from tensorlang.loopir.stmt import Alloc, For, Func, If, Let, Stmt, Store, preorder, seq
@@ -11,9 +15,16 @@ from tests.loopir.kernels import buffer, dim, func, loop, n, read, store, var
 from tests.passes.same import body_text, same
 
 
-def tile(rows: int) -> Func:
-    """A column sum of a matrix in tiles of some rows, as unrolling leaves it."""
-    m, k = dim("m", 0), dim("k", 1)
+@pytest.fixture
+def _each(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version for each number of rows, of few bytes too."""
+    monkeypatch.setattr(module, "THIN", 0)
+
+
+def tile(rows: int, least: int = 0, at: Callable[[Expr, int], Expr] = lambda i, r: i + r) -> Func:
+    """A row sum of a matrix in tiles of some rows, as unrolling leaves it. There are ``least`` rows or more;
+    ``at`` is where a row is read that is written at i + r."""
+    m, k = dim("m", least), dim("k", 1)
     a, c = buffer("A", m, k), buffer("C", m)
     acc = buffer("acc", rows, scope="local")
     io, ko = var("io"), var("k")
@@ -22,7 +33,7 @@ def tile(rows: int) -> Func:
         return If(make.lt(io * rows + r, m), s) if r else s
 
     init = [guarded(r, store(acc, n(r), 0.0)) for r in range(rows)]
-    step = [guarded(r, store(acc, n(r), read(acc, r) + read(a, io * rows + r, ko))) for r in range(rows)]
+    step = [guarded(r, store(acc, n(r), read(acc, r) + read(a, at(io * rows, r), ko))) for r in range(rows)]
     out = [guarded(r, store(c, io * rows + r, read(acc, r))) for r in range(rows)]
     body = loop(io, make.ceildiv(m, rows), Alloc(acc, seq(*init, loop(ko, k, seq(*step)), *out)))
     return func("rows", (a, c), body, (m, k))
@@ -39,6 +50,7 @@ def in_loops_tested(f: Func) -> list[Expr]:
     ]
 
 
+@pytest.mark.usefixtures("_each")
 def test_each_number_of_rows_gets_a_tile_without_tests() -> None:
     before = tile(3)
     after = hoist_guards(before)
@@ -77,11 +89,68 @@ for io in range(0, (m + 2) // 3):
     same(before, after, [{"m": m, "k": 2} for m in range(8)])
 
 
+@pytest.mark.usefixtures("_each")
 def test_it_changes_nothing_the_second_time() -> None:
     once = hoist_guards(tile(4))
     assert hoist_guards(once) is once
 
 
+def heights(f: Func) -> list[int]:
+    """Sums in each version, of which there are as many as buffers for them."""
+    versions = [s for s in preorder(f.body) if isinstance(s, Alloc)]
+    return [
+        sum(isinstance(s, Store) for x in preorder(v) if isinstance(x, For) for s in preorder(x.body))
+        for v in versions
+    ]
+
+
+@pytest.mark.usefixtures("_each")
+def test_two_heights_share_a_version_where_rows_are_many() -> None:
+    """The row that may not be there is read where the last one is, and is not written."""
+    before = tile(9, 17)
+    after = hoist_guards(before)
+    assert heights(after) == [9, 8, 6, 4, 2]
+    assert not in_loops_tested(after)
+    assert "A[min(io*9 + 3, m - 1), k_1]" in body_text(after)
+    same(before, after, [{"m": m, "k": 2} for m in range(17, 37)])
+    assert heights(hoist_guards(tile(9, 16))) == list(range(9, 0, -1))
+    assert heights(hoist_guards(tile(6, 16))) == list(range(6, 0, -1))
+
+
+@pytest.mark.usefixtures("_each")
+def test_a_row_that_has_no_last_one_to_read_keeps_its_version() -> None:
+    """Rows that are read in turns: no index is the last of them."""
+    before = tile(8, 20, lambda i, r: make.floormod(i + r, 5))
+    after = hoist_guards(before)
+    assert heights(after) == list(range(8, 0, -1))
+    same(before, after, [{"m": n, "k": 1} for n in range(20, 30)])
+
+
+def test_thin_rows_share_a_version_up_to_four() -> None:
+    """Sums of one vector wait for each other: four rows take no longer than one."""
+    before = tile(8)
+    after = hoist_guards(before)
+    assert heights(after) == [8, 7, 4]
+    same(before, after, [{"m": n, "k": 2} for n in range(20)])
+
+
+def test_rows_of_stores_keep_the_tests_of_three() -> None:
+    """A transposed block: as many rows as are transposed together are a version."""
+    m, n_, rows = dim("m", 0), dim("n", 0), 16
+    a, c = buffer("A", n_, m), buffer("C", m, n_)
+    io, j = var("io"), var("j")
+    copies = [
+        If(make.lt(io * rows + r, m), store(c, (io * rows + r, j), read(a, j, io * rows + r)))
+        for r in range(rows)
+    ]
+    f = func("turned", (a, c), loop(io, make.ceildiv(m, rows), loop(j, n_, seq(*copies))), (m, n_))
+    after = hoist_guards(f)
+    versions = [s for s in preorder(after.body) if isinstance(s, For) and s.var.name == "j"]
+    assert len(versions) == 5
+    same(f, after, [{"m": k, "n": 3} for k in (0, 1, 3, 4, 15, 16, 17, 30, 33)])
+
+
+@pytest.mark.usefixtures("_each")
 def test_a_family_too_large_keeps_some_of_its_tests() -> None:
     before = tile(40)
     after = hoist_guards(before)

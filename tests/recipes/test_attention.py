@@ -63,6 +63,24 @@ def test_open_lengths(queries: int, keys: int) -> None:
     agree(attention(4, 2, te.var("m"), n, 32), 4, 2, queries, keys, 32)
 
 
+def test_causal_sums_of_an_open_length_have_no_masks() -> None:
+    """Lanes beyond the last key are summed and not read, as where nothing is left out."""
+    n = te.var("n")
+    q, k, v = (te.placeholder((1, 4, n, 32), name=x) for x in "QKV")
+    out = ops.scaled_dot_product_attention(q, k, v, is_causal=True)
+    f = tl.compile([q, k, v, out], AVX512)
+    sums = [x for x in f.get_source("ir").splitlines() if "attention.dots" in x and "Q[" in x]
+    assert sums and not any("mask" in x for x in sums)
+    f = tl.compile([q, k, v, out])
+    rng = np.random.default_rng(5)
+    for size in (1, 5, 16, 17, 47, 131):
+        a, b, c = (rng.standard_normal((1, 4, size, 32)).astype(np.float32) for _ in range(3))
+        scores = np.where(np.tri(size, dtype=bool), a @ b.swapaxes(-1, -2) / np.sqrt(32), -np.inf)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        wanted = weights / weights.sum(axis=-1, keepdims=True) @ c
+        np.testing.assert_allclose(f(a, b, c), wanted, rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(("heads", "shared"), [(8, 8), (8, 2)])
 def test_one_query_reads_keys_and_values_where_they_lie(heads: int, shared: int) -> None:
     """No copies, no gathered vectors, and each head of keys in one iteration of the shared loop."""
