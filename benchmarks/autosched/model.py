@@ -2,12 +2,12 @@
 autosched.
 
 The records that it was trained on are kept beside the results: 5,214 candidates of 66 kinds of tasks on one
-and on two threads of a Granite Rapids, of which today's spaces still hold 3,712, a half of them once found by
+and on two threads of a Granite Rapids, of which today's spaces still hold 3,682, a half of them once found by
 ``benchmarks.autosched sample``, the others as a search proposed them, all timed in turns by five processes
 that did nothing else (``again``). One of them puts 93 % of pairs in the order of the other four, and 99 % of
 those that are 5 % apart: no model can be seen to know more (``ceiling``).
 
-What is known of the gap between that and the 0.74 to 0.75 of held-out kinds: twice the kinds are worth about
+What is known of the gap between that and the 0.75 to 0.76 of held-out kinds: twice the kinds are worth about
 0.01 (an eighth of them 0.72, a quarter 0.736, a half 0.739, all 0.756, other folds), twice the candidates of
 a kind 0.01. Pairs of one variant are the hard ones (0.66; of two variants 0.77), but of those in the wrong
 order that are 25 % apart nine in ten are of two variants, and most of two threads.

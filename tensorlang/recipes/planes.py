@@ -31,8 +31,8 @@ PARTED = 10  # blocks of outputs for each thread, from which on they are shared 
 RUN = 16  # vectors of pixels that are copied together
 FEW_OUTPUTS = 2  # vectors of outputs, up to which a copy of the image does not pay
 # outputs of a tile, which divide a panel, and its vectors of pixels. Measured (Zen 3): 4 × 2 takes no longer
-# than 6 × 2, 4 × 3 1.0 to 1.07 of the time, 8 × 1 1.1 to 1.3; with more registers (Emerald Rapids) 8 × 3 0.9 to
-# 0.98 of the time of 8 × 2, 4 × 4 and 16 × 1 1.0 to 1.3
+# than 6 × 2, 4 × 3 1.0 to 1.07 of the time, 8 × 1 1.1 to 1.3; with more registers (Emerald Rapids) 8 × 3 0.9
+# to 0.98 of the time of 8 × 2, 4 × 4 and 16 × 1 1.0 to 1.3
 TILE, TILE_OF_MANY = (4, 2), (8, 3)
 
 
