@@ -65,10 +65,13 @@ def _harmless(stage: StageState) -> bool:
     if isinstance(first, Reduce) and first.init is not None:
         return False
     if isinstance(first, Reduce) and first.condition is not None:
-        # of indices alone, as that of causal attention, it is one more guard
+        # of indices alone, as that of causal attention, it is one more guard; not one of remainders, as those
+        # of a transposed convolution, whose sums then do not all stay in registers
         asked = [*preorder(first.condition)]
         if any(
-            isinstance(e, TensorRead) or (isinstance(e, _DIVISIONS) and type(e.b) is not Const) for e in asked
+            isinstance(e, TensorRead | FloorMod | TruncMod)
+            or (isinstance(e, _DIVISIONS) and type(e.b) is not Const)
+            for e in asked
         ):
             return False
     for e in first.sources if isinstance(first, Reduce) else op.body:

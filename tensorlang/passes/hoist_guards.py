@@ -88,13 +88,13 @@ class Family:
 
     rows: tuple[tuple[Expr, ...], ...]
     speaks_of: frozenset[Var]
-    key: object
+    key: frozenset[object]
 
 
 def _families(body: Stmt) -> list[Family]:
     """The families of conditions tested inside serial loops that do not bind their variables, or beside such
     loops where a local buffer lives: what the tile does not write back it need not compute."""
-    found: dict[object, dict[int, dict[Expr, None]]] = {}
+    found: dict[frozenset[object], dict[int, dict[Expr, None]]] = {}
     looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
 
     def visit(s: Stmt, loops: tuple[Var | None, ...]) -> Steps[None]:
@@ -118,11 +118,11 @@ def _families(body: Stmt) -> list[Family]:
     return out
 
 
-def _measure(c: Expr) -> tuple[object, int]:
+def _measure(c: Expr) -> tuple[frozenset[object], int]:
     """What the conditions of one family have in common, and by how much this one holds: ``x + room >= 0``."""
     p = never_negative(c)
     if p is None or not any(p):
-        return c, 0
+        return frozenset({c}), 0  # a set: expressions are not compared by ==
     # by the greatest divisor of the factors: 2 i + 3 >= 0 is i + 1 >= 0 of integers, and so of one family
     # with i + 0
     step = gcd(*[k for m, k in p.items() if m])
