@@ -77,15 +77,14 @@ def apply(
     # Measured (Emerald Rapids, two threads): 77 × 512 × 2048 0.52 of the time, 128 × 768 × 3072 0.67
     near = m is not None and m * depth <= target.l2_bytes // 4
     once = near and not (fixed or keep) and panels >= 4 * threads
-    blocks = _blocks(panels, wide * depth, tiles, threads, target)
     if once:
         blocks = -(-panels // max(1, min(target.l2_bytes // 16 // (wide * depth), panels // threads)))
-    operands = (
-        (product.right, product.right_axes, product.column),
-        (product.left, product.left_axes, product.row),
+    else:
+        blocks = _blocks(panels, wide * depth, tiles, threads, target)
+    right = pack(
+        s, inside, product.right, product.right_axes, product.column, wide, together=TOGETHER, step=deep
     )
-    right = pack(s, inside, *operands[0], wide, together=TOGETHER, step=deep)
-    left = pack(s, inside, *operands[1], high, together=deep)
+    left = pack(s, inside, product.left, product.left_axes, product.row, high, together=deep)
 
     others = [own[a] for a in keep]
     rows, row = out.split(own[product.row], high)
@@ -105,10 +104,12 @@ def apply(
         out.parallel(index)
     inside.compute_at(out, panel)
     in_registers(s, inside)
-    row, column = (inside.op.axis[list(own).index(a)] for a in (product.row, product.column))
+    # the copies have made another operation of it
+    now = dict(zip(own, inside.op.axis, strict=True))
+    row, column = now[product.row], now[product.column]
     step, group = inside.split(k, deep, tail="zeros")
     group, four = inside.split(group, TOGETHER, tail="zeros")
-    inside.reorder(*[inside.op.axis[list(own).index(a)] for a in keep], step, row, group, four, column)
+    inside.reorder(*[now[a] for a in keep], step, row, group, four, column)
     inside.unroll(four)
     inside.vectorize(column)
     inside.pragma(column, "whole_vectors", wide)
