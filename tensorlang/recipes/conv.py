@@ -23,7 +23,19 @@ from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
 from .common import FEW_REGISTERS, share_out, size, together_of, work
 from .nests import Cut, fuse
-from .pixels import FEW, convolve, fill_weight, pack_weight, quads, strips, transpose_pixels
+from .pixels import (
+    by_pixel,
+    convolve,
+    counted,
+    fill_quads,
+    fill_weight,
+    made_in,
+    pack_weight,
+    quads,
+    strips,
+    transpose_pixels,
+    transposed_at_once,
+)
 from .register_tile import tile_for, time_of
 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
@@ -101,7 +113,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     iterations = work(inside)
     order = [*conv.taps, conv.channels] if together > 1 else _order(conv, _taps_unrolled(conv, high))
     weight = pack_weight(s, conv, inside, width, order, together)
-    turned = _by_pixel(s, conv, inside) if conv.pointwise else None
+    turned = by_pixel(s, conv, inside, together) if conv.pointwise else None
 
     def laid_out(*at: Any) -> list[Any]:
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
@@ -130,6 +142,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         copied = "by block"
     else:
         copied = "pixels first" if turned is not None or _weights_stay(conv, target) else "once"
+    if together > 1:
+        for copy in (turned, padded):
+            made_in(s, copy)
     share: list[IterVar] = []
     if rows is not None:
         first, spatial[0] = out.split(spatial[0], rows)
@@ -138,6 +153,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     overlaps = rows is not None and block is None and pixels > lanes and pixels % lanes > 0
     vectors_of: Cut = (lanes, "shift") if overlaps else lanes
     here = here and not (by_groups or in_blocks)
+    at_once = transposed_at_once(out)
     around = SHARES if share else HERE if here else (GROUPS if by_groups else PANELS)[copied]
     loops = convolve(
         s,
@@ -147,7 +163,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         {"n": images, "r": share, "o": o, "p": fuse(out, spatial)},
         f"{around} pio oio | oii pii" if by_groups else f"{around} pio oiio | oiii pii",
         {"o": conv.each if conv.groups > 1 else None, "p": block, "pi": vectors_of}
-        | ({"oi": FEW} if by_groups else {"oi": width, "oii": FEW}),
+        | ({"oi": at_once} if by_groups else {"oi": width, "oii": at_once}),
         high,
         order,
         wide=width if by_groups else None,
@@ -186,8 +202,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if turned is not None:
         if in_blocks or images:
             turned.compute_at(out, loops.around[0] if in_blocks else images[-1])
-        (po,) = transpose_pixels(turned, lanes).named["po"]
-        share_out(turned, [po], 0 if in_blocks else iterations // PACKED_PIXELS, target)
+        filled = fill_quads(turned, lanes) if together > 1 else transpose_pixels(turned, lanes)
+        share_out(turned, list(filled.named["po"]), 0 if in_blocks else iterations // PACKED_PIXELS, target)
 
 
 def _asking(order: Sequence[IterVar], tiles: int, line: int) -> IterVar:
@@ -328,9 +344,11 @@ def fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[I
 
 
 def together_in(conv: Conv, target: Target) -> int:
-    """How many channels are multiplied at once: those of a group come in fours where any do."""
-    together = together_of(conv.data, conv.weight, target)
-    return together if together == 4 and (size(conv.channels) or 1) % together == 0 else 1
+    """How many channels are multiplied at once: those of a group come in fours where any do. The last of a
+    single group may be fewer, and zeros."""
+    together, channels = together_of(conv.data, conv.weight, target), size(conv.channels)
+    whole = channels is not None and (conv.groups == 1 or channels % together == 0)
+    return together if together == 4 and whole else 1
 
 
 def _tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int, int]:
@@ -454,15 +472,6 @@ def _whole(pixels: int, high: int, lanes: int) -> int:
     return pixels if both > BLOCK_PIXELS else -(-pixels // both) * both
 
 
-def counted(at: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
-    """Indices as one number, the last the fastest; those of a single value stand in front by themselves."""
-    long = [d for d, n in enumerate(sizes) if n > 1] or [len(sizes) - 1]
-    total = at[long[0]]
-    for d in long[1:]:
-        total = total * sizes[d] + at[d]
-    return [*[i for d, i in enumerate(at) if d not in long], total]
-
-
 def _by_group(conv: Conv, o: Any, between: Sequence[Any]) -> list[Any]:
     """The group in front, the output in its group behind."""
     return [*between, o] if conv.groups == 1 else [o // conv.each, *between, o % conv.each]
@@ -541,25 +550,6 @@ def far_outputs(conv: Conv) -> bool:
 def plane_of(conv: Conv) -> int:
     """Bytes of an output of an image, as wide as the image."""
     return math.prod(conv.sizes) * conv.data.dtype.bytes
-
-
-def _by_pixel(s: Schedule, conv: Conv, inside: Stage) -> Stage:
-    """The image with the channels of each pixel side by side; pixels that a stride leaves out are not
-    copied."""
-    copy = s[s.cache_read(conv.data, "global", [inside.name])]
-
-    def transposed(*place: Any) -> list[Any]:
-        n, c, at = place[: len(conv.batch)], place[len(conv.batch)], place[len(conv.batch) + 1 :]
-        phases = [i % st for i, st in zip(at, conv.strides, strict=True) if st > 1]
-        return [
-            *n,
-            *phases,
-            *counted([i // st for i, st in zip(at, conv.strides, strict=True)], conv.sizes),
-            c,
-        ]
-
-    copy.transform_layout(transposed)
-    return copy
 
 
 def padding_of(s: Schedule, image: Tensor) -> Stage | None:

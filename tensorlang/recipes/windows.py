@@ -116,7 +116,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         named: Axes = {"f": front, "k": deep[:-1], "r": deep[-1], "p": p, "c": c}
-        sums(s, inside, out, place, named, "f k ro | p ri c", {"r": together})
+        sums(s, inside, out, place, named, "f k ro | p ri c", {"r": (together, "zeros")})
         padded = padded or s[s.cache_read(conv.data, "global", [inside.name])]
     else:
         named = {"f": front, "k": deep, "p": p, "c": c}

@@ -29,7 +29,8 @@ class Split:
         """Derive the extents of the new loops from the parent's."""
         whole = extent[self.parent]
         if self.factor is not None:
-            inner = clip(self.factor, whole)
+            # in zeros a part is whole, however few iterations there are
+            inner = self.factor if self.tail == "zeros" else clip(self.factor, whole)
             extent[self.inner] = inner
             extent[self.outer] = make.ceildiv(whole, inner)
         else:

@@ -203,6 +203,22 @@ def test_a_sum_goes_on_in_zeros_without_a_test():
     assert "range(0, 3)" in nest and "range(0, 8)" in nest and "if " not in nest
 
 
+def test_a_sum_of_less_than_a_part_is_one_whole_part_in_zeros():
+    """A factor beyond the extent was the extent: three of four bytes were no product of four."""
+    a, b = te.placeholder((5, 3), "uint8", name="A"), te.placeholder((3, 6), "int8", name="B")
+    k = te.reduce_axis((0, 3), "k")
+    c = te.compute(
+        (5, 6), lambda i, j: te.sum(te.cast("int32", a[i, k]) * te.cast("int32", b[k, j]), axis=k), name="C"
+    )
+    s = te.create_schedule(c)
+    for tensor, layout in ((a, lambda i, j: [i, j // 4, j % 4]), (b, lambda i, j: [i // 4, i % 4, j])):
+        s[s.cache_read(tensor, "global", [c])].transform_layout(layout)
+    s[c].split(s[c].op.reduce_axis[0], 4, tail="zeros")
+    run([a, b, c], [c], {"A": (0, 256), "B": (-128, 128)}, s, [{}], each_pass=True)
+    nest = str(tl.lower(s, [a, b, c])).partition("C[i, j] = 0")[2]
+    assert "range(0, 4)" in nest and "if " not in nest
+
+
 def test_a_sum_goes_on_in_zeros_only_where_there_are_some():
     for given, why in (
         ({"layout": False}, "no factor, of whole numbers, is read from the padding"),
