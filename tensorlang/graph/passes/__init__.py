@@ -26,6 +26,7 @@ from .levels import keep_levels
 from .name_operators import name_operators
 from .scales import scale_weights
 from .subnormals import flush_subnormals
+from .whole_numbers import multiply_whole_numbers
 from .winograd import fewer_multiplications
 
 __all__ = ["PASSES", "REGIONS", "Hook", "Hooks", "Pass", "simplified"]
@@ -56,6 +57,8 @@ PASSES = (
     Pass("dead", drop_dead, 1),
     Pass("identities", drop_identities, 1),
     Pass("duplicates", merge_duplicates, 1),
+    # while it can be seen that both operands were bytes
+    Pass("whole numbers", multiply_whole_numbers, 2, by_target=True),
     # before constants are folded: afterwards a quantised weight is a plain array of floats
     Pass("levels", keep_levels, 2),
     Pass("constants", fold_constants, 2),

@@ -43,7 +43,7 @@ class Levels:
 
 def keep_levels(graph: Program) -> Program:
     """The graph with readers of whole numbers."""
-    work = _Constants(graph)
+    work = Constants(graph)
     replaced: dict[int, list[Node]] = {}
     for n in graph.nodes:
         if not single(n) or all(v.data is not None or work.of(v) for v in n.reads):
@@ -57,10 +57,11 @@ def keep_levels(graph: Program) -> Program:
     return drop_dead(exchanged(graph, replaced)) if replaced else graph
 
 
-class _Constants:
-    """The constants that operators make of whole numbers."""
+class Constants:
+    """The constants that operators make of whole numbers, of ``least`` of them or more."""
 
-    def __init__(self, graph: Program) -> None:
+    def __init__(self, graph: Program, least: int = FEW) -> None:
+        self.least = least
         self.makers = {v: n for n in graph.nodes for v in n.outputs}
         self._found: dict[Value, Levels | None] = {}
         self._values: dict[Value, Value | None] = {}
@@ -73,7 +74,7 @@ class _Constants:
 
     def _stored(self, v: Value) -> Levels | None:
         a = v.data
-        if a is None or a.dtype.kind not in "iu" or a.dtype.itemsize > 2 or a.size < FEW:
+        if a is None or a.dtype.kind not in "iu" or a.dtype.itemsize > 2 or a.size < self.least:
             return None
         return Levels(a, np.ones([1] * a.ndim))
 
@@ -81,7 +82,9 @@ class _Constants:
         n = self.makers.get(v)
         if n is None or not single(n):
             return None
-        sources = [w for w in n.reads if w.data is None or (w.data.dtype.kind in "iu" and w.data.size >= FEW)]
+        # zero points are whole numbers too, and fewer
+        most = max((w.data.size for w in n.reads if w.data is not None), default=0)
+        sources = [w for w in n.reads if w.data is None or self._whole_of(w.data, most)]
         if len(sources) != 1 or (given := self.of(sources[0])) is None:
             return None
         try:
@@ -89,12 +92,15 @@ class _Constants:
         except TensorLangError:
             return None
 
+    def _whole_of(self, a: np.ndarray, most: int) -> bool:
+        return a.dtype.kind in "iu" and a.size >= max(self.least, most)
+
     def whole(self, v: Value) -> Value | None:
         """The whole numbers as a constant of the type of ``v``, where a narrower type holds them."""
         if v not in self._values:
             levels, made = self.of(v), None
             if levels is not None and v.data is None and v.dtype == "float32":
-                floats, few = levels.whole.astype(np.float32), _in_8_bits(levels.whole)
+                floats, few = levels.whole.astype(np.float32), in_8_bits(levels.whole)
                 made = Value(v.name, floats.shape, v.dtype, data=floats, stored=few)
                 made = None if made.stored is made.data else made
             self._values[v] = made
@@ -114,7 +120,7 @@ class _Constants:
             return []
 
 
-def _in_8_bits(whole: np.ndarray) -> np.ndarray | None:
+def in_8_bits(whole: np.ndarray) -> np.ndarray | None:
     """The whole numbers in a type that is read at once; None where it is not theirs."""
     if whole.dtype == np.int8:
         return whole
