@@ -193,3 +193,28 @@ def test_a_last_run_of_tiles_is_nearly_full():
     for tiles in range(1, 100):
         run = _evenly(tiles, 8)
         assert 4 < run <= 8 and -(-tiles // run) * run - tiles < run
+
+
+@pytest.mark.parametrize(
+    ("count", "channels", "outputs", "image", "stride"),
+    [(1, 40, 130, (14, 14), 1), (3, 24, 200, (7, 7), 1), (2, 33, 97, (13, 9), 2), (1, 130, 260, (5, 37), 1)],
+    ids=str,
+)
+def test_a_weight_at_the_call_is_read_where_it_lies(count, channels, outputs, image, stride):
+    """Beside pixels in whole vectors: no copy of the weight, and the last tile is as wide as there are."""
+    x, w = small(RNG, (count, channels, *image)), small(RNG, (outputs, channels, 1, 1))
+    exact(both(x, w, None, stride=stride), np.maximum(images.conv(x, w, stride=stride), 0), "float32")
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_last_tile_of_a_copied_image_is_one_vector(cores):
+    """Of 13, in tiles of two or three: others, whose lanes were all masked, were computed with it."""
+    target = f"llvm -mcpu=emeraldrapids -num-cores={cores}"
+    X, W, B, out = declared(*(np.zeros(n, "f4") for n in ((1, 1024, 14, 14), (256, 1024, 1, 1), 256)))
+    text = str(tl.lower(default_schedule(out, target), [X, W, B, out]))
+    assert "W.global" not in text and "X.global" in text
+    loops = [nest.partition("relu[")[0] for nest in text.split("for rc in ")[1:]]
+    assert loops and not any("mask" in nest for nest in loops)
+    assert min(nest.count("] = conv2d[0, 0, ") for nest in loops) == 1
+    short = str(tl.lower(default_schedule(out, AVX2), [X, W, B, out]))
+    assert "W.global" in short
