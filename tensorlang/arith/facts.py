@@ -198,9 +198,13 @@ class Facts:
         hi: Number = v.hi
         if v.kind == "dim":
             for p in self.known:
-                if p.get((v,), 0) > 0 and _of_one_dim(p):  # c * v + k >= 0
-                    least = -(p.get((), 0) // p[v,])
+                c = p.get((v,), 0) if _of_one_dim(p) else 0  # of c * v + k >= 0
+                if c > 0:
+                    least = -(p.get((), 0) // c)
                     lo = least if lo is None else max(lo, least)
+                elif c < 0:
+                    most = p.get((), 0) // -c
+                    hi = most if hi is None else min(hi, most)
         if v in self.sizes:
             lo = 0 if lo is None else max(lo, 0)
         bound = self.ranges.get(v)

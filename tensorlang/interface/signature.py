@@ -12,7 +12,7 @@ returns 0, or the code of a failed run.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -296,12 +296,20 @@ def evaluate(size: Size, dims: Mapping[str, int]) -> int:
     return _OPS[op](evaluate(a, dims), evaluate(b, dims))
 
 
-def show(size: Size) -> str:
-    """A size as text."""
+def evaluator(sizes: Sequence[Size], names: Mapping[str, str], given: str) -> Callable[..., tuple[int, ...]]:
+    """A function of ``given`` that gives the values of these sizes, each dim being what ``names`` says, in a
+    tenth of the time of ``evaluate``."""
+    text = "".join(f"{show(size, names)}, " for size in sizes)
+    # operators from the table above, numbers, and what the caller names
+    return eval(f"lambda {given}: ({text})", {"min": min, "max": max})  # type: ignore[no-any-return]
+
+
+def show(size: Size, names: Mapping[str, str] | None = None) -> str:
+    """A size as text, with these names of the dims or their own."""
     if isinstance(size, tuple):
-        op, a, b = size
-        return f"{op}({show(a)}, {show(b)})" if op in ("min", "max") else f"({show(a)} {op} {show(b)})"
-    return str(size)
+        op, a, b = size[0], show(size[1], names), show(size[2], names)
+        return f"{op}({a}, {b})" if op in ("min", "max") else f"({a} {op} {b})"
+    return names[size] if names is not None and isinstance(size, str) else str(size)
 
 
 def names_in(size: Size) -> list[str]:

@@ -16,7 +16,7 @@ from .partition import partition
 from .peel import peel
 from .reuse_storage import reuse_storage
 from .rows import rows
-from .simplify import simplify
+from .simplify import simplify, simplify_versions
 from .split_lanes import split_lanes
 from .tighten import tighten
 from .unroll import unroll
@@ -68,7 +68,7 @@ PIPELINE = PassPipeline(
         Pass("hoist guards", hoist_guards, "moves guards out of inner loops", _PLAIN, _PLAIN),
         Pass(
             "simplify versions",
-            simplify,
+            simplify_versions,
             "folds what the hoisted guards decide",
             _PLAIN,
             _PLAIN,

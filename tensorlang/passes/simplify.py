@@ -14,13 +14,29 @@ from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import substitute
-from ..loopir.stmt import NOTHING, Alloc, For, Func, If, Let, Seq, Stmt, map_exprs, seq
+from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, map_exprs, rewrite, seq
+
+# a note on a loop of one iteration or none. It stays a loop for the passes that make versions of loops
+ONCE = ("at most", "1")
 
 
 def simplify(func: Func) -> Func:
     """The pass."""
     sizes = frozenset(v for v in func.dims if v.kind == "dim")
     return func.with_body(run(_stmt(func.body, simplifier(sizes))))
+
+
+def simplify_versions(func: Func) -> Func:
+    """The pass after the last that makes versions: loops of at most one iteration become tests. (LLVM moves
+    all that a loop loads at one place in front of it, be it more than there are registers.)"""
+    func = simplify(func)
+    return func.with_body(rewrite(func.body, _tested))
+
+
+def _tested(s: Stmt) -> Stmt | None:
+    if not isinstance(s, For) or ONCE not in s.attrs:
+        return None
+    return If(make.gt(s.extent, 0), replace_var(s.body, s.var, s.begin))
 
 
 def _is_nothing(s: Stmt) -> bool:
@@ -73,9 +89,12 @@ def _for(s: For, simp: Simplifier) -> Steps[Stmt]:
     body = yield _stmt(s.body, simp.inside(s.var, begin, extent))
     if _is_nothing(body):
         return NOTHING
-    if begin is s.begin and extent is s.extent and body is s.body:
+    attrs = s.attrs
+    if n is None and s.kind == SERIAL and ONCE not in attrs and simp.facts.prove(make.le(extent, 1)):
+        attrs = (*attrs, ONCE)
+    if begin is s.begin and extent is s.extent and body is s.body and attrs is s.attrs:
         return s
-    return For(s.var, begin, extent, s.kind, body, s.attrs)
+    return For(s.var, begin, extent, s.kind, body, attrs)
 
 
 def _if(s: If, simp: Simplifier) -> Steps[Stmt]:

@@ -16,6 +16,7 @@ from ..analysis import cost_of, reads_of, reducer_kind, step
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
+from .choices import at_most
 from .common import in_registers, size, work
 from .conv import padding_of, rows_in_vectors
 from .nests import wide_ahead
@@ -76,6 +77,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     own, places = inside.op.axis, len(inside.op.reduce_axis)
     front, (*around, x) = out.op.axis[:-places], out.op.axis[-places:]
     stride = _stride(inside)
+    # a row of half a vector or less: what is padded and summed is half as wide. The call tells. With AVX2 as
+    # many instructions would do half of the work
+    short = size(x) is None and target.has_masks and at_most(x.extent, lanes // 2)
+    if short:
+        lanes //= 2
     padded = _pad(s, inside, lanes)
     long = size(x) or lanes
     highest = TILE if size(x) is None else int(target.vector_registers * SUMS)
@@ -127,7 +133,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         padded.compute_at(out, channel)
         rows_in_vectors(padded, lanes)
         *_, rows, block, _ = padded.op.axis
-        if size(block) is None:
+        if size(block) is None and not short:
             _, some = padded.split(rows, PADDED_ROWS)
             padded.reorder(block, some)
 
@@ -157,5 +163,7 @@ def _pad(s: Schedule, inside: Stage, lanes: int) -> Stage | None:
     last = -(-(size(x) or 1) // lanes) * lanes - 1
     reach = last * (step(at[-1], x) or 1) + ((size(tap) or 1) - 1) * (step(at[-1], tap) or 1) + 1
     long = -(-max(reach, size(padded.op.axis[-1]) or 1) // lanes) * lanes
-    padded.transform_layout(lambda *at: [*at[:-1], at[-1] // long, at[-1] % long])
+    # what lies behind an open row is more of its margin: no test for it in each vector that is copied
+    fill = "any" if size(padded.op.axis[-1]) is None else None
+    padded.transform_layout(lambda *at: [*at[:-1], at[-1] // long, at[-1] % long], pad_value=fill)
     return padded

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..boundary import short
 from ..errors import TensorLangError
-from ..interface.signature import evaluate, names_in
+from ..interface.signature import evaluator, names_in
 from .arguments import Binder
 from .arrays import empty, maker
 from .rules import Slot
@@ -201,21 +201,5 @@ def _maker(slot: Slot, sources: tuple[tuple[str, int, int], ...]) -> Callable[[t
     sizes, kind, fixed = slot.shape, slot.dtype, slot.constant
     if fixed is not None:
         return lambda args: empty(fixed, kind)
-    at = {name: (k, axis) for name, k, axis in sources}
-    open_ones = [(d, *at[x]) for d, x in enumerate(sizes) if isinstance(x, str)]
-    plain = [0 if isinstance(x, str) else x for x in sizes]
-    if all(isinstance(x, int) for x in plain):  # each size is a number or that of an input
-
-        def copy(args: tuple[Any, ...]) -> Any:
-            shape = plain.copy()
-            for d, k, axis in open_ones:
-                shape[d] = args[k].shape[axis]
-            return empty(shape, kind)
-
-        return copy
-
-    def make(args: tuple[Any, ...]) -> Any:
-        dims = {name: args[k].shape[axis] for name, k, axis in sources}
-        return empty([dims[x] if x.__class__ is str else evaluate(x, dims) for x in sizes], kind)  # type: ignore[index]
-
-    return make
+    shape_of = evaluator(sizes, {name: f"args[{k}].shape[{axis}]" for name, k, axis in sources}, "args")
+    return lambda args: empty(shape_of(args), kind)

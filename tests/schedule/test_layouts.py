@@ -219,6 +219,26 @@ def test_what_a_reduction_leaves_out_is_not_read(taps, legal):
     np.testing.assert_array_equal(tl.build(s, [W, X, B])(w, x), want)
 
 
+def test_a_margin_goes_on_behind_its_rows_where_reads_are_chosen_by_place():
+    """Of a choice only the taken side is read: rows of a margin that are made longer hold more of it."""
+    n = te.dim("n")
+    X = te.placeholder((4, n), name="X")
+    A = te.compute((4, n + 2), lambda y, x: te.if_then_else((x >= 1) & (x <= n), X[y, x - 1], 7.0), name="A")
+    B = te.compute((4, n), lambda y, x: A[y, x] + A[y, x + 2], name="B")
+    s = te.create_schedule(B.op)
+    s[A].transform_layout(lambda y, x: [y, x // 8, x % 8], pad_value="any")
+    assert "< n + 2" not in str(tl.lower(s, [X, B]))
+    f = tl.build(s, [X, B])
+    for count in (1, 5, 8, 21):
+        x = np.arange(4.0 * count, dtype="float32").reshape(4, count)
+        wide = np.pad(x, ((0, 0), (1, 1)), constant_values=7)
+        np.testing.assert_array_equal(f(x), wide[:, :-2] + wide[:, 2:])
+    C = te.compute((4, n), lambda y, x: te.if_then_else(x >= 1, X[y, x - 1], 7.0), name="C")
+    D = te.compute((4, n), lambda y, x: C[y, x] + 1.0, name="D")
+    with pytest.raises(ScheduleError, match="beyond `X`"):
+        te.create_schedule(D.op)[C].transform_layout(lambda y, x: [y, x // 8, x % 8], pad_value="any")
+
+
 def test_rows_of_more_places_than_values_need_no_test_where_the_formula_reads_nothing_beyond():
     """Rows of 4 sums behind each other, 6 places apart, as the rows of what they read are: one loop, and the
     last row ends with its last value."""

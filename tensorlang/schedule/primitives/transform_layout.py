@@ -21,6 +21,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...arith.conditions import denied
 from ...arith.facts import Facts
 from ...core.dtype import DType
 from ...core.names import NameSupply
@@ -28,7 +29,7 @@ from ...core.node import intern
 from ...errors import ScheduleError
 from ...expr import linear, make
 from ...expr.literal import ExprLike
-from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
+from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
 from ...expr.walk import rewrite, substitute
 from ...te.axis import AXIS_SEPARATOR, IterVar, fresh_axis
 from ...te.reducers import Reduce
@@ -352,7 +353,21 @@ def _beyond(op: Operation) -> Tensor | None:
     held = next((e.condition for e in op.body if isinstance(e, Reduce) and e.init is None), None)
     if held is not None and not reads_in((held,)):  # nothing else is read of what a reduction leaves out
         facts = facts.assume(held)
-    for e in op.reads:
+    for body in op.body:
+        known = facts
+        while type(body) is IfThenElse:  # of which only the taken side is read
+            found = _read_beyond((body.cond,), known) or _read_beyond((body.a,), known.assume(body.cond))
+            if found is not None:
+                return found
+            known, body = known.assume(denied(body.cond)), body.b
+        found = _read_beyond((body,), known)
+        if found is not None:
+            return found
+    return None
+
+
+def _read_beyond(exprs: tuple[Expr, ...], facts: Facts) -> Tensor | None:
+    for e in reads_in(exprs):
         for index, n in zip(e.indices, e.tensor.shape, strict=True):
             if not (facts.prove(make.le(0, index)) and facts.prove(make.lt(index, n))):
                 return e.tensor
