@@ -187,6 +187,7 @@ OPERATORS: dict[str, Callable[[Case], Graph]] = {
         lambda p: {"strides": [p["stride"]] * 2, "pads": [p["padding"]] * 4, "group": p["groups"]},
     ),
     "conv1d": _named("Conv", lambda p: {"strides": [p["stride"]], "pads": [p["padding"]] * 2}),
+    "conv3d": _one("Conv"),
     "tanh": _one("Tanh"),
     "sigmoid": _one("Sigmoid"),
     "gelu_tanh": _one("Gelu", approximate="tanh"),

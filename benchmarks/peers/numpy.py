@@ -140,6 +140,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "matmul_nt": lambda a, b, *, out: np.matmul(a, b.T, out=out),
     "attention_shared": attention_shared,
     "tanh": np.tanh,
+    "cbrt": np.cbrt,
     "cumsum": np.cumsum,
     "resize_nearest": lambda x, *, out: np.copyto(
         out.reshape(*x.shape[:3], 2, x.shape[3], 2), x[:, :, :, None, :, None]

@@ -54,6 +54,7 @@ NEW: dict[str, Callable[..., Any]] = {
         x, w, None, stride, padding, groups=groups
     ),
     "conv1d": lambda x, w, b, stride, padding: F.conv1d(x, w, b, stride, padding),
+    "conv3d": F.conv3d,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),

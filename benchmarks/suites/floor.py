@@ -42,8 +42,16 @@ CONVOLUTIONS: tuple[tuple[int, int | tuple[int, int], int, int, int, int, int | 
     (32, 28, 48, 3, 1, 1, None),
     (19, (23, 31), 29, 3, 2, 1, None),
 )
-PACKED_PRODUCTS = ((33, 768, 768), (64, 3000, 64), (8, 4096, 4096), (1, 4096, 4096))
-PRODUCTS = ((300, 300, 300), (511, 513, 517), (384, 1024, 4096), (13, 100, 50))
+PACKED_PRODUCTS = ((33, 768, 768), (64, 3000, 64), (8, 4096, 4096), (1, 4096, 4096), (500, 1000, 3))
+PRODUCTS = (
+    (300, 300, 300),
+    (511, 513, 517),
+    (384, 1024, 4096),
+    (13, 100, 50),
+    (500, 1000, 2),
+    (777, 333, 6),
+    (1000, 1, 1000),
+)
 QUICK = {
     "conv_transpose2d 4x4 s2 128>64 @32",
     "32/8 heads, 1 of 2048 tokens, 128",
@@ -153,6 +161,23 @@ def _along(channels: int, length: int, out: int, kernel: int, stride: int) -> Ca
     )
 
 
+def _pixels_of_volumes(channels: int, size: tuple[int, int, int], out: int) -> Case:
+    return _case(
+        "conv3d",
+        (
+            Argument("data", (1, channels, *size)),
+            Argument("weight", (out, channels, 1, 1, 1)),
+            Argument("bias", (out,)),
+        ),
+        (1, out, *size),
+        lambda d, w, b: (
+            np.einsum("nczyx,oc->nozyx", d, w[:, :, 0, 0, 0], dtype="float64") + b[:, None, None, None]
+        ),
+        2.0 * out * channels * math.prod(size),
+        detail=f"1x1x1 {channels}>{out} @{'x'.join(map(str, size))}",
+    )
+
+
 def _elementwise() -> list[Case]:
     def plain(op: str, shape: tuple[int, ...], reference: Callable[[Array], Array], flops: int) -> Case:
         return _case(op, (Argument("x", shape, low=-4.0),), shape, reference, flops * math.prod(shape))
@@ -161,6 +186,7 @@ def _elementwise() -> list[Case]:
         plain("tanh", (1000, 1000), lambda x: np.tanh(x.astype("float64")), 10),
         plain("sigmoid", (384, 1536), lambda x: 1 / (1 + np.exp(-x.astype("float64"))), 10),
         plain("gelu_tanh", (512, 3072), gelu_tanh, 15),
+        plain("cbrt", (333, 301), lambda x: np.cbrt(x.astype("float64")), 20),
     ]
 
 
@@ -169,7 +195,7 @@ def _moves() -> list[Case]:
     found = [
         _case("transpose", (Argument("x", s),), s[::-1], lambda x: x.T, 0) for s in ((1000, 3000), (63, 1025))
     ]
-    for shape, axis in (((512, 1000), 1), ((512, 1000), 0)):
+    for shape, axis in (((512, 1000), 1), ((512, 1000), 0), ((64, 64, 64), 2)):
         found.append(
             _case(
                 "cumsum",
@@ -280,6 +306,7 @@ def cases() -> list[Case]:
         *found,
         _along(80, 3000, 512, 3, 1),
         _along(48, 1001, 64, 7, 2),
+        _pixels_of_volumes(16, (4, 20, 20), 24),
         *_elementwise(),
         *_moves(),
         *_products(),

@@ -31,7 +31,11 @@ def least_for_a_thread(op: ComputeOp, target: Target) -> int:
     table, product = cost_of(target), product_of(op, views=True) if op.reduce_axis else None
     if product is None:
         return table.thread
-    return math.ceil(table.thread * max(1.0, table.product / _slower(op, product, target)))
+    ahead = max(1.0, table.product / _slower(op, product, target))
+    # each sum is written once, in the time of an iteration elsewhere: of short ones that is most of it
+    depth = [constant(a.extent) for a in op.reduce_axis]
+    written = (ahead - 1) / max(1, math.prod(n or 0 for n in depth)) if None not in depth else 0.0
+    return math.ceil(table.thread * ahead / (1 + written))
 
 
 def _slower(op: ComputeOp, product: Product, target: Target) -> float:

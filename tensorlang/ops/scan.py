@@ -116,9 +116,11 @@ def _running(
 
 
 def _of_rows(op: str, x: Tensor, out: DType, exclusive: bool, reverse: bool) -> Tensor:
-    """Along the last dimension."""
-    n = x.shape[-1]
-    flat = x if x.ndim == 2 else reshape(x, (make.as_expr(inputs.product(x.shape[:-1])), n))
+    """Along the last dimension. Rows of several dimensions are counted where those are known, else they are
+    copied to a matrix and back."""
+    flat = x
+    if x.ndim != 2 and not all(const_int(n) for n in x.shape[:-1]):  # of none there is no remainder
+        flat = reshape(x, (make.as_expr(inputs.product(x.shape[:-1])), x.shape[-1]))
     (total,) = te.loops(
         _running_rows,
         [flat],
@@ -133,7 +135,7 @@ def _of_rows(op: str, x: Tensor, out: DType, exclusive: bool, reverse: bool) -> 
             "reverse": bool(reverse),
         },
     )
-    return total if x.ndim == 2 else reshape(total, x.shape)
+    return total if flat is x else reshape(total, x.shape)
 
 
 def _in_numpy(x: np.ndarray, product: bool, dtype: str, exclusive: bool, reverse: bool) -> list[np.ndarray]:
@@ -142,11 +144,11 @@ def _in_numpy(x: np.ndarray, product: bool, dtype: str, exclusive: bool, reverse
     # in the type of the kernel's cells, so that both round alike
     inside = x.astype(inputs.wide(out).to_numpy())
     if reverse:
-        inside = inside[:, ::-1]
+        inside = inside[..., ::-1]
     total = f(inside, -1, dtype=inside.dtype)
     if exclusive:
-        total = np.concatenate([np.full_like(total[:, :1], product), total[:, :-1]], -1)
-    return [(total[:, ::-1] if reverse else total).astype(out.to_numpy())]
+        total = np.concatenate([np.full_like(total[..., :1], product), total[..., :-1]], -1)
+    return [(total[..., ::-1] if reverse else total).astype(out.to_numpy())]
 
 
 @te.loop_program("running_rows", _in_numpy)
@@ -159,18 +161,27 @@ def _running_rows(
     exclusive: bool,
     reverse: bool,
 ) -> None:
-    """The running sums or products of rows [r, n], some rows at once."""
+    """The running sums or products of rows [..., n], some rows at once."""
     (x,), (sums,) = given, made
-    rows, n = x.shape
+    *front, n = x.shape
+    rows = make.as_expr(inputs.product(front))
+    once = min(ROWS, max(1, const_int(rows) or ROWS))
     inside = inputs.wide(as_dtype(dtype))
     combine = make.mul if product else make.add
-    with b.loop("block", make.ceildiv(rows, ROWS), parallel=True) as block:
+
+    def place(row: Expr) -> list[Expr]:
+        at: list[Expr] = []
+        for size in reversed(front[1:]):
+            at, row = [row % size, *at], row // size
+        return [row, *at] if front else []
+
+    with b.loop("block", make.ceildiv(rows, once), parallel=True) as block:
         # behind the last row it is taken again: the same numbers to the same places
-        here = [b.let(f"row{q}", te.min(block * ROWS + q, rows - 1)) for q in range(ROWS)]
-        totals = [b.cell(f"total{q}", inside, int(product)) for q in range(ROWS)]
+        here = [place(b.let(f"row{q}", te.min(block * once + q, rows - 1))) for q in range(once)]
+        totals = [b.cell(f"total{q}", inside, int(product)) for q in range(once)]
         with b.loop("step", n) as step:
             at = b.let("at", n - 1 - step) if reverse else step
             for row, total in zip(here, totals, strict=True):
                 before = b.let("before", total.value)
-                total.set(combine(before, te.cast(inside, x[row, at])))
-                sums[row, at] = te.cast(sums.dtype, before if exclusive else total.value)
+                total.set(combine(before, te.cast(inside, x[(*row, at)])))
+                sums[(*row, at)] = te.cast(sums.dtype, before if exclusive else total.value)

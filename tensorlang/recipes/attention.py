@@ -20,8 +20,7 @@ from ..target import Target
 from ..te import ComputeOp, Expr, IterVar
 from .choices import at_most, bound
 from .common import in_registers, share_out, work
-from .gemm import in_lanes, rows_in_lanes
-from .lanes import lanes_of, reduce_in_lanes, sums_in_lanes, vector_width
+from .lanes import in_lanes, lanes_of, reduce_in_lanes, rows_in_lanes, sums_in_lanes, vector_width
 from .nests import fill, lines_at_once
 from .register_tile import lane_tile, tile_for
 

@@ -20,9 +20,9 @@ from ..te import IterVar, Tensor
 from . import deep, matrix_unit, streams
 from .choices import at_most, bound
 from .common import converts, share_out, size, together_of, work
-from .lanes import lanes_of, sums_in_lanes
+from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .nests import fill, lines_at_once, nest, pack, sums, widen
-from .register_tile import column, even, lane_tile, tile_for
+from .register_tile import column, even, tile_for
 from .streams import right_bytes
 
 # rows that have loops of their own where a call tells how many there are: their tile, read where columns lie,
@@ -101,7 +101,7 @@ def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
     a few tiles where it is near as it lies, and its lines do not take the places of one another in the first
     cache. How many an open number of rows is a call tells."""
     n, total = size(product.column), right_bytes(inside, product)
-    again = [size(a) for a in _beside(inside, product) if a not in product.right_axes]
+    again = [size(a) for a in beside(inside, product) if a not in product.right_axes]
     if product.row is None:
         return False
     most = PACKED_ROWS - 1
@@ -113,11 +113,6 @@ def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
     return not at_most(product.row.extent, most)
 
 
-def _beside(inside: Stage, product: Product) -> list[IterVar]:
-    """The axes of the result that are neither rows nor columns of a product."""
-    return [a for a in inside.op.axis if a is not product.row and a is not product.column]
-
-
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute the product ``inside`` in register tiles of ``out``, which has its shape and reads it at its
     own place."""
@@ -127,11 +122,15 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m = _rows(product)
     fixed = _fixed(product, constants)
+    if turned(inside, product, m, fixed, lanes, target):
+        product = turn(s, inside, product, fixed, target)
+        product_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
+        return
     if not fixed and _in_lanes(inside, product, m, lanes, target):
         # a row at a time where a call tells how many: a tile of several has code for each number of them
-        _sum_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
+        product_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
         return
-    keep = _beside(inside, product)
+    keep = beside(inside, product)
     if matrix_unit.applies(inside, product, fixed, target):
         matrix_unit.apply(s, out, inside, product, own, keep, fixed, target)
         return
@@ -434,62 +433,6 @@ def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target
         return in_lanes(m, n, depth, product.left.dtype.bytes, lanes, target)
     few = rows_in_lanes(n, depth, product.left.dtype.bytes, lanes, target)
     return few > 0 and at_most(product.row.extent, few)
-
-
-def rows_in_lanes(n: int | None, depth: int | None, element: int, lanes: int, target: Target) -> int:
-    """Up to how many rows ``in_lanes`` holds, where that is few."""
-    rows = range(PACKED_ROWS - 1, 0, -1)
-    return next((m for m in rows if in_lanes(m, n, depth, element, lanes, target)), 0)
-
-
-def in_lanes(
-    m: int | None, n: int | None, depth: int | None, element: int, lanes: int, target: Target
-) -> bool:
-    """Whether sums along memory, whose lanes are added up for each element of the result, take less time than
-    a transposed copy of the right operand, which a tile of rows and vectors reads: for ``m`` rows, ``n``
-    columns, and a sum of ``depth`` of so many bytes each. Not where rows or depth are symbolic."""
-    if m is None or depth is None or depth < lanes // 2:
-        return False
-    table, registers = cost_of(target), target.vector_registers
-    high, wide = lane_tile(m, n, registers, table)
-    # the left operand is read again for each tile of columns, which bring others into the first cache
-    near = (m + 2 * wide) * depth * element <= target.l1_bytes
-    step = table.tile(high, wide) + (0 if near else high * target.vector_bits / 8 / table.l2_rate)
-    fold = table.fold_of_four(lanes) if wide == 4 and target.arch == "x86_64" else table.fold(lanes)
-    ours = m * (step / (high * wide * lanes) + fold / depth)
-    high, wide = tile_for(m, n, lanes, registers, table)
-    each = 1 / (wide * lanes) if n is None else -(-n // (wide * lanes)) / n
-    return ours < table.transposition + -(-m // high) * each * table.tile(high, wide)
-
-
-def _sum_in_lanes(
-    s: Schedule,
-    out: Stage,
-    inside: Stage,
-    product: Product,
-    own: dict[IterVar, IterVar],
-    m: int | None,
-    lanes: int,
-    target: Target,
-) -> None:
-    n = size(product.column)
-    high, wide = lane_tile(m, n, target.vector_registers, cost_of(target))
-    rows = [] if product.row is None else [product.row]
-    keep = _beside(inside, product)
-    shared = worth_a_thread(inside.op, work(inside), target)
-    overlaps = not shared and n is not None and n > wide
-    # the larger operand is read once, while what the other one has for a tile stays near. Measured (Granite
-    # Rapids, one thread and two): 160 × 3867 × 8 0.61 and 0.58 of the time, 1000 × 500 × 6 0.84 and 0.80
-    order, last = ("b io", "jo") if n is not None and n < (m or 1) else ("b jo", "io")
-    loops = nest(
-        out,
-        {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
-        f"({order}) {last} | ii ji" if shared else f"{order} {last} | ii ji",
-        {"i": high, "j": (wide, "shift") if overlaps else wide},
-        parallel=shared,
-    )
-    lanes = lanes_of(size(inside.op.reduce_axis[-1]), lanes)
-    sums_in_lanes(s, inside, out, loops.place, {"b": keep, "i": rows, "j": product.column}, lanes)
 
 
 def _widens(inside: Stage, tensor: Tensor) -> bool:

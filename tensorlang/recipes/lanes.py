@@ -1,5 +1,6 @@
 """Reductions that run along memory: partial results in vector lanes, combined at the end; a few long rows are
-first divided among the threads. How wide elementwise loops are. Uses public primitives only.
+first divided among the threads; products of that kind, and when they are worth a copy of their right operand.
+How wide elementwise loops are. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -7,12 +8,28 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import cost_of, has_calls, made_of_place, moves_pieces, reads_of, reducer_kind, step, typical
+from ..analysis import (
+    Product,
+    cost_of,
+    has_calls,
+    made_of_place,
+    moves_pieces,
+    product_of,
+    reads_of,
+    reducer_kind,
+    step,
+    transposed,
+    typical,
+    worth_a_thread,
+)
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
+from .across import laid_along
 from .common import FEW_REGISTERS, in_registers, share_out, size, work
+from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
+from .register_tile import lane_tile, tile_for
 
 VECTORS = 4  # side by side: as many chains of operations, of which each waits for the one before
 # iterations of a short row that leaves a rest, which are written out: the masks of the last one are constants
@@ -22,6 +39,7 @@ MOST_WRITTEN_OUT = 8
 # elements of a row from which on a masked vector of them is added up. Measured (Emerald Rapids), rows of 9
 # and 12 floats: sums take a third of the time, softmax 0.7 and 0.6
 FEWEST = 8
+FEW_ROWS = 16  # of an open number of them, up to which a call asks whether sums along memory take less
 
 
 def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -144,6 +162,120 @@ def sums_in_lanes(s: Schedule, inside: Stage, out: Stage, place: IterVar, keep: 
     in_registers(s, inside)
     nest(inside, {**keep, "l": list(inside.op.reduce_axis)}, "b | i j l")
     return partial
+
+
+def beside(inside: Stage, product: Product) -> list[IterVar]:
+    """The axes of the result that are neither rows nor columns of a product."""
+    return [a for a in inside.op.axis if a is not product.row and a is not product.column]
+
+
+def rows_in_lanes(n: int | None, depth: int | None, element: int, lanes: int, target: Target) -> int:
+    """Up to how many rows ``in_lanes`` holds, where that is few."""
+    rows = range(FEW_ROWS - 1, 0, -1)
+    return next((m for m in rows if in_lanes(m, n, depth, element, lanes, target)), 0)
+
+
+def in_lanes(
+    m: int | None, n: int | None, depth: int | None, element: int, lanes: int, target: Target
+) -> bool:
+    """Whether sums along memory, whose lanes are added up for each element of the result, take less time than
+    a transposed copy of the right operand, which a tile of rows and vectors reads: for ``m`` rows, ``n``
+    columns, and a sum of ``depth`` of so many bytes each. Not where rows or depth are symbolic."""
+    if m is None or depth is None or depth < lanes // 2:
+        return False
+    table = cost_of(target)
+    ours = _time_in_lanes(m, n, depth, element, lanes, target)
+    return ours < table.transposition + _time_in_tiles(m, n, lanes, target)
+
+
+def _time_in_lanes(m: int, n: int | None, depth: int, element: int, lanes: int, target: Target) -> float:
+    """Cycles for an element of the right operand, of sums along memory."""
+    table, lanes = cost_of(target), lanes_of(depth, lanes)
+    high, wide = lane_tile(m, n, target.vector_registers, table)
+    # the left operand is read again for each tile of columns, which bring others into the first cache
+    near = (m + 2 * wide) * depth * element <= target.l1_bytes
+    step = table.tile(high, wide) + (0 if near else high * target.vector_bits / 8 / table.l2_rate)
+    fold = table.fold_of_four(lanes) if wide == 4 and target.arch == "x86_64" else table.fold(lanes)
+    # a last tile overlaps the one before, and a last vector is masked
+    again = 1 if n is None else -(-n // wide) * wide / n
+    return m * again * (step / (high * wide) * -(-depth // lanes) + fold) / depth
+
+
+def _time_in_tiles(m: int, n: int | None, lanes: int, target: Target) -> float:
+    """The same in tiles of vectors of columns."""
+    table = cost_of(target)
+    high, wide = tile_for(m, n, lanes, target.vector_registers, table)
+    each = 1 / (wide * lanes) if n is None else -(-n // (wide * lanes)) / n
+    # part of a vector is dear to a processor without masks. Measured (AVX2 on an Emerald Rapids): 64 × 300 ×
+    # 7 takes 2.0 times as long as along memory, 197 × 2000 × 5 2.5 times
+    partly = 2 if n is not None and n < lanes and not target.has_masks else 1
+    return -(-m // high) * each * table.tile(high, wide) * partly
+
+
+def turned(inside: Stage, product: Product, m: int | None, fixed: bool, lanes: int, target: Target) -> bool:
+    """Whether so few columns lie side by side that a vector of them is mostly empty, and sums along memory
+    take less time, a copy of the right operand column by column included: a constant's costs nothing."""
+    last = inside.op.reduce_axis[-1]
+    n, depth = size(product.column), size(last)
+    if m is None or n is None or depth is None or n >= lanes or depth < lanes:
+        return False
+    kind = inside.op.body[0].dtype
+    if len(inside.op.reduce_axis) > 1 or any(t.dtype != kind for t in (product.left, product.right)):
+        return False
+    along = product.left_axes.get(last) == len(product.left.shape) - 1
+    if not along or not product.in_lines or product.left is product.right:
+        return False
+    # a tile of one column reads its rows for that alone. Measured (Emerald Rapids): 300 × 700 × 5 takes 1.37
+    # of the time, where the table says 0.99
+    if lane_tile(m, n, target.vector_registers, cost_of(target))[1] == 1:
+        return False
+    # a tile of the copy takes as long as one of whole vectors
+    copied = 0 if fixed else cost_of(target).transposition * lanes / n
+    ours = _time_in_lanes(m, n, depth, kind.bytes, lanes, target) + copied
+    return ours < _time_in_tiles(m, n, lanes, target)
+
+
+def turn(s: Schedule, inside: Stage, product: Product, fixed: bool, target: Target) -> Product:
+    """Let the product read a copy of its right operand that lies column by column."""
+    copy = laid_along(s, inside, product.right, product.right_axes[inside.op.reduce_axis[-1]])
+    transposition = transposed(copy.op)
+    if transposition is not None and not fixed:
+        transpose_in_tiles(s, copy, transposition, target)
+    found = product_of(inside.op, views=True)
+    assert found is not None
+    return found
+
+
+def product_in_lanes(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    product: Product,
+    own: dict[IterVar, IterVar],
+    m: int | None,
+    lanes: int,
+    target: Target,
+) -> None:
+    """Compute the product ``inside`` of ``m`` rows within ``out``, whose axes ``own`` names by those of the
+    product: each sum in the lanes of a register."""
+    n = size(product.column)
+    high, wide = lane_tile(m, n, target.vector_registers, cost_of(target))
+    rows = [] if product.row is None else [product.row]
+    keep = beside(inside, product)
+    shared = worth_a_thread(inside.op, work(inside), target)
+    overlaps = not shared and n is not None and n > wide
+    # the larger operand is read once, while what the other one has for a tile stays near. Measured (Granite
+    # Rapids, one thread and two): 160 × 3867 × 8 0.61 and 0.58 of the time, 1000 × 500 × 6 0.84 and 0.80
+    order, last = ("b io", "jo") if n is not None and n < (m or 1) else ("b jo", "io")
+    loops = nest(
+        out,
+        {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
+        f"({order}) {last} | ii ji" if shared else f"{order} {last} | ii ji",
+        {"i": high, "j": (wide, "shift") if overlaps else wide},
+        parallel=shared,
+    )
+    lanes = lanes_of(size(inside.op.reduce_axis[-1]), lanes)
+    sums_in_lanes(s, inside, out, loops.place, {"b": keep, "i": rows, "j": product.column}, lanes)
 
 
 def vector_width(stage: Stage, n: int | None, target: Target, *, long: bool = False) -> int:

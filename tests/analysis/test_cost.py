@@ -42,12 +42,20 @@ def test_few_rows_are_worth_a_thread_sooner_than_tiles() -> None:
     target = tl.Target("llvm -mcpu=skylake-avx512 -num-cores=2")
     full = int(ROOFLINE.thread * ROOFLINE.product)
     with generic():
-        assert least_for_a_thread(product(96, 96, 96), target) == full
+        assert 0.9 * full < least_for_a_thread(product(96, 96, 96), target) < full
         assert least_for_a_thread(doubled(8).op, target) == ROOFLINE.thread
         rows = [least_for_a_thread(product(m, 768, 768), target) for m in (1, 2, 4, 8, 16)]
-        assert rows == sorted(rows) and rows[0] < full // 4 and rows[-1] == full
+        assert rows == sorted(rows) and rows[0] < full // 4 and 0.98 * full < rows[-1] < full
         assert worth_a_thread(product(1, 768, 768), 768 * 768, target)
         assert not worth_a_thread(product(8, 64, 64), 8 * 64 * 64, target)
+
+
+def test_short_sums_are_worth_a_thread_sooner_than_long_ones() -> None:
+    """Each is written, whatever its length."""
+    target = tl.Target("llvm -mcpu=skylake-avx512 -num-cores=2")
+    with generic():
+        least = [least_for_a_thread(product(200, 200, depth), target) for depth in (1, 8, 64, 4096)]
+        assert least == sorted(set(least)) and least[0] == ROOFLINE.thread
 
 
 def test_a_table_makes_the_round_trip_and_names_itself() -> None:

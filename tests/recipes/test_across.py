@@ -46,10 +46,10 @@ def test_vectors_of_outputs_read_what_lies_together(order):
 
 
 def test_an_operand_that_few_read_again_stays_where_it_is():
-    a, b = te.placeholder((3, 40), name="a"), te.placeholder((50, 40), name="b")
-    k = te.reduce_axis((0, 40), name="k")
+    a, b = te.placeholder((3, 64), name="a"), te.placeholder((50, 64), name="b")
+    k = te.reduce_axis((0, 64), name="k")
     d = te.compute((3, 50), lambda i, j: te.sum(te.abs(a[i, k] - b[j, k]), axis=k), name="d")
-    x, y = np.arange(120.0, dtype="f").reshape(3, 40), np.ones((50, 40), "f")
+    x, y = np.arange(192.0, dtype="f").reshape(3, 64), np.ones((50, 64), "f")
     f = tl.compile([a, b, d])
     assert np.array_equal(f(x, y), np.abs(x[:, None] - y[None]).sum(-1))
     assert "b.global" not in f.get_source("ir")

@@ -218,3 +218,18 @@ def test_the_last_tile_of_a_copied_image_is_one_vector(cores):
     assert min(nest.count("] = conv2d[0, 0, ") for nest in loops) == 1
     short = str(tl.lower(default_schedule(out, AVX2), [X, W, B, out]))
     assert "W.global" in short
+
+
+@pytest.mark.parametrize("size", [(4, 20, 20), (3, 4, 12), (2, 8, 6), (4, 14, 14)], ids=str)
+def test_pixels_of_volumes_are_read_as_they_lie(size: tuple[int, int, int]) -> None:
+    """A plane of a whole number of vectors lost the plane to a scalar, and row and column were gathered."""
+    x = te.placeholder((2, 5, *size), name="x")
+    w = te.placeholder((7, 5, 1, 1, 1), name="w")
+    y = ops.conv3d(x, w)
+    for target in (AVX2, AVX512):
+        assert "gather" not in tl.compile([x, w, y], target=target).get_source("asm")
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-4, 5, [int(str(n)) for n in t.shape]).astype("float32") for t in (x, w))
+    want = np.einsum("nczyx,oc->nozyx", a, b[:, :, 0, 0, 0])
+    for target in (None, AVX2):
+        assert np.array_equal(tl.compile([x, w, y], target=target)(a, b), want)

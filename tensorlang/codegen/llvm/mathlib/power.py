@@ -1,5 +1,5 @@
-"""pow for any number of lanes, in float32 and float64: at most 4 ulp, and the special cases of C (ISO C,
-F.10.4.4).
+"""pow and cbrt for any number of lanes, in float32 and float64: pow at most 4 ulp, and the special cases of C
+(ISO C, F.10.4.4); cbrt at most 1 ulp.
 
 ``x**y = 2**(y log2 x)``. For the product to be precise enough as an exponent, the logarithm is a sum of two
 floats (Dekker, Numer. Math. 18, 1971). Positive normal ``x`` with a normal result is the common case; all
@@ -124,3 +124,38 @@ def wide_pow(m: Kit, x: Num, y: Num) -> Num:
     out = m.select(odd, -out, m.select(nowhere, math.nan, out))
     out = m.select(size.same(1.0) & m.abs(y).same(math.inf), 1.0, out)
     return m.select(x.same(1.0) | y.same(0.0), 1.0, out)
+
+
+# the bits from which a third of those of x leaves an estimate of x**(-1/3), off by 3.5 % at most; below what
+# size the rest of a cube would be subnormal, what brings x away from there, and its cube root back
+_CUBE = {
+    32: (0x54A1F000, 2.0**-62, 2.0**96, 2.0**-32),
+    64: (0x553EE8E0632AE000, 2.0**-500, 2.0**600, 2.0**-200),
+}
+# (1 - e)**(-1/3) in e, from the second term on
+_INVERSE = (1 / 3, 2 / 9, 14 / 81)
+
+
+def cbrt(m: Kit, x: Num) -> Num:
+    """1 ulp. ``x r**2`` for the inverse cube root ``r``, which no step divides for: ``e = 1 - x r**3`` of an
+    estimate is put to rights by a polynomial in ``e``; what is left of ``y**3 - x`` in the end, by the
+    derivative."""
+    start, least, up, down = _CUBE[m.bits]
+    size = m.abs(x)
+    tiny = size < least
+    a = m.select(tiny, size * up, size)
+    third = m.bits_of(a).logical(2)
+    for n in (2, 4, 8, 16, 32)[: 4 if m.bits == 32 else 5]:
+        third = third + third.logical(n)
+    r = m.from_bits(m.num(start, "i") - third)
+    for terms in (3,) if m.bits == 32 else (3, 1):
+        e = m.fma(-(a * r), r * r, 1.0)
+        r = m.fma(r * e, m.polynomial(e, _INVERSE[:terms]), r)
+    y = a * (r * r)
+    square, lost = m.product(y, y)
+    half = y * 0.5  # of the cube, which itself may be rounded to infinity
+    cube, more = m.product(square, half)
+    y = y - ((cube - a * 0.5) + m.fma(lost, half, more)) * (r * r) * (2 / 3)
+    out = m.select(tiny, y * down, y)
+    # of zero, infinity and NaN it is what they are
+    return m.select((size > 0.0) & (size < math.inf), m.copysign(out, x), x)

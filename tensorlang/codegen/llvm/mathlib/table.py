@@ -72,6 +72,7 @@ ROWS: dict[str, Row] = {
     "nearbyint": Row(llvm="rint", ulp=0),
     "abs": Row(exact=exact.absolute, ulp=0),
     "pow": Row(own=power.pow, double=4, libm="pow", ulp=4),
+    "cbrt": Row(own=power.cbrt, double=1, libm="cbrt"),
     "fmod": Row(own=exact.fmod, double=0, libm="fmod", ulp=0),
     "atan2": Row(own=inverse.atan2, double=2, libm="atan2", ulp=2),
     "hypot": Row(own=inverse.hypot, double=1, libm="hypot"),

@@ -1,0 +1,78 @@
+"""Products with few columns: sums along memory from a copy of the right operand, exact on awkward sizes."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512
+
+
+def product(m: int, k: int, n: int, dtype: str = "float32", batch: int = 0) -> list[te.Tensor]:
+    front = (batch,) if batch else ()
+    A = te.placeholder((*front, m, k), dtype, name="A")
+    B = te.placeholder((*front, k, n), dtype, name="B")
+    return [A, B, ops.relu((ops.batch_matmul if batch else ops.matmul)(A, B))]
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize(("m", "k", "n"), [(500, 1000, 2), (500, 1000, 3), (777, 333, 6), (4000, 40, 2)])
+def test_few_columns_are_summed_along_memory(m: int, k: int, n: int, fixed: bool) -> None:
+    """A vector of two columns was masked, and fourteen of its lanes empty."""
+    tensors = product(m, k, n)
+    s = default_schedule(tensors[-1], AVX512, constants=[tensors[1]] if fixed else [])
+    assert "B.global" in s.tree()
+    assert re.search(r"matmul\.\S*rf\S* +0\.\.(16|8) +vectorized", s.tree()), s.tree()
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(500, 1000, 16), (500, 8, 2), (20000, 16, 4), (300, 700, 5)])
+def test_short_sums_and_full_vectors_stay_tiles(m: int, k: int, n: int) -> None:
+    assert not re.search(r"matmul\.\S*rf", default_schedule(product(m, k, n)[-1], AVX512).tree())
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize(
+    ("m", "k", "n", "batch"),
+    [
+        (37, 101, 2, 0),
+        (41, 333, 3, 0),
+        (1, 100, 7, 0),
+        (53, 64, 6, 0),
+        (29, 47, 2, 3),
+        (5, 1, 3, 0),
+        (0, 40, 2, 0),
+    ],
+)
+def test_few_columns_give_the_product(m: int, k: int, n: int, batch: int, dtype: str, fixed: bool) -> None:
+    front = (batch,) if batch else ()
+    rng = np.random.default_rng(m * 101 + k)
+    a, b = (rng.integers(-4, 5, (*front, *shape)).astype(dtype) for shape in ((m, k), (k, n)))
+    for target in (None, AVX2):
+        A, B, C = product(m, k, n, dtype, batch)
+        given = [A, C] if fixed else [A, B, C]
+        f = tl.compile(given, target=target, constants={B: b} if fixed else {})
+        assert np.array_equal(f(a) if fixed else f(a, b), np.maximum(a @ b, 0))
+
+
+def test_few_columns_read_vectors_along_the_rows() -> None:
+    """No masked loads in the sums of a depth that is a number of vectors."""
+    tensors = product(512, 1024, 2)
+    text = tl.compile(tensors, target=AVX512).get_source("asm")
+    sums = [line for line in text.splitlines() if "vfmadd" in line and "zmm" in line]
+    assert len(sums) >= 16
+    assert not any("{%k" in line for line in sums)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n", "shared"), [(1000, 1, 1000, True), (200, 16, 200, True), (60, 16, 60, False)]
+)
+def test_short_sums_are_worth_a_thread_for_what_they_write(m: int, k: int, n: int, shared: bool) -> None:
+    """An outer product of a million elements was written by one thread."""
+    tree = default_schedule(product(m, k, n)[-1], "llvm -mcpu=emeraldrapids -num-cores=2").tree()
+    assert ("parallel" in tree) == shared, tree
