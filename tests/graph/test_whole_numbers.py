@@ -41,6 +41,13 @@ def conv(op, shape, of, kind="uint8", bias=True, scale=None, **options):
     return made
 
 
+def bias_of_whole_numbers(g):
+    """As files write it: int32 with a scale."""
+    w = weight(g, whole(16, 8, 3, 3), powers(16))
+    b = weight(g, RNG.integers(-999, 999, 16).astype("int32"), np.float32(0.125))
+    return quantised(g, g.call(ops.conv2d, data(g, (1, 8, 9, 7)), w, b))
+
+
 def product(turned, kind="uint8", zero=None, bias=True):
     def made(g):
         shape = (20, 48) if turned else (48, 20)
@@ -63,6 +70,7 @@ CASES = {
     "one row": conv(ops.conv1d, (1, 8, 33), (16, 8, 5), padding=2),
     "three dimensions": conv(ops.conv3d, (1, 4, 5, 6, 7), (16, 4, 3, 1, 3), padding=(1, 0, 1)),
     "one scale": conv(ops.conv2d, (1, 8, 9, 7), (16, 8, 3, 3), scale=np.float32(0.5)),
+    "a bias of whole numbers": bias_of_whole_numbers,
     "product": product(0),
     "product, outputs first": product(1),
     "product, signed, around 128": product(0, "int8", zero=128),

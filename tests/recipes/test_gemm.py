@@ -326,6 +326,16 @@ def test_columns_of_narrow_integers_that_are_no_whole_vectors_are_products_toget
     assert np.array_equal(tl.compile([A, C], constants={B: b})(a), wanted), "the constant operand"
 
 
+@pytest.mark.parametrize("n", [200, 250, 1001])
+def test_one_row_of_narrow_integers_by_a_constant(n: int) -> None:
+    """A tile of 256 columns was refused where a rest of it is one masked vector: nothing was built."""
+    A, B, C = narrow(1, n, 512, False, False, ("uint8", "int8"))
+    b = np.random.default_rng(n).integers(-128, 128, (512, n)).astype("int8")
+    assert "vpmulld" not in tl.compile([A, C], constants={B: b}, target=VNNI).get_source("asm")
+    a = (np.arange(512) % 251).astype("uint8")[None]
+    assert np.array_equal(tl.compile([A, C], constants={B: b})(a), a.astype("int32") @ b.astype("int32"))
+
+
 def test_narrow_integers_on_other_processors_stay_plain() -> None:
     A, B, C = narrow(32, 48, 20, False, False, ("int8", "int8"))
     text = "llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1"

@@ -21,7 +21,7 @@ from ... import ops
 from ...analysis import constant, conv_of, windows_of
 from ...expr.nodes import Mul
 from ...target import Target
-from ...te import ComputeOp, Tensor
+from ...te import ComputeOp, Tensor, reference
 from ...te.graph import operations
 from ...te.products import Windows
 from ...te.reducers import Reduce
@@ -80,7 +80,8 @@ def _of_bytes(n: Node, constants: Constants) -> list[Node]:
         return []
     (total,) = sums
     shift, along = (None, None) if made.op is total else bias_of(made, total, values)
-    if made.op is not total and (shift is None or shift.data is None):
+    more = np.zeros(1) if made.op is total else None if shift is None else _numbers(shift, constants)
+    if more is None:
         return []
     found = _convolution(total, values, shift) or _product(total, values)
     if found is None:
@@ -97,8 +98,7 @@ def _of_bytes(n: Node, constants: Constants) -> list[Node]:
     if scale is None or levels.whole.size // levels.whole.shape[outputs] > DEEPEST:
         return []
     places = [-1] + [1] * (made.ndim - axis - 1)
-    more = np.zeros(1) if shift is None else shift.data
-    return _nodes(n, fn, data, whole, attributes, (scale * data.scale).reshape(places), more.reshape(places))  # type: ignore[union-attr]
+    return _nodes(n, fn, data, whole, attributes, (scale * data.scale).reshape(places), more.reshape(places))
 
 
 def _nodes(
@@ -133,6 +133,14 @@ def _bytes_of(v: Value, constants: Constants) -> _Bytes | None:
         return None
     scale, by = (float(a[0]) for a in found)
     return _Bytes(source, scale, round(-by / scale))
+
+
+def _numbers(v: Value, constants: Constants) -> np.ndarray | None:
+    """What a constant is, or what an operator makes of constants, as a bias of bytes with a scale."""
+    n = constants.makers.get(v)
+    if v.data is not None or n is None or not single(n) or any(r.data is None for r in n.reads):
+        return v.data
+    return reference.evaluate(n.results, {r.tensor: r.data for r in n.reads})[0]  # type: ignore[no-any-return]
 
 
 def _of_outputs(levels: Levels, axis: int) -> np.ndarray | None:

@@ -29,7 +29,7 @@ PragmaName = Annotated[str, Meaning("pragma", tuple(KNOWN))]
 
 
 def _lanes(value: int | None) -> bool:
-    return value is not None and 2 <= value <= 64 and value & (value - 1) == 0
+    return value is not None and 2 <= value <= 256 and value & (value - 1) == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Pragma(Primitive):
         if self.pragma == "auto_unroll_max_step" and (self.value is None or not 0 <= self.value <= 4096):
             return refuse(f"auto_unroll_max_step={self.value}: a number of steps from 0 to 4096")
         if self.pragma == "whole_vectors" and not _lanes(self.value):
-            return refuse(f"whole_vectors={self.value}: a power of two from 2 to 64")
+            return refuse(f"whole_vectors={self.value}: a power of two from 2 to 256")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
