@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from ..analysis import cost_of, reads_of, reducer_kind, step
 from ..schedule import Schedule, Stage
@@ -163,7 +164,14 @@ def _pad(s: Schedule, inside: Stage, lanes: int) -> Stage | None:
     last = -(-(size(x) or 1) // lanes) * lanes - 1
     reach = last * (step(at[-1], x) or 1) + ((size(tap) or 1) - 1) * (step(at[-1], tap) or 1) + 1
     long = -(-max(reach, size(padded.op.axis[-1]) or 1) // lanes) * lanes
-    # what lies behind an open row is more of its margin: no test for it in each vector that is copied
-    fill = "any" if size(padded.op.axis[-1]) is None else None
-    padded.transform_layout(lambda *at: [*at[:-1], at[-1] // long, at[-1] % long], pad_value=fill)
+
+    def in_rows(*at: Any) -> list[Any]:
+        return [*at[:-1], at[-1] // long, at[-1] % long]
+
+    # what lies behind an open row is more of its margin, where it has one: no test for it in each vector that
+    # is copied
+    of_margin = size(padded.op.axis[-1]) is None and s.can(
+        "transform_layout", padded.name, in_rows, pad_value="any"
+    )
+    padded.transform_layout(in_rows, pad_value="any" if of_margin else None)
     return padded

@@ -120,6 +120,18 @@ def test_open_rows_of_half_a_vector_have_loops_of_their_own(stride):
     assert "x8(0.0)" not in short and "x16(0.0)" not in long
 
 
+@pytest.mark.parametrize("padding", [(1, 0), (0, 2), (0, 0)])
+def test_an_open_row_without_a_margin(padding):
+    """Behind its end there is nothing that could be read as more margin: the schedule was refused."""
+    v = te.var("v")
+    X, W = te.placeholder((1, 16, 14, v), name="X"), te.placeholder((16, 1, 3, 3), name="W")
+    f = tl.compile([X, W, ops.conv2d(X, W, groups=16, stride=(1, 3), padding=padding)])
+    w = small(RNG, (16, 1, 3, 3))
+    for wide in (3, 5, 8, 9, 17, 40):
+        x = small(RNG, (1, 16, 14, wide))
+        exact(f(x, w), images.conv(x, w, groups=16, stride=(1, 3), padding=padding), "float32")
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 def test_open_sizes_are_summed_in_vectors_with_one_plane_of_memory(stride):
     asm = of_open_sizes(5, stride)
