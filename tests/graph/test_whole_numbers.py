@@ -69,6 +69,9 @@ CASES = {
     "depthwise": conv(ops.conv2d, (1, 16, 9, 7), (16, 1, 3, 3), groups=16, padding=1, stride=(1, 2)),
     "one row": conv(ops.conv1d, (1, 8, 33), (16, 8, 5), padding=2),
     "three dimensions": conv(ops.conv3d, (1, 4, 5, 6, 7), (16, 4, 3, 1, 3), padding=(1, 0, 1)),
+    "open height, a margin below": conv(
+        ops.conv2d, (1, 8, "h", 7), (16, 8, 3, 3), padding=((0, 1), (1, 0))
+    ),
     "one scale": conv(ops.conv2d, (1, 8, 9, 7), (16, 8, 3, 3), scale=np.float32(0.5)),
     "a bias of whole numbers": bias_of_whole_numbers,
     "product": product(0),
@@ -87,7 +90,7 @@ def made(case):
 def bytes_for(g):
     (v,) = g.inputs
     low, high = np.iinfo(v.dtype.name).min, np.iinfo(v.dtype.name).max
-    return RNG.integers(low, high + 1, [3 if n is None else n for n in v.sizes]).astype(v.dtype.name)
+    return RNG.integers(low, high + 1, [5 if n is None else n for n in v.sizes]).astype(v.dtype.name)
 
 
 @pytest.mark.parametrize("name", CASES)

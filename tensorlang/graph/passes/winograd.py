@@ -14,6 +14,7 @@ from typing import Any
 
 from ... import ops
 from ...analysis import WINOGRAD_TRANSFORM, Conv, constant, conv_of, cost_of, reads_of, step
+from ...expr import make
 from ...expr.linear import poly
 from ...expr.nodes import Const
 from ...expr.walk import preorder
@@ -114,11 +115,10 @@ def margin_of(data: Tensor, image: Value) -> Margin | None:
         return None  # a margin of another value
     margin = []
     for i, a, n, whole in zip(reads[0][1], op.axis, image.shape, data.shape, strict=True):
-        before = -poly(i).get((), 0)
-        sizes = constant(n), constant(whole)
-        if step(i, a) != 1 or (sizes[0] is None and before):
+        before, more = -poly(i).get((), 0), constant(make.sub(make.as_expr(whole), n))
+        if step(i, a) != 1 or more is None:
             return None
-        margin.append((before, 0 if None in sizes else sizes[1] - sizes[0] - before))  # type: ignore[operator]
+        margin.append((before, more - before))
     return tuple(margin[2:]) if margin[:2] == [(0, 0), (0, 0)] else None
 
 
