@@ -57,7 +57,7 @@ FIRST = Path(__file__).with_name("first_defaults.json")  # traces by "task|threa
 PLACES, ROUNDS = 4, 12  # of the arrays in a process; of turns in each place
 ENOUGH = 12  # turns on processors that are cores, for the others not to count
 TURN = 2e-3  # seconds of a kernel in a turn, after half as many that do not count
-PAGE, LINE = 4096, 64  # bytes
+PAGE, LINE, MALLOC = 4096, 64, 16  # bytes; numpy's large arrays begin so many into a page
 Entry = dict[str, Any]
 
 
@@ -159,7 +159,7 @@ def timed(name: str, kernels: list[str], target: str | None = None, first: Seque
     built = [_kernel(tensors, steps, target) for steps in kernels]
     outputs = built[0](*values)
     arrays = [*values, *(outputs if isinstance(outputs, tuple) else (outputs,))]
-    counted, samples, shared = _in_turns(built, arrays)
+    counted, samples, shared = _in_turns(built, arrays, len(values))
     found = {
         "times": [statistics.median(s) for s in zip(*counted, strict=True)],
         "ratios": _ratios(counted),
@@ -169,15 +169,16 @@ def timed(name: str, kernels: list[str], target: str | None = None, first: Seque
     }
     if first:
         both = [_kernel(tensors, first[0], target), built[-1]]
-        found["since"] = _ratios(_in_turns(both, arrays)[0])[1]
+        found["since"] = _ratios(_in_turns(both, arrays, len(values))[0])[1]
     return found
 
 
 Turns = list[tuple[float, ...]]
 
 
-def _in_turns(built: list[tl.Module], arrays: list[Any]) -> tuple[Turns, Turns, bool]:
-    """The seconds of each kernel in the turns that count, in all, and whether all had to count."""
+def _in_turns(built: list[tl.Module], arrays: list[Any], inputs: int) -> tuple[Turns, Turns, bool]:
+    """The seconds of each kernel in the turns that count, in all, and whether all had to count. In every
+    second place the first so many arrays, the ``inputs``, begin in a line, as numpy's do."""
     parallel = any(b"tensorlang_parallel" in k.object_code for k in built)
     threads = tl.num_threads() if parallel else 1
     samples: Turns = []
@@ -185,7 +186,10 @@ def _in_turns(built: list[tl.Module], arrays: list[Any]) -> tuple[Turns, Turns, 
     placed: list[Any] = []
     going = rounds([partial(_turn, k, placed) for k in built], lambda: cores.apart(threads))
     for place in range(PLACES):
-        placed[:] = [_placed(a, (place * 7 + n) * 11 % (PAGE // LINE)) for n, a in enumerate(arrays)]
+        placed[:] = [
+            _placed(a, (place * 7 + n) * 11 % (PAGE // LINE), 0 if place % 2 or n >= inputs else MALLOC)
+            for n, a in enumerate(arrays)
+        ]
         for taken, alone in itertools.islice(going, ROUNDS):
             samples.append(taken)
             if alone:
@@ -220,10 +224,10 @@ def _turn(kernel: tl.Module, arrays: list[Any]) -> float:
     return (clock() - begin) / n
 
 
-def _placed(a: Any, lines: int) -> Any:
-    """A copy that begins so many cache lines into a page."""
+def _placed(a: Any, lines: int, more: int) -> Any:
+    """A copy that begins so many cache lines into a page, and some bytes ``more``."""
     raw = np.empty(a.nbytes + 2 * PAGE, np.uint8)
-    start = -raw.__array_interface__["data"][0] % PAGE + lines * LINE
+    start = -raw.__array_interface__["data"][0] % PAGE + lines * LINE + more
     new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
     new[...] = a
     return new

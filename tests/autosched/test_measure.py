@@ -455,8 +455,10 @@ def test_all_of_a_turn_find_their_arrays_in_the_same_places() -> None:
         return [a.__array_interface__["data"][0] for a in bench.arrays.values()]
 
     alike, same, apart = starts(2), starts(2), starts(3)
-    assert alike == same and len({a % runner.PAGE for a in alike}) == 1
-    assert len({a % runner.PAGE for a in apart}) == 3 and all(a % runner.LINE == 0 for a in [*alike, *apart])
+    # as in a program: inputs as numpy's large ones, in a line, and the result on one
+    assert alike == same and [a % runner.LINE for a in alike] == [16, 16, 0]
+    assert len({a % runner.PAGE // runner.LINE for a in alike}) == 1
+    assert len({a % runner.PAGE for a in apart}) == 3 and all(a % runner.LINE == 0 for a in apart)
     assert all((a == b).all() for a, b in zip(bench.arrays.values(), before, strict=True))
 
 
