@@ -68,10 +68,10 @@ CASES = {
     "groups": conv(ops.conv2d, (2, 8, 9, 7), (24, 2, 3, 3), groups=4, dilation=2, padding=(2, 1)),
     "depthwise": conv(ops.conv2d, (1, 16, 9, 7), (16, 1, 3, 3), groups=16, padding=1, stride=(1, 2)),
     "one row": conv(ops.conv1d, (1, 8, 33), (16, 8, 5), padding=2),
+    "one row without a margin": conv(ops.conv1d, (1, 8, 33), (16, 8, 5), stride=2),
+    "volumes without a margin": conv(ops.conv3d, (1, 16, 5, 6, 7), (16, 16, 1, 1, 1)),
     "three dimensions": conv(ops.conv3d, (1, 4, 5, 6, 7), (16, 4, 3, 1, 3), padding=(1, 0, 1)),
-    "open height, a margin below": conv(
-        ops.conv2d, (1, 8, "h", 7), (16, 8, 3, 3), padding=((0, 1), (1, 0))
-    ),
+    "open height, a margin below": conv(ops.conv2d, (1, 8, "h", 7), (16, 8, 3, 3), padding=((0, 1), (1, 0))),
     "one scale": conv(ops.conv2d, (1, 8, 9, 7), (16, 8, 3, 3), scale=np.float32(0.5)),
     "a bias of whole numbers": bias_of_whole_numbers,
     "product": product(0),

@@ -11,24 +11,21 @@ there too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from ...analysis import constant, conv_of, reads_of
+from ...analysis import constant, reads_of
 from ...target import Target
 from ...te import ComputeOp, Tensor
 from ...te.graph import operations
-from ...te.products import factors_of, windows_of
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Kind, Reading, by_place, facts_of
 from ..sizes import same_sizes
 from .rewrite import alike_in_shape, remade, renewed, single
-from .scales import bias_of
-from .winograd import Margin, margin_of
+from .windows import Margin, margin_of, sum_of, window_of
 
 FIRST = (0, 3, 1, 2)  # of channels last, the dimensions with channels first
 LAST = (0, 2, 3, 1)
@@ -192,22 +189,18 @@ def _each_alone(n: Node) -> bool:
 def _found(n: Node, target: Target) -> tuple[Value, Value, Value | None, dict[str, Any]] | None:
     """Image, weight, bias and attributes of a convolution; None where it is none, and where its order is
     better as it is."""
-    (made,) = n.results
-    values = {v.tensor: v for v in n.reads}
-    sums = [op for op in operations([made.op]) if isinstance(op, ComputeOp) and op.reduce_axis]
-    window = _window(sums[0]) if len(sums) == 1 else None
-    if window is None or window.weight not in values:
+    values, found = {v.tensor: v for v in n.reads}, sum_of(n)
+    if found is None or found.along not in (None, 1):
         return None
-    weight, bias = values[window.weight], None
-    if made.op is not sums[0]:
-        bias, along = bias_of(made, sums[0], values)
-        if bias is None or along != 1:
-            return None
+    places, window = found.total.axis[2:], window_of(found.total)
+    if window is None or window.weight not in values or not all(constant(a.extent) for a in places):
+        return None
+    weight, bias = values[window.weight], found.bias
     images = [v for v in n.reads if v not in (weight, bias)]
     if len(images) != 1 or images[0].ndim != 4 or not _small(weight, target):
         return None
     padding = margin_of(window.data, images[0])
-    if padding is None or images[0].dtype != made.dtype:
+    if padding is None or images[0].dtype != n.outputs[0].dtype:
         return None
     how = {"stride": window.strides, "dilation": window.dilation, "groups": window.groups}
     return images[0], weight, bias, {"padding": padding, **how}
@@ -215,45 +208,3 @@ def _found(n: Node, target: Target) -> tuple[Value, Value, Value | None, dict[st
 
 def _small(weight: Value, target: Target) -> bool:
     return weight.data is not None and weight.data.nbytes <= target.l2_bytes
-
-
-@dataclass(frozen=True)
-class _Window:
-    """A convolution of [N, C, H, W] by [O, I, KH, KW], ``data`` with its margin."""
-
-    data: Tensor
-    weight: Tensor
-    strides: tuple[int, ...]
-    dilation: tuple[int, ...]
-    groups: int
-
-
-def _window(op: ComputeOp) -> _Window | None:
-    """The convolution that a sum is; None for another, and where sizes are open."""
-    w, conv = windows_of(op), conv_of(op)
-    if w is None or factors_of(op) is None or w.data is w.weight:
-        return None
-    if not len(op.axis) == len(w.at) == len(w.place) == 4 or w.outputs is not op.axis[1]:
-        return None
-    n, o, *spatial = op.axis
-    if any(constant(a.extent) in (None, 0) for a in (o, *spatial)):
-        return None
-    taps, groups, channels = op.reduce_axis, constant(o.extent) or 1, None
-    if conv is not None:
-        taps, groups, channels = conv.taps, conv.groups, conv.channels
-    elif w.place[0] is not n.var or w.place[1] is not o.var:  # not each channel by itself either
-        return None
-    order = (o, channels, *taps)
-    if len(taps) != 2 or any(
-        constant(i) != 0 and (a is None or i is not a.var) for i, a in zip(w.at, order, strict=True)
-    ):
-        return None
-    places = w.moved[2:]
-    strides = [m.stride if m.axis is a else 0 for m, a in zip(places, spatial, strict=True)]
-    dilation = [
-        1 if constant(t.extent) == 1 else m.dilation if m.tap is t else 0
-        for m, t in zip(places, taps, strict=True)
-    ]
-    if 0 in (*strides, *dilation):
-        return None
-    return _Window(w.data, w.weight, tuple(strides), tuple(dilation), groups)

@@ -40,6 +40,12 @@ class Levels:
     whole: np.ndarray
     scale: np.ndarray
 
+    def along(self, axis: int) -> np.ndarray | None:
+        """The scale of each place along an axis; None where it differs along others too."""
+        if any(s != 1 for d, s in enumerate(self.scale.shape) if d != axis):
+            return None
+        return np.broadcast_to(self.scale.reshape(-1), self.whole.shape[axis])
+
 
 def keep_levels(graph: Program) -> Program:
     """The graph with readers of whole numbers."""
@@ -115,7 +121,7 @@ class Constants:
         if whole is None:
             return []
         try:
-            return _scaled_sum(n, v, whole, levels.scale) or _scaled_rows(n, v, whole, levels.scale)
+            return _scaled_sum(n, v, whole, levels) or _scaled_rows(n, v, whole, levels.scale)
         except TensorLangError:
             return []
 
@@ -201,15 +207,14 @@ def _only_reads(n: Node, v: Value) -> bool:
 # -- who reads it
 
 
-def _scaled_sum(n: Node, v: Value, whole: Value, scale: np.ndarray) -> list[Node]:
+def _scaled_sum(n: Node, v: Value, whole: Value, levels: Levels) -> list[Node]:
     """A product or convolution with whole numbers as its weight, and what multiplies its result."""
     first = remade(n, [whole if w is v else w for w in n.inputs])
     out = n.outputs[0]
     for w in weighed(first):
-        along = [s for d, s in enumerate(scale.shape) if d != w.weight_axis]
-        if w.weight is not whole or any(s != 1 for s in along):
+        columns = levels.along(w.weight_axis) if w.weight is whole else None
+        if columns is None:
             continue
-        columns = np.broadcast_to(scale.reshape(-1), whole.data.shape[w.weight_axis])  # type: ignore[union-attr]
         if w.bias is not None:
             assert w.bias.data is not None
             bias = (w.bias.data / columns).astype(w.bias.data.dtype)

@@ -13,17 +13,12 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...analysis import WINOGRAD_TRANSFORM, Conv, constant, conv_of, cost_of, reads_of, step
-from ...expr import make
-from ...expr.linear import poly
-from ...expr.nodes import Const
-from ...expr.walk import preorder
+from ...analysis import WINOGRAD_TRANSFORM, Conv, constant, conv_of, cost_of
 from ...target import Target
-from ...te import ComputeOp, Tensor
-from ...te.graph import operations
+from ...te import Tensor
 from ..graph import Node, Program, Value
 from .rewrite import exchanged, single
-from .scales import bias_of
+from .windows import Margin, Window, margin_of, sum_of, window_of
 
 # cycles for a vector of elements of a weight's transform, and twice as many beyond the second cache. Measured
 # (Emerald Rapids) at 64 × 64 and 256 × 256
@@ -35,7 +30,6 @@ TILES = (2, 4)  # of outputs, in each direction
 # brings. Measured (Granite Rapids), 20 convolutions of 7 × 7 to 56 × 56 whose weights come in turn, on one
 # and two threads: with it the choice takes 1.01 times as long as the best of direct sums and both tiles
 FAR_WEIGHT = 1.5
-Margin = tuple[tuple[int, int], ...]
 
 
 def fewer_multiplications(graph: Program, target: Target) -> Program:
@@ -67,59 +61,28 @@ def winograd(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: 
 def _found(n: Node, target: Target) -> tuple[list[Value | None], dict[str, Any]] | None:
     """The inputs and attributes of the same convolution by fewer multiplications, None where it is none, or
     does not gain."""
-    (made,) = n.results
     values = {v.tensor: v for v in n.reads}
-    computed = [op for op in operations([made.op]) if isinstance(op, ComputeOp)]
-    sums = [op for op in computed if op.reduce_axis]
-    if len(sums) != 1 or made.dtype != "float32":
+    found = sum_of(n) if n.results[0].dtype == "float32" else None
+    if found is None or found.along not in (None, 1):
         return None
-    (total,) = sums
-    conv = conv_of(total)
-    if conv is None or conv.weight not in values or not _three_by_three(conv, total):
+    window, conv = window_of(found.total), conv_of(found.total)
+    if window is None or conv is None or window.weight not in values or not _three_by_three(window, conv):
         return None
-    weight, bias = values[conv.weight], None
-    if made.op is not total:
-        bias, along = bias_of(made, total, values)
-        if bias is None or along != 1:
-            return None
+    weight, bias = values[window.weight], found.bias
     images = [v for v in n.reads if v not in (weight, bias)]
-    if len(images) != 1 or any(v.dtype != "float32" for v in (*images, weight)) or images[0].ndim != 4:
+    if len(images) != 1 or any(v.dtype != "float32" for v in (*images, weight)):
         return None
-    padding = margin_of(conv.data, images[0])
+    padding = margin_of(window.data, images[0])
     tile = None if padding is None else _best(conv, weight.data is not None, target)
     return None if tile is None else ([images[0], weight, bias], {"padding": padding, "tile": tile})
 
 
-def _three_by_three(conv: Conv, op: ComputeOp) -> bool:
+def _three_by_three(window: Window, conv: Conv) -> bool:
     """Whether it is a convolution in one group by 3×3 taps beside each other, at every place."""
-    if conv.groups != 1 or len(conv.spatial) != 2 or len(conv.taps) != 2 or 0 in conv.sizes:
+    if window.groups != 1 or len(window.strides) != 2 or 0 in conv.sizes:
         return False
-    if max(conv.strides) > 1 or [constant(t.extent) for t in conv.taps] != [3, 3]:
-        return False
-    if [conv.weight_axes.get(a) for a in (conv.outputs, conv.channels, *conv.taps)] != [0, 1, 2, 3]:
-        return False
-    (at,) = [at for t, at in reads_of(op).plain if t is conv.data]
-    return all(step(i, t) == 1 for i, t in zip(at[-2:], conv.taps, strict=True))
-
-
-def margin_of(data: Tensor, image: Value) -> Margin | None:
-    """Rows and columns of zeros around the image in ``data``; None where that is something else than the
-    image with a margin."""
-    if data is image.tensor:
-        return ((0, 0), (0, 0))
-    op = data.op
-    reads = reads_of(op).plain if isinstance(op, ComputeOp) else ()
-    if data.op.tag != ops.tags.PAD or len(reads) != 1 or reads[0][0] is not image.tensor:
-        return None
-    if any(isinstance(e, Const) and e.dtype.is_float and e.value for e in preorder(op.body[0])):
-        return None  # a margin of another value
-    margin = []
-    for i, a, n, whole in zip(reads[0][1], op.axis, image.shape, data.shape, strict=True):
-        before, more = -poly(i).get((), 0), constant(make.sub(make.as_expr(whole), n))
-        if step(i, a) != 1 or more is None:
-            return None
-        margin.append((before, more - before))
-    return tuple(margin[2:]) if margin[:2] == [(0, 0), (0, 0)] else None
+    taps = [constant(t.extent) for t in conv.taps]
+    return taps == [3, 3] and max(*window.strides, *window.dilation) == 1
 
 
 def _best(conv: Conv, known: bool, target: Target) -> int | None:
