@@ -68,6 +68,15 @@ PLACES, APART = 21, 11  # every place begins this many lines further on in a pag
 _workbenches: dict[str, Workbench] = {}
 
 
+def placed(a: Any, at: int) -> Any:
+    """A copy that begins so many bytes into a page."""
+    raw = np.empty(a.nbytes + 2 * PAGE, np.uint8)
+    start = -raw.__array_interface__["data"][0] % PAGE + at
+    new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
+    new[...] = a
+    return new
+
+
 class Workbench:
     """A computation ready to be measured: its tensors, inputs, and the right answers."""
 
@@ -122,13 +131,9 @@ class Workbench:
             return
         self.place = place
         for n, (t, a) in enumerate(self.arrays.items()):
-            raw = np.empty(a.nbytes + 2 * PAGE, np.uint8)
             lines = place * PLACES + (n * APART if place % 2 else 0)
-            start = -raw.__array_interface__["data"][0] % PAGE + lines * LINE % PAGE
-            start += 0 if place % 2 or t in self.outputs else MALLOC
-            new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
-            new[...] = a
-            self.arrays[t] = new
+            more = 0 if place % 2 or t in self.outputs else MALLOC
+            self.arrays[t] = placed(a, lines * LINE % PAGE + more)
 
     @contextmanager
     def ordinary(self) -> Iterator[None]:

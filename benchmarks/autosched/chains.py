@@ -40,6 +40,7 @@ import tensorlang as tl
 from autosched import SearchTask, tune
 from autosched.measure import Measurer, Stages, cores
 from autosched.measure.rounds import rounds
+from autosched.measure.runner import LINE, MALLOC, PAGE, placed
 from autosched.records.record import median_interval
 from autosched.space.rules import Where
 from autosched.space.sketch import derive
@@ -57,7 +58,6 @@ FIRST = Path(__file__).with_name("first_defaults.json")  # traces by "task|threa
 PLACES, ROUNDS = 4, 12  # of the arrays in a process; of turns in each place
 ENOUGH = 12  # turns on processors that are cores, for the others not to count
 TURN = 2e-3  # seconds of a kernel in a turn, after half as many that do not count
-PAGE, LINE, MALLOC = 4096, 64, 16  # bytes; numpy's large arrays begin so many into a page
 Entry = dict[str, Any]
 
 
@@ -183,11 +183,11 @@ def _in_turns(built: list[tl.Module], arrays: list[Any], inputs: int) -> tuple[T
     threads = tl.num_threads() if parallel else 1
     samples: Turns = []
     good: Turns = []
-    placed: list[Any] = []
-    going = rounds([partial(_turn, k, placed) for k in built], lambda: cores.apart(threads))
+    here: list[Any] = []
+    going = rounds([partial(_turn, k, here) for k in built], lambda: cores.apart(threads))
     for place in range(PLACES):
-        placed[:] = [
-            _placed(a, (place * 7 + n) * 11 % (PAGE // LINE), 0 if place % 2 or n >= inputs else MALLOC)
+        here[:] = [
+            placed(a, (place * 7 + n) * 11 * LINE % PAGE + (0 if place % 2 or n >= inputs else MALLOC))
             for n, a in enumerate(arrays)
         ]
         for taken, alone in itertools.islice(going, ROUNDS):
@@ -222,15 +222,6 @@ def _turn(kernel: tl.Module, arrays: list[Any]) -> float:
     for _ in range(n):
         call(*arrays)
     return (clock() - begin) / n
-
-
-def _placed(a: Any, lines: int, more: int) -> Any:
-    """A copy that begins so many cache lines into a page, and some bytes ``more``."""
-    raw = np.empty(a.nbytes + 2 * PAGE, np.uint8)
-    start = -raw.__array_interface__["data"][0] % PAGE + lines * LINE + more
-    new = raw[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
-    new[...] = a
-    return new
 
 
 def _array(rng: np.random.Generator, t: te.Tensor) -> Any:

@@ -142,9 +142,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         copied = "by block"
     else:
         copied = "pixels first" if turned is not None or _weights_stay(conv, target) else "once"
-    if together > 1:
-        for copy in (turned, padded):
-            made_in(s, copy)
+    copy = turned if turned is not None else padded
+    if together > 1 and copy is not None:
+        made_in(s, copy)
     share: list[IterVar] = []
     if rows is not None:
         first, spatial[0] = out.split(spatial[0], rows)

@@ -19,7 +19,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from . import deep, matrix_unit, streams
 from .choices import at_most, bound
-from .common import converts, share_out, size, together_of, work
+from .common import PACKED_ROWS, converts, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .register_tile import column, even, tile_for
@@ -29,7 +29,6 @@ from .streams import right_bytes
 # is lower and wider. Measured (Granite Rapids): 1 × 300 × 64 of open rows 0.75 of the time, 4 × 64 × 64 0.54
 FEWEST_ROWS = 4
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
-PACKED_ROWS = 16  # rows from which a copy of the right operand pays
 PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in pairs only in a copy
 # tiles of rows up to which a right operand near is better read where it lies. Measured (Granite Rapids),
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
@@ -122,11 +121,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m = _rows(product)
     fixed = _fixed(product, constants)
-    if turned(inside, product, m, fixed, lanes, target):
+    turns = turned(inside, product, m, fixed, lanes, target)
+    if turns:
         product = turn(s, inside, product, fixed, target)
-        product_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
-        return
-    if not fixed and _in_lanes(inside, product, m, lanes, target):
+    if turns or (not fixed and _in_lanes(inside, product, m, lanes, target)):
         # a row at a time where a call tells how many: a tile of several has code for each number of them
         product_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
         return

@@ -26,7 +26,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .across import laid_along
-from .common import FEW_REGISTERS, in_registers, share_out, size, work
+from .common import FEW_REGISTERS, PACKED_ROWS, in_registers, share_out, size, work
 from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
 from .register_tile import lane_tile, tile_for
@@ -39,7 +39,6 @@ MOST_WRITTEN_OUT = 8
 # elements of a row from which on a masked vector of them is added up. Measured (Emerald Rapids), rows of 9
 # and 12 floats: sums take a third of the time, softmax 0.7 and 0.6
 FEWEST = 8
-FEW_ROWS = 16  # of an open number of them, up to which a call asks whether sums along memory take less
 
 
 def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -171,7 +170,7 @@ def beside(inside: Stage, product: Product) -> list[IterVar]:
 
 def rows_in_lanes(n: int | None, depth: int | None, element: int, lanes: int, target: Target) -> int:
     """Up to how many rows ``in_lanes`` holds, where that is few."""
-    rows = range(FEW_ROWS - 1, 0, -1)
+    rows = range(PACKED_ROWS - 1, 0, -1)
     return next((m for m in rows if in_lanes(m, n, depth, element, lanes, target)), 0)
 
 

@@ -153,10 +153,10 @@ def by_pixel(s: Schedule, conv: Conv, inside: Stage, together: int) -> Stage:
     return copy
 
 
-def made_in(s: Schedule, copy: Stage | None) -> None:
+def made_in(s: Schedule, copy: Stage) -> None:
     """Let ``copy`` itself turn signs or take away a zero point, where an image that nobody else reads is made
     for that: a pass over memory less."""
-    for t in [] if copy is None else copy.op.input_tensors:
+    for t in copy.op.input_tensors:
         made = s.state.of(t)
         of_lines = isinstance(made.op, ComputeOp) and made.op.tag == tags.LINES and not made.is_output
         if of_lines and len(s.state.readers(made.name)) == 1 and s.can("compute_inline", made.name):

@@ -23,7 +23,6 @@ from .conv import (
     LINE,
     PAGE,
     by_phase,
-    counted,
     depth,
     far,
     far_outputs,
@@ -34,6 +33,7 @@ from .conv import (
     weight_of,
 )
 from .nests import fuse, pack, widen
+from .pixels import counted
 from .register_tile import tile_for, time_of
 
 # tiles of pixels for which a panel of a narrower weight is made wide. Measured (Zen 5): 12 to 19 % of the

@@ -22,9 +22,9 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .common import FEW_REGISTERS, share_out, size, work
-from .conv import by_row, counted, padding_of, rows_in_vectors
+from .conv import by_row, padding_of, rows_in_vectors
 from .nests import Axes, nest, sums
-from .pixels import FEW, WINDOW_TAPS
+from .pixels import FEW, WINDOW_TAPS, counted
 from .register_tile import even, tile_for, time_of
 
 STRIP_BYTES = 16 << 10  # of finished pixels that wait to be put in their places
