@@ -14,6 +14,7 @@ FEW_BESIDE, LEAST_SAVED = 4, 8
 # vectors that x86 holds before AVX-512: what recipes decide for so few, to keep sums in them, was not
 # measured with more
 FEW_REGISTERS = 16
+LINE = 64  # bytes of memory that are read together
 PACKED_ROWS = 16  # of a product, from which a copy of its right operand pays
 
 

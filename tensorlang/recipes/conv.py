@@ -21,7 +21,7 @@ from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
-from .common import FEW_REGISTERS, share_out, size, together_of, work
+from .common import FEW_REGISTERS, LINE, share_out, size, together_of, work
 from .nests import Cut, fuse
 from .pixels import (
     by_pixel,
@@ -56,7 +56,7 @@ MIN_BLOCKS = 2
 TRANSPOSED = 3
 PAGE = 4096  # bytes
 PAGES = 64  # of memory that a processor finds without a search
-LINE, MOST_ASKED = 64, 4  # bytes of memory that are read together, and lines of it that are asked for at once
+MOST_ASKED = 4  # lines of memory that are asked for at once
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
 # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
 # multiply-adds

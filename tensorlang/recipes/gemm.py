@@ -19,7 +19,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from . import deep, matrix_unit, streams
 from .choices import at_most, bound
-from .common import PACKED_ROWS, converts, share_out, size, together_of, work
+from .common import LINE, PACKED_ROWS, converts, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .register_tile import column, even, tile_for
@@ -34,7 +34,6 @@ PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in 
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
 # 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
 NEAR_TILES = 3
-LINE = 64  # bytes of memory that are read together
 PAGE = 4096  # bytes: lines so far apart share the few places of a set of the first cache
 # of columns, from which a panel of a narrower left operand is made wide for them, in the call. Measured: 2
 # tiles lose 11 % of the time (Zen 5), 12 of them 2 %

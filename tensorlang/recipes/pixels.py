@@ -13,11 +13,16 @@ from ..analysis import Conv, constant
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..te import ComputeOp, IterVar
+from .common import LINE
 from .nests import Axes, Cut, Loops, nest, pack, sums
 
 WINDOW_TAPS = 9  # of a whole window that are written out: in a weight they lie side by side
 FEW = 4  # elements of 32 bits that are transposed together
 BESIDE = 8  # pixels of an image that are transposed side by side: half a cache line
+# lines of a pixel from which on they are odd in number. The pixels of a tile are read side by side, and where
+# they are a power of two apart they all want the same set of the first cache. Measured (Zen 4): 1024 channels
+# of 14 × 14 take 0.91 of the time, at stride 2 0.86, 2048 of 7 × 7 0.68 to 0.86
+FAR_APART = 8
 
 
 def transposed_at_once(out: Stage) -> int:
@@ -150,6 +155,9 @@ def by_pixel(s: Schedule, conv: Conv, inside: Stage, together: int) -> Stage:
         return [*n, *phases, *pixel, c]
 
     copy.transform_layout(transposed)
+    line = LINE // conv.data.dtype.bytes
+    if together == 1 and (constant(copy.op.axis[-1].extent) or 0) >= FAR_APART * line:
+        copy.storage_align(copy.op.axis[-2], 2 * line, line)
     return copy
 
 

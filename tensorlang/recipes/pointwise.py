@@ -18,9 +18,8 @@ from ..analysis import Conv, conv_of, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
-from .common import converts, in_registers, share_out, size, work
+from .common import LINE, converts, in_registers, share_out, size, work
 from .conv import (
-    LINE,
     PAGE,
     by_phase,
     depth,

@@ -380,6 +380,21 @@ def test_strided_pixels_that_are_not_read_are_not_copied():
     assert shape and math.prod(map(int, shape[1].split(","))) <= 32 * 14 * 14
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+def test_pixels_of_many_channels_are_an_odd_number_of_lines_apart(stride):
+    """A power of two apart, 13 pixels of a tile wanted the same set of 8 lines of the first cache: 2048
+    channels of 7 × 7 took up to 1.2 times as long."""
+    X, W, _, out = declared(
+        np.empty((1, 2048, 7 * stride, 7 * stride), "f4"),
+        np.empty((64, 2048, 1, 1), "f4"),
+        None,
+        stride=stride,
+    )
+    func = str(tl.lower(default_schedule(out, AVX512, constants=[W]), [X, W, out]))
+    strides = re.search(r"X\.global: float32\[[\d, ]+\] strides \[([\d, ]+)\]", func)
+    assert strides and int(strides[1].split(", ")[-2]) // 16 % 2 == 1, func[:500]
+
+
 @pytest.mark.parametrize(("c", "o", "side", "stride"), [(64, 128, 56, 2), (160, 192, 17, 1), (48, 64, 29, 1)])
 def test_blocks_that_are_transposed_in_vectors_end_with_a_tile(c, o, side, stride):
     """Three tiles of 13 pixels were computed as four, for 39 pixels are transposed in three vectors of 16."""
