@@ -12,7 +12,7 @@ import math
 
 from .exponential import exp2_fraction
 from .kit import Kit, Num
-from .logarithm import split, unusual
+from .logarithm import UNIT, split, unusual
 
 # The rest of log(1 + f) on -0.192 <= f <= 0.2155, float32: after two terms, over f**3, relative error in the
 # logarithm 2**-31.3; float64: after three terms, over f**4, relative error 2**-63
@@ -62,7 +62,7 @@ def _log2(m: Kit, x: Num) -> tuple[Num, Num]:
     e, mantissa = split(m, x, _LOWEST)
     large = mantissa > _MIDDLE
     f = m.fma(mantissa, -m.select(large, 0.25, m.num(0.0)), mantissa - 1.0)  # exact
-    e = e + m.select(large, _LOG2_4_3[0], m.num(0.0))  # exact
+    e = m.fma(e, UNIT[m.bits], m.select(large, _LOG2_4_3[0], m.num(0.0)))  # exact
     half, half_rest = m.product(f, f * 0.5)
     u = f - half
     rest = ((f - u) - half) - half_rest
