@@ -109,38 +109,44 @@ def cos(m: Kit, x: Num) -> Num:
 
 
 def tan(m: Kit, x: Num) -> Num:
-    """1 ulp in float32, which is computed in float64, and 2 in float64."""
+    """1 ulp in float32, 2 in float64."""
     multiple, n = m.rounded(x, 2 / math.pi)
-    if m.bits == 32:
-        near = _tangent(m, _subtracted(m.doubles, m.wide(x), m.wide(multiple), 0.5), n)
+    if m.em.target.has_fma or m.bits == 64:
+        r, rest = _subtracted_pair(m, x, multiple)
     else:
-        near = _precise_tangent(m, x, multiple, n)
-    return m.repaired(near, m.abs(x).beyond(_FAR[m.bits]), far_tan, x)
+        r, rest = _pair(m, _subtracted(m.doubles, m.wide(x), m.wide(multiple), 0.5))
+    return m.repaired(_tangent(m, r, rest, n), m.abs(x).beyond(_FAR[m.bits]), far_tan, x)
 
 
-def _tangent(m: Kit, r: Num, n: Num) -> Num:
-    """``tan(r)``, or ``-1 / tan(r)`` for odd ``n``, rounded to the width of ``m``."""
-    w, square = r.kit, r * r
-    t = w.fma(w.polynomial(square, _TAN[32]) * square, r, r)
-    return m.narrow(w.select((n & 1).same(1), -1.0 / t, t))
-
-
-def _precise_tangent(m: Kit, x: Num, multiple: Num, n: Num) -> Num:
-    """That of ``x - multiple pi / 2`` in float64, with what rounding takes from it, from the tangent and from
-    its inverse: each would cost half an ulp and more."""
-    first, *parts, last = (0.5 * p for p in (_PI_FUSED[64] if m.em.target.has_fma else _PI_SHORT))
+def _subtracted_pair(m: Kit, x: Num, multiple: Num) -> tuple[Num, Num]:
+    """``x - multiple pi / 2`` and what rounding takes from it."""
+    first, *parts, last = (0.5 * p for p in (_PI_FUSED[m.bits] if m.em.target.has_fma else _PI_SHORT))
     r, rest = m.fma(multiple, -first, x), m.num(0.0)
+    if m.bits == 32:  # the first difference is exact
+        high, low = m.product(multiple, parts[0])
+        total = r - high
+        return total, m.fma(multiple, -last, ((r - total) - high) - low)
     for part in parts:
         less = m.fma(multiple, -part, r)
         r, rest = less, rest + m.fma(multiple, -part, r - less)
-    rest = m.fma(multiple, -last, rest)
+    return r, m.fma(multiple, -last, rest)
+
+
+def _pair(m: Kit, r: Num) -> tuple[Num, Num]:
+    """A float64 as the sum of two float32."""
+    high = m.narrow(r)
+    return high, m.narrow(r - m.wide(high))
+
+
+def _tangent(m: Kit, r: Num, rest: Num, n: Num) -> Num:
+    """``tan(r + rest)``, or ``-1 / tan(r + rest)`` for odd ``n``, with what rounding takes from the tangent
+    and from its inverse: each would cost half an ulp and more."""
     square = r * r
-    tail = m.polynomial(square, _TAN[64]) * square * r
+    tail = m.polynomial(square, _TAN[m.bits]) * square * r
     t = r + tail
     rest = m.fma(rest, m.fma(t, t, 1.0), (r - t) + tail)
     inverse = -1.0 / t
-    high, low = m.product(inverse, t)
-    wrong = ((high + 1.0) + low) + inverse * rest
+    wrong = m.fma(inverse, rest, m.less_product(m.num(1.0), -inverse, t))
     even = m.copysign(t + rest, r)
     return m.select((n & 1).same(1), m.fma(inverse, wrong, inverse), even)
 
@@ -166,7 +172,7 @@ def far_tan(m: Kit, x: Num) -> Num:
     if m.bits == 64:
         return lanewise(m, "tan", x)
     r, n = _payne_hanek(m, x, 0, 62)
-    return m.flipped(_tangent(m, r, n), m.bits_of(x).logical(31))
+    return m.flipped(_tangent(m, *_pair(m, r), n), m.bits_of(x).logical(31))
 
 
 def _usual_width(m: Kit, r: Num) -> Num:
