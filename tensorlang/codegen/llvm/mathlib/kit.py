@@ -136,6 +136,10 @@ class Num:
         """Equality."""
         return self._compare("oeq", "eq", other)
 
+    def differs(self, other: Num | float) -> Num:
+        """Whether they are unequal, or one is NaN."""
+        return self._compare("une", "ne", other)
+
     def beyond(self, limit: float) -> Num:
         """Whether it is above ``limit`` or NaN."""
         return self._compare("ugt", "", limit)
@@ -272,6 +276,10 @@ class Kit:
             return self.from_bits(x + self.format.literal(self.format.magic)) - (self.format.magic + less)
         out = self.emit("f", f"sitofp {self.type('i')} {x.operand} to {self.type('f')}")
         return out - float(less) if less else out
+
+    def to_integer(self, x: Num) -> Num:
+        """The integers of floats that are in their range, rounded towards zero."""
+        return self.emit("i", f"fptosi {self.type('f')} {x.operand} to {self.type('i')}")
 
     def rounded(self, x: Num, factor: float = 1.0) -> tuple[Num, Num]:
         """``x * factor`` rounded to an integer: as float, and with the integer in the low bits of its bits,
