@@ -231,12 +231,14 @@ def atanh(m: Kit, x: Num) -> Num:
     square = z * z
     near = m.fma(m.polynomial(square, _ATANH), square * z, z)
     out = m.fma(m.to_float(bits.logical(f.fraction)), math.log(2.0) / 2, near)
-    return m.repaired(m.copysign(out, x), a.beyond(1.0 - 2.0**-24), far_atanh, x)
+    return m.repaired(m.copysign(out, x), a.beyond(1.0 - 2.0**-23), far_atanh, x)
 
 
 def far_atanh(m: Kit, x: Num) -> Num:
-    """atanh of what is not between -1 and 1."""
-    return m.select(m.abs(x).same(1.0), x * math.inf, math.nan)
+    """atanh of what is not between -1 and 1, and of the float32 next to these, whose power of two less 1 is
+    no float32."""
+    out = m.select(m.abs(x).same(1.0), math.inf, math.nan)
+    return m.copysign(m.select(m.abs(x) < 1.0, math.atanh(1.0 - 2.0**-24), out), x)
 
 
 def hypot(m: Kit, x: Num, y: Num) -> Num:
