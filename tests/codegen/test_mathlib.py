@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 
 import numpy as np
@@ -177,6 +178,59 @@ def test_scalars_use_the_same_code_as_vectors_so_a_reduction_tail_cannot_differ(
     ll = kernel("exp", "float32", 1).ll
     assert "expf" not in ll and "llvm.exp" not in ll
     assert i32(0).dtype.name == "int32"
+
+
+# worst distance to the exact value (that of numpy's float64) in units of the last place, found by every 61st
+# float32, and some room
+DENSE = {
+    "log": 0.95,
+    "log1p": 0.95,
+    "log2": 1.4,
+    "log10": 1.4,
+    "asinh": 0.95,
+    "acosh": 0.95,
+    "atanh": 1.0,
+    "tan": 1.45,
+    "cbrt": 0.7,
+}
+
+
+@pytest.mark.parametrize("name", DENSE)
+@pytest.mark.parametrize("cpu", ["", "x86-64"])
+def test_float32_from_all_of_them_with_fma_and_without(name: str, cpu: str) -> None:
+    if cpu and platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip("a processor of another kind")
+    n = 1 << 18
+    x = (np.arange(n, dtype=np.uint32) * np.uint32(16381)).view(np.float32)
+    x[:2] = 1 - 2.0**-24, -48039.664  # next to poles
+    A = te.placeholder((n,), name="A")
+    B = te.compute((n,), lambda i: getattr(te, name)(A[i]), name="B")
+    got = np.empty(n, np.float32)
+    tl.compile([A, B], f"llvm -mcpu={cpu}" if cpu else None)(x, got)
+    with np.errstate(all="ignore"):
+        exact = TABLE[name].numpy(x.astype(np.float64))
+        want = exact.astype(np.float32)
+        size = np.spacing(np.abs(want)).astype(np.float64)
+        far = np.abs(got.astype(np.float64) - exact) / size
+    usual = np.isfinite(want)
+    np.testing.assert_array_equal(got[~usual], want[~usual])
+    np.testing.assert_array_equal(np.signbit(got[usual]), np.signbit(want[usual]))
+    worst = int(np.argmax(np.where(usual, far, 0)))
+    assert far[usual].max() <= DENSE[name], (x[worst], got[worst], exact[worst])
+
+
+def test_neighbours_of_random_bits() -> None:
+    rng = np.random.default_rng(4)
+    for t, word in (("float32", np.uint32), ("float64", np.uint64)):
+        special = inputs("nextafter", t)[0][:256:16]
+        a, b = (rng.integers(0, np.iinfo(word).max, N, word, endpoint=True).view(t) for _ in "ab")
+        a[:256], b[:256] = np.repeat(special, 16), np.tile(special, 16)
+        with np.errstate(all="ignore"):
+            want = np.nextafter(a, b)
+        for lanes in (1, 16):
+            got = evaluate("nextafter", t, lanes, [a, b])
+            same = (got.view(word) == want.view(word)) | (np.isnan(got) & np.isnan(want))
+            assert same.all(), (a[~same], b[~same])
 
 
 TARGETS = [

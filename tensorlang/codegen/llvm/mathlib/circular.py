@@ -28,35 +28,27 @@ _SIN = {
         2.720938255483049e-15,
     ),
 }
-# (tan(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 4: relative errors 2**-29.3 and 2**-58.3
-_TAN = {
-    32: (
-        0.3333335220813751,
-        0.13332587480545044,
-        0.05406805872917175,
-        0.0212413240224123,
-        0.010940219275653362,
-        -4.200993862468749e-05,
-        0.004441097844392061,
-    ),
-    64: (
-        0.33333333333333387,
-        0.1333333333332447,
-        0.05396825397337709,
-        0.021869488386329558,
-        0.008863238132713993,
-        0.0035920986826716455,
-        0.0014560611869554778,
-        0.0005887863658251886,
-        0.0002440308703655537,
-        8.284010171334224e-05,
-        6.853691151431101e-05,
-        -2.730495626148506e-05,
-        5.0037657981635074e-05,
-        -2.4971471380965e-05,
-        9.95498018337959e-06,
-    ),
-}
+# float32: (n / r - 1) / r**2 and (d - 1) / r**2 in r**2 with tan(r) = n / d on |r| <= 1.01 pi / 4: relative
+# error 2**-31
+_QUOTIENT = ((-0.11136017739772797, 0.0010750709334388375), (-0.44469350576400757, 0.015972880646586418))
+# float64: (tan(r) / r - 1) / r**2 in r**2 on |r| <= 1.005 pi / 4: relative error 2**-58.3
+_TAN = (
+    0.33333333333333387,
+    0.1333333333332447,
+    0.05396825397337709,
+    0.021869488386329558,
+    0.008863238132713993,
+    0.0035920986826716455,
+    0.0014560611869554778,
+    0.0005887863658251886,
+    0.0002440308703655537,
+    8.284010171334224e-05,
+    6.853691151431101e-05,
+    -2.730495626148506e-05,
+    5.0037657981635074e-05,
+    -2.4971471380965e-05,
+    9.95498018337959e-06,
+)
 # pi in parts, all positive, so that -0 stays -0: with fma three of full precision; without, so short that the
 # product of all but the last with the multiple is exact
 _PI_FUSED = {
@@ -109,38 +101,68 @@ def cos(m: Kit, x: Num) -> Num:
 
 
 def tan(m: Kit, x: Num) -> Num:
-    """1 ulp in float32, which is computed in float64, and 2 in float64."""
+    """2 ulp; 1.36 at most in float32, where it is the rounded value or one beside it."""
     multiple, n = m.rounded(x, 2 / math.pi)
-    if m.bits == 32:
-        near = _tangent(m, _subtracted(m.doubles, m.wide(x), m.wide(multiple), 0.5), n)
+    if m.em.target.has_fma or m.bits == 64:
+        r, rest = _subtracted_pair(m, x, multiple)
     else:
-        near = _precise_tangent(m, x, multiple, n)
+        r, rest = _pair(m, _subtracted(m.doubles, m.wide(x), m.wide(multiple), 0.5))
+    near = _quotient(m, r, rest, n) if m.bits == 32 else _tangent(m, r, rest, n)
     return m.repaired(near, m.abs(x).beyond(_FAR[m.bits]), far_tan, x)
 
 
-def _tangent(m: Kit, r: Num, n: Num) -> Num:
-    """``tan(r)``, or ``-1 / tan(r)`` for odd ``n``, rounded to the width of ``m``."""
-    w, square = r.kit, r * r
-    t = w.fma(w.polynomial(square, _TAN[32]) * square, r, r)
-    return m.narrow(w.select((n & 1).same(1), -1.0 / t, t))
-
-
-def _precise_tangent(m: Kit, x: Num, multiple: Num, n: Num) -> Num:
-    """That of ``x - multiple pi / 2`` in float64, with what rounding takes from it, from the tangent and from
-    its inverse: each would cost half an ulp and more."""
-    first, *parts, last = (0.5 * p for p in (_PI_FUSED[64] if m.em.target.has_fma else _PI_SHORT))
+def _subtracted_pair(m: Kit, x: Num, multiple: Num) -> tuple[Num, Num]:
+    """``x - multiple pi / 2`` and what rounding takes from it."""
+    first, *parts, last = (0.5 * p for p in (_PI_FUSED[m.bits] if m.em.target.has_fma else _PI_SHORT))
     r, rest = m.fma(multiple, -first, x), m.num(0.0)
+    if m.bits == 32:  # the first difference is exact
+        high, low = m.product(multiple, parts[0])
+        total = r - high
+        rest = m.fma(multiple, -last, ((r - total) - high) - low)
+        # beside a pole the rest is more than an ulp
+        r = m.copysign(total + rest, total)
+        return r, (total - r) + rest
     for part in parts:
         less = m.fma(multiple, -part, r)
         r, rest = less, rest + m.fma(multiple, -part, r - less)
-    rest = m.fma(multiple, -last, rest)
+    return r, m.fma(multiple, -last, rest)
+
+
+def _pair(m: Kit, r: Num) -> tuple[Num, Num]:
+    """A float64 as the sum of two float32."""
+    high = m.narrow(r)
+    return high, m.narrow(r - m.wide(high))
+
+
+def _quotient(m: Kit, r: Num, rest: Num, n: Num) -> Num:
+    """``tan(r + rest)``, or ``-1 / tan(r + rest)`` for odd ``n``, of float32: a quotient either way, of the
+    same two. What rounding takes from both changes both quotients by as much, over the square of the divisor;
+    what it takes from the quotient, the remainder tells."""
     square = r * r
-    tail = m.polynomial(square, _TAN[64]) * square * r
+    above, below = (m.horner(square, c) * square for c in _QUOTIENT)
+    above = above * r
+    top, bottom = m.copysign(r + above, r), below + 1.0  # of -0 the sum is 0
+    # that of r, over the same square, is within a few hundredths of what stands here
+    both = m.fma((r - top) + above, bottom, rest)
+    both = m.fma((bottom - 1.0) - below, top, both)
+    odd = (n & 1).same(1)
+    inverse = 1.0 / m.select(odd, top, bottom)
+    part, by = m.flipped(m.select(odd, bottom, top), n), m.select(odd, top, bottom)
+    quotient = part * inverse
+    # the signs are those that leave -0 as it is
+    beyond = m.fma(-both, inverse, m.less_product(-part, -quotient, by))
+    return m.fma(-beyond, inverse, quotient)
+
+
+def _tangent(m: Kit, r: Num, rest: Num, n: Num) -> Num:
+    """``tan(r + rest)``, or ``-1 / tan(r + rest)`` for odd ``n``, with what rounding takes from the tangent
+    and from its inverse: each would cost half an ulp and more."""
+    square = r * r
+    tail = m.polynomial(square, _TAN) * square * r
     t = r + tail
     rest = m.fma(rest, m.fma(t, t, 1.0), (r - t) + tail)
     inverse = -1.0 / t
-    high, low = m.product(inverse, t)
-    wrong = ((high + 1.0) + low) + inverse * rest
+    wrong = m.fma(inverse, rest, m.less_product(m.num(1.0), -inverse, t))
     even = m.copysign(t + rest, r)
     return m.select((n & 1).same(1), m.fma(inverse, wrong, inverse), even)
 
@@ -166,7 +188,7 @@ def far_tan(m: Kit, x: Num) -> Num:
     if m.bits == 64:
         return lanewise(m, "tan", x)
     r, n = _payne_hanek(m, x, 0, 62)
-    return m.flipped(_tangent(m, r, n), m.bits_of(x).logical(31))
+    return m.flipped(_quotient(m, *_pair(m, r), n), m.bits_of(x).logical(31))
 
 
 def _usual_width(m: Kit, r: Num) -> Num:

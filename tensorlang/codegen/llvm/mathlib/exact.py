@@ -125,6 +125,19 @@ def shift_right(em: Emitter, t: DType, x: Operands) -> str:
     )
 
 
+def nextafter(m: Kit, x: Num, y: Num) -> Num:
+    """The neighbour of ``x`` towards ``y``: one step on its bits."""
+    bits = m.bits_of(x)
+    # away from zero the bits count up, whatever the sign
+    away = (x < y) ^ (bits < 0)
+    moved = bits + m.select(away, m.num(1, "i"), -1)
+    # from zero, the smallest subnormal with the sign of where it goes
+    least = m.bits_of(m.copysign(m.from_bits(m.num(1, "i")), y))
+    out = m.from_bits(m.select(x.same(0.0), least, moved))
+    out = m.select(x.same(y), y, out)
+    return m.select(x.unordered() | y.unordered(), x + y, out)
+
+
 def nextafter16(em: Emitter, t: DType, x: Operands) -> str:
     """The neighbour of a 16-bit float: one step on its bits."""
     n = t.lanes

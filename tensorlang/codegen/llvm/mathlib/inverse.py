@@ -1,7 +1,7 @@
 """Inverses of the trigonometric and hyperbolic functions, and hypot, for any number of lanes, in float32 and
 float64: at most 2 ulp.
 
-asinh, acosh, atanh and hypot of float32 are computed in float64 and rounded.
+hypot of float32 is computed in float64 and rounded.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from .kit import Kit, Num
-from .logarithm import log1p
+from .logarithm import log1p, log_of_far, log_of_pair, outside
 
 # (asin(x) / x - 1) / x**2 in x**2 on |x| <= 1/2: relative errors 2**-27.6 and 2**-55.9
 _ASIN = {
@@ -72,6 +72,15 @@ _ATAN = {
         1.3225023198213427e-05,
     ),
 }
+# (atanh(z) / z - 1) / z**2 in z**2 on |z| <= 1/2, float32: a relative error of 2**-29.4
+_ATANH = (
+    0.33333301544189453,
+    0.2000245302915573,
+    0.1422378569841385,
+    0.11816386133432388,
+    0.05160436034202576,
+    0.1763785034418106,
+)
 _FAR = 2.0**28  # where x**2 and x**2 + 1 are one float64
 _HALF_PI = {32: (1.5707963705062866, -4.371138828673793e-08), 64: (1.5707963267948966, 6.123233995736766e-17)}
 
@@ -139,41 +148,97 @@ def atan2(m: Kit, y: Num, x: Num) -> Num:
     return m.select(x.unordered(), x, m.select(y.unordered(), y, out))
 
 
-def _log_of_sum(m: Kit, far: Num, usual: Num, above: Num) -> Num:
-    """``log1p(usual)``, in float64; where arguments are ``far`` from the ends of the range of their squares,
-    ``log(2 x)`` for ``above = x - 1``."""
-    if m.bits == 32:  # squares of float32 are in the range of float64
-        return log1p(m.doubles, usual)
-    return log1p(m, m.select(far, above, usual)) + m.select(far, math.log(2.0), 0.0)
-
-
 def asinh(m: Kit, x: Num) -> Num:
-    """1 ulp in float32, 2 in float64. ``log1p(a + a**2 / (1 + sqrt(1 + a**2)))`` for a = |x|."""
-    w = m.doubles
-    a = w.abs(m.wide(x))
-    square = a * a
-    usual = a + square / (w.sqrt(square + 1.0) + 1.0)
-    out = m.narrow(_log_of_sum(m, a > _FAR, usual, a - 1.0))
-    return m.copysign(m.select(m.abs(x) < math.inf, out, x), x)
+    """1 ulp in float32, 2 in float64. ``log(a + sqrt(a**2 + 1))`` for a = |x|, of which float32 keeps what
+    rounding takes from each step."""
+    a = m.abs(x)
+    square, square_rest = m.product(a, a)
+    if m.bits == 64:
+        usual = a + square / (m.sqrt(square + 1.0) + 1.0)
+        out = _precise_log(m, a > _FAR, usual, a - 1.0)
+        return m.copysign(m.select(a < math.inf, out, x), x)
+    total = square + 1.0
+    rest = m.at_most(square, 1.0) - (total - m.at_least(square, 1.0)) + square_rest
+    root, root_rest = _root(m, total, rest)
+    near = log_of_pair(m, *_sum(root, a, root_rest))
+    return m.repaired(m.copysign(near, x), a.beyond(2.0**60), far_asinh, x)
+
+
+def far_asinh(m: Kit, x: Num) -> Num:
+    """asinh of float32 from 2**60 on."""
+    return m.copysign(log_of_far(m, m.abs(x), 1.0), x)
 
 
 def acosh(m: Kit, x: Num) -> Num:
-    """1 ulp in float32, 2 in float64. ``log1p(t + sqrt(2 t + t**2))`` for t = x - 1."""
-    w = m.doubles
-    t = m.wide(x) - 1.0
-    root = w.sqrt(w.fma(t, t, t + t))
+    """1 ulp in float32, 2 in float64. ``log(x + sqrt(x**2 - 1))``, of which float32 keeps what rounding takes
+    from each step."""
+    if m.bits == 64:
+        return _precise_acosh(m, x)
+    square, square_rest = m.product(x, x)
+    total = square - 1.0
+    root, root_rest = _root(m, total, ((square - total) - 1.0) + square_rest)
+    near = log_of_pair(m, *_sum(x, root, root_rest))
+    return m.repaired(near, outside(m, x, 1.0, 2.0**60), far_acosh, x)
+
+
+def far_acosh(m: Kit, x: Num) -> Num:
+    """acosh of float32 from 2**60 on, and below 1."""
+    return m.select(x < 1.0, math.nan, log_of_far(m, x, 1.0))
+
+
+def _root(m: Kit, x: Num, rest: Num) -> tuple[Num, Num]:
+    """The square root of the sum of two floats, as one."""
+    root = m.sqrt(x)
+    # the least number keeps the root of 0 from dividing 0
+    return root, (m.less_product(x, root, root) + rest) / (root + (root + m.format.least))
+
+
+def _sum(a: Num, b: Num, rest: Num) -> tuple[Num, Num]:
+    """``a + b + rest`` as a sum of two floats, for ``a`` not below ``b`` (Dekker, Numer. Math. 18, 1971)."""
+    total = a + b
+    return total, (b - (total - a)) + rest
+
+
+def _precise_log(m: Kit, far: Num, usual: Num, above: Num) -> Num:
+    """``log1p(usual)``; where arguments are ``far`` from the ends of the range of their squares, ``log(2 x)``
+    for ``above = x - 1``."""
+    return log1p(m, m.select(far, above, usual)) + m.select(far, math.log(2.0), 0.0)
+
+
+def _precise_acosh(m: Kit, x: Num) -> Num:
+    """``log1p(t + sqrt(2 t + t**2))`` for t = x - 1."""
+    t = x - 1.0
+    root = m.sqrt(m.fma(t, t, t + t))
     total, far = t + root, t > _FAR
-    out = _log_of_sum(m, far, total, t)
-    if m.bits == 64:  # what the sum lost, times the derivative: (x + root) (x - root) = 1
-        out = out + m.select(far, 0.0, ((root - total) + t) * (x - root))
-    return m.select(x < 1.0, math.nan, m.narrow(out))
+    out = _precise_log(m, far, total, t)
+    # what the sum lost, times the derivative: (x + root) (x - root) = 1
+    out = out + m.select(far, 0.0, ((root - total) + t) * (x - root))
+    return m.select(x < 1.0, math.nan, out)
 
 
 def atanh(m: Kit, x: Num) -> Num:
-    """1 ulp in float32, 2 in float64. ``log1p(2 a / (1 - a)) / 2`` for a = |x|."""
-    w = m.doubles
-    a = w.abs(m.wide(x))
-    return m.copysign(m.narrow(log1p(w, (a + a) / (1.0 - a)) * 0.5), x)
+    """1 ulp in float32, 2 in float64. ``log1p(2 a / (1 - a)) / 2`` for a = |x|; in float32 ``n ln2 / 2 +
+    atanh(z)`` for the ``z`` that tells ``(1 + a) / (1 - a)`` from ``2**n``, which is ``a`` below 1/2."""
+    a = m.abs(x)
+    if m.bits == 64:
+        return m.copysign(log1p(m, (a + a) / (1.0 - a)) * 0.5, x)
+    f = m.format
+    apart = m.bits_of(a + 1.0) - m.bits_of(1.0 - a) + (1 << f.fraction - 1)
+    bits = m.select(a < 0.5, m.num(0, "i"), apart & -1 << f.fraction)
+    power = m.from_bits(bits + f.literal(1.0))
+    less, more = 1.0 - power, power + 1.0
+    z = (m.fma(a, power, less) + a) / (m.fma(-a, power, more) + a)  # products are exact
+    square = z * z
+    near = m.fma(m.polynomial(square, _ATANH), square * z, z)
+    out = m.fma(m.to_float(bits.logical(f.fraction)), math.log(2.0) / 2, near)
+    return m.repaired(m.copysign(out, x), a.beyond(1.0 - 2.0**-23), far_atanh, x)
+
+
+def far_atanh(m: Kit, x: Num) -> Num:
+    """atanh of what is not between -1 and 1, and of the float32 next to these, whose power of two less 1 is
+    no float32."""
+    out = m.select(m.abs(x).same(1.0), math.inf, math.nan)
+    return m.copysign(m.select(m.abs(x) < 1.0, math.atanh(1.0 - 2.0**-24), out), x)
 
 
 def hypot(m: Kit, x: Num, y: Num) -> Num:

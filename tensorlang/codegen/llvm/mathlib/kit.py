@@ -136,6 +136,10 @@ class Num:
         """Equality."""
         return self._compare("oeq", "eq", other)
 
+    def differs(self, other: Num | float) -> Num:
+        """Whether they are unequal, or one is NaN."""
+        return self._compare("une", "ne", other)
+
     def beyond(self, limit: float) -> Num:
         """Whether it is above ``limit`` or NaN."""
         return self._compare("ugt", "", limit)
@@ -263,13 +267,19 @@ class Kit:
         """Floats of these bits."""
         return self.emit("f", f"bitcast {self.type('i')} {x.operand} to {self.type('f')}")
 
-    def to_float(self, x: Num) -> Num:
-        """Integers as floats; in 64 bits those below 2**51 only (no conversion of vectors before AVX-512)."""
+    def to_float(self, x: Num, less: int = 0) -> Num:
+        """Integers as floats, ``less`` taken away; in 64 bits those below 2**51 only (no conversion of
+        vectors before AVX-512)."""
         if self.bits == 64:
             # the integer in the low bits of the magic number is that number plus the integer; subtracting it
             # leaves a float
-            return self.from_bits(x + self.format.literal(self.format.magic)) - self.format.magic
-        return self.emit("f", f"sitofp {self.type('i')} {x.operand} to {self.type('f')}")
+            return self.from_bits(x + self.format.literal(self.format.magic)) - (self.format.magic + less)
+        out = self.emit("f", f"sitofp {self.type('i')} {x.operand} to {self.type('f')}")
+        return out - float(less) if less else out
+
+    def to_integer(self, x: Num) -> Num:
+        """The integers of floats that are in their range, rounded towards zero."""
+        return self.emit("i", f"fptosi {self.type('f')} {x.operand} to {self.type('i')}")
 
     def rounded(self, x: Num, factor: float = 1.0) -> tuple[Num, Num]:
         """``x * factor`` rounded to an integer: as float, and with the integer in the low bits of its bits,
@@ -331,6 +341,13 @@ class Kit:
             return high, self.fma(a, b, -high)
         (ah, al), (bh, bl) = self._split(a), self._split(b)
         return high, ((ah * bh - high) + ah * bl + al * bh) + al * bl
+
+    def less_product(self, c: Num, a: Num, b: Num | float) -> Num:
+        """``c - a * b`` where that is small beside ``c``, rounded once at most, without fma too."""
+        if self.em.target.has_fma:
+            return self.fma(-a, b, c)
+        high, low = self.product(a, b)
+        return (c - high) - low
 
     def _split(self, x: Num) -> tuple[Num, Num]:
         scaled = x * (2.0 ** (self.format.fraction // 2 + 1) + 1.0)

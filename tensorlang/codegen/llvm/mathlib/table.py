@@ -77,7 +77,7 @@ ROWS: dict[str, Row] = {
     "atan2": Row(own=inverse.atan2, double=2, libm="atan2", ulp=2),
     "hypot": Row(own=inverse.hypot, double=1, libm="hypot"),
     "copysign": Row(llvm="copysign", ulp=0),
-    "nextafter": Row(libm="nextafter", ulp=0),
+    "nextafter": Row(any_width=exact.nextafter, ulp=0),
     "ldexp": Row(any_width=exact.ldexp, ulp=0.5),
     "isnan": Row(exact=exact.isnan, ulp=0),
     "isinf": Row(exact=exact.isinf, ulp=0),
