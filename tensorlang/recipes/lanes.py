@@ -29,7 +29,7 @@ from .across import laid_along
 from .common import FEW_REGISTERS, PACKED_ROWS, in_registers, share_out, size, work
 from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
-from .register_tile import lane_tile, tile_for
+from .register_tile import Tile, column, lane_tile, tile_for
 
 VECTORS = 4  # side by side: as many chains of operations, of which each waits for the one before
 # iterations of a short row that leaves a rest, which are written out: the masks of the last one are constants
@@ -183,32 +183,68 @@ def in_lanes(
     if m is None or depth is None or depth < lanes // 2:
         return False
     table = cost_of(target)
-    ours = _time_in_lanes(m, n, depth, element, lanes, target)
-    return ours < table.transposition + _time_in_tiles(m, n, lanes, target)
+    ours = time_in_lanes(m, n, depth, element, lanes, target)
+    return ours < table.transposition + time_in_tiles(m, n, lanes, target)
 
 
-def _time_in_lanes(m: int, n: int | None, depth: int, element: int, lanes: int, target: Target) -> float:
+def rows_outside(m: int, n: int | None) -> bool:
+    """Whether sums along memory of ``m`` rows are taken for all columns, then for the next rows: the larger
+    operand is read once."""
+    return n is not None and n < m
+
+
+def fold_of(wide: int, lanes: int, target: Target) -> float:
+    """Cycles to add up the lanes of a sum, one of so many that are neighbours."""
+    table = cost_of(target)
+    if target.arch != "x86_64":
+        return table.fold(lanes)
+    # three move as four do
+    fours, rest = divmod(wide, 4)
+    ends = [0.0, table.fold(lanes), 2 * table.fold_of_two(lanes), 4 * table.fold_of_four(lanes)][rest]
+    return (4 * fours * table.fold_of_four(lanes) + ends) / wide
+
+
+def tile_in_lanes(m: int | None, n: int | None, depth: int | None, lanes: int, target: Target) -> Tile:
+    """The tile of sums along memory of ``m`` rows and ``n`` columns, each of ``depth`` products in so many
+    lanes: the sums are few iterations where that is little, and to add up their lanes takes most of the
+    time."""
+    table = cost_of(target)
+    if depth is None:
+        return lane_tile(m, n, target.vector_registers, table)
+    turns = -(-depth // lanes)
+    return lane_tile(
+        m, n, target.vector_registers, table, lambda wide: wide * fold_of(wide, lanes, target) / turns
+    )
+
+
+def time_in_lanes(m: int, n: int | None, depth: int, element: int, lanes: int, target: Target) -> float:
     """Cycles for an element of the right operand, of sums along memory."""
     table, lanes = cost_of(target), lanes_of(depth, lanes)
-    high, wide = lane_tile(m, n, target.vector_registers, table)
-    # the left operand is read again for each tile of columns, which bring others into the first cache
-    near = (m + 2 * wide) * depth * element <= target.l1_bytes
-    step = table.tile(high, wide) + (0 if near else high * target.vector_bits / 8 / table.l2_rate)
-    fold = table.fold_of_four(lanes) if wide == 4 and target.arch == "x86_64" else table.fold(lanes)
+    high, wide = tile_in_lanes(m, n, depth, lanes, target)
+    whole = table.of_whole if lanes == target.vector_bits // 8 // element else table
+    step, far = whole.tile(high, wide), high * lanes * element / table.l2_rate
+    if (n is not None and n <= wide) or (rows_outside(m, n) and high * depth * element <= target.l1_bytes):
+        step = max(step, far)  # each row is read once, ahead of its use
+    elif rows_outside(m, n) or (m + 2 * wide) * depth * element > target.l1_bytes:
+        # the left operand is read again for each tile of columns, which bring others into the first cache
+        step += far
+    fold = fold_of(wide, lanes, target)
     # a last tile overlaps the one before, and a last vector is masked
     again = 1 if n is None else -(-n // wide) * wide / n
     return m * again * (step / (high * wide) * -(-depth // lanes) + fold) / depth
 
 
-def _time_in_tiles(m: int, n: int | None, lanes: int, target: Target) -> float:
+def time_in_tiles(m: int, n: int | None, lanes: int, target: Target) -> float:
     """The same in tiles of vectors of columns."""
     table = cost_of(target)
-    high, wide = tile_for(m, n, lanes, target.vector_registers, table)
+    high, wide = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks)
+    # columns of half a vector are computed in half a vector
+    whole = table if n is not None and 2 * n <= lanes else table.of_whole
     each = 1 / (wide * lanes) if n is None else -(-n // (wide * lanes)) / n
     # part of a vector is dear to a processor without masks. Measured (AVX2 on an Emerald Rapids): 64 × 300 ×
     # 7 takes 2.0 times as long as along memory, 197 × 2000 × 5 2.5 times
     partly = 2 if n is not None and n < lanes and not target.has_masks else 1
-    return -(-m // high) * each * table.tile(high, wide) * partly
+    return column(m, high, wide, whole) * each * partly
 
 
 def turned(inside: Stage, product: Product, m: int | None, fixed: bool, lanes: int, target: Target) -> bool:
@@ -226,12 +262,12 @@ def turned(inside: Stage, product: Product, m: int | None, fixed: bool, lanes: i
         return False
     # a tile of one column reads its rows for that alone. Measured (Emerald Rapids): 300 × 700 × 5 takes 1.37
     # of the time, where the table says 0.99
-    if lane_tile(m, n, target.vector_registers, cost_of(target))[1] == 1:
+    if tile_in_lanes(m, n, depth, lanes_of(depth, lanes), target)[1] == 1:
         return False
     # a tile of the copy takes as long as one of whole vectors
     copied = 0 if fixed else cost_of(target).transposition * lanes / n
-    ours = _time_in_lanes(m, n, depth, kind.bytes, lanes, target) + copied
-    return ours < _time_in_tiles(m, n, lanes, target)
+    ours = time_in_lanes(m, n, depth, kind.bytes, lanes, target) + copied
+    return ours < time_in_tiles(m, n, lanes, target)
 
 
 def turn(s: Schedule, inside: Stage, product: Product, fixed: bool, target: Target) -> Product:
@@ -258,14 +294,16 @@ def product_in_lanes(
     """Compute the product ``inside`` of ``m`` rows within ``out``, whose axes ``own`` names by those of the
     product: each sum in the lanes of a register."""
     n = size(product.column)
-    high, wide = lane_tile(m, n, target.vector_registers, cost_of(target))
+    depth = size(inside.op.reduce_axis[-1])
+    lanes = lanes_of(depth, lanes)
+    high, wide = tile_in_lanes(m, n, depth, lanes, target)
     rows = [] if product.row is None else [product.row]
     keep = beside(inside, product)
     shared = worth_a_thread(inside.op, work(inside), target)
     overlaps = not shared and n is not None and n > wide
     # the larger operand is read once, while what the other one has for a tile stays near. Measured (Granite
     # Rapids, one thread and two): 160 × 3867 × 8 0.61 and 0.58 of the time, 1000 × 500 × 6 0.84 and 0.80
-    order, last = ("b io", "jo") if n is not None and n < (m or 1) else ("b jo", "io")
+    order, last = ("b io", "jo") if rows_outside(m or 1, n) else ("b jo", "io")
     loops = nest(
         out,
         {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
@@ -273,7 +311,6 @@ def product_in_lanes(
         {"i": high, "j": (wide, "shift") if overlaps else wide},
         parallel=shared,
     )
-    lanes = lanes_of(size(inside.op.reduce_axis[-1]), lanes)
     sums_in_lanes(s, inside, out, loops.place, {"b": keep, "i": rows, "j": product.column}, lanes)
 
 

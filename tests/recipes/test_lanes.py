@@ -21,7 +21,9 @@ def product(m: int, k: int, n: int, dtype: str = "float32", batch: int = 0) -> l
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize(("m", "k", "n"), [(500, 1000, 2), (500, 1000, 3), (777, 333, 6), (4000, 40, 2)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(500, 1000, 2), (500, 1000, 3), (777, 333, 6), (4000, 40, 2), (300, 700, 5)]
+)
 def test_few_columns_are_summed_along_memory(m: int, k: int, n: int, fixed: bool) -> None:
     """A vector of two columns was masked, and fourteen of its lanes empty."""
     tensors = product(m, k, n)
@@ -30,7 +32,7 @@ def test_few_columns_are_summed_along_memory(m: int, k: int, n: int, fixed: bool
     assert re.search(r"matmul\.\S*rf\S* +0\.\.(16|8) +vectorized", s.tree()), s.tree()
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(500, 1000, 16), (500, 8, 2), (20000, 16, 4), (300, 700, 5)])
+@pytest.mark.parametrize(("m", "k", "n"), [(500, 1000, 16), (500, 8, 2), (20000, 16, 4), (1828, 42, 7)])
 def test_short_sums_and_full_vectors_stay_tiles(m: int, k: int, n: int) -> None:
     assert not re.search(r"matmul\.\S*rf", default_schedule(product(m, k, n)[-1], AVX512).tree())
 
@@ -58,6 +60,26 @@ def test_few_columns_give_the_product(m: int, k: int, n: int, batch: int, dtype:
         given = [A, C] if fixed else [A, B, C]
         f = tl.compile(given, target=target, constants={B: b} if fixed else {})
         assert np.array_equal(f(a) if fixed else f(a, b), np.maximum(a @ b, 0))
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1000, 64, 4), (1000, 256, 4), (500, 32, 4), (2970, 95, 4)])
+@pytest.mark.parametrize("cpu", ["skylake-avx512", "znver4"])
+def test_tiles_of_short_sums_have_columns_whose_lanes_are_added_together(
+    m: int, k: int, n: int, cpu: str
+) -> None:
+    """A tile of 14 rows by two columns took least for the sums, and most of its time to add up their lanes."""
+    target = f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}"
+    tree = default_schedule(product(m, k, n)[-1], target).tree()
+    assert re.search(r"storage matmul\.rf +float32\[\d+, 4, (16|8)\]", tree), tree
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(49, 133, 7), (1828, 42, 8)])
+def test_columns_of_half_a_vector_stay_tiles_where_a_whole_one_takes_two_turns(
+    m: int, k: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    tree = default_schedule(product(m, k, n)[-1], "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").tree()
+    assert not re.search(r"matmul\.\S*rf", tree), tree
 
 
 def test_few_columns_read_vectors_along_the_rows() -> None:
