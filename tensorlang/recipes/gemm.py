@@ -130,7 +130,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         product = turn(s, inside, product, fixed, target)
     if turns or (not fixed and _in_lanes(inside, product, m, lanes, target)):
         # a row at a time where a call tells how many: a tile of several has code for each number of them
-        product_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
+        product_in_lanes(s, out, inside, product, own, m if turns else m or 1, lanes, target)
         return
     keep = beside(inside, product)
     if matrix_unit.applies(inside, product, fixed, target):

@@ -26,6 +26,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .across import laid_along
+from .choices import at_most, bound
 from .common import FEW_REGISTERS, PACKED_ROWS, in_registers, share_out, size, work
 from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
@@ -39,6 +40,10 @@ MOST_WRITTEN_OUT = 8
 # elements of a row from which on a masked vector of them is added up. Measured (Emerald Rapids), rows of 9
 # and 12 floats: sums take a third of the time, softmax 0.7 and 0.6
 FEWEST = 8
+# rows of a tile of sums along memory where a call tells how many there are: it has code for each number of
+# them. Measured (Zen 4), open × 256 × 4, 1000 rows: tiles of one row 27.9 µs, of two 21.9, of four 19.9
+OPEN_HIGH = 4
+OPEN_ROWS = (8, 16, 32, 64, 128)  # from one of which on they pay, as the table of costs says
 
 
 def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -169,21 +174,22 @@ def beside(inside: Stage, product: Product) -> list[IterVar]:
 
 
 def rows_in_lanes(n: int | None, depth: int | None, element: int, lanes: int, target: Target) -> int:
-    """Up to how many rows ``in_lanes`` holds, where that is few."""
+    """Up to how many rows, one at a time, ``in_lanes`` holds, where that is few."""
     rows = range(PACKED_ROWS - 1, 0, -1)
-    return next((m for m in rows if in_lanes(m, n, depth, element, lanes, target)), 0)
+    return next((m for m in rows if in_lanes(m, n, depth, element, lanes, target, 1)), 0)
 
 
 def in_lanes(
-    m: int | None, n: int | None, depth: int | None, element: int, lanes: int, target: Target
+    m: int | None, n: int | None, depth: int | None, element: int, lanes: int, target: Target, high: int = 0
 ) -> bool:
     """Whether sums along memory, whose lanes are added up for each element of the result, take less time than
     a transposed copy of the right operand, which a tile of rows and vectors reads: for ``m`` rows, ``n``
-    columns, and a sum of ``depth`` of so many bytes each. Not where rows or depth are symbolic."""
+    columns, and a sum of ``depth`` of so many bytes each, in tiles of ``high`` rows, if that is not 0. Not
+    where rows or depth are symbolic."""
     if m is None or depth is None or depth < lanes // 2:
         return False
     table = cost_of(target)
-    ours = time_in_lanes(m, n, depth, element, lanes, target)
+    ours = time_in_lanes(m, n, depth, element, lanes, target, high)
     return ours < table.transposition + time_in_tiles(m, n, lanes, target)
 
 
@@ -217,17 +223,21 @@ def tile_in_lanes(m: int | None, n: int | None, depth: int | None, lanes: int, t
     )
 
 
-def time_in_lanes(m: int, n: int | None, depth: int, element: int, lanes: int, target: Target) -> float:
-    """Cycles for an element of the right operand, of sums along memory."""
+def time_in_lanes(
+    m: int, n: int | None, depth: int, element: int, lanes: int, target: Target, high: int = 0
+) -> float:
+    """Cycles for an element of the right operand, of sums along memory; in tiles of ``high`` rows, if that is
+    not 0."""
     table, lanes = cost_of(target), lanes_of(depth, lanes)
-    high, wide = tile_in_lanes(m, n, depth, lanes, target)
+    high, wide = tile_in_lanes(high or m, n, depth, lanes, target)
     whole = table.of_whole if lanes == target.vector_bits // 8 // element else table
     step, far = whole.tile(high, wide), high * lanes * element / table.l2_rate
-    if (n is not None and n <= wide) or (rows_outside(m, n) and high * depth * element <= target.l1_bytes):
-        step = max(step, far)  # each row is read once, ahead of its use
-    elif rows_outside(m, n) or (m + 2 * wide) * depth * element > target.l1_bytes:
-        # the left operand is read again for each tile of columns, which bring others into the first cache
-        step += far
+    once = (n is not None and n <= wide) or (rows_outside(m, n) and high * depth * element <= target.l1_bytes)
+    if once or (m + 2 * wide) * depth * element > target.l1_bytes:
+        # rows are read once, or again for each tile of columns, which bring others into the first cache:
+        # ahead of their use. Measured (Zen 4), a right operand that lies column by column: 12 × 512 × 512
+        # 0.38 of the time of a copy, 11 × 911 × 658 0.70, 10 × 658 × 53 0.36
+        step = max(step, far)
     fold = fold_of(wide, lanes, target)
     # a last tile overlaps the one before, and a last vector is masked
     again = 1 if n is None else -(-n // wide) * wide / n
@@ -249,10 +259,11 @@ def time_in_tiles(m: int, n: int | None, lanes: int, target: Target) -> float:
 
 def turned(inside: Stage, product: Product, m: int | None, fixed: bool, lanes: int, target: Target) -> bool:
     """Whether so few columns lie side by side that a vector of them is mostly empty, and sums along memory
-    take less time, a copy of the right operand column by column included: a constant's costs nothing."""
+    take less time, a copy of the right operand column by column included: a constant's costs nothing. From
+    how many rows on an open number of them does a call tells."""
     last = inside.op.reduce_axis[-1]
     n, depth = size(product.column), size(last)
-    if m is None or n is None or depth is None or n >= lanes or depth < lanes:
+    if n is None or depth is None or n >= lanes or depth < lanes:
         return False
     kind = inside.op.body[0].dtype
     if len(inside.op.reduce_axis) > 1 or any(t.dtype != kind for t in (product.left, product.right)):
@@ -260,13 +271,27 @@ def turned(inside: Stage, product: Product, m: int | None, fixed: bool, lanes: i
     along = product.left_axes.get(last) == len(product.left.shape) - 1
     if not along or not product.in_lines or product.left is product.right:
         return False
+    if m is None and product.row is not None:
+        if any(size(a) is None for a in beside(inside, product)):
+            return False
+        most = bound(product.row.extent)
+        few = (r for r in OPEN_ROWS if most is None or r <= most)
+        least = next((r for r in few if _turns(r, n, depth, kind.bytes, fixed, lanes, target, OPEN_HIGH)), 0)
+        return least > 0 and not at_most(product.row.extent, least - 1)
+    return _turns(m or 1, n, depth, kind.bytes, fixed, lanes, target)
+
+
+def _turns(
+    m: int, n: int, depth: int, element: int, fixed: bool, lanes: int, target: Target, high: int = 0
+) -> bool:
+    """The same of ``m`` rows, in tiles of up to ``high`` of them, if that is not 0."""
     # a tile of one column reads its rows for that alone. Measured (Emerald Rapids): 300 × 700 × 5 takes 1.37
     # of the time, where the table says 0.99
-    if tile_in_lanes(m, n, depth, lanes_of(depth, lanes), target)[1] == 1:
+    if tile_in_lanes(high or m, n, depth, lanes_of(depth, lanes), target)[1] == 1:
         return False
     # a tile of the copy takes as long as one of whole vectors
     copied = 0 if fixed else cost_of(target).transposition * lanes / n
-    ours = time_in_lanes(m, n, depth, kind.bytes, lanes, target) + copied
+    ours = time_in_lanes(m, n, depth, element, lanes, target, high) + copied
     return ours < time_in_tiles(m, n, lanes, target)
 
 
@@ -292,18 +317,18 @@ def product_in_lanes(
     target: Target,
 ) -> None:
     """Compute the product ``inside`` of ``m`` rows within ``out``, whose axes ``own`` names by those of the
-    product: each sum in the lanes of a register."""
+    product: each sum in the lanes of a register. None are many rows, of which a call tells how many."""
     n = size(product.column)
     depth = size(inside.op.reduce_axis[-1])
     lanes = lanes_of(depth, lanes)
-    high, wide = tile_in_lanes(m, n, depth, lanes, target)
+    high, wide = tile_in_lanes(m or OPEN_HIGH, n, depth, lanes, target)
     rows = [] if product.row is None else [product.row]
     keep = beside(inside, product)
     shared = worth_a_thread(inside.op, work(inside), target)
     overlaps = not shared and n is not None and n > wide
     # the larger operand is read once, while what the other one has for a tile stays near. Measured (Granite
     # Rapids, one thread and two): 160 × 3867 × 8 0.61 and 0.58 of the time, 1000 × 500 × 6 0.84 and 0.80
-    order, last = ("b io", "jo") if rows_outside(m or 1, n) else ("b jo", "io")
+    order, last = ("b io", "jo") if m is None or rows_outside(m, n) else ("b jo", "io")
     loops = nest(
         out,
         {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},

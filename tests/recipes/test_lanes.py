@@ -82,6 +82,25 @@ def test_columns_of_half_a_vector_stay_tiles_where_a_whole_one_takes_two_turns(
     assert not re.search(r"matmul\.\S*rf", tree), tree
 
 
+@pytest.mark.parametrize(
+    ("k", "n", "fixed"), [(256, 4, False), (64, 3, False), (279, 3, True), (300, 5, False)]
+)
+def test_open_rows_of_few_columns_are_summed_along_memory(k: int, n: int, fixed: bool) -> None:
+    """Thirty rows of masked vectors had code for each number of rows that is left."""
+    for target in (None, AVX2, AVX512):
+        A = te.placeholder((te.var("m"), k), name="A")
+        B = te.placeholder((k, n), name="B")
+        C = ops.matmul(A, B)
+        if target == AVX512:
+            tree = default_schedule(C, target, constants=[B] if fixed else []).tree()
+            assert re.search(r"matmul\.\S*rf\S* +float32\[[1-4], ", tree), tree
+        b = np.random.default_rng(k).integers(-4, 5, (k, n)).astype("float32")
+        f = tl.compile([A, C] if fixed else [A, B, C], target=target, constants={B: b} if fixed else {})
+        for m in (0, 1, 2, 5, 7, 8, 15, 16, 17, 31, 33, 130):
+            a = np.random.default_rng(m).integers(-4, 5, (m, k)).astype("float32")
+            assert np.array_equal(f(a) if fixed else f(a, b), a @ b), m
+
+
 def test_few_columns_read_vectors_along_the_rows() -> None:
     """No masked loads in the sums of a depth that is a number of vectors."""
     tensors = product(512, 1024, 2)
