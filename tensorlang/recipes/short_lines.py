@@ -16,7 +16,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from .common import in_registers, size
-from .lanes import beside, time_in_lanes, time_in_tiles
+from .lanes import beside, time_in_lanes, time_in_tiles, time_to_turn
 from .nests import nest, sums
 from .register_tile import column, even
 
@@ -54,7 +54,7 @@ def lines_for(
         return None
     others = [time_in_tiles(m, n, lanes, target)]
     if depth >= lanes // 2:
-        copied = 0 if fixed else cost_of(target).transposition * lanes / n
+        copied = 0 if fixed else time_to_turn(n, lanes, target)
         others.append(time_in_lanes(m, n, depth, kind.bytes, lanes, target) + copied)
     found = [
         (_time(lines, m, n, depth, lanes, target), lines)

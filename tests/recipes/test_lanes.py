@@ -73,6 +73,14 @@ def test_tiles_of_short_sums_have_columns_whose_lanes_are_added_together(
     assert re.search(r"storage matmul\.rf +float32\[\d+, 4, (16|8)\]", tree), tree
 
 
+def test_a_few_long_rows_are_worth_a_copy_of_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy was counted twice what it takes."""
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    for m, k, n in [(11, 18402, 3), (7, 1056, 4)]:
+        tree = default_schedule(product(m, k, n)[-1], "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").tree()
+        assert "B.global" in tree and re.search(r"matmul\.\S*rf", tree), tree
+
+
 @pytest.mark.parametrize(("m", "k", "n"), [(49, 133, 7), (1828, 42, 8)])
 def test_columns_of_half_a_vector_stay_tiles_where_a_whole_one_takes_two_turns(
     m: int, k: int, n: int, monkeypatch: pytest.MonkeyPatch

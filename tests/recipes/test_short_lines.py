@@ -20,7 +20,7 @@ def product(m: int, k: int, n: int, dtype: str = "float32", batch: int = 0) -> l
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512, NEON])
-@pytest.mark.parametrize(("m", "k", "n"), [(1, 5000, 3), (1, 3871, 2), (3, 16365, 2), (1, 1401, 3)])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 5000, 3), (1, 3871, 2), (1, 16365, 2), (1, 1401, 3)])
 def test_lines_of_few_columns_lie_side_by_side(m: int, k: int, n: int, target: str) -> None:
     """One row by three columns was one chain of sums of three lanes."""
     tree = default_schedule(product(m, k, n)[-1], target).tree()
