@@ -43,6 +43,10 @@ FEWEST = 8
 # rows of a tile of sums along memory where a call tells how many there are: it has code for each number of
 # them. Measured (Zen 4), open × 256 × 4, 1000 rows: tiles of one row 27.9 µs, of two 21.9, of four 19.9
 OPEN_HIGH = 4
+# rows from which on those that are read again for each tile of columns no longer come ahead of their use.
+# Measured (Zen 4), a right operand that lies column by column: 12 × 512 × 512 0.38 of the time of a copy, 11
+# × 911 × 658 0.70, 10 × 658 × 53 0.36, 24 × 512 × 512 0.56, 30 × 400 × 252 0.87; 40 × 300 × 300 0.95
+MOST_AHEAD = 2 * PACKED_ROWS
 OPEN_ROWS = (8, 16, 32, 64, 128)  # from one of which on they pay, as the table of costs says
 
 
@@ -233,11 +237,10 @@ def time_in_lanes(
     whole = table.of_whole if lanes == target.vector_bits // 8 // element else table
     step, far = whole.tile(high, wide), high * lanes * element / table.l2_rate
     once = (n is not None and n <= wide) or (rows_outside(m, n) and high * depth * element <= target.l1_bytes)
-    if once or (m + 2 * wide) * depth * element > target.l1_bytes:
-        # rows are read once, or again for each tile of columns, which bring others into the first cache:
-        # ahead of their use. Measured (Zen 4), a right operand that lies column by column: 12 × 512 × 512
-        # 0.38 of the time of a copy, 11 × 911 × 658 0.70, 10 × 658 × 53 0.36
-        step = max(step, far)
+    if once or m < MOST_AHEAD:
+        step = max(step, far)  # rows come ahead of their use
+    elif (m + 2 * wide) * depth * element > target.l1_bytes:
+        step += far  # they are read again for each tile of columns, which bring others into the first cache
     fold = fold_of(wide, lanes, target)
     # a last tile overlaps the one before, and a last vector is masked
     again = 1 if n is None else -(-n // wide) * wide / n
