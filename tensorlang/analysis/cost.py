@@ -21,6 +21,7 @@ class Cost:
     """The table of a kind of processor. The defaults are those of a present-day core."""
 
     per_cycle: int = 2  # vector operations, and also loads, that begin in one cycle
+    whole_per_cycle: int = 2  # the same of whole vectors, for which units may be half as wide
     latency: int = 4  # cycles from one sum to the next that needs it
     # loads wait for each other more often than multiply-adds do: measured, a column of one vector reaches 85
     # of 95 GFLOP/s
@@ -77,6 +78,11 @@ class Cost:
         return replace(self, load=self.panel_load)
 
     @property
+    def of_whole(self) -> Cost:
+        """The table for tiles of whole vectors, beside others whose vectors are half empty."""
+        return replace(self, per_cycle=self.whole_per_cycle)
+
+    @property
     def digest(self) -> str:
         """A name for these numbers: other numbers, another name."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:12]
@@ -125,6 +131,10 @@ class Cost:
         """The same of each of four sums that are neighbours, where lanes move as x86 moves them: three times
         two vectors are mixed and added, and then halves of one are."""
         return ((9 + 3 * max(0, lanes.bit_length() - 3)) / self.per_cycle + 1) / 4
+
+    def fold_of_two(self, lanes: int) -> float:
+        """The same of each of two: two vectors are mixed and added once, and then halves of one are."""
+        return ((3 + 3 * max(0, lanes.bit_length() - 2)) / self.per_cycle + 1) / 2
 
     def tile(self, rows: int, vectors: int) -> float:
         """Cycles of an iteration of the reduction in a register tile of ``rows × vectors``: multiply-adds,

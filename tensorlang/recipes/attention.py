@@ -20,9 +20,17 @@ from ..target import Target
 from ..te import ComputeOp, Expr, IterVar
 from .choices import at_most, bound
 from .common import in_registers, share_out, work
-from .lanes import in_lanes, lanes_of, reduce_in_lanes, rows_in_lanes, sums_in_lanes, vector_width
+from .lanes import (
+    in_lanes,
+    lanes_of,
+    reduce_in_lanes,
+    rows_in_lanes,
+    sums_in_lanes,
+    tile_in_lanes,
+    vector_width,
+)
 from .nests import fill, lines_at_once
-from .register_tile import lane_tile, tile_for
+from .register_tile import tile_for
 
 SUMS = (
     tags.ATTENTION_DOTS,
@@ -138,7 +146,8 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
         n = lanes
     if along:
         # a row at a time where a call tells how many: a tile of several has code for each number of them
-        high, wide = lane_tile(rows if constant(i.extent) else 1, n, registers, cost_of(target))
+        at_once = rows if constant(i.extent) else 1
+        high, wide = tile_in_lanes(at_once, n, depth, lanes_of(depth, lanes), target)
     else:
         high, wide = tile_for(rows, n, lanes, registers, cost_of(target).of_panels)
         wide *= lanes

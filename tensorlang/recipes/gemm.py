@@ -17,7 +17,7 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from . import deep, matrix_unit, streams
+from . import deep, matrix_unit, short_lines, streams
 from .choices import at_most, bound
 from .common import LINE, PACKED_ROWS, converts, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
@@ -120,12 +120,16 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m = _rows(product)
     fixed = _fixed(product, constants)
+    lines = short_lines.lines_for(inside, product, m, fixed, lanes, target)
+    if lines is not None:
+        short_lines.apply(s, out, inside, product, own, lines)
+        return
     turns = turned(inside, product, m, fixed, lanes, target)
     if turns:
         product = turn(s, inside, product, fixed, target)
     if turns or (not fixed and _in_lanes(inside, product, m, lanes, target)):
         # a row at a time where a call tells how many: a tile of several has code for each number of them
-        product_in_lanes(s, out, inside, product, own, m or 1, lanes, target)
+        product_in_lanes(s, out, inside, product, own, m if turns else m or 1, lanes, target)
         return
     keep = beside(inside, product)
     if matrix_unit.applies(inside, product, fixed, target):

@@ -26,10 +26,11 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .across import laid_along
+from .choices import at_most, bound
 from .common import FEW_REGISTERS, PACKED_ROWS, in_registers, share_out, size, work
 from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
-from .register_tile import lane_tile, tile_for
+from .register_tile import Tile, column, lane_tile, tile_for
 
 VECTORS = 4  # side by side: as many chains of operations, of which each waits for the one before
 # iterations of a short row that leaves a rest, which are written out: the masks of the last one are constants
@@ -39,6 +40,14 @@ MOST_WRITTEN_OUT = 8
 # elements of a row from which on a masked vector of them is added up. Measured (Emerald Rapids), rows of 9
 # and 12 floats: sums take a third of the time, softmax 0.7 and 0.6
 FEWEST = 8
+# rows of a tile of sums along memory where a call tells how many there are: it has code for each number of
+# them. Measured (Zen 4), open × 256 × 4, 1000 rows: tiles of one row 27.9 µs, of two 21.9, of four 19.9
+OPEN_HIGH = 4
+# rows from which on those that are read again for each tile of columns no longer come ahead of their use.
+# Measured (Zen 4), a right operand that lies column by column: 12 × 512 × 512 0.38 of the time of a copy, 11
+# × 911 × 658 0.70, 10 × 658 × 53 0.36, 24 × 512 × 512 0.56, 30 × 400 × 252 0.87; 40 × 300 × 300 0.95
+MOST_AHEAD = 2 * PACKED_ROWS
+OPEN_ROWS = (8, 16, 32, 64, 128)  # from one of which on they pay, as the table of costs says
 
 
 def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -169,54 +178,95 @@ def beside(inside: Stage, product: Product) -> list[IterVar]:
 
 
 def rows_in_lanes(n: int | None, depth: int | None, element: int, lanes: int, target: Target) -> int:
-    """Up to how many rows ``in_lanes`` holds, where that is few."""
+    """Up to how many rows, one at a time, ``in_lanes`` holds, where that is few."""
     rows = range(PACKED_ROWS - 1, 0, -1)
-    return next((m for m in rows if in_lanes(m, n, depth, element, lanes, target)), 0)
+    return next((m for m in rows if in_lanes(m, n, depth, element, lanes, target, 1)), 0)
 
 
 def in_lanes(
-    m: int | None, n: int | None, depth: int | None, element: int, lanes: int, target: Target
+    m: int | None, n: int | None, depth: int | None, element: int, lanes: int, target: Target, high: int = 0
 ) -> bool:
     """Whether sums along memory, whose lanes are added up for each element of the result, take less time than
     a transposed copy of the right operand, which a tile of rows and vectors reads: for ``m`` rows, ``n``
-    columns, and a sum of ``depth`` of so many bytes each. Not where rows or depth are symbolic."""
+    columns, and a sum of ``depth`` of so many bytes each, in tiles of ``high`` rows, if that is not 0. Not
+    where rows or depth are symbolic."""
     if m is None or depth is None or depth < lanes // 2:
         return False
     table = cost_of(target)
-    ours = _time_in_lanes(m, n, depth, element, lanes, target)
-    return ours < table.transposition + _time_in_tiles(m, n, lanes, target)
+    ours = time_in_lanes(m, n, depth, element, lanes, target, high)
+    return ours < table.transposition + time_in_tiles(m, n, lanes, target)
 
 
-def _time_in_lanes(m: int, n: int | None, depth: int, element: int, lanes: int, target: Target) -> float:
-    """Cycles for an element of the right operand, of sums along memory."""
+def rows_outside(m: int, n: int | None) -> bool:
+    """Whether sums along memory of ``m`` rows are taken for all columns, then for the next rows: the larger
+    operand is read once."""
+    return n is not None and n < m
+
+
+def fold_of(wide: int, lanes: int, target: Target) -> float:
+    """Cycles to add up the lanes of a sum, one of so many that are neighbours."""
+    table = cost_of(target)
+    if target.arch != "x86_64":
+        return table.fold(lanes)
+    # three move as four do
+    fours, rest = divmod(wide, 4)
+    ends = [0.0, table.fold(lanes), 2 * table.fold_of_two(lanes), 4 * table.fold_of_four(lanes)][rest]
+    return (4 * fours * table.fold_of_four(lanes) + ends) / wide
+
+
+def tile_in_lanes(m: int | None, n: int | None, depth: int | None, lanes: int, target: Target) -> Tile:
+    """The tile of sums along memory of ``m`` rows and ``n`` columns, each of ``depth`` products in so many
+    lanes: the sums are few iterations where that is little, and to add up their lanes takes most of the
+    time."""
+    table = cost_of(target)
+    if depth is None:
+        return lane_tile(m, n, target.vector_registers, table)
+    turns = -(-depth // lanes)
+    return lane_tile(
+        m, n, target.vector_registers, table, lambda wide: wide * fold_of(wide, lanes, target) / turns
+    )
+
+
+def time_in_lanes(
+    m: int, n: int | None, depth: int, element: int, lanes: int, target: Target, high: int = 0
+) -> float:
+    """Cycles for an element of the right operand, of sums along memory; in tiles of ``high`` rows, if that is
+    not 0."""
     table, lanes = cost_of(target), lanes_of(depth, lanes)
-    high, wide = lane_tile(m, n, target.vector_registers, table)
-    # the left operand is read again for each tile of columns, which bring others into the first cache
-    near = (m + 2 * wide) * depth * element <= target.l1_bytes
-    step = table.tile(high, wide) + (0 if near else high * target.vector_bits / 8 / table.l2_rate)
-    fold = table.fold_of_four(lanes) if wide == 4 and target.arch == "x86_64" else table.fold(lanes)
+    high, wide = tile_in_lanes(high or m, n, depth, lanes, target)
+    whole = table.of_whole if lanes == target.vector_bits // 8 // element else table
+    step, far = whole.tile(high, wide), high * lanes * element / table.l2_rate
+    once = (n is not None and n <= wide) or (rows_outside(m, n) and high * depth * element <= target.l1_bytes)
+    if once or m < MOST_AHEAD:
+        step = max(step, far)  # rows come ahead of their use
+    elif (m + 2 * wide) * depth * element > target.l1_bytes:
+        step += far  # they are read again for each tile of columns, which bring others into the first cache
+    fold = fold_of(wide, lanes, target)
     # a last tile overlaps the one before, and a last vector is masked
     again = 1 if n is None else -(-n // wide) * wide / n
     return m * again * (step / (high * wide) * -(-depth // lanes) + fold) / depth
 
 
-def _time_in_tiles(m: int, n: int | None, lanes: int, target: Target) -> float:
+def time_in_tiles(m: int, n: int | None, lanes: int, target: Target) -> float:
     """The same in tiles of vectors of columns."""
     table = cost_of(target)
-    high, wide = tile_for(m, n, lanes, target.vector_registers, table)
+    high, wide = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks)
+    # columns of half a vector are computed in half a vector
+    whole = table if n is not None and 2 * n <= lanes else table.of_whole
     each = 1 / (wide * lanes) if n is None else -(-n // (wide * lanes)) / n
     # part of a vector is dear to a processor without masks. Measured (AVX2 on an Emerald Rapids): 64 × 300 ×
     # 7 takes 2.0 times as long as along memory, 197 × 2000 × 5 2.5 times
     partly = 2 if n is not None and n < lanes and not target.has_masks else 1
-    return -(-m // high) * each * table.tile(high, wide) * partly
+    return column(m, high, wide, whole) * each * partly
 
 
 def turned(inside: Stage, product: Product, m: int | None, fixed: bool, lanes: int, target: Target) -> bool:
     """Whether so few columns lie side by side that a vector of them is mostly empty, and sums along memory
-    take less time, a copy of the right operand column by column included: a constant's costs nothing."""
+    take less time, a copy of the right operand column by column included: a constant's costs nothing. From
+    how many rows on an open number of them does a call tells."""
     last = inside.op.reduce_axis[-1]
     n, depth = size(product.column), size(last)
-    if m is None or n is None or depth is None or n >= lanes or depth < lanes:
+    if n is None or depth is None or n >= lanes or depth < lanes:
         return False
     kind = inside.op.body[0].dtype
     if len(inside.op.reduce_axis) > 1 or any(t.dtype != kind for t in (product.left, product.right)):
@@ -224,14 +274,35 @@ def turned(inside: Stage, product: Product, m: int | None, fixed: bool, lanes: i
     along = product.left_axes.get(last) == len(product.left.shape) - 1
     if not along or not product.in_lines or product.left is product.right:
         return False
+    if m is None and product.row is not None:
+        if any(size(a) is None for a in beside(inside, product)):
+            return False
+        most = bound(product.row.extent)
+        few = (r for r in OPEN_ROWS if most is None or r <= most)
+        least = next((r for r in few if _turns(r, n, depth, kind.bytes, fixed, lanes, target, OPEN_HIGH)), 0)
+        return least > 0 and not at_most(product.row.extent, least - 1)
+    return _turns(m or 1, n, depth, kind.bytes, fixed, lanes, target)
+
+
+def _turns(
+    m: int, n: int, depth: int, element: int, fixed: bool, lanes: int, target: Target, high: int = 0
+) -> bool:
+    """The same of ``m`` rows, in tiles of up to ``high`` of them, if that is not 0."""
     # a tile of one column reads its rows for that alone. Measured (Emerald Rapids): 300 × 700 × 5 takes 1.37
     # of the time, where the table says 0.99
-    if lane_tile(m, n, target.vector_registers, cost_of(target))[1] == 1:
+    if tile_in_lanes(high or m, n, depth, lanes_of(depth, lanes), target)[1] == 1:
         return False
-    # a tile of the copy takes as long as one of whole vectors
-    copied = 0 if fixed else cost_of(target).transposition * lanes / n
-    ours = _time_in_lanes(m, n, depth, kind.bytes, lanes, target) + copied
-    return ours < _time_in_tiles(m, n, lanes, target)
+    ours = time_in_lanes(m, n, depth, element, lanes, target, high)
+    ours += 0 if fixed else time_to_turn(n, lanes, target)
+    return ours < time_in_tiles(m, n, lanes, target)
+
+
+def time_to_turn(n: int, lanes: int, target: Target) -> float:
+    """Cycles for an element of the right operand, to copy ``n`` columns of it, fewer than a vector has lanes,
+    column by column: a tile of the copy takes as long as half of one of whole vectors. Measured (Zen 4, 7 to
+    12 rows), counted as a whole one: 11 × 18402 × 3 and 7 × 1056 × 4 missed sums along memory, which take
+    0.27 and 0.34 of the time."""
+    return cost_of(target).transposition * lanes / (2 * n)
 
 
 def turn(s: Schedule, inside: Stage, product: Product, fixed: bool, target: Target) -> Product:
@@ -256,16 +327,18 @@ def product_in_lanes(
     target: Target,
 ) -> None:
     """Compute the product ``inside`` of ``m`` rows within ``out``, whose axes ``own`` names by those of the
-    product: each sum in the lanes of a register."""
+    product: each sum in the lanes of a register. None are many rows, of which a call tells how many."""
     n = size(product.column)
-    high, wide = lane_tile(m, n, target.vector_registers, cost_of(target))
+    depth = size(inside.op.reduce_axis[-1])
+    lanes = lanes_of(depth, lanes)
+    high, wide = tile_in_lanes(m or OPEN_HIGH, n, depth, lanes, target)
     rows = [] if product.row is None else [product.row]
     keep = beside(inside, product)
     shared = worth_a_thread(inside.op, work(inside), target)
     overlaps = not shared and n is not None and n > wide
     # the larger operand is read once, while what the other one has for a tile stays near. Measured (Granite
     # Rapids, one thread and two): 160 × 3867 × 8 0.61 and 0.58 of the time, 1000 × 500 × 6 0.84 and 0.80
-    order, last = ("b io", "jo") if n is not None and n < (m or 1) else ("b jo", "io")
+    order, last = ("b io", "jo") if m is None or rows_outside(m, n) else ("b jo", "io")
     loops = nest(
         out,
         {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
@@ -273,7 +346,6 @@ def product_in_lanes(
         {"i": high, "j": (wide, "shift") if overlaps else wide},
         parallel=shared,
     )
-    lanes = lanes_of(size(inside.op.reduce_axis[-1]), lanes)
     sums_in_lanes(s, inside, out, loops.place, {"b": keep, "i": rows, "j": product.column}, lanes)
 
 

@@ -49,14 +49,16 @@ def cheapest(
     rest: float = 1.0,
     held: Callable[[int], int] = int,
     threads: int = 1,
+    ends: Callable[[int], float] = lambda width: 0.0,
 ) -> Tile:
     """The first of ``tiles`` with the fewest cycles for ``rows`` × ``wide``, in the unit of their widths;
-    None where nobody knows how wide. ``held`` are the registers that a row of so wide a tile takes. So many
-    ``threads`` share the tiles of a row out: what counts is the thread with the most of them."""
+    None where nobody knows how wide. ``held`` are the registers that a row of so wide a tile takes, ``ends``
+    what it takes behind the sums, for one of their iterations. So many ``threads`` share the tiles of a row
+    out: what counts is the thread with the most of them."""
 
     def time(tile: Tile) -> float:
         high, width = tile
-        each = column(rows, high, held(width), table, rest)
+        each = column(rows, high, held(width), table, rest) + rows * ends(width)
         return each / width if wide is None else each * -(-wide // (width * threads))
 
     return min(tiles, key=time)
@@ -122,9 +124,16 @@ def group_tile(
     return cheapest(tiles, outputs, None, table, rest)
 
 
-def lane_tile(rows: int | None, columns: int | None, registers: int, table: Cost) -> Tile:
+def lane_tile(
+    rows: int | None,
+    columns: int | None,
+    registers: int,
+    table: Cost,
+    ends: Callable[[int], float] = lambda width: 0.0,
+) -> Tile:
     """(rows, columns) of the tile of sums along memory, each in the lanes of a register of its own, with the
-    least time for a product of so many."""
+    least time for a product of so many. ``ends`` is what it takes to add up the lanes of so many sums of a
+    row, for an iteration of the sums."""
     m = rows or MANY
     # of equals the tallest, since columns are streams of memory. A register for a row's elements beside the
     # sums and the columns' elements
@@ -136,4 +145,4 @@ def lane_tile(rows: int | None, columns: int | None, registers: int, table: Cost
             1, min(columns or registers, (registers - 1) // (high + 1), 4 if high > 1 else STREAMS) + 1
         )
     ]
-    return cheapest(tiles, m, columns, table)
+    return cheapest(tiles, m, columns, table, ends=ends)

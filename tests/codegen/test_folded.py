@@ -1,4 +1,4 @@
-"""Lanes of four sums that are neighbours are added up together: right beside numpy, and one vector in the code."""
+"""Lanes of two to four sums that are neighbours are added up together: right beside numpy, and one vector in the code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _product(m: int, n: int, k: int, dtype: str = "float32") -> list[te.Tensor]:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(
-    ("m", "n", "k"), [(1, 4, 64), (2, 9, 48), (3, 8, 33), (4, 13, 100), (5, 40, 64), (6, 3, 64)]
+    ("m", "n", "k"), [(1, 4, 64), (2, 9, 48), (3, 8, 33), (4, 13, 100), (5, 40, 64), (6, 3, 64), (40, 2, 48)]
 )
 def test_sums_along_memory_are_right(m: int, n: int, k: int, dtype: str) -> None:
     args = _product(m, n, k, dtype)
@@ -45,6 +45,13 @@ def test_four_neighbours_are_one_vector() -> None:
     args = _product(4, 16, 64)
     text = tl.build(default_schedule(args[-1], WIDE), args, target=WIDE).get_source("ll")
     assert "llvm.vector.reduce" not in text and "fadd reassoc contract <4 x float>" in text
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_two_and_three_neighbours_are_one_vector(n: int) -> None:
+    args = _product(40, n, 64)
+    text = tl.build(default_schedule(args[-1], WIDE), args, target=WIDE).get_source("ll")
+    assert "llvm.vector.reduce" not in text and f"store <{n} x float>" in text
 
 
 def test_other_processors_keep_their_own_way() -> None:

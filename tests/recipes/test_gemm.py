@@ -91,6 +91,8 @@ def test_many_rows_of_a_transposed_operand_are_worth_a_copy() -> None:
         (7, 500, 2000, False),
         (12, 512, 64, True),
         (10, 200, 300, False),
+        (12, 512, 512, False),
+        (10, 53, 658, False),
         (100, 200, 300, True),
     ]:
         s = default_schedule(product(m, n, k, right=True)[-1], AVX512)

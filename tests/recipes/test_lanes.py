@@ -21,7 +21,9 @@ def product(m: int, k: int, n: int, dtype: str = "float32", batch: int = 0) -> l
 
 
 @pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize(("m", "k", "n"), [(500, 1000, 2), (500, 1000, 3), (777, 333, 6), (4000, 40, 2)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(500, 1000, 2), (500, 1000, 3), (777, 333, 6), (4000, 40, 2), (300, 700, 5)]
+)
 def test_few_columns_are_summed_along_memory(m: int, k: int, n: int, fixed: bool) -> None:
     """A vector of two columns was masked, and fourteen of its lanes empty."""
     tensors = product(m, k, n)
@@ -30,7 +32,7 @@ def test_few_columns_are_summed_along_memory(m: int, k: int, n: int, fixed: bool
     assert re.search(r"matmul\.\S*rf\S* +0\.\.(16|8) +vectorized", s.tree()), s.tree()
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(500, 1000, 16), (500, 8, 2), (20000, 16, 4), (300, 700, 5)])
+@pytest.mark.parametrize(("m", "k", "n"), [(500, 1000, 16), (500, 8, 2), (20000, 16, 4), (1828, 42, 7)])
 def test_short_sums_and_full_vectors_stay_tiles(m: int, k: int, n: int) -> None:
     assert not re.search(r"matmul\.\S*rf", default_schedule(product(m, k, n)[-1], AVX512).tree())
 
@@ -58,6 +60,53 @@ def test_few_columns_give_the_product(m: int, k: int, n: int, batch: int, dtype:
         given = [A, C] if fixed else [A, B, C]
         f = tl.compile(given, target=target, constants={B: b} if fixed else {})
         assert np.array_equal(f(a) if fixed else f(a, b), np.maximum(a @ b, 0))
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1000, 64, 4), (1000, 256, 4), (500, 32, 4), (2970, 95, 4)])
+@pytest.mark.parametrize("cpu", ["skylake-avx512", "znver4"])
+def test_tiles_of_short_sums_have_columns_whose_lanes_are_added_together(
+    m: int, k: int, n: int, cpu: str
+) -> None:
+    """A tile of 14 rows by two columns took least for the sums, and most of its time to add up their lanes."""
+    target = f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}"
+    tree = default_schedule(product(m, k, n)[-1], target).tree()
+    assert re.search(r"storage matmul\.rf +float32\[\d+, 4, (16|8)\]", tree), tree
+
+
+def test_a_few_long_rows_are_worth_a_copy_of_few_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The copy was counted twice what it takes."""
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    for m, k, n in [(11, 18402, 3), (7, 1056, 4)]:
+        tree = default_schedule(product(m, k, n)[-1], "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").tree()
+        assert "B.global" in tree and re.search(r"matmul\.\S*rf", tree), tree
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(49, 133, 7), (1828, 42, 8)])
+def test_columns_of_half_a_vector_stay_tiles_where_a_whole_one_takes_two_turns(
+    m: int, k: int, n: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    tree = default_schedule(product(m, k, n)[-1], "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4").tree()
+    assert not re.search(r"matmul\.\S*rf", tree), tree
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "fixed"), [(256, 4, False), (64, 3, False), (279, 3, True), (300, 5, False)]
+)
+def test_open_rows_of_few_columns_are_summed_along_memory(k: int, n: int, fixed: bool) -> None:
+    """Thirty rows of masked vectors had code for each number of rows that is left."""
+    for target in (None, AVX2, AVX512):
+        A = te.placeholder((te.var("m"), k), name="A")
+        B = te.placeholder((k, n), name="B")
+        C = ops.matmul(A, B)
+        if target == AVX512:
+            tree = default_schedule(C, target, constants=[B] if fixed else []).tree()
+            assert re.search(r"matmul\.\S*rf\S* +float32\[[1-4], ", tree), tree
+        b = np.random.default_rng(k).integers(-4, 5, (k, n)).astype("float32")
+        f = tl.compile([A, C] if fixed else [A, B, C], target=target, constants={B: b} if fixed else {})
+        for m in (0, 1, 2, 5, 7, 8, 15, 16, 17, 31, 33, 130):
+            a = np.random.default_rng(m).integers(-4, 5, (m, k)).astype("float32")
+            assert np.array_equal(f(a) if fixed else f(a, b), a @ b), m
 
 
 def test_few_columns_read_vectors_along_the_rows() -> None:

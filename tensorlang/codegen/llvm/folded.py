@@ -1,5 +1,6 @@
-"""Sums over the lanes of four vectors whose results are neighbours become one vector: lanes are put side by
-side as they are added, which takes 14 instructions of x86 where four sums one by one take 36, and stores.
+"""Sums over the lanes of two to four vectors whose results are neighbours become one vector: lanes are put
+side by side as they are added, which takes 14 instructions of x86 where four sums one by one take 36, and
+stores.
 
 ``S[0] = 0; S[0] = S[0] + sum(a); S[1] = 0; S[1] = S[1] + sum(b); …``
 
@@ -17,11 +18,12 @@ from . import memory, types
 from .emitter import Emitter, buffers_read
 
 TOGETHER = 4  # sums: as many elements as a part of a vector has within which lanes move freely
+FEWEST = 2
 
 
 def store_together(em: Emitter, following: Sequence[Stmt]) -> int:
-    """Write the first of these statements, if they are the sums of four neighbours, as one store. How many
-    they are; 0 if they are not, and nothing is written."""
+    """Write the first of these statements, if they are the sums of two to four neighbours, as one store. How
+    many they are; 0 if they are not, and nothing is written."""
     if em.target.arch != "x86_64":
         return 0
     sums: list[Reduction] = []
@@ -29,21 +31,20 @@ def store_together(em: Emitter, following: Sequence[Stmt]) -> int:
     for start, total in zip(following[::2], following[1::2], strict=False):
         found = _sum(start, total)
         if found is None or not isinstance(total, Store):
-            return 0
+            break
         first = first or total
         if not _beside(first, total, len(sums)) or (sums and found.value.dtype != sums[0].value.dtype):
-            return 0
+            break
         sums.append(found)
         if len(sums) == TOGETHER:
             break
-    if first is None or len(sums) < TOGETHER or any(first.buffer in buffers_read(e) for e in sums):
+    n = len(sums)
+    if first is None or n < FEWEST or any(first.buffer in buffers_read(e) for e in sums):
         return 0
     em.at = em.depth
     out = _folded(em, [em.value(e.value) for e in sums], sums[0].value.dtype.lanes)
-    memory.store_row(
-        em, first.buffer, memory.flat_offset(em, first.buffer, first.indices), TOGETHER, out, None
-    )
-    return 2 * TOGETHER
+    memory.store_row(em, first.buffer, memory.flat_offset(em, first.buffer, first.indices), n, out, None)
+    return 2 * n
 
 
 def _sum(start: Stmt, total: Stmt) -> Reduction | None:
@@ -83,7 +84,7 @@ def _beside(first: Store, other: Store, n: int) -> bool:
 
 
 def _folded(em: Emitter, vectors: Sequence[str], lanes: int) -> str:
-    """The sums of the lanes of four vectors, side by side."""
+    """The sums of the lanes of two to four vectors, side by side."""
 
     def mixed(a: str, b: str, within: Sequence[int]) -> str:
         """Of each four lanes of ``a`` and of ``b``, which count on from 4, these."""
@@ -97,16 +98,20 @@ def _folded(em: Emitter, vectors: Sequence[str], lanes: int) -> str:
     def added(a: str, b: str, n: int) -> str:
         return em.ins(f"fadd reassoc contract {types.lanes_of('float', n)} {a}, {b}")
 
-    a, b, c, d = vectors
-    ab = added(mixed(a, b, (0, 4, 1, 5)), mixed(a, b, (2, 6, 3, 7)), lanes)
-    cd = added(mixed(c, d, (0, 4, 1, 5)), mixed(c, d, (2, 6, 3, 7)), lanes)
-    out = added(mixed(ab, cd, (0, 1, 4, 5)), mixed(ab, cd, (2, 3, 6, 7)), lanes)
-    while lanes > TOGETHER:
+    a, b, c, d = (*vectors, *["poison"] * (TOGETHER - len(vectors)))
+    out = added(mixed(a, b, (0, 4, 1, 5)), mixed(a, b, (2, 6, 3, 7)), lanes)
+    if c != "poison":
+        cd = added(mixed(c, d, (0, 4, 1, 5)), mixed(c, d, (2, 6, 3, 7)), lanes)
+        out = added(mixed(out, cd, (0, 1, 4, 5)), mixed(out, cd, (2, 3, 6, 7)), lanes)
+    least = TOGETHER if c != "poison" else len(vectors)
+    while lanes > least:
         half = lanes // 2
         low, high = (_shuffled(em, out, "poison", lanes, list(range(at, at + half))) for at in (0, half))
         out, lanes = added(low, high, half), half
+    if lanes > len(vectors):
+        out = _shuffled(em, out, "poison", lanes, list(range(len(vectors))))
     # to the 0 that is there, which makes 0 of -0
-    return em.ins(f"fadd {types.lanes_of('float', TOGETHER)} {out}, zeroinitializer")
+    return em.ins(f"fadd {types.lanes_of('float', len(vectors))} {out}, zeroinitializer")
 
 
 def _shuffled(em: Emitter, a: str, b: str, lanes: int, order: list[int]) -> str:
