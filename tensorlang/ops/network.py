@@ -6,7 +6,8 @@ Batcher's bitonic network (AFIPS 32, 1968), in which the first comparisons of a 
 places: larger keys always go to the front, and what would lie behind the last key, smaller than all, never
 moves, so the number of keys need not be a power of two. Keys lie in lines of as many as a vector of 32 bytes
 holds, as many lines are a tile. Keys of different lines are compared a line at a time; those of one line
-after the tile is transposed.
+after the tile is transposed. Where there are many short rows, each is a lane of vectors and goes through a
+network of its own (:func:`exchanges`).
 """
 
 from __future__ import annotations
@@ -28,6 +29,29 @@ _FEWEST = {
     ),
 }
 _AT_ONCE = 8  # lines that are compared in registers
+
+
+def exchanges(n: int) -> list[tuple[int, int]]:
+    """The places that are compared, one pair after the other, to put ``n`` keys in order: merge exchange
+    (Knuth, "The Art of Computer Programming" 3, 5.2.2, algorithm M, after Batcher)."""
+    found = []
+    top = 1 << max(n - 1, 0).bit_length() - 1 if n > 1 else 0
+    p = top
+    while p:
+        q, r, d = top, 0, p
+        while True:
+            found += [(i, i + d) for i in range(n - d) if i & p == r]
+            if q == p:
+                break
+            d, q, r = q - p, q // 2, p
+        p //= 2
+    return found
+
+
+def sort_lanes(b: LoopBuilder, keys: list[Expr]) -> None:
+    """Put the keys of each lane in order, the larger ones first."""
+    for i, j in exchanges(len(keys)):
+        _compared(b, keys, i, j)
 
 
 def lines_of(kind: DType) -> int:

@@ -11,6 +11,7 @@ from tensorlang import te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.loopir.verify import verify
 from tensorlang.lowering.written_out import missing_outputs
+from tensorlang.ops.network import exchanges
 from tensorlang.te.reference import evaluate
 from tests.ops.arrays import compiled, exact, real, sample, stored
 
@@ -99,6 +100,49 @@ def test_the_network_of_rows_of_a_known_length(n, t):
     falling, rising = everywhere([ops.sort(x, -1, True), ops.sort(x)], {x: a})
     exact(rising, np.sort(a, -1), t)
     exact(falling, np.flip(np.sort(a, -1), -1), t)
+
+
+@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize(
+    ("n", "t"),
+    [
+        *((n, "float32") for n in (2, 3, 7, 16, 32)),
+        *((5, t) for t in TYPES if t != "float32"),
+        (16, "float64"),
+        (16, "int64"),
+        (31, "uint8"),
+    ],
+)
+def test_short_rows_are_lanes_of_vectors(n, t, descending):
+    """Two blocks of rows and five rows; zeros keep their order, NaN stands behind."""
+    a = few((37, n), t, nan=True)
+    if t.startswith("float"):
+        a[RNG.random(a.shape) < 0.2] *= -1.0
+    x = te.placeholder(a.shape, t, name="x")
+    (values,) = everywhere([ops.sort(x, -1, descending)], {x: a})
+    (at,) = everywhere([ops.argsort(x, -1, descending)], {x: a})
+    want = np.take_along_axis(a, at, -1)
+    np.testing.assert_array_equal(values, want)
+    if t.startswith("float"):
+        np.testing.assert_array_equal(np.signbit(values)[values == 0], np.signbit(want)[want == 0])
+
+
+@pytest.mark.parametrize("n", range(1, 34))
+def test_a_network_of_exchanges_puts_zeros_and_ones_in_order(n):
+    """That is enough for all keys (Knuth 3, 5.3.4, theorem Z); of more than 12 keys drawn ones."""
+    rows = (np.arange(1 << n)[:, None] >> np.arange(n)) & 1 if n <= 12 else RNG.integers(0, 2, (4000, n))
+    want = -np.sort(-rows, -1)
+    for i, j in exchanges(n):
+        rows[:, i], rows[:, j] = np.maximum(rows[:, i], rows[:, j]), np.minimum(rows[:, i], rows[:, j])
+    np.testing.assert_array_equal(rows, want)
+
+
+def test_many_short_rows_of_an_open_number():
+    x = te.placeholder((te.var("m"), 6), name="x")
+    kernel = tl.compile([x, ops.sort(x)])
+    for m in (0, 1, 15, 16, 17, 64, 100):
+        a = few((m, 6), "float32")
+        exact(kernel(a), np.sort(a, -1), "float32")
 
 
 def test_rows_of_any_length():
