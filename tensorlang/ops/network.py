@@ -6,8 +6,8 @@ Batcher's bitonic network (AFIPS 32, 1968), in which the first comparisons of a 
 places: larger keys always go to the front, and what would lie behind the last key, smaller than all, never
 moves, so the number of keys need not be a power of two. Keys lie in lines of as many as a vector of 32 bytes
 holds, as many lines are a tile. Keys of different lines are compared a line at a time; those of one line
-after the tile is transposed. Where there are many short rows, each is a lane of vectors and goes through a
-network of its own (:func:`exchanges`).
+after the tile is transposed. What fits into registers, the columns of a tile or many short rows, each in a
+lane, goes through a network of fewer comparisons (:func:`exchanges`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,15 @@ from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
 
-# the fewest comparisons that put 4 and 8 in order (Knuth, "The Art of Computer Programming" 3, 5.3.4)
-_FEWEST = {
-    4: ((0, 1), (2, 3), (0, 2), (1, 3), (1, 2)),
-    8: (
-        *((0, 2), (1, 3), (4, 6), (5, 7), (0, 4), (1, 5), (2, 6), (3, 7), (0, 1), (2, 3), (4, 5), (6, 7)),
-        *((2, 4), (3, 5), (1, 4), (3, 6), (1, 2), (3, 4), (5, 6)),
-    ),
-}
 _AT_ONCE = 8  # lines that are compared in registers
 
 
 def exchanges(n: int) -> list[tuple[int, int]]:
     """The places that are compared, one pair after the other, to put ``n`` keys in order: merge exchange
-    (Knuth, "The Art of Computer Programming" 3, 5.2.2, algorithm M, after Batcher)."""
+    (Knuth, "The Art of Computer Programming" 3, 5.2.2, algorithm M, after Batcher), up to 8 keys the fewest
+    comparisons there are (5.3.4)."""
     found = []
-    top = 1 << max(n - 1, 0).bit_length() - 1 if n > 1 else 0
-    p = top
+    p = top = 1 << (n - 1).bit_length() >> 1
     while p:
         q, r, d = top, 0, p
         while True:
@@ -138,8 +130,7 @@ def _sort_tile(b: LoopBuilder, keys: Memory, near: Memory, turned: Memory, first
     """The keys of a tile: its columns, then, as its lines, two and two of them, and so on."""
     with b.loop("k", width, vector=True) as k:
         column = _taken(b, keys, first, k, width)
-        for i, j in _FEWEST[width]:
-            _compared(b, column, i, j)
+        sort_lanes(b, column)
         _put(near, k, column, width)
     run = 1
     while run < width:

@@ -114,14 +114,13 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
             _zeros_as_they_came(b, x, row, n, lambda k: keys[side, k], values, descending)
 
     known, many = const_int(n), const_int(rows)
-    together = known is not None and 1 < known <= SHORT_ROW // kind.bytes and (many is None or many >= LANES)
-    begin = rows // LANES * LANES if together else make.const(0, rows.dtype)
-    if together:
-        assert known is not None
+    begin: Expr = make.const(0, rows.dtype)
+    if known is not None and 1 < known <= SHORT_ROW // kind.bytes and (many is None or many >= LANES):
+        begin = rows // LANES * LANES
         with b.loop("block", rows // LANES, parallel=True) as block:
             _sort_together(b, x, b.let("first", block * LANES), known, values, descending)
-    if together and many is not None and many % LANES == 0:
-        return
+        if many is not None and many % LANES == 0:
+            return
     with b.loop("row", rows - begin, begin, parallel=True) as row:
 
         def compared() -> None:

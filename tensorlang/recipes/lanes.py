@@ -193,17 +193,17 @@ def in_lanes(
     if m is None or depth is None or depth < lanes // 2:
         return False
     table = cost_of(target)
-    ours = time_in_lanes(m, n, depth, element, lanes, target, high)
+    ours = _time_in_lanes(m, n, depth, element, lanes, target, high)
     return ours < table.transposition + time_in_tiles(m, n, lanes, target)
 
 
-def rows_outside(m: int, n: int | None) -> bool:
+def _rows_outside(m: int, n: int | None) -> bool:
     """Whether sums along memory of ``m`` rows are taken for all columns, then for the next rows: the larger
     operand is read once."""
     return n is not None and n < m
 
 
-def fold_of(wide: int, lanes: int, target: Target) -> float:
+def _fold_of(wide: int, lanes: int, target: Target) -> float:
     """Cycles to add up the lanes of a sum, one of so many that are neighbours."""
     table = cost_of(target)
     if target.arch != "x86_64":
@@ -223,11 +223,11 @@ def tile_in_lanes(m: int | None, n: int | None, depth: int | None, lanes: int, t
         return lane_tile(m, n, target.vector_registers, table)
     turns = -(-depth // lanes)
     return lane_tile(
-        m, n, target.vector_registers, table, lambda wide: wide * fold_of(wide, lanes, target) / turns
+        m, n, target.vector_registers, table, lambda wide: wide * _fold_of(wide, lanes, target) / turns
     )
 
 
-def time_in_lanes(
+def _time_in_lanes(
     m: int, n: int | None, depth: int, element: int, lanes: int, target: Target, high: int = 0
 ) -> float:
     """Cycles for an element of the right operand, of sums along memory; in tiles of ``high`` rows, if that is
@@ -236,12 +236,14 @@ def time_in_lanes(
     high, wide = tile_in_lanes(high or m, n, depth, lanes, target)
     whole = table.of_whole if lanes == target.vector_bits // 8 // element else table
     step, far = whole.tile(high, wide), high * lanes * element / table.l2_rate
-    once = (n is not None and n <= wide) or (rows_outside(m, n) and high * depth * element <= target.l1_bytes)
+    once = (n is not None and n <= wide) or (
+        _rows_outside(m, n) and high * depth * element <= target.l1_bytes
+    )
     if once or m < MOST_AHEAD:
         step = max(step, far)  # rows come ahead of their use
     elif (m + 2 * wide) * depth * element > target.l1_bytes:
         step += far  # they are read again for each tile of columns, which bring others into the first cache
-    fold = fold_of(wide, lanes, target)
+    fold = _fold_of(wide, lanes, target)
     # a last tile overlaps the one before, and a last vector is masked
     again = 1 if n is None else -(-n // wide) * wide / n
     return m * again * (step / (high * wide) * -(-depth // lanes) + fold) / depth
@@ -264,24 +266,37 @@ def turned(inside: Stage, product: Product, m: int | None, fixed: bool, lanes: i
     """Whether so few columns lie side by side that a vector of them is mostly empty, and sums along memory
     take less time, a copy of the right operand column by column included: a constant's costs nothing. From
     how many rows on an open number of them does a call tells."""
-    last = inside.op.reduce_axis[-1]
-    n, depth = size(product.column), size(last)
-    if n is None or depth is None or n >= lanes or depth < lanes:
+    n, depth = size(product.column), size(inside.op.reduce_axis[-1])
+    if (
+        n is None
+        or depth is None
+        or n >= lanes
+        or depth < lanes
+        or not rows_along_columns_across(inside, product)
+    ):
         return False
-    kind = inside.op.body[0].dtype
-    if len(inside.op.reduce_axis) > 1 or any(t.dtype != kind for t in (product.left, product.right)):
-        return False
-    along = product.left_axes.get(last) == len(product.left.shape) - 1
-    if not along or not product.in_lines or product.left is product.right:
-        return False
+    element = inside.op.body[0].dtype.bytes
     if m is None and product.row is not None:
         if any(size(a) is None for a in beside(inside, product)):
             return False
         most = bound(product.row.extent)
         few = (r for r in OPEN_ROWS if most is None or r <= most)
-        least = next((r for r in few if _turns(r, n, depth, kind.bytes, fixed, lanes, target, OPEN_HIGH)), 0)
+        least = next((r for r in few if _turns(r, n, depth, element, fixed, lanes, target, OPEN_HIGH)), 0)
         return least > 0 and not at_most(product.row.extent, least - 1)
-    return _turns(m or 1, n, depth, kind.bytes, fixed, lanes, target)
+    return _turns(m or 1, n, depth, element, fixed, lanes, target)
+
+
+def rows_along_columns_across(inside: Stage, product: Product) -> bool:
+    """Whether the only sum runs along memory in the left operand and from line to line in the right one, two
+    tensors of the type of the result."""
+    last, kind = inside.op.reduce_axis[-1], inside.op.body[0].dtype
+    return (
+        len(inside.op.reduce_axis) == 1
+        and all(t.dtype == kind for t in (product.left, product.right))
+        and product.left_axes.get(last) == len(product.left.shape) - 1
+        and product.in_lines
+        and product.left is not product.right
+    )
 
 
 def _turns(
@@ -292,17 +307,19 @@ def _turns(
     # of the time, where the table says 0.99
     if tile_in_lanes(high or m, n, depth, lanes_of(depth, lanes), target)[1] == 1:
         return False
-    ours = time_in_lanes(m, n, depth, element, lanes, target, high)
-    ours += 0 if fixed else time_to_turn(n, lanes, target)
+    ours = time_turned(m, n, depth, element, fixed, lanes, target, high)
     return ours < time_in_tiles(m, n, lanes, target)
 
 
-def time_to_turn(n: int, lanes: int, target: Target) -> float:
-    """Cycles for an element of the right operand, to copy ``n`` columns of it, fewer than a vector has lanes,
-    column by column: a tile of the copy takes as long as half of one of whole vectors. Measured (Zen 4, 7 to
-    12 rows), counted as a whole one: 11 × 18402 × 3 and 7 × 1056 × 4 missed sums along memory, which take
-    0.27 and 0.34 of the time."""
-    return cost_of(target).transposition * lanes / (2 * n)
+def time_turned(
+    m: int, n: int, depth: int, element: int, fixed: bool, lanes: int, target: Target, high: int = 0
+) -> float:
+    """Sums along memory with the copy of ``n`` columns, fewer than a vector has lanes, column by column,
+    which a ``fixed`` operand has ahead: a tile of it takes as long as half of one of whole vectors. Measured
+    (Zen 4, 7 to 12 rows), counted as a whole one: 11 × 18402 × 3 and 7 × 1056 × 4 missed sums along memory,
+    which take 0.27 and 0.34 of the time."""
+    copied = 0 if fixed else cost_of(target).transposition * lanes / (2 * n)
+    return _time_in_lanes(m, n, depth, element, lanes, target, high) + copied
 
 
 def turn(s: Schedule, inside: Stage, product: Product, fixed: bool, target: Target) -> Product:
@@ -338,7 +355,7 @@ def product_in_lanes(
     overlaps = not shared and n is not None and n > wide
     # the larger operand is read once, while what the other one has for a tile stays near. Measured (Granite
     # Rapids, one thread and two): 160 × 3867 × 8 0.61 and 0.58 of the time, 1000 × 500 × 6 0.84 and 0.80
-    order, last = ("b io", "jo") if m is None or rows_outside(m, n) else ("b jo", "io")
+    order, last = ("b io", "jo") if m is None or _rows_outside(m, n) else ("b jo", "io")
     loops = nest(
         out,
         {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},

@@ -16,7 +16,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from .common import in_registers, size
-from .lanes import beside, time_in_lanes, time_in_tiles, time_to_turn
+from .lanes import beside, rows_along_columns_across, time_in_tiles, time_turned
 from .nests import nest, sums
 from .register_tile import column, even
 
@@ -40,22 +40,18 @@ def lines_for(
     n, depth = size(product.column), size(last)
     if m is None or n is None or depth is None or n >= lanes:
         return None
-    kind = inside.op.body[0].dtype
-    if len(inside.op.reduce_axis) > 1 or any(t.dtype != kind for t in (product.left, product.right)):
-        return None
-    right = len(product.right.shape)
     together = (
-        product.left_axes.get(last) == len(product.left.shape) - 1
-        and product.in_lines
-        and product.right_axes.get(last) == right - 2
+        rows_along_columns_across(inside, product)
+        and product.right_axes.get(last) == len(product.right.shape) - 2
         and product.right.shape[-1] is product.column.extent
+        and product.column is inside.op.axis[-1]
     )
-    if not together or product.left is product.right or product.column is not inside.op.axis[-1]:
+    if not together:
         return None
     others = [time_in_tiles(m, n, lanes, target)]
     if depth >= lanes // 2:
-        copied = 0 if fixed else time_to_turn(n, lanes, target)
-        others.append(time_in_lanes(m, n, depth, kind.bytes, lanes, target) + copied)
+        element = inside.op.body[0].dtype.bytes
+        others.append(time_turned(m, n, depth, element, fixed, lanes, target))
     found = [
         (_time(lines, m, n, depth, lanes, target), lines)
         for lines in _of_whole_vectors(m, n, lanes, target)

@@ -10,13 +10,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512, NEON
-
-
-def product(m: int, k: int, n: int, dtype: str = "float32", batch: int = 0) -> list[te.Tensor]:
-    front = (batch,) if batch else ()
-    A = te.placeholder((*front, m, k), dtype, name="A")
-    B = te.placeholder((*front, k, n), dtype, name="B")
-    return [A, B, ops.relu((ops.batch_matmul if batch else ops.matmul)(A, B))]
+from tests.recipes.few_columns import gives_the_product, product
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512, NEON])
@@ -46,14 +40,7 @@ def test_lines_are_read_as_they_lie() -> None:
     [(1, 400, 3, 0), (1, 391, 2, 0), (2, 594, 6, 0), (7, 1003, 2, 0), (1, 333, 13, 0), (3, 250, 2, 2)],
 )
 def test_lines_give_the_product(m: int, k: int, n: int, batch: int, dtype: str, fixed: bool) -> None:
-    front = (batch,) if batch else ()
-    rng = np.random.default_rng(m * 101 + k)
-    a, b = (rng.integers(-4, 5, (*front, *shape)).astype(dtype) for shape in ((m, k), (k, n)))
-    for target in (None, AVX2):
-        A, B, C = product(m, k, n, dtype, batch)
-        given = [A, C] if fixed else [A, B, C]
-        f = tl.compile(given, target=target, constants={B: b} if fixed else {})
-        assert np.array_equal(f(a) if fixed else f(a, b), np.maximum(a @ b, 0))
+    gives_the_product(m, k, n, batch, dtype, fixed)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
