@@ -407,6 +407,17 @@ def test_blocks_that_are_transposed_in_vectors_end_with_a_tile(c, o, side, strid
         assert times is None or float(times[1]) <= 1.1
 
 
+@pytest.mark.parametrize(("c", "o", "side", "stride"), [(16, 16, 49, 1), (64, 16, 30, 2), (48, 80, 43, 1)])
+def test_tiles_of_one_vector_are_half_a_block(c, o, side, stride, monkeypatch):
+    """Of 28 pixels, a block was one tile and a second one whose sums hardly anybody read, or its shape was
+    left to the recipe of vectors of pixels: 16 to 16 channels of 49 × 49 took 1.3 times as long."""
+    X, W = te.placeholder((1, c, side, side), name="X"), te.placeholder((o, c, 3, 3), name="W")
+    monkeypatch.delenv("TENSORLANG_COST")  # with the table that Zen 4 has
+    target = "llvm -mtriple=x86_64-linux-gnu -mcpu=znver4 -num-cores=1"
+    tree = default_schedule(ops.conv2d(X, W, stride=stride, padding=1), target, [W]).tree()
+    assert re.search(r"storage conv2d\.local +\S+\[1, 24, 16\]", str(tree)), tree
+
+
 def test_an_open_batch_takes_the_tiles_of_one_image():
     """Loops of known axes are counted in 32 bits, whatever other axes have: of 64 bits the tile was not known
     to be 48 pixels, and 84 of each were computed."""
