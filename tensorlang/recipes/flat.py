@@ -51,7 +51,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         return False
     found = plan(conv, target)
     margin = padding_of(s, conv.data) is not None
-    return found.places > 1 and found.time <= time_by_pixel(conv, target, margin)
+    fixed = any(t is conv.weight for t in constants)
+    return found.places > 1 and found.time <= time_by_pixel(conv, target, fixed, margin)
 
 
 def plan(conv: Conv, target: Target) -> Plan:

@@ -95,3 +95,18 @@ def test_rows_stand_behind_each_other_and_a_strip_of_sums_is_read_by_its_pixels(
 def test_where_margins_are_wide_vectors_are_of_outputs(height):
     s, _ = plan_of(*zeros(64, 64, height, 3), AVX512, padding=1)
     assert "relu.local" in s.tree()
+
+
+@pytest.mark.parametrize("size", [(4, 4), (6, 6), (5, 10)], ids=str)
+def test_few_pixels_at_the_call_are_a_vector(size):
+    """Left to the recipe of outputs they came to neither: no weight is packed for so few, and 4 to 15 pixels
+    took two to three times as long."""
+    x, w = small(RNG, (1, 20, *size)), small(RNG, (36, 20, 3, 3))
+    X, W, _, out = declared(x, w, None, padding=1, stride=2)
+    tree = str(default_schedule(out, AVX512).tree())
+    assert "conv2d.local.local.y.x.fused" in tree, tree
+    exact(
+        both(x, w, None, padding=1, stride=2),
+        np.maximum(images.conv(x, w, padding=1, stride=2), 0),
+        "float32",
+    )
