@@ -274,7 +274,8 @@ def pad(
 ) -> Tensor:
     """``x`` with margins, as numpy's pad: ``pad_width`` is ``((before, after), …)`` for each dimension,
     ``(before, after)`` or one number for all. ``mode`` is ``constant`` (with ``constant_values``, a number or
-    a tensor of one), ``edge`` (the outermost element) or ``reflect`` (without the outermost).
+    a tensor of one), ``edge`` (the outermost element) or ``reflect`` (without the outermost). Margins of a
+    constant may be expressions of sizes, ``te.max(256 - n, 0)``; one that comes to less than 0 cuts off.
 
     Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the
     tensor; kernels refuse calls in which symbolic sizes are too small for it.
@@ -286,8 +287,8 @@ def pad(
     x = inputs.tensor("pad", x)
     if mode not in ("constant", "edge", "reflect"):
         raise DeclareError(f"ops.pad: mode={mode!r}", legal="'constant', 'edge', 'reflect'")
-    margins = _margins(x, pad_width)
-    padded = {d for d, (a, b) in enumerate(margins) if a or b}
+    margins = _margins(x, pad_width, mode == "constant")
+    padded = {d for d, pair in enumerate(margins) if not all(map(_none, pair))}
     shape = [n + a + b for n, (a, b) in zip(x.shape, margins, strict=True)]
     if mode != "constant":
         for d in padded:
@@ -322,15 +323,23 @@ def pad(
             for d in sorted(padded)
             # a side without a margin needs no test
             for c, w in ((own[d] >= 0, margins[d][0]), (own[d] < x.shape[d], margins[d][1]))
-            if w
+            if not _none(w)
         ]
         return te.if_then_else(te.all(*within), x(*own), value) if within else x(*own)
 
     return inputs.stage("pad", tags.INJECTIVE, shape, element)
 
 
-def _margins(x: Tensor, width: Any) -> list[tuple[int, int]]:
-    def one(v: Any) -> int:
+def _none(margin: Any) -> bool:
+    return const_int(make.as_expr(margin)) == 0
+
+
+def _margins(x: Tensor, width: Any, open_ones: bool) -> list[tuple[Any, Any]]:
+    """Pairs of numbers; of expressions too where these are allowed."""
+
+    def one(v: Any) -> Any:
+        if open_ones and isinstance(v, Expr) and const_int(v) is None:
+            return v
         n = inputs.integer("pad", "a margin", v)
         if n < 0:
             raise DeclareError(

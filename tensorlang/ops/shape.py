@@ -319,15 +319,18 @@ def broadcast_to(x: Tensor, shape: Sequence[ExprLike]) -> Tensor:
     """
     x = inputs.tensor("broadcast_to", x)
     sizes = [make.as_expr(n) for n in shape]
-    fits = len(sizes) >= x.ndim and all(
-        inputs.is_one(a) or inputs.equal(a, b)
-        for a, b in zip(x.shape, sizes[len(sizes) - x.ndim :], strict=True)
-    )
-    if not fits:
-        raise DeclareError(
+    apart = [
+        (a, b)
+        for a, b in zip(reversed(x.shape), reversed(sizes), strict=False)
+        if not inputs.is_one(a) and not inputs.equal(a, b)
+    ]
+    if apart or len(sizes) < x.ndim:
+        error = DeclareError(
             f"ops.broadcast_to: {inputs.named(x)} to {inputs.text(shape)}",
             because="aligned at the last dimension, a size is the one wanted or 1",
         )
+        sure = len(sizes) < x.ndim or any(inputs.equal(a, b) is False for a, b in apart)
+        raise error if sure else error.unless_equal(*apart[0])
     return inputs.stage("broadcast_to", tags.BROADCAST, sizes, lambda *i: whole.read(x, i))
 
 

@@ -175,3 +175,105 @@ def test_shares_of_all_that_follows_may_be_empty(op):
     for shape in ((0, 3, 2), (2, 0, 2), (2, 3, 0)):
         _, (y,), *_ = ran(op, [np.zeros(shape, "float32")], opset=11, axis=1)
         assert y.shape == shape
+
+
+def constant(name, array):
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(np.array(array), name))
+
+
+def test_positions_cut_out_of_a_table():
+    """As torch exports BERT: the first n of 8 positions are repeated for the batch; longer calls are refused."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        constant("one", [1]),
+        constant("zero", [0]),
+        helper.make_node("Gather", ["s", "one"], ["n"]),
+        helper.make_node("Slice", ["table", "zero", "n", "one"], ["p"]),
+        helper.make_node("Expand", ["p", "s"], ["e"]),
+        helper.make_node("Add", ["x", "e"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["b", "n"]}, {"table": numbers(1, 8)}))
+    assert graph.rest is None
+    assert [(str(a), str(b)) for a, b in graph.assumed] == [("min(n, 8)", "n")]
+    engine = graph.compile()
+    for n in (3, 8):
+        x = numbers(2, n)
+        assert np.array_equal(engine(x), x + numbers(1, 8)[:, :n])
+    with pytest.raises(tl.TensorLangError, match="broadcast"):
+        engine(numbers(2, 9))
+
+
+def test_a_repeat_as_often_as_the_batch():
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        constant("times", [0]),
+        helper.make_node("Gather", ["s", "times"], ["b"]),
+        constant("one", [1]),
+        helper.make_node("Concat", ["b", "one"], ["target"], axis=0),
+        helper.make_node("Tile", ["row", "target"], ["t"]),
+        helper.make_node("Add", ["x", "t"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["b", 4]}, {"row": numbers(1, 4)}))
+    assert graph.rest is None and not graph.assumed
+    assert np.array_equal(graph.compile()(numbers(3, 4)), numbers(3, 4) + numbers(1, 4))
+
+
+@pytest.mark.parametrize("wanted", ["total", "least"])
+def test_a_margin_that_sizes_give(wanted):
+    """To 6 elements in all, or to 6 at least: what is longer is cut, or stays."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"]),
+        constant("six", [6]),
+        constant("zero", [0]),
+        helper.make_node("Sub", ["six", "n"], ["total"]),
+        helper.make_node("Max", ["total", "zero"], ["least"]),
+        helper.make_node("Concat", ["zero", wanted], ["widths"], axis=0),
+        helper.make_node("Pad", ["x", "widths"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["n"]}))
+    assert graph.rest is None and not graph.assumed
+    engine = graph.compile()
+    for n in (1, 6, 9):
+        padded = np.concatenate([numbers(n), np.zeros(max(6 - n, 0), "float32")])
+        assert np.array_equal(engine(numbers(n)), padded[:6] if wanted == "total" else padded)
+
+
+def test_a_remainder_of_a_size():
+    """As windows are padded to whole ones: by (3 - n % 3) % 3."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"]),
+        constant("three", [3]),
+        constant("zero", [0]),
+        helper.make_node("Mod", ["n", "three"], ["m"]),
+        helper.make_node("Sub", ["three", "m"], ["d"]),
+        helper.make_node("Mod", ["d", "three"], ["behind"]),
+        helper.make_node("Concat", ["zero", "behind"], ["widths"], axis=0),
+        helper.make_node("Pad", ["x", "widths"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["n"]}))
+    assert graph.rest is None
+    engine = graph.compile()
+    for n in (3, 4, 5):
+        assert np.array_equal(engine(numbers(n)), np.pad(numbers(n), (0, -n % 3)))
+
+
+def test_sizes_computed_of_constants_in_floats():
+    """A shape that goes by way of Ceil, beside one of the batch: known while the graph is made."""
+    nodes = [
+        constant("height", np.float32(7)),
+        constant("two", np.float32(2)),
+        helper.make_node("Div", ["height", "two"], ["half"]),
+        helper.make_node("Ceil", ["half"], ["rows"]),
+        helper.make_node("Cast", ["rows"], ["whole"], to=TensorProto.INT64),
+        constant("zero", [0]),
+        helper.make_node("Unsqueeze", ["whole", "zero"], ["h"]),
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Gather", ["s", "zero"], ["b"]),
+        helper.make_node("Mul", ["b", "h"], ["all"]),
+        constant("rest", [-1]),
+        helper.make_node("Concat", ["all", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["x", "target"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["b", 12]}))
+    assert graph.rest is None
+    assert np.array_equal(graph.compile()(numbers(2, 12)), numbers(2, 12).reshape(8, 3))

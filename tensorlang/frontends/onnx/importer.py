@@ -22,10 +22,10 @@ from ...expr.make import as_expr
 from ...expr.nodes import Compare, Expr, Var, const_int
 from ...expr.walk import rewrite, variables
 from ...graph import Graph, Node, Opaque, Value
-from ...te import compute, const, dim, if_then_else
+from ...te import const, dim
 from ..words import name_of_ours
 from . import forms, narrow
-from .known import KNOWN, as_known, renewed_numbers
+from .known import KNOWN, as_known, renewed_numbers, written
 from .proto import BROKEN, Body, Call, Function, Model, Reference, Type, reason, standard
 from .table import OPERATORS, Operator
 
@@ -561,24 +561,6 @@ class Placed:
         for i in self.places:
             given[i] = attrs.pop(f"input{i}")
         return self.fn(*given, **attrs)
-
-
-def written(*, numbers: Any, kind: str) -> Any:
-    """Numbers that follow from sizes, as a tensor."""
-    array = np.asarray(numbers, object)
-    flat = array.reshape(-1)
-
-    def element(*at: Any) -> Any:
-        place: Any = 0
-        for i, n in zip(at, array.shape, strict=True):
-            place = place * n + i
-        found = const(0, kind)
-        for k, x in enumerate(flat):
-            number = x.astype(kind) if isinstance(x, Expr) else const(x, kind)
-            found = number if len(flat) == 1 else if_then_else(place == k, number, found)
-        return found
-
-    return compute(array.shape, element, name="sizes")
 
 
 def _with_attributes(c: Call, attrs: dict[str, Any]) -> Call:

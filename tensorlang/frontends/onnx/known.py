@@ -21,6 +21,8 @@ from ...core.dtype import dtype
 from ...expr import make
 from ...expr.nodes import Const, Expr, const_int
 from ...graph import Value
+from ...graph.passes.constants import evaluated
+from ...te import compute, const, if_then_else
 from .proto import Call, dtype_name
 
 if TYPE_CHECKING:
@@ -37,6 +39,10 @@ def as_known(v: Any, most: int | None = MAX_KNOWN) -> np.ndarray | None:
         return None
     if v.known is not None:
         return v.known
+    if v.data is None and v.node is not None and (most is None or not v.dtype.is_float):
+        # made of constants by operators that have no function here
+        made = evaluated(v, MAX_KNOWN)
+        return None if made is None else made.astype(object)
     if v.data is None or (most is not None and v.data.size > most):
         return None
     return v.data.astype(object)
@@ -52,6 +58,24 @@ def renewed_numbers(v: Value, flat: Sequence[Any]) -> Value:
     """The value with other elements."""
     assert v.known is not None
     return _value(v.name, v.known.shape, v.dtype, flat)
+
+
+def written(*, numbers: Any, kind: str) -> Any:
+    """Numbers that follow from sizes, as a tensor."""
+    array = np.asarray(numbers, object)
+    flat = array.reshape(-1)
+
+    def element(*at: Any) -> Any:
+        place: Any = 0
+        for i, n in zip(at, array.shape, strict=True):
+            place = place * n + i
+        found = const(0, kind)
+        for k, x in enumerate(flat):
+            number = x.astype(kind) if isinstance(x, Expr) else const(x, kind)
+            found = number if len(flat) == 1 else if_then_else(place == k, number, found)
+        return found
+
+    return compute(array.shape, element, name="sizes")
 
 
 def _value(name: str, shape: Sequence[int], kind: Any, elements: Sequence[Any]) -> Value:
@@ -188,6 +212,20 @@ known("Min")(_extreme(min, make.min_))
 def div(call: Call, a: Any, b: Any) -> Any:
     found = _each(_divided, a, b)
     return None if any(x is None for x in found.reshape(-1)) else found
+
+
+@known("Mod")
+def mod(call: Call, a: Any, b: Any) -> Any:
+    found = _each(_remainder, a, b)
+    # the other remainder, with the sign of the dividend, is a kernel
+    return None if call.attrs.get("fmod", 0) or any(x is None for x in found.reshape(-1)) else found
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    """ONNX's remainder of whole numbers: with the sign of the divisor."""
+    if isinstance(a, float) or isinstance(b, float) or (not isinstance(b, Expr) and b == 0):
+        return None
+    return make.floormod(*map(make.as_expr, (a, b))) if isinstance(a, Expr) or isinstance(b, Expr) else a % b
 
 
 @known("Identity")

@@ -150,7 +150,7 @@ def split(
 
 @te_op("Tile", values=(1,))
 def tile(x: Tensor, repeats: Any) -> Tensor:
-    return ops.tile(x, [int(n) for n in repeats])
+    return ops.tile(x, repeats)
 
 
 @te_op("Pad", values=(1, 3))
@@ -172,10 +172,13 @@ def pad(
         # all widths before, then all behind
         margins[d] = (width[k], width[k + len(where)])
     if any(isinstance(n, int) and n < 0 for pair in margins for n in pair):
-        begin = [max(0, -a) for a, _ in margins]
-        end = [n - max(0, -b) for n, (_, b) in zip(x.shape, margins, strict=True)]
+        # what follows from open sizes stays: a constant may be cut off by it
+        begin = [0 if isinstance(a, Expr) else max(0, -a) for a, _ in margins]
+        end = [
+            n if isinstance(b, Expr) else n - max(0, -b) for n, (_, b) in zip(x.shape, margins, strict=True)
+        ]
         x = ops.strided_slice(x, begin, end)
-        margins = [(max(0, a), max(0, b)) for a, b in margins]
+        margins = [tuple(w if isinstance(w, Expr) else max(0, w) for w in pair) for pair in margins]
     if mode == "wrap":
         return _wrapped(x, margins)
     return ops.pad(x, margins, mode, value if filler is None else filler)

@@ -35,6 +35,33 @@ def fold_constants(graph: Program) -> Program:
     return renewed(graph, nodes, replaced) if replaced else graph
 
 
+def evaluated(v: Value, most: int) -> np.ndarray | None:
+    """The elements of a value that follows from constants alone, through values of ``most`` elements each;
+    None for any other."""
+    found: dict[Value, Value] = {}
+    stack = [v]
+    while stack:
+        top = stack[-1]
+        n = top.node
+        if top in found or top.data is not None:
+            found.setdefault(top, top)
+            stack.pop()
+            continue
+        # what is large or open ends the walk: it is short in a network's many layers
+        if n is None or any(s is None for s in top.sizes) or math.prod(s or 0 for s in top.sizes) > most:
+            return None
+        waiting = [i for i in n.inputs if i is not None and i not in found]
+        if waiting:
+            stack.append(waiting[0])
+            continue
+        arrays = _evaluated(n, [None if i is None else found[i] for i in n.inputs])
+        if arrays is None:
+            return None
+        for o, a in zip(n.outputs, arrays, strict=True):
+            found[o] = Value(o.name, a.shape, o.dtype, data=a)
+    return found[v].data
+
+
 def _evaluated(n: Node, given: list[Value | None]) -> list[np.ndarray] | None:
     """What a node of constants makes; None for one that stays."""
     if not plain(n) or any(v is not None and v.data is None for v in given):
