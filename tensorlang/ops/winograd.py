@@ -65,11 +65,11 @@ def conv2d_winograd(
     source = padded(f"{op}.pad", data, (2, 3), w.before, behind, 0)
     grid = (batch, rows, columns)
     seen = _data(op, source, points, m, grid, inside)
-    outputs, tiles, alpha = kernel.shape[3], seen.shape[2], m + 2
+    outputs, tiles, alpha = kernel.shape[3], seen.shape[2:-1], m + 2
     rc = te.reduce_axis((0, channels), "rc")
     product = te.compute(
-        (alpha, alpha, tiles, outputs),
-        lambda a, b, p, o: te.sum(te.cast(inside, kernel(a, b, rc, o)) * seen(a, b, p, rc), axis=rc),
+        (alpha, alpha, *tiles, outputs),
+        lambda a, b, *p: te.sum(te.cast(inside, kernel(a, b, rc, p[-1])) * seen(a, b, *p[:-1], rc), axis=rc),
         name=f"{op}.matmul",
         tag=tags.WINOGRAD_MATMUL,
     )
@@ -102,10 +102,11 @@ def _data(
     op: str, source: Tensor, points: Points, m: int, grid: tuple[Expr, Expr, Expr], inside: DType
 ) -> Tensor:
     """Bᵀ d B of each tile d of the padded image, [m + 2, m + 2, tiles, C]; ``grid``: images, rows and columns
-    of tiles."""
+    of tiles. Tiles of an image of open size have three axes: with one, nobody could tell which rows of the
+    image some of them read."""
     batch, rows, columns = grid
     alpha, channels = m + 2, source.shape[1]
-    tiles = make.mul(batch, make.mul(rows, columns))
+    tiles = grid if _open(grid) else (make.mul(batch, make.mul(rows, columns)),)
     by_pixel = te.compute(
         (batch, *source.shape[2:], channels),
         lambda n, y, x, c: source(n, c, y, x),
@@ -113,33 +114,42 @@ def _data(
         tag=tags.WINOGRAD_DATA,
     )
 
-    def rows_of(a: Any, j: Any, p: Any, c: Any) -> Expr:
-        p, j = make.as_expr(p), make.as_expr(j)
+    def place(p: Any) -> tuple[Expr, Expr, Expr]:
+        p = make.as_expr(p)
         n = make.floordiv(p, make.mul(rows, columns))
-        y, x = make.floormod(make.floordiv(p, columns), rows), make.floormod(p, columns)
+        return n, make.floormod(make.floordiv(p, columns), rows), make.floormod(p, columns)
+
+    def rows_of(a: Any, j: Any, *at: Any) -> Expr:
+        *p, c = at
+        n, y, x = map(make.as_expr, p) if len(p) > 1 else place(*p)
+        j = make.as_expr(j)
         return row(
             points.data, a, [te.cast(inside, by_pixel(n, y * m + i, x * m + j, c)) for i in range(alpha)]
         )
 
     half = te.compute(
-        (alpha, alpha, tiles, channels), rows_of, name=f"{op}.data.rows", tag=tags.WINOGRAD_DATA
+        (alpha, alpha, *tiles, channels), rows_of, name=f"{op}.data.rows", tag=tags.WINOGRAD_DATA
     )
     return te.compute(  # type: ignore[no-any-return]
-        (alpha, alpha, tiles, channels),
-        lambda a, b, p, c: row(points.data, b, [half(a, j, p, c) for j in range(alpha)]),
+        (alpha, alpha, *tiles, channels),
+        lambda a, b, *p: row(points.data, b, [half(a, j, *p) for j in range(alpha)]),
         name=f"{op}.data",
         tag=tags.WINOGRAD_DATA,
     )
 
 
+def _open(grid: tuple[Expr, Expr, Expr]) -> bool:
+    return any(const_int(n) is None for n in grid[1:])
+
+
 def _inverse(op: str, product: Tensor, points: Points, m: int, grid: tuple[Expr, Expr, Expr]) -> Tensor:
     """Aᵀ[…]A of each tile of products in its place, [N, rows * m, columns * m, O]."""
-    alpha, _, tiles, outputs = product.shape
+    alpha, _, *tiles, outputs = product.shape
     batch, rows, columns = grid
     wide = m + 2
     back = te.compute(
-        (m, alpha, tiles, outputs),
-        lambda i, b, p, o: row(points.inverse, i, [product(a, b, p, o) for a in range(wide)]),
+        (m, alpha, *tiles, outputs),
+        lambda i, b, *p: row(points.inverse, i, [product(a, b, *p) for a in range(wide)]),
         name=f"{op}.inverse.rows",
         tag=tags.WINOGRAD_INVERSE,
     )
@@ -147,8 +157,9 @@ def _inverse(op: str, product: Tensor, points: Points, m: int, grid: tuple[Expr,
     def put(n: Any, y: Any, x: Any, o: Any) -> Expr:
         n, y, x = make.as_expr(n), make.as_expr(y), make.as_expr(x)
         line = make.add(make.mul(n, rows), make.floordiv(y, m))
-        number = make.add(make.mul(line, columns), make.floordiv(x, m))
-        of_rows = [back(make.floormod(y, m), b, number, o) for b in range(wide)]
+        number = [make.add(make.mul(line, columns), make.floordiv(x, m))]
+        at = [n, make.floordiv(y, m), make.floordiv(x, m)] if _open(grid) else number
+        of_rows = [back(make.floormod(y, m), b, *at, o) for b in range(wide)]
         return row(points.inverse, make.floormod(x, m), of_rows)
 
     return te.compute(  # type: ignore[no-any-return]

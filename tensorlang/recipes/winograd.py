@@ -9,11 +9,10 @@ public primitives only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import WINOGRAD_TRANSFORM, constant, cost_of, product_of, reads_of
+from ..analysis import WINOGRAD_TRANSFORM, constant, cost_of, product_of, reads_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -31,6 +30,7 @@ MOST_READ = 32
 # transposed. Measured (Emerald Rapids): where they did not stay too, 128 to 32 channels of 56 × 56 took three
 # times as long
 COPIES = 48
+SIDE = 64  # of an image that nobody knows more of
 
 
 class Filtering(NamedTuple):
@@ -56,8 +56,10 @@ def keeps(s: Schedule, stage: Stage) -> bool:
 
 def filtering_of(s: Schedule, out: Stage) -> Filtering | None:
     """The convolution whose result ``out`` reads, each element at its own place; None where there is none,
-    more than one, or an image of open size."""
-    if out.op.reduce_axis or len(out.op.axis) != 4 or any(size(a) in (None, 0) for a in out.op.axis[1:]):
+    more than one, or no channels of known number."""
+    if out.op.reduce_axis or len(out.op.axis) != 4 or any(size(a) == 0 for a in out.op.axis[1:]):
+        return None
+    if size(out.op.axis[1]) is None:
         return None
     found = [t for t in out.op.input_tensors if _tagged(s, t, tags.WINOGRAD_INVERSE)]
     if len(found) != 1 or size(out.op.axis[0]) == 0:
@@ -110,11 +112,15 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     tile = size(f.inverse_rows.op.axis[0])
     assert tile is not None
     images, o, y, x = out.op.axis
-    grid = (-(-(size(y) or 1) // tile), -(-(size(x) or 1) // tile))
     threads = target.num_cores if shared else 1
-    many, high, tiles, by_phase = _block(f.product, size(images) or 1, grid, threads, target)
+    if size(y) is None or size(x) is None:
+        # a row of tiles: how wide one is, and so how many would stay in the cache, is known at a call only
+        many, high, tiles, by_phase = 1, 1, -(-typical(x.extent, SIDE) // tile), False
+    else:
+        grid = (-(-(size(y) or 1) // tile), -(-(size(x) or 1) // tile))
+        many, high, tiles, by_phase = _block(f.product, size(images) or 1, grid, threads, target)
     no, ni = out.split(images, many)
-    yo, yi = out.split(y, min(high * tile, size(y) or 1))
+    yo, yi = out.split(y, min(high * tile, size(y) or high * tile))
     loops = nest(
         out,
         {"n": no, "m": ni, "s": yo, "y": yi, "o": o, "x": x},
@@ -141,7 +147,7 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     ).place
     f.inverse_rows.compute_at(f.inverse, place)
     in_registers(s, f.inverse_rows)
-    i, b, p, c = f.inverse_rows.op.axis
+    i, b, *p, c = f.inverse_rows.op.axis
     nest(f.inverse_rows, {"p": p, "b": b, "i": i, "c": c}, "p | b i c")
     return {out.name, *names, weight, sums_of}
 
@@ -155,7 +161,7 @@ def _block(
     threads' caches hold together, each thread reads a part of the weight, and not all of it for a part of the
     tiles."""
     rows, columns = grid
-    a, b, _, o = (size(axis) or 1 for axis in product.op.axis)
+    a, b, *_, o = (size(axis) or 1 for axis in product.op.axis)
     channels, each = size(product.op.reduce_axis[0]) or 1, a * b * product.op.body[0].dtype.bytes
     copies = COPIES * channels * product.op.body[0].dtype.bytes
     fit = target.l2_bytes // 2 // (each * (channels + o) + copies)
@@ -179,8 +185,8 @@ def _last(product: Stage, rows: int, columns: int, high: int, threads: int, targ
     """Cycles until the thread with the most rows of tiles is done with its blocks, ``high`` rows each. Blocks
     are counted to the thread that owns them: one that another takes lies in the wrong cache."""
     lanes, table = target.vector_lanes(product.op.body[0].dtype), cost_of(target)
-    *points, _, o = (size(axis) or 1 for axis in product.op.axis)
-    channels, points_of_tile = size(product.op.reduce_axis[0]) or 1, math.prod(points)
+    a, b, *_, o = (size(axis) or 1 for axis in product.op.axis)
+    channels, points_of_tile = size(product.op.reduce_axis[0]) or 1, a * b
 
     def block(h: int) -> float:
         tile = tile_for(h * columns, o, lanes, target.vector_registers, table.of_panels)
@@ -196,13 +202,13 @@ def _last(product: Stage, rows: int, columns: int, high: int, threads: int, targ
 
 def _transform(data: Stage, rows: Stage, lanes: int, parallel: bool) -> None:
     """The transform of one tile after the other, for a vector of channels."""
-    a, b, p, c = data.op.axis
+    a, b, *p, c = data.op.axis
     axes: Axes = {"a": a, "b": b, "p": p, "c": c}
     place = nest(data, axes, "(p) co | a b ci", {"c": lanes}, parallel=parallel).place
     rows.compute_at(data, place)
     if rows.state.scope != "local":
         rows.set_scope("local")
-    a, j, p, c = rows.op.axis
+    a, j, *p, c = rows.op.axis
     nest(rows, {"p": p, "j": j, "a": a, "c": c}, "p | j a c")
 
 
@@ -224,15 +230,15 @@ def _products(
     high, vectors = tile_for(tiles, size(found.column), lanes, target.vector_registers, table.of_panels)
     width = lanes * vectors
     weight = pack(s, inside, found.right, found.right_axes, found.column, width)
-    a, b, p, o = product.op.axis
+    a, b, *front, p, o = product.op.axis
     around = nest(
         product,
-        {"k": [a, b], "p": p, "o": o},
-        "(k oo) po | pi oi" if parallel else "k oo po | pi oi",
+        {"k": [a, b], "f": front, "p": p, "o": o},
+        "(k oo) f po | pi oi" if parallel else "k oo f po | pi oi",
         {"p": (high, "shift"), "o": width},
         parallel=parallel,
     )
-    *points, p, o = inside.op.axis
+    *points, p, o = inside.op.axis  # those in front of rows of tiles are among them
     (k,) = inside.op.reduce_axis
     made = sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": o}, "f k | p o")
     if any(t is found.right for t in constants):

@@ -57,17 +57,28 @@ def test_all_is_computed_in_one_loop_over_blocks():
 
 
 def test_others_read_its_result_too():
-    """The mean of rows reads whole rows of the result, and a map of open size has no blocks: both are
-    computed stage by stage."""
+    """The mean of rows reads whole rows of the result: it is computed stage by stage."""
     x, w = small(RNG, (1, 4, 6, 6)), small(RNG, (3, 4, 3, 3))
     X, W = te.placeholder(x.shape), te.placeholder(w.shape)
     total = ops.sum(ops.conv2d_winograd(X, W, padding=1, tile=2), (2, 3))
     exact(tl.compile([X, W, total])(x, w), images.conv(x, w, padding=1).sum((2, 3)), "float32")
-    Y = te.placeholder((1, 4, te.dim("h"), te.dim("w")))
-    made = ops.conv2d_winograd(Y, W, padding=1, tile=2)
-    _, why = scheduled(made, as_target(None))
-    assert not any(text.startswith(WAY) for text in why.values())
-    exact(tl.compile([Y, W, made])(x, w), images.conv(x, w, padding=1), "float32")
+
+
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
+@pytest.mark.parametrize("width", ["w", 13], ids=["both", "height"])
+def test_an_image_of_open_size(width, target):
+    """A block is a row of tiles, and holds the rows of the image that these read, not all of it."""
+    w = small(RNG, (20, 5, 3, 3))
+    size = (te.dim("h"), te.dim("w") if width == "w" else width)
+    X, W = te.placeholder((te.dim("n"), 5, *size), name="X"), te.placeholder(w.shape, name="W")
+    made = ops.relu(ops.conv2d_winograd(X, W, padding=1, tile=2))
+    s, why = scheduled(made, as_target(target))
+    assert any(text.startswith(WAY) for text in why.values())
+    assert re.search(r"storage conv2d_winograd\.data\.pixels +float32\[1, 4, ", str(s.tree()))
+    f = tl.compile([X, W, made], target=target)
+    for n, h, wide in ((1, 1, 1), (2, 9, 11), (1, 3, 40), (1, 30, 2), (1, 0, 5), (0, 4, 4)):
+        x = small(RNG, (n, 5, h, wide if width == "w" else width))
+        exact(f(x, w), np.maximum(images.conv(x, w, padding=1), 0), "float32")
 
 
 @pytest.mark.parametrize(("images_", "channels", "extent"), [(1, 128, 13), (2, 96, 9)])

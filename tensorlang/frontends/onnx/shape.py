@@ -178,10 +178,14 @@ def pad(
             n if isinstance(b, Expr) else n - max(0, -b) for n, (_, b) in zip(x.shape, margins, strict=True)
         ]
         x = ops.strided_slice(x, begin, end)
-        margins = [tuple(w if isinstance(w, Expr) else max(0, w) for w in pair) for pair in margins]
+        margins = [(_at_least_none(a), _at_least_none(b)) for a, b in margins]
     if mode == "wrap":
         return _wrapped(x, margins)
     return ops.pad(x, margins, mode, value if filler is None else filler)
+
+
+def _at_least_none(width: Any) -> Any:
+    return width if isinstance(width, Expr) else max(0, width)
 
 
 def _wrapped(x: Tensor, margins: Any) -> Tensor:
