@@ -17,6 +17,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang import recipes, te
+from tensorlang.core.collector import uncollected
 
 from .records import Record
 from .search import Evolutionary, Seen
@@ -39,10 +40,11 @@ def best_guess(task: SearchTask, *, seed: int = 0) -> tl.Schedule:
 
     Raises TensorLangError for a task that cannot be scheduled.
     """
-    pieces = pieces_of(task)
-    most = VARIANTS // len(pieces)
-    found = {i: _guess(t, most, seed) for i, t in enumerate(pieces.tasks)}
-    return _made(pieces, {i: trace for i, trace in found.items() if trace is not None})
+    with uncollected():  # as where variants are proposed
+        pieces = pieces_of(task)
+        most = VARIANTS // len(pieces)
+        found = {i: _guess(t, most, seed) for i, t in enumerate(pieces.tasks)}
+        return _made(pieces, {i: trace for i, trace in found.items() if trace is not None})
 
 
 def _made(pieces: Pieces, traces: dict[int, tl.Trace]) -> tl.Schedule:

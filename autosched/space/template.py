@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import tensorlang as tl
 from tensorlang import recipes
+from tensorlang.core.collector import uncollected
 
 from ..task import SearchTask
 from .rules import RULES, Where, chosen
@@ -42,6 +43,12 @@ def variants_of(task: SearchTask, most: int = MAX_SKETCHES) -> Variants:
     Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is
     open.
     """
+    with uncollected():  # schedules and their analyses are small objects, and all of them stay
+        return _kept(task, most)
+
+
+def _kept(task: SearchTask, most: int) -> Variants:
+    """Those made before, where there are any."""
     if task.template is not None or task.rules:
         return _made(task, most)
     known = _last.get(task)

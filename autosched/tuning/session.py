@@ -21,6 +21,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.analysis import cost_of
+from tensorlang.core.collector import uncollected
 
 from ..cost_model import CostModel, Explains, Informed
 from ..measure import Job, Outcome, fingerprint
@@ -114,10 +115,12 @@ class Session:
         """Up to ``n`` new candidates as the texts of their traces; none when the space is exhausted."""
         for r in self._adopted.own(self.log.refresh()):  # of other processes
             self._remember(r)
-        with self.timed("model"):
-            self._learn()
-        with self.timed("search"):
-            return self._chosen(n)
+        # features of a variant are made when it is first searched, in thousands of expressions that stay
+        with uncollected():
+            with self.timed("model"):
+                self._learn()
+            with self.timed("search"):
+                return self._chosen(n)
 
     def _chosen(self, n: int) -> list[str]:
         scores = [ByFeatures(self.model.predict, v) for v in self.variants] if self.learnt else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import itertools
 import json
 import math
@@ -10,9 +11,11 @@ import os
 import re
 import statistics
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import psutil
@@ -22,7 +25,7 @@ import autosched
 import tensorlang as tl
 from autosched import RecordLog, SearchTask, tune
 from autosched.cost_model import XGBModel
-from autosched.measure import Job, Measurer, Stages
+from autosched.measure import Job, Measurer, Outcome, Stages
 from autosched.records.record import canonical_trace
 from autosched.templates import conv2d
 from autosched.templates import matmul as matmul_template
@@ -418,3 +421,31 @@ def test_what_is_searched_keeps_to_limits() -> None:
     assert found <= 4096 and any("workspace_bytes=4096" in note for note in notes)
     with pytest.raises(TensorLangError, match="a Limits or None is needed"):
         SearchTask.of(tensors, limits=4096)  # type: ignore[arg-type]
+
+
+def test_no_search_for_cycles_while_candidates_are_made() -> None:
+    """Neither where variants are nor where they are proposed, and it goes on where they are measured."""
+    thinking, measuring = [], []
+
+    class Asked(Pretend):
+        def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+            for outcome in super().run(jobs):
+                measuring.append(gc.isenabled())
+                yield outcome
+
+    class Model:
+        def fit(self, features: Any, costs: Any) -> None:
+            pass
+
+        def predict(self, features: Any) -> Any:
+            thinking.append(gc.isenabled())
+            return np.zeros(len(features))
+
+    def template(s: tl.Schedule, tensors: Any) -> None:
+        thinking.append(gc.isenabled())
+        scale_template(s, tensors)
+
+    task = SearchTask(scale, (100,), template=template)
+    tune(task, trials=24, batch=8, model=Model(), measurer=Asked(), progress=False)
+    assert len(thinking) > 2 and not any(thinking)
+    assert measuring and all(measuring) and gc.isenabled()

@@ -113,6 +113,7 @@ PUBLIC_ONLY = {
         "tensorlang.boundary",
         "tensorlang.entries",
         "tensorlang.protocols",
+        "tensorlang.core.collector",
         "tensorlang.core.renamed",
         "tensorlang.lazy",
         "tensorlang.options",
