@@ -189,7 +189,9 @@ def test_modules_are_copied_and_saved():
         torch.testing.assert_close(other(x), wanted)
         for p in other.parameters():
             p.zero_()
-        assert not other(x).any() and torch.equal(f(x), wanted)
+        assert not other(x).any()
+        # a kernel of its own since there are two of them: the last digit may differ
+        torch.testing.assert_close(f(x), wanted)
         m.compile(backend="tensorlang")
         file = io.BytesIO()
         torch.save(m, file)
