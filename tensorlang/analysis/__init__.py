@@ -16,6 +16,7 @@ from ..expr.nodes import Expr, Var
 from ..schedule.legality.filtering import filter_of
 from ..schedule.state import Decision
 from ..te.patterns import (
+    SIDE,
     Reads,
     constant,
     few_operations,
@@ -69,6 +70,7 @@ from .work import Work
 
 __all__ = [
     "ROOFLINE",
+    "SIDE",
     "WINOGRAD_TRANSFORM",
     "Access",
     "Analysis",

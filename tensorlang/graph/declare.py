@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis import typical
+from ..analysis import SIDE, typical
 from ..arith.facts import Facts
 from ..errors import DeclareError
 from ..expr import make
@@ -27,8 +27,6 @@ from ..te.graph import inputs as te_inputs
 from ..te.graph import variables_of
 from .graph import Node, Value
 from .planes import Plane, has_plane, plane_of
-
-SIDE = 64  # of an image that nobody knows more of
 
 
 @dataclass

@@ -36,6 +36,7 @@ from .pixels import (
     transpose_pixels,
     transposed_at_once,
 )
+from .reach import depth, far, far_outputs, image_from_memory, image_of, passes, weight_of
 from .register_tile import tile_for, time_of
 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
@@ -54,8 +55,6 @@ MIN_BLOCKS = 2
 # panels' worth of time takes a pixel that is transposed, as its channels are planes apart: measured (Zen 5),
 # 0.6 to 1.1 cycles for each element at 56 × 56 and 28 × 28
 TRANSPOSED = 3
-PAGE = 4096  # bytes
-PAGES = 64  # of memory that a processor finds without a search
 MOST_ASKED = 4  # lines of memory that are asked for at once
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
 # of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
@@ -137,13 +136,14 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # a tile of outputs that ran over the end of a group would reach into the next one: such groups are
     # finished whole, their last tile overlapping the one before
     by_groups = conv.groups > 1 and together == 1 and conv.each > width and conv.each % width > 0
+    once = together == 1 and image_from_memory(conv, pixels, block, width, target)
     if turned is None and padded is None:
-        comes = fixed and together == 1 and _image_comes(conv, pixels, block, width, target)
+        comes = once or (fixed and together == 1 and _patches_come(conv, pixels, block, width, target))
         copied = "never, pixels first" if comes else "never"
     elif in_blocks:
         copied = "by block"
     else:
-        copied = "pixels first" if turned is not None or _weights_stay(conv, target) else "once"
+        copied = "pixels first" if once or turned is not None or _weights_stay(conv, target) else "once"
     copy = turned if turned is not None else padded
     if together > 1 and copy is not None:
         made_in(s, copy)
@@ -154,7 +154,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # a last vector that began in place would be computed to its end, in the share of another
     overlaps = rows is not None and block is None and pixels > lanes and pixels % lanes > 0
     vectors_of: Cut = (lanes, "shift") if overlaps else lanes
-    here = here and not (by_groups or in_blocks)
+    here = here and not (by_groups or in_blocks or once)
     at_once = transposed_at_once(out)
     around = SHARES if share else HERE if here else (GROUPS if by_groups else PANELS)[copied]
     loops = convolve(
@@ -225,7 +225,7 @@ def _asking(order: Sequence[IterVar], tiles: int, line: int) -> IterVar:
     return order[-1]
 
 
-def _image_comes(conv: Conv, pixels: int, block: int | None, width: int, target: Target) -> bool:
+def _patches_come(conv: Conv, pixels: int, block: int | None, width: int, target: Target) -> bool:
     """Whether an image of patches is more to bring from behind the second cache for each panel of outputs
     than the weight is for each block of pixels.
 
@@ -324,16 +324,6 @@ def _behind(conv: Conv, target: Target) -> float:
     return table.exposed * weight_of(conv) / table.l3_rate if passes(conv, target) else 0.0
 
 
-def passes(conv: Conv, target: Target) -> bool:
-    """Whether the weight of a group passes through the second cache, and does not stay there."""
-    return weight_of(conv) > target.l2_bytes // 2
-
-
-def weight_of(conv: Conv) -> int:
-    """Bytes of the weight of a group."""
-    return conv.each * depth(conv) * conv.weight.dtype.bytes
-
-
 def fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[IterVar]:
     """The loops of the image with its margin, in vectors of pixels or of quads of channels. Those around."""
     if together > 1:
@@ -413,11 +403,6 @@ def _blocks(conv: Conv, pixels: int, high: int, lanes: int, cores: int) -> tuple
     return blocks, _whole(-(-tiles // blocks) * high, high, lanes)
 
 
-def depth(conv: Conv) -> int:
-    """Multiply-adds of an output."""
-    return (size(conv.channels) or 1) * math.prod(size(t) or 1 for t in conv.taps)
-
-
 def by_row(batch: int) -> Callable[..., list[Any]]:
     """The layout of an image with a row of every channel side by side: images, rows, channel, pixels. A tile,
     which reads a few pixels of every channel, then reads a few pages, and lines that are not all of the same
@@ -460,19 +445,6 @@ def time_by_pixel(conv: Conv, target: Target, fixed: bool, margin: bool = False)
     transposed = conv.each + (channels if conv.pointwise else 0)
     copies = TRANSPOSED * cost_of(target).transposition * pixels * transposed
     return conv.groups * (tiles + copies)
-
-
-def far(conv: Conv) -> bool:
-    """Whether a tile, which reads a few pixels of every channel, reads more pages than a processor finds
-    without a search."""
-    return (size(conv.channels) or 1) * _reach(conv) > PAGES * PAGE
-
-
-def _reach(conv: Conv) -> int:
-    """Bytes of a channel that lie in pages which a tile reads: at most its plane."""
-    extents = [constant(n) or 1 for n in conv.data.shape[-len(conv.spatial) :]]
-    rows = size(conv.taps[-2]) or 1 if len(conv.taps) > 1 else 1
-    return min(math.prod(extents) * conv.data.dtype.bytes, PAGE + rows * extents[-1] * conv.data.dtype.bytes)
 
 
 def _whole(pixels: int, high: int, lanes: int) -> int:
@@ -545,21 +517,6 @@ def _weights_stay(conv: Conv, target: Target) -> bool:
     if far_outputs(conv) and image_of(conv) <= target.l2_bytes // 4:
         return False
     return not passes(conv, target)
-
-
-def image_of(conv: Conv) -> int:
-    """Bytes of one image, with its margin."""
-    return math.prod(constant(n) or 1 for n in conv.data.shape[len(conv.batch) :]) * conv.data.dtype.bytes
-
-
-def far_outputs(conv: Conv) -> bool:
-    """Whether a few pixels of all outputs are in more pages than a processor finds without a search."""
-    return conv.each * min(plane_of(conv), PAGE) > PAGES * PAGE
-
-
-def plane_of(conv: Conv) -> int:
-    """Bytes of an output of an image, as wide as the image."""
-    return math.prod(conv.sizes) * conv.data.dtype.bytes
 
 
 def padding_of(s: Schedule, image: Tensor) -> Stage | None:

@@ -19,8 +19,9 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import in_registers, share_out, size, work
-from .conv import by_phase, depth, padding_of, rows_in_vectors, time_by_pixel
+from .conv import by_phase, padding_of, rows_in_vectors, time_by_pixel
 from .pointwise import pack_outputs, wide_or_packed
+from .reach import depth
 from .register_tile import group_tile, tile_for, time_of
 
 # of each element of the image: with its margin, and row behind row; the same where a stride picks elements

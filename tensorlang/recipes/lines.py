@@ -17,9 +17,9 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import size, work
-from .conv import depth
 from .nests import nest, sums
 from .pixels import pack_weight
+from .reach import depth
 from .register_tile import tile_for
 
 PIXELS = 4  # of a tile; a rest of fewer has one of its own

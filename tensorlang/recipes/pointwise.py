@@ -19,20 +19,10 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import LINE, converts, in_registers, share_out, size, work
-from .conv import (
-    PAGE,
-    by_phase,
-    depth,
-    far,
-    far_outputs,
-    padding_of,
-    passes,
-    plane_of,
-    time_by_pixel,
-    weight_of,
-)
+from .conv import by_phase, padding_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .pixels import counted
+from .reach import PAGE, depth, far, far_outputs, passes, plane_of, weight_of
 from .register_tile import tile_for, time_of
 
 # tiles of pixels for which a panel of a narrower weight is made wide. Measured (Zen 5): 12 to 19 % of the

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import WINOGRAD_TRANSFORM, constant, cost_of, product_of, reads_of, typical
+from ..analysis import SIDE, WINOGRAD_TRANSFORM, constant, cost_of, product_of, reads_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -30,7 +30,6 @@ MOST_READ = 32
 # transposed. Measured (Emerald Rapids): where they did not stay too, 128 to 32 channels of 56 × 56 took three
 # times as long
 COPIES = 48
-SIDE = 64  # of an image that nobody knows more of
 
 
 class Filtering(NamedTuple):

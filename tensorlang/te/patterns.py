@@ -190,6 +190,9 @@ def constant(size: Expr) -> int | None:
     return const_int(size)
 
 
+SIDE = 64  # of an image that nobody knows more of
+
+
 def typical(size: Expr, otherwise: int) -> int:
     """A size as a number for estimates: itself, its hint, or ``otherwise``."""
     n = const_int(size)

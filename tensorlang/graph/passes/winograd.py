@@ -14,10 +14,9 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...analysis import WINOGRAD_TRANSFORM, Conv, constant, conv_of, cost_of, typical
+from ...analysis import SIDE, WINOGRAD_TRANSFORM, Conv, constant, conv_of, cost_of, typical
 from ...target import Target
 from ...te import Tensor
-from ..declare import SIDE
 from ..graph import Node, Program, Value
 from .rewrite import exchanged, single
 from .windows import Margin, Window, margin_of, sum_of, window_of
