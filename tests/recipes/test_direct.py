@@ -111,3 +111,15 @@ def test_a_last_tile_of_fewer_vectors_has_a_body_of_its_own():
     text = str(tl.lower(default_schedule(out, AVX512, constants=[W]), [X, W, B, out]))
     bodies = re.findall(r"^( *)for rc in range.*\n((?:\1 +.*\n)+)", text, re.M)
     assert sorted(len(re.findall(r"conv2d\[[^\]]*\] = ", b)) for _, b in bodies) == [12, 24, 24]
+
+
+@pytest.mark.parametrize("given", [True, False])
+def test_pixels_far_apart_are_picked_where_a_row_has_few_taps(given):
+    """The first convolution of wav2vec 2.0 was summed along ten taps, one output at a time."""
+    X, W, B, out = declared(1, 40, (10,), op=ops.conv1d, stride=5)
+    w, b = small(RNG, (40, 1, 10)), small(RNG, (40,))
+    assert "recipes.direct" in str(tl.compile([X, W, B, out], AVX512).explain())
+    f = tl.compile([X, B, out], constants={W: w}) if given else tl.compile([X, W, B, out])
+    for n, length in [(1, 10), (2, 89), (1, 400), (0, 50)]:
+        x = small(RNG, (n, 1, length))
+        exact(f(x, b) if given else f(x, w, b), np.maximum(images.conv(x, w, b, stride=5), 0), "float32")
