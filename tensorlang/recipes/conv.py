@@ -36,7 +36,7 @@ from .pixels import (
     transpose_pixels,
     transposed_at_once,
 )
-from .reach import depth, far, far_outputs, image_from_memory, image_of, passes, weight_of
+from .reach import come_again, depth, far, far_outputs, image_from_memory, image_of, passes, weight_of
 from .register_tile import tile_for, time_of
 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
@@ -86,12 +86,13 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         or conv.each < target.vector_lanes(inside.op.body[0].dtype)
     ):
         return False
-    return any(t is conv.weight for t in constants) or _packing_pays(conv)
+    return packs_weight(conv, constants)
 
 
-def _packing_pays(conv: Conv) -> bool:
-    """Whether there are pixels enough to pack a weight for that comes with the call."""
-    return math.prod(conv.sizes) * (conv.images or 1) >= PACKED_PIXELS
+def packs_weight(conv: Conv, constants: Sequence[Tensor]) -> bool:
+    """Whether the weight is packed: a constant, or one for which there are pixels enough in the call."""
+    pixels = math.prod(conv.sizes) * (conv.images or 1)
+    return any(t is conv.weight for t in constants) or pixels >= PACKED_PIXELS
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -232,10 +233,9 @@ def _patches_come(conv: Conv, pixels: int, block: int | None, width: int, target
     Measured (Zen 3): 3 to 768 channels of 224 × 224 in patches of 16 take 0.92 of the time, to 192 0.75, to
     1024 in patches of 14 0.83.
     """
-    panels, blocks = -(-conv.each // width), 1 if block is None else -(-pixels // block)
-    image = image_of(conv)
-    far_off = _by_lines(conv) and conv.groups == 1 and image > target.l2_bytes // 2
-    return far_off and (panels - 1) * image > (blocks - 1) * weight_of(conv)
+    image, weight = come_again(conv, pixels, block, width)
+    far_off = _by_lines(conv) and conv.groups == 1 and image_of(conv) > target.l2_bytes // 2
+    return far_off and image > weight
 
 
 def _packed_where_used(conv: Conv, target: Target) -> bool:
@@ -427,15 +427,11 @@ def by_phase(conv: Conv) -> Callable[..., list[Any]]:
     return laid_out
 
 
-def time_by_pixel(conv: Conv, target: Target, fixed: bool, margin: bool = False) -> float:
+def time_by_pixel(conv: Conv, target: Target, margin: bool = False) -> float:
     """Cycles for one image: the tiles, and what is transposed before and after. With a ``margin``, which
-    shares of rows may have for themselves. There are none of rows of so few pixels that a weight which is
-    not ``fixed`` is not packed for them: vectors of the pixels take 0.55 of the time of what else there is
-    (measured, Zen 4, 100 drawn shapes of 2 to 15 pixels at the call; of a single row 1.2).
-    """
+    shares of rows may have for themselves."""
     pixels, channels = math.prod(conv.sizes), size(conv.channels) or 1
-    in_place = not fixed and not _packing_pays(conv) and conv.sizes[-2:][0] > 1
-    if in_place or conv.each < target.vector_lanes(conv.data.dtype):
+    if conv.each < target.vector_lanes(conv.data.dtype):
         return math.inf
     tiles = _products(conv, pixels, target)
     if not conv.pointwise and far(conv) and image_of(conv) > cost_of(target).hidden_pages:

@@ -54,9 +54,9 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     if _strided(conv) and not conv.batch:
         return False  # of what is copied, each image takes the pixels it reads
     if not _in_call(conv, target, constants):
-        return _time(conv, target) <= time_by_pixel(conv, target, True)
+        return _time(conv, target) <= time_by_pixel(conv, target)
     turned = _turned(conv, target) / (conv.images or 1)
-    return _time_in_call(conv, target) <= time_by_pixel(conv, target, True) + turned
+    return _time_in_call(conv, target) <= time_by_pixel(conv, target) + turned
 
 
 def _in_call(conv: Conv, target: Target, constants: Sequence[Tensor]) -> bool:

@@ -59,6 +59,13 @@ def depth(conv: Conv) -> int:
     return (size(conv.channels) or 1) * math.prod(size(t) or 1 for t in conv.taps)
 
 
+def come_again(conv: Conv, pixels: int, block: int | None, width: int) -> tuple[int, int]:
+    """Bytes of the image that come again for further panels of ``width`` outputs, where these are the outer
+    loop, and of the weight for further blocks of so many ``pixels``, where those are."""
+    panels, blocks = -(-conv.each // width), 1 if block is None else -(-pixels // block)
+    return (panels - 1) * image_of(conv), (blocks - 1) * weight_of(conv)
+
+
 def image_from_memory(conv: Conv, pixels: int, block: int | None, width: int, target: Target) -> bool:
     """Whether an image is better brought from memory once, and the weight for each block of so many pixels
     instead: one that does not stay in what a thread has of the third cache would come for each panel of
@@ -71,5 +78,5 @@ def image_from_memory(conv: Conv, pixels: int, block: int | None, width: int, ta
     image, weight = image_of(conv), weight_of(conv)
     if conv.groups > 1 or not weight < image > target.l3_bytes // L3_PART:
         return False
-    panels, blocks = -(-conv.each // width), 1 if block is None else -(-pixels // block)
-    return (blocks - 1) * weight <= STREAM * (panels - 1) * image
+    image_again, weight_again = come_again(conv, pixels, block, width)
+    return weight_again <= STREAM * image_again

@@ -17,6 +17,7 @@ from .reducers import Reduce
 from .tensor import ComputeOp, Tensor, TensorRead
 
 MANY = 1 << 20  # what an open size that nothing bounds may be
+SIDE = 64  # of an image that nobody knows more of
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +189,6 @@ def _at_most(op: ComputeOp) -> int:
 def constant(size: Expr) -> int | None:
     """The value of a size that is a number; None for a symbolic one."""
     return const_int(size)
-
-
-SIDE = 64  # of an image that nobody knows more of
 
 
 def typical(size: Expr, otherwise: int) -> int:

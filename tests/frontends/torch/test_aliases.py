@@ -88,8 +88,8 @@ def test_what_is_kept_for_the_way_back_is_no_copy(dynamic):
         made = g(*args)
         found.append([*made, *torch.autograd.grad(made[0].sum() + made[1].square().sum(), args)])
     for a, b in zip(*found, strict=True):
-        # a gradient of ``v`` is a sum of 2048 products, one after the other here; of ``w`` of 512, and some
-        # cancel
+        # a gradient of ``v`` is a sum of 2048 products, one after the other here; those of ``w`` are of 512,
+        # and small where these cancel: it is their scale that counts
         torch.testing.assert_close(a, b, rtol=4e-6, atol=5e-7 * float(b.detach().abs().max()))
         assert a.stride() == b.stride()
     forward = next(g for g in tlt.graphs() if g.kind == "forward")

@@ -190,8 +190,8 @@ def test_modules_are_copied_and_saved():
         for p in other.parameters():
             p.zero_()
         assert not other(x).any()
-        # a kernel of its own since there are two of them: the last digit may differ
-        torch.testing.assert_close(f(x), wanted)
+        # parameters that have changed are no constants: from now on another kernel, whose last digit may differ
+        torch.testing.assert_close(f(x), wanted, rtol=0, atol=2e-7)
         m.compile(backend="tensorlang")
         file = io.BytesIO()
         torch.save(m, file)
