@@ -35,7 +35,6 @@ class Variants(list[Variant]):
 _last: WeakKeyDictionary[SearchTask, dict[int, Variants]] = WeakKeyDictionary()
 
 
-@uncollected()  # schedules and their analyses are small objects, and all of them stay
 def variants_of(task: SearchTask, most: int = MAX_SKETCHES) -> Variants:
     """The variants to search, at most ``MAX_VARIANTS``, of at most ``most`` sketches. Without a template, the
     first is the default schedule with its tile sizes left open. Asked again of the same task, the answer is
@@ -44,6 +43,12 @@ def variants_of(task: SearchTask, most: int = MAX_SKETCHES) -> Variants:
     Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is
     open.
     """
+    with uncollected():  # schedules and their analyses are small objects, and all of them stay
+        return _kept(task, most)
+
+
+def _kept(task: SearchTask, most: int) -> Variants:
+    """Those made before, where there are any."""
     if task.template is not None or task.rules:
         return _made(task, most)
     known = _last.get(task)
