@@ -229,3 +229,31 @@ def test_a_map_of_a_reduction_that_the_next_reads_once_is_written_into_it() -> N
     root = te.compute((50, 40), lambda a, b: first[a, b] * 2.0, name="root")
     out = te.compute((50,), lambda a: te.sum(root[a, j], axis=j), name="out")
     assert "compute root" not in str(default_schedule(out).tree())
+
+
+@pytest.mark.parametrize("open_", [False, True])
+@pytest.mark.parametrize("view", ["an axis of one channel", "another order"])
+@pytest.mark.parametrize("n", [13, 31, 400])
+def test_a_view_that_would_hide_a_convolution_is_copied(view: str, open_: bool, n: int) -> None:
+    """Written in, the view would have left a sum along memory for each output."""
+    b, m = (te.dim("b", 0), te.dim("m", 4)) if open_ else (2, n)
+    channels = 1 if view.startswith("an axis") else 24
+    w = te.placeholder((40, channels, 4), name="w")
+    if channels == 1:
+        x = te.placeholder((b, m), name="x")
+        v = te.compute((b, 1, m), lambda i, c, j: x[i, j], name="v")
+    else:
+        x = te.placeholder((b, m, channels), name="x")
+        v = te.compute((b, channels, m), lambda i, c, j: x[i, j, c], name="v")
+    y = ops.conv1d(v, w, stride=5)
+    s = default_schedule(y, constants=[w])
+    assert s[v].state.attach is None, s.tree()
+    f = tl.build(s, [x, w, y])
+    for batch in (2,) if not open_ else (0, 1, 3):
+        rng = np.random.default_rng(batch)
+        shape = (batch, n) if channels == 1 else (batch, n, channels)
+        a = rng.integers(-4, 5, shape).astype("float32")
+        k = rng.integers(-4, 5, (40, channels, 4)).astype("float32")
+        image = a[:, None] if channels == 1 else a.transpose(0, 2, 1)
+        windows = np.lib.stride_tricks.sliding_window_view(image, 4, 2)[:, :, ::5]
+        np.testing.assert_array_equal(f(a, k), np.einsum("bcjt,oct->boj", windows, k))
