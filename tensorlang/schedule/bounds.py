@@ -435,12 +435,15 @@ class Bounds:
                     continue  # the domain's own guard below says the same
                 need(make.lt(b.counts[rel.parent], b.loops[rel.parent]))
         parts = {iv for rel in stage.relations if isinstance(rel, Fuse) for iv in rel.parents}
+        tested = not any(isinstance(rel, Split) and rel.tail == "zeros" for rel in stage.relations)
         implied: list[Expr] = []
         for a in op.axis:
             begin, extent = _domain(a)
             whole = own[a][0] is b.loops[a] and const_int(own[a][1]) == 0 and const_int(begin) == 0
-            if a in parts and whole and const_int(extent) is None:
-                # quotient and remainder of a counter that stays below the product, as tested above
+            open_ = const_int(extent) is None or (tested and depends_on_dims(b.value[a.var]))
+            if a in parts and whole and open_:
+                # quotient and remainder of a counter that stays below the product, as tested above; where one
+                # of the two sizes is open nobody could prove it of either
                 implied.append(make.lt(b.value[a.var], extent))
                 continue
             need(make.lt(b.value[a.var], make.add(begin, extent)))
