@@ -446,7 +446,8 @@ def test_a_wide_panel_is_packed_in_strips():
 
 
 @pytest.mark.parametrize(
-    ("rows", "depth", "first"), [((7, 7), 768, "j"), ((7, 7), 32, "b0"), ((28, 28), 96, "b0")]
+    ("rows", "depth", "first"),
+    [((7, 7), 768, "j"), ((7, 40), 768, "j"), ((7, 40), 32, "b0"), ((28, 32), 96, "b0")],
 )
 def test_a_large_right_operand_is_read_a_block_at_a_time(
     rows: tuple[int, int], depth: int, first: str

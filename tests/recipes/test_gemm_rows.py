@@ -1,0 +1,42 @@
+"""Rows of a product that are counted along several axes: the pixels of an image, and those of a batch."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+from tensorlang.target import as_target
+
+
+@pytest.mark.parametrize(
+    "shape", [(2, 7, 7), (2, 3, 5), (1, 1, 9), (2, 2, 31), (2, 4, 40), ("b", 7, 7), ("b", 2, 3, 4)]
+)
+@pytest.mark.parametrize("fixed", [False, True])
+@pytest.mark.parametrize("n", [40, 512])
+def test_pixels_of_short_lines_are_rows_of_one_tile(
+    shape: tuple[int | str, ...], fixed: bool, n: int
+) -> None:
+    """The right operand came from the third cache for each line of 7 pixels, and a tile had 7 rows at most."""
+    front = [te.dim("b", 0, 1000) if isinstance(size, str) else size for size in shape]
+    A, B = te.placeholder((*front, 24), name="A"), te.placeholder((24, n), name="B")
+    C = ops.relu(ops.matmul(A, B))
+    rng = np.random.default_rng(n)
+    b = rng.integers(-4, 5, (24, n)).astype("float32")
+    f = tl.compile([A, C], constants={B: b}) if fixed else tl.compile([A, B, C])
+    for batch in (0, 1, 3) if "b" in shape else (1,):
+        a = rng.integers(-4, 5, [batch if size == "b" else size for size in (*shape, 24)]).astype("float32")
+        np.testing.assert_array_equal(f(a) if fixed else f(a, b), np.maximum(a @ b, 0))
+    lines = [size for size in shape if isinstance(size, int) and size > 1]
+    if len(lines) > 1 and lines[-1] < 32:
+        assert ".fused" in default_schedule(C, constants=[B] if fixed else []).tree()
+
+
+def test_threads_share_the_rows_of_a_batch_of_one() -> None:
+    A, B = te.placeholder((te.dim("b", 0, 64), 784, 128), name="A"), te.placeholder((128, 512), name="B")
+    s = default_schedule(ops.matmul(A, B), as_target("llvm -mcpu=znver4 -num-cores=2"), constants=[B])
+    assert re.search(r"loop matmul\.b0\S*\.i\.outer\.fused .*parallel", s.tree()), s.tree()
