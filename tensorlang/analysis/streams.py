@@ -5,8 +5,10 @@ schedules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..expr import make
 from ..expr.linear import poly, reads_data
 from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
 from ..expr.walk import preorder, variables
@@ -110,11 +112,11 @@ def transposed(op: ComputeOp) -> Transposition | None:
     last = op.axis[-1]
     axes = {a.var: a for a in op.axis[:-1]}
     found: list[Transposition] = []
-    for _, indices in reads_of(op).plain:
+    for tensor, indices in reads_of(op).plain:
         used = _used(indices)
         if not indices or last.var not in used or last.var in variables(indices[-1]):
             continue
-        transposition = _along(indices[-1], axes)
+        transposition = _along(indices[-1], axes) or _over_rows(tensor, indices, axes)
         if transposition is not None and _some(transposition.axis):
             found.append(transposition)
     return found[0] if found and _some(last) else None
@@ -133,6 +135,22 @@ def _along(index: Expr, axes: dict[Var, IterVar]) -> Transposition | None:
             if every is not None and every >= 4:
                 return Transposition(axes[atom.a], every)
     return None
+
+
+def _over_rows(tensor: Tensor, indices: Sequence[Expr], axes: dict[Var, IterVar]) -> Transposition | None:
+    """The axis that counts the elements of open rows one behind the other, as ``x[i // n, i % n]`` does of
+    rows of ``n``: memory does not end with a row. Measured (Zen 4): 128 channels of 64 × 64, of open height
+    and width, to be last take 0.13 of the time, with gelu 0.35."""
+    index = indices[-1]
+    if not isinstance(index, FloorMod) or not isinstance(index.a, Var) or index.a not in axes:
+        return None
+    n, flat = tensor.shape[-1], None
+    if index.b is not n or const_int(n) is not None:
+        return None
+    for i, size in zip(indices, tensor.shape, strict=True):
+        flat = i if flat is None else make.add(make.mul(flat, size), i)
+    moving = {m: c for m, c in poly(flat).items() if any(index.a in variables(e) for e in m)}
+    return Transposition(axes[index.a], None) if moving == {(index.a,): 1} else None
 
 
 def _some(axis: IterVar) -> bool:

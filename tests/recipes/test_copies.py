@@ -179,3 +179,26 @@ def test_tiles_are_of_two_vectors_where_few_elements_are_copied_twice(rows, wide
     assert stores and all(re.search(rf"\+ {wide}\]$|0 : {wide}\]$", store) for store in stores)
     a = counted((rows, int(str(x.shape[1]))))
     assert np.array_equal(tl.compile([x, ops.transpose(x)])(a), a.T)
+
+
+@pytest.mark.parametrize("open_", ["bhw", "hw", "w", "h"])
+@pytest.mark.parametrize("order", ["last", "last of three", "within"])
+def test_rows_of_open_pixels_are_transposed_over_their_ends(open_, order):
+    """Pixels that a reshape counts: each vector of channels was gathered."""
+    dims = {
+        name: te.dim(name, 0, 10**5) if name in open_ else n for name, n in (("b", 2), ("h", 5), ("w", 7))
+    }
+    b, h, w = dims.values()
+    middle = (3,) if order == "last of three" else ()
+    x = te.placeholder((b, 20, *middle, h, w), name="x")
+    pixels = ops.reshape(x, (b, 20, 3 * h * w if middle else h * w))
+    y = ops.relu(ops.transpose(pixels, (0, 2, 1) if order != "within" else (2, 0, 1)))
+    assert re.search(r"(?s)loop relu\.\S+ +0\.\.(16|\d)\s+unrolled\s.*vectorized", default_schedule(y).tree())
+    f = tl.compile([x, y])
+    for batch, high, wide in ((2, 5, 7), (1, 1, 1), (3, 16, 16), (0, 3, 4), (2, 0, 3), (1, 13, 31)):
+        at = {"b": batch, "h": high, "w": wide}
+        sizes = [at[n] if n in open_ else dims[n] for n in "bhw"]
+        a = counted((sizes[0], 20, *middle, *sizes[1:])) - 1000
+        want = np.maximum(a.reshape(sizes[0], 20, np.prod(a.shape[2:])), 0)
+        want = want.transpose((0, 2, 1) if order != "within" else (2, 0, 1))
+        np.testing.assert_array_equal(f(a), want)
