@@ -247,3 +247,30 @@ def test_what_stays_the_same_in_inner_loops_is_priced_outside_of_them():
         "exp sqrt",
         "multiply",
     ]
+
+
+@pytest.mark.parametrize("open_", [False, True])
+@pytest.mark.parametrize("reshaped", [False, True])
+@pytest.mark.parametrize(("turned", "apart"), [(1, True), (2, False), (4, False)])
+def test_a_transposition_stays_out_of_a_join_of_what_is_not(
+    turned: int, apart: bool, reshaped: bool, open_: bool
+) -> None:
+    """Few of the pieces are transposed first; where most are, all are copied in tiles."""
+    g = Graph()
+    b, pixels = ("b", "p") if open_ else (1, 2 * 30)
+    pieces, arrays = [], {}
+    for i in range(4):
+        shape = (1, 60, 64) if i < turned else (1, 64, 60)
+        x = g.input((b, pixels, 64) if i < turned else (b, 64, pixels), name=f"x{i}")
+        arrays[f"x{i}"] = whole(*shape)
+        if i < turned:
+            x = g.call(ops.transpose, x, axes=(0, 2, 1))
+        if reshaped:
+            x = g.call(lambda t: ops.reshape(t, (*t.shape, 1)), x)
+        pieces.append(x)
+    g.output(g.call(lambda *t: ops.concatenate(list(t), 1), *pieces, op="join"))
+    found = names(g)
+    assert any(n.startswith("transpose") and "join" not in n for n in found) == apart, found
+    want = [a.transpose(0, 2, 1) if i < turned else a for i, a in enumerate(arrays.values())]
+    (got,) = g.compile().run(arrays).values()
+    np.testing.assert_array_equal(got.reshape(1, 256, 60), np.concatenate(want, 1))

@@ -5,10 +5,10 @@ costs. Knows te and analysis; no graphs' structure beyond one node.
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...analysis import constant, operations, own_place, reads_of, reduces_rows
+from ...analysis import constant, moves_pieces, operations, own_place, reads_of, reduces_rows, transposed
 from ...analysis.work import work_of
 from ...expr.nodes import Choice, Expr
 from ...expr.walk import preorder
@@ -194,6 +194,26 @@ def counts_apart(node: Node) -> bool:
     axes = {a.var for op in ops for a in op.axis}
     places = [i for op in ops if isinstance(op.body[0], TensorRead) for i in op.body[0].indices]
     return any(i not in axes and constant(i) is None for i in places)
+
+
+def turns(node: Node) -> bool:
+    """Whether neighbours of its result lie apart in what it reads, whose own neighbours do in the result."""
+    return _some(node, "turns", lambda op: transposed(op) is not None)
+
+
+def joins_pieces(node: Node) -> bool:
+    """Whether each element is a copy out of one of several tensors."""
+    return _some(node, "joins pieces", lambda op: len(op.input_tensors) > 1 and moves_pieces(op))
+
+
+def _some(node: Node, name: str, known: Callable[[ComputeOp], bool]) -> bool:
+    if name not in node.memo:
+        ops = te_operations([t.op for t in node.results]) if node.kind == "te" else []
+        node.memo[name] = any(
+            known(op) for op in ops if isinstance(op, ComputeOp) and not isinstance(op, OpaqueOp)
+        )
+    found: bool = node.memo[name]
+    return found
 
 
 def is_right_of_product(node: Node, v: Value) -> bool:

@@ -63,12 +63,12 @@ class Prices:
     def of(self, out: Value, reads: Collection[Value], work: Arithmetic, readers: Sequence[Reader]) -> Price:
         """The price of the map ``out``, an element of which is ``work``."""
         element, lanes = self._operations(work), self.target.vector_lanes(out.dtype)
-        total = max(1, self._elements(out))
+        total = max(1, self.elements(out))
         taken = {v: self._bytes(v, total) for v in reads}
         again, once = 0.0, CALL + max(total * element / lanes, sum(taken.values()) + self._bytes(out))
         for r in readers:
             times, alone = self._evaluations(out, r)
-            own = self._elements(r.out) * self._operations(r.work) / self.target.vector_lanes(r.out.dtype)
+            own = self.elements(r.out) * self._operations(r.work) / self.target.vector_lanes(r.out.dtype)
             more = sum(n for v, n in taken.items() if v not in r.reads) * times / total
             written = self._bytes(r.out)
             # the roofline of the reader's kernel: arithmetic or memory, whichever takes longer, as the other
@@ -85,7 +85,7 @@ class Prices:
     def _evaluations(self, made: Value, reader: Reader) -> tuple[int, bool]:
         """How many elements of ``made`` a reader computes, and whether each by itself: what stays the same
         along the innermost loops is computed outside of them."""
-        total, alone = self._elements(reader.out), False
+        total, alone = self.elements(reader.out), False
         if not reader.along:
             return total, alone
         shape = [self._size(n) for n in made.shape]
@@ -95,13 +95,18 @@ class Prices:
             total, alone = total // max(1, n), alone or n > 1
         return max(1, total), alone
 
+    def beyond_first_cache(self, v: Value) -> bool:
+        """Whether a value is larger than that."""
+        return self.elements(v) * v.dtype.bytes > self.target.l1_bytes
+
     def _bytes(self, v: Value, most: int | None = None) -> float:
         """Cycles in which a value, ``most`` elements of it, comes from memory, or goes there."""
-        n = min(self._elements(v), self._elements(v) if most is None else most) * v.dtype.bytes
+        n = min(self.elements(v), self.elements(v) if most is None else most) * v.dtype.bytes
         near, nearer = n <= self.target.l2_bytes, n <= self.target.l1_bytes
         return n / (self.cost.l1_rate if nearer else self.cost.l2_rate if near else self.cost.l3_rate)
 
-    def _elements(self, v: Value) -> int:
+    def elements(self, v: Value) -> int:
+        """How many a value has, as far as anybody knows."""
         total = 1
         for n in v.shape:
             total *= self._size(n)
