@@ -117,10 +117,10 @@ def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute the product ``inside`` in register tiles of ``out``, which has its shape and reads it at its
     own place."""
-    loops = _rows_counted(inside, out)
+    axes = _rows_counted(inside, out)
     product = product_of(inside.op, views=True)
     assert product is not None
-    own = dict(zip(inside.op.axis, loops, strict=True))
+    own = dict(zip(inside.op.axis, axes, strict=True))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m = _rows(product)
     fixed = _fixed(product, constants)

@@ -172,6 +172,37 @@ def test_rows_of_products_are_read_where_they_lie():
     same(g, *(wave(2, 3, 2, 8) for _ in "qkv"))
 
 
+@pytest.mark.parametrize("axes", [[0, 2, 3, 1], [2, 0, 3, 1], [1, 2, 3, 0]])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("n", "m"), [(1, 33), (37, 41), (5, 64)])
+def test_keys_whose_heads_and_rows_are_exchanged_at_once(axes, masked, n, m):
+    """An exporter makes one transposition of that which brings heads forward and of the keys' own."""
+    g = Graph()
+    shape = [("b", 2, 8, "m")[axes.index(d)] for d in range(4)]
+    q, v = g.input(("b", 2, "n", 8), name="q"), g.input(("b", 2, "m", 8), name="v")
+    k = g.input(shape, name="k")
+    each = number(g, 0.7)
+    keys = g.call(ops.multiply, g.call(ops.transpose, k, axes=axes), each)
+    scores = g.call(ops.matmul, g.call(ops.multiply, q, each), keys)
+    mask = g.input(("b", 1, 1, "m"), name="mask") if masked else None
+    weights = g.call(ops.softmax, scores if mask is None else g.call(ops.add, scores, mask))
+    g.output(g.call(ops.matmul, weights, v))
+    assert names(g) == ["Attention"]
+    at = {"b": 3, "n": n, "m": m}
+    arrays = [wave(3, 2, n, 8), wave(3, 2, m, 8), wave(*(at.get(s, s) for s in shape))]
+    same(g, *arrays, *([wave(3, 1, 1, m)] if masked else []))
+
+
+def test_keys_that_lie_across_stay():
+    """Elements of a key that are far apart are read by a product as they lie."""
+    g = Graph()
+    q, v = (g.input(("b", 2, 40, 8), name=name) for name in "qv")
+    k = g.input((2, "b", 8, 40), name="k")
+    scores = g.call(ops.matmul, q, g.call(ops.transpose, k, axes=[1, 0, 2, 3]))
+    g.output(g.call(ops.matmul, g.call(ops.softmax, scores), v))
+    assert "Attention" not in names(g)
+
+
 def test_attention_of_few_keys_stays():
     g = Graph()
     q, k, v = (g.input(("b", 2, attention.FEW - 1, 8), name=name) for name in "qkv")

@@ -34,10 +34,13 @@ def attention(
     scale: float,
     nan_is_zero: bool,
     shapes: Sequence[Shape | None] = (),
+    order: Sequence[int] = (),
 ) -> Tensor:
     """``softmax(q kᵀ scale + mask + …) v``; rows of which the softmax is NaN give NaN, or zeros. Where there
     is a shape for a mask, it is added to scores of that shape, which has as many elements as that of the
-    product and the same two dimensions at the end."""
+    product and the same two dimensions at the end. The keys have their dimensions in an ``order`` of their
+    own, if that is not empty."""
+    k = ops.transpose(k, order) if order else k
     own = [m for m, shape in zip(masks, _each(shapes, masks), strict=True) if shape is None and m.ndim > 2]
     batch = inputs.broadcast_shape("attention", [q, k, v, *own], but_last=2)
     sizes = (*batch, q.shape[-2], k.shape[-2])
@@ -60,8 +63,10 @@ def in_small_operators(
     scale: float,
     nan_is_zero: bool,
     shapes: Sequence[Shape | None] = (),
+    order: Sequence[int] = (),
 ) -> Tensor:
     """The same as small operators compute it."""
+    k = ops.transpose(k, order) if order else k
     last = [*range(k.ndim - 2), k.ndim - 1, k.ndim - 2]
     scores = ops.multiply(ops.matmul(q, ops.transpose(k, last)), scale)
     for mask, shape in zip(masks, _each(shapes, masks), strict=True):
@@ -102,8 +107,8 @@ def attention_at(at: Place, n: Node) -> Found | None:
     turned = _keys(at, product.inputs[1])
     if turned is None or q.ndim < 2:
         return None
-    k, factor = turned
-    if typical(k.shape[-2], HINT) < FEW:
+    k, factor, order = turned
+    if typical(k.shape[order[-2]], HINT) < FEW:
         return None
     own = product.outputs[0].shape
     shapes = [None if same_sizes(shape, own) else shape for _, shape in masks]
@@ -117,6 +122,8 @@ def attention_at(at: Place, n: Node) -> Found | None:
         scale=float(f"{scale * by * factor:.9g}"),
         nan_is_zero=guarded,
         shapes=shapes if any(shape is not None for shape in shapes) else (),
+        # of keys as they are no attribute, so that their kernel is the one of every other attention
+        **({} if list(order) == sorted(order) else {"order": order}),
     )
 
 
@@ -190,6 +197,18 @@ def _read(t: Tensor, x: Value, indices: list[Any]) -> float | None:
     return c if monomial == frozenset([(("read", x.tensor, *indices), 1.0)]) else None
 
 
+def _read_anyhow(t: Tensor, x: Value) -> tuple[float, list[Any]] | None:
+    """The number by which ``t`` multiplies the one element of ``x`` that it reads, and its indices."""
+    form = form_of(t)
+    if form is None or len(form) != 1:
+        return None
+    ((monomial, c),) = form
+    if len(monomial) != 1:
+        return None
+    (((what, *rest), power),) = monomial
+    return (c, rest[1:]) if what == "read" and rest[0] is x.tensor and power == 1.0 else None
+
+
 def _scaled(at: Place, v: Any) -> tuple[Value, float]:
     """What is multiplied by numbers to give ``v``, and their product."""
     by = 1.0
@@ -203,8 +222,10 @@ def _scaled(at: Place, v: Any) -> tuple[Value, float]:
     return v, by
 
 
-def _keys(at: Place, turned: Any) -> tuple[Value, float] | None:
-    """What has its last two dimensions exchanged, and is multiplied by a number, to give ``turned``."""
+def _keys(at: Place, turned: Any) -> tuple[Value, float, tuple[int, ...]] | None:
+    """What has its last two dimensions exchanged, and is multiplied by a number, to give ``turned``, and the
+    order that its dimensions want first: an exporter writes the exchange and the one that brings heads
+    before keys as one."""
     rank = turned.ndim
     wanted = [axis(d) for d in (*range(rank - 2), rank - 1, rank - 2)]
     v, inside = turned, list[Node]()
@@ -215,7 +236,11 @@ def _keys(at: Place, turned: Any) -> tuple[Value, float] | None:
             return None
         inside.append(n)
         v = reads[0]
-        factor = None if v.ndim != rank else _read(te_of(turned, inside), v, wanted)
-        if factor is not None:
-            return v, factor
+        found = None if v.ndim != rank else _read_anyhow(te_of(turned, inside), v)
+        if found is not None:
+            factor, indices = found
+            order = tuple(d for a in wanted for d, i in enumerate(indices) if i is a)
+            # elements of a key are neighbours
+            if len(order) == rank and order[-1] == rank - 1:
+                return v, factor, order
     return None
