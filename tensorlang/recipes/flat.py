@@ -19,13 +19,16 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import in_registers, share_out, size, work
-from .conv import by_phase, packs_weight, padding_of, rows_in_vectors, time_by_pixel
+from .conv import by_phase, handed_over, packs_weight, padding_of, rows_in_vectors, time_by_pixel
 from .pointwise import pack_outputs, wide_or_packed
-from .reach import depth
+from .reach import depth, weight_of
 from .register_tile import group_tile, tile_for, time_of
 
 # of each element of the image: with its margin, and row behind row; the same where a stride picks elements
 COPIES, PICKED = 2, 4
+# of each element of a weight, whose outputs lie far apart. Measured (Zen 4, 117 drawn shapes): of 0 to 4
+# times the least regret
+PACKED = 5
 ROW_TAPS = 7  # of a row that are written out where a stride makes each read another phase
 
 
@@ -39,7 +42,7 @@ class Plan:
     high: int
     vectors: int
     strip: int
-    time: float  # cycles for one image
+    time: float  # cycles for one image, of all threads together
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -55,38 +58,56 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     # tiles of outputs want a packed weight. Measured without one (Zen 4, 100 drawn shapes of 2 to 15 pixels):
     # 0.55 of the time of what else there is, of a single row 1.2
     alone = conv.sizes[-2] > 1 and not packs_weight(conv, constants)
-    return found.places > 1 and (alone or found.time <= time_by_pixel(conv, target, margin))
+    packed = 0.0 if any(t is conv.weight for t in constants) else _packed(conv, target)
+    return found.places > 1 and (alone or found.time <= time_by_pixel(conv, target, margin) + packed)
+
+
+def _packed(conv: Conv, target: Target) -> float:
+    """Cycles for one image in which tiles of outputs pack a weight that comes with the call."""
+    elements = conv.groups * weight_of(conv) // conv.weight.dtype.bytes
+    together = PACKED * cost_of(target).transposition * elements + handed_over(conv, target)
+    return together / (conv.images or 1)
 
 
 def plan(conv: Conv, target: Target) -> Plan:
-    """The strip and the tile with the least time."""
+    """The strip and the tile with the least time; of the threads the one with the most to do counts."""
     rows, row = conv.sizes[-2:]
     places = max(row, -(-(constant(conv.data.shape[-1]) or row) // conv.strides[-1]))
-    lanes = target.vector_lanes(conv.data.dtype)
-    high, vectors = _tile(conv, rows * places, lanes, target)
+    lanes, threads = target.vector_lanes(conv.data.dtype), target.num_cores
     channels, high_taps = size(conv.channels) or 1, (size(conv.taps[-2]) or 1) if len(conv.taps) > 1 else 1
     front, table = math.prod(conv.sizes[:-2]), cost_of(target)
+    copied = (PICKED if max(conv.strides) > 1 else COPIES) * table.transposition * places * channels
+    whole = _tile(conv, conv.each, rows * places, lanes, target)
 
-    def time(strip: int) -> float:
-        pixels = (strip - 1) * places + row
-        tiles = -(-pixels // (lanes * vectors)) * lanes * vectors
-        sums = depth(conv) * table.crossing * time_of(conv.each, tiles, high, vectors, lanes, target)
-        copied = ((strip - 1) * conv.strides[-2] + high_taps) * places * conv.strides[-1] * channels
-        copies = (PICKED if max(conv.strides) > 1 else COPIES) * table.transposition * copied
-        if front * -(-rows // strip) * (conv.images or 1) < target.num_cores:
-            copies *= target.num_cores  # which share out the outputs of a strip
-        return front * conv.groups * -(-rows // strip) * (sums + copies)
+    def cycles(high: int, outputs: int, tile: tuple[int, int]) -> float:
+        pixels = (high - 1) * places + row
+        tiles = -(-pixels // (lanes * tile[1])) * lanes * tile[1]
+        sums = depth(conv) * table.crossing * time_of(outputs, tiles, *tile, lanes, target)
+        return sums + copied * ((high - 1) * conv.strides[-2] + high_taps) * conv.strides[-1]
 
-    most = max(1, min(rows, target.l1_bytes // (high * places * conv.data.dtype.bytes)))
-    best = min(range(1, most + 1), key=time)
-    return Plan(row, places, high, vectors, best, time(best))
+    def option(strip: int) -> Plan:
+        strips = -(-rows // strip)
+        shares = front * strips * (conv.images or 1)
+        tile = whole
+        if shares < threads:  # which share out the outputs of a strip
+            outputs = -(-conv.each // threads)
+            tile = _tile(conv, outputs, rows * places, lanes, target)
+            time = threads * strips * cycles(strip, -(-outputs // tile[0]) * tile[0], tile)
+        else:
+            full, last = (cycles(n, conv.each, tile) for n in (strip, rows - (strips - 1) * strip))
+            most = -(-shares // threads) * full * threads / (conv.images or 1) / front
+            time = max((strips - 1) * full + last, most)
+        return Plan(row, places, *tile, strip, conv.groups * front * time)
+
+    near = max(1, min(rows, target.l1_bytes // (whole[0] * places * conv.data.dtype.bytes)))
+    return min((option(strip) for strip in range(1, near + 1)), key=lambda plan: plan.time)
 
 
-def _tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int, int]:
-    """(outputs, vectors) of the register tile; one that does not reach beyond a group."""
+def _tile(conv: Conv, outputs: int, pixels: int, lanes: int, target: Target) -> tuple[int, int]:
+    """(outputs, vectors) of the register tile for so many outputs; one that does not reach beyond a group."""
     table, registers = cost_of(target), target.vector_registers
     if conv.groups == 1:
-        return tile_for(conv.each, pixels, lanes, registers, table)
+        return tile_for(outputs, pixels, lanes, registers, table)
     # half of the registers: with more LLVM spills sums for NEON, and these are chains enough
     return group_tile(conv.each, range(4, 0, -1), registers // 2, table, whole=True)
 

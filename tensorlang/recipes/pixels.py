@@ -35,8 +35,8 @@ def strips(
     s: Schedule, out: Stage, inside: Stage, layout: Callable[..., list[Any]], whole: int | None = None
 ) -> Stage:
     """The stage of finished pixels between the sums and ``out``; both lie in memory as ``layout`` says,
-    pixels and channels last. With ``whole`` the sums are of whole panels of so many channels, also of those
-    there are not, which nobody reads: products that are summed together bear no test."""
+    pixels and channels last. With ``whole`` the sums are of whole panels or vectors of so many channels, also
+    of those there are not, which nobody reads: products that are summed together bear no test."""
 
     def in_panels(*at: Any) -> list[Any]:
         *front, pixel, o = layout(*at)
@@ -65,15 +65,19 @@ def convolve(
     strip: int = -3,
     wide: int | None = None,
     together: int = 1,
+    vector: int | None = None,
     parallel: bool,
 ) -> Loops:
     """The nest of ``out``, in strips of pixels that are finished in the loop ``strip`` of those around its
     tile: ``high`` pixels at a time, all channels of the strip or ``wide`` of them, their sums over ``deep``,
-    whose last loop is of so many products as are summed ``together``."""
+    whose last loop is of so many products as are summed ``together``. With ``vector`` the sums are laid out
+    in whole vectors of so many channels."""
     loops = nest(out, axes, order, cuts, parallel=parallel)
     finished.compute_at(out, loops.around[strip])
     *_, p, o = finished.op.axis
-    if wide is None:
+    if vector is not None:
+        tiles = nest(finished, {"p": p, "o": o}, "po | pi oo oi", {"p": high, "o": vector})
+    elif wide is None:
         tiles = nest(finished, {"p": p, "o": o}, "po | pi o", {"p": high})
     else:
         tiles = nest(finished, {"p": p, "o": o}, "oo po | pi oi", {"p": high, "o": (wide, "shift")})
@@ -81,6 +85,10 @@ def convolve(
     if together > 1:
         axes = {"f": front, "k": deep[:-1], "c": deep[-1], "p": p, "o": o}
         sums(s, inside, finished, tiles.place, axes, "f k co | p ci o", {"c": (together, "zeros")})
+    elif vector is not None:
+        *front, v = front
+        axes = {"f": front, "k": deep, "p": p, "v": v, "o": o}
+        sums(s, inside, finished, tiles.place, axes, "f k | p v o")
     else:
         sums(s, inside, finished, tiles.place, {"f": front, "k": deep, "p": p, "o": o}, "f k | p o")
     return loops

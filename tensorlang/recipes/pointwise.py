@@ -19,7 +19,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import LINE, converts, in_registers, share_out, size, work
-from .conv import by_phase, padding_of, time_by_pixel
+from .conv import by_phase, handed_over, padding_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .pixels import counted
 from .reach import PAGE, depth, far, far_outputs, passes, plane_of, weight_of
@@ -35,6 +35,7 @@ FEW_TILES = 8  # of an image for each thread: more are shared out evenly enough
 # 144 0.66
 WRITTEN = 16
 FAR = 1.2  # times as long takes a tile that reads more pages than a processor finds without a search
+EVEN = 4 / 3  # times as long as evenly shared out, at most, takes the thread with the most tiles
 COPIED = 1 / 8  # cycles for an element whose neighbours are copied with it
 # the same where they are a few vectors that cross lines, of channels that are many to a page. Measured
 # (Emerald Rapids): 1024 channels of 14 × 14 0.65, 2048 of 7 × 7 0.55
@@ -76,7 +77,7 @@ def _turned(conv: Conv, target: Target) -> float:
     """
     table, weight = cost_of(target), conv.groups * weight_of(conv)
     behind = weight / table.l3_rate if weight // target.num_cores > target.l2_bytes else 0
-    return table.transposition * weight / conv.weight.dtype.bytes + behind
+    return table.transposition * weight / conv.weight.dtype.bytes + behind + handed_over(conv, target)
 
 
 def _time_in_call(conv: Conv, target: Target) -> float:
@@ -236,7 +237,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         within, tiles = [po], -(-tiles // run)
         po, within[0] = out.split(po, run)
     shared = [*images, po] if pixels is None else [po]
-    if tiles * (conv.images or 1) < FEW_TILES * target.num_cores:
+    each = -(-tiles // target.num_cores)
+    # each thread copies what a stride picks for its own tiles, where they can be shared out evenly enough:
+    # lines that another has just written come slowly. Measured (Zen 4, 90 drawn shapes at stride 2, two
+    # threads): 0.46 of the time
+    own = (
+        pixels is not None
+        and conv.images == 1
+        and 1 < target.num_cores <= each * target.num_cores <= tiles * EVEN
+    )
+    if own:
+        part, po = out.split(po, nparts=target.num_cores)
+        shared, within = [part], [po, *within]
+    elif tiles * (conv.images or 1) < FEW_TILES * target.num_cores:
         part, block = out.split(block, nparts=target.num_cores)
         shared.append(part)
     out.reorder(*(images if pixels is not None else []), *shared, block, *within, oi, vector, lane)
@@ -256,18 +269,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     else:
         *front, p = inside.op.axis
         vector, lane = inside.split(p, lanes)
-    own = front.pop(batch)  # behind it there may be axes of one place
-    inside.reorder(*front, conv.channels, *conv.taps, own, vector, lane)
-    inside.unroll(own)
+    row = front.pop(batch)  # behind it there may be axes of one place
+    inside.reorder(*front, conv.channels, *conv.taps, row, vector, lane)
+    inside.unroll(row)
     inside.unroll(vector)
     inside.vectorize(lane)
     share_out(out, shared, iterations, target)
     if pixels is not None:
-        pixels.compute_at(out, images[-1])
+        pixels.compute_at(out, shared[-1] if own else images[-1])
         *around, x = pixels.op.axis
         _, lane = pixels.split(x, lanes)
         pixels.vectorize(lane)
-        share_out(pixels, around[batch:], work(pixels), target)
+        if not own:
+            share_out(pixels, around[batch:], work(pixels), target)
 
 
 def wide_or_packed(conv: Conv, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:

@@ -9,8 +9,11 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import ops
+from tensorlang import ops, te
+from tensorlang.analysis import conv_of
 from tensorlang.recipes import default_schedule
+from tensorlang.recipes.flat import plan
+from tensorlang.target import as_target
 from tests.codegen.test_assembly import AVX2, AVX512, NEON, inner_loop
 from tests.ops import images
 from tests.ops.arrays import exact
@@ -128,3 +131,16 @@ def test_few_pixels_at_the_call_are_a_vector(size):
         np.maximum(images.conv(x, w, padding=1, stride=2), 0),
         "float32",
     )
+
+
+@pytest.mark.parametrize(("outputs", "cores"), [(29, 2), (22, 2), (50, 4)])
+def test_threads_share_the_outputs_of_few_rows_evenly(outputs, cores):
+    """Of 29 outputs in tiles of 10 one thread had two and the other one: two took 0.75 of what they could."""
+    x, w = te.placeholder((1, 16, 8, 16), name="x"), te.placeholder((outputs, 16, 3, 3), name="w")
+    conv = conv_of(ops.conv2d(x, w, padding=1).op)
+    assert conv is not None
+    found = plan(conv, as_target(f"{AVX512} -num-cores={cores}"))
+    strips = -(-8 // found.strip)
+    parts = strips if strips >= cores else -(-outputs // found.high)
+    most = -(-parts // cores) * (found.strip if strips >= cores else found.high)
+    assert most * cores <= 1.2 * (8 if strips >= cores else outputs)

@@ -233,3 +233,17 @@ def test_pixels_of_volumes_are_read_as_they_lie(size: tuple[int, int, int]) -> N
     want = np.einsum("nczyx,oc->nozyx", a, b[:, :, 0, 0, 0])
     for target in (None, AVX2):
         assert np.array_equal(tl.compile([x, w, y], target=target)(a, b), want)
+
+
+def test_each_thread_copies_what_a_stride_picks_for_its_own_tiles():
+    """All threads copied it together and waited for each other's lines: two took as long as one. In a part
+    that begins at a later row pixels were gathered, for a quotient less a number is no quotient."""
+    x, w = small(RNG, (1, 20, 43, 43)), small(RNG, (48, 20, 1, 1))
+    X, W, _, out = declared(x, w, None, relu=False, stride=2)
+    target = f"{AVX512} -num-cores=2"
+    s = default_schedule(out, target, [W])
+    tree = str(s.tree())
+    assert re.search(r"0\.\.2  parallel\n +├─ storage X", tree) and tree.count("parallel") == 1, tree
+    f = tl.build(s, [X, W, out], target=target)
+    assert "gather" not in f.get_source("asm")
+    exact(both(x, w, None, stride=2), np.maximum(images.conv(x, w, stride=2), 0), "float32")

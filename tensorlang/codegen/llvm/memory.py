@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ...core.dtype import INT64, DType
 from ...expr import linear, make
-from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Ramp, Select, const_int
+from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Ramp, Select, Sub, const_int
 from ...loopir.stmt import Buffer, Load, load
 from . import convert, near, streaming, types
 from .emitter import Emitter, Storage, buffers_read
@@ -102,6 +102,8 @@ def _whole_rows(row: Expr) -> tuple[Expr | None, Expr]:
         for rest, quotient in ((row.a, row.b), (row.b, row.a)):
             if type(quotient) is FloorDiv:
                 return rest, quotient
+    if type(row) is Sub and row.dtype.lanes > 1 and type(row.a) is FloorDiv:
+        return make.mul(row.b, -1), row.a  # of a part that begins at a later row
     return None, row
 
 
