@@ -277,3 +277,54 @@ def test_sizes_computed_of_constants_in_floats():
     graph = tl.load_onnx(model(nodes, {"x": ["b", 12]}))
     assert graph.rest is None
     assert np.array_equal(graph.compile()(numbers(2, 12)), numbers(2, 12).reshape(8, 3))
+
+
+def test_layers_with_sizes_of_their_own_read_one_mask():
+    """As a decoder that was exported without saying which sizes are equal: what a later layer tells of them
+    holds for the layers before it."""
+    nodes = [
+        helper.make_node("Concat", ["past0", "x"], ["k0"], axis=0),
+        helper.make_node("Mul", ["k0", "mask"], ["m0"]),
+        helper.make_node("Exp", ["m0"], ["y0"]),
+        constant("shape", [1, 4]),
+        helper.make_node("Reshape", ["x", "shape"], ["row"]),
+        helper.make_node("Concat", ["past1", "row"], ["k1"], axis=0),
+        helper.make_node("Mul", ["k1", "mask"], ["m1"]),
+        helper.make_node("Exp", ["m1"], ["y1"]),
+    ]
+    sizes = {"x": ["n", 4], "past0": ["p", 4], "past1": ["q", 4], "mask": ["t", 1]}
+    graph = tl.load_onnx(model(nodes, sizes, outputs=("y0", "y1")))
+    assert graph.rest is None
+    assert {(str(a), str(b)) for a, b in graph.assumed} == {("n", "1"), ("t", "p + 1"), ("q", "p")}
+    engine = graph.compile()
+    x, past, mask = numbers(1, 4) / 8, numbers(5, 4) / 8, numbers(6, 1)
+    for y in engine(x, past, past, mask):
+        np.testing.assert_allclose(y, np.exp(np.concatenate([past, x]) * mask), rtol=1e-6)
+    with pytest.raises(tl.TensorLangError, match="Reshape"):
+        engine(numbers(2, 4), past, past, numbers(7, 1))
+
+
+def test_a_size_that_was_taken_for_1_is_spread_later():
+    """Where the refused node reads the size as it was before, nothing else is assumed of it."""
+    nodes = [
+        constant("shape", [2, 2]),
+        helper.make_node("Reshape", ["x", "shape"], ["a"]),
+        helper.make_node("Add", ["a", "rows"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["n", 4], "rows": ["n", 2]}))
+    assert [(str(a), str(b)) for a, b in graph.assumed] == [("n", "1")]
+    x, rows = numbers(1, 4), numbers(1, 2)
+    assert np.array_equal(graph.compile()(x, rows), x.reshape(2, 2) + rows)
+
+
+def test_a_product_of_sizes_that_is_1():
+    """Then each of them is."""
+    nodes = [
+        constant("shape", [1, -1, 2]),
+        helper.make_node("Reshape", ["x", "shape"], ["a"]),
+        helper.make_node("Concat", ["a", "two"], ["y"], axis=0),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["b", "n", 4], "two": [1, 2, 2]}))
+    assert [(str(a), str(b)) for a, b in graph.assumed] == [("b", "1"), ("n", "1")]
+    x, two = numbers(1, 1, 4), numbers(1, 2, 2)
+    assert np.array_equal(graph.compile()(x, two), np.concatenate([x.reshape(1, 2, 2), two]))

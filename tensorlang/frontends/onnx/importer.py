@@ -20,14 +20,15 @@ import numpy as np
 from ...errors import DeclareError, TensorLangError
 from ...expr.make import as_expr
 from ...expr.nodes import Compare, Expr, Var, const_int
-from ...expr.walk import rewrite, variables
+from ...expr.walk import variables
 from ...graph import Graph, Node, Opaque, Value
 from ...te import const, dim
 from ..words import name_of_ours
 from . import forms, narrow
+from .equal import Equal
 from .known import KNOWN, as_known, renewed_numbers, written
 from .proto import BROKEN, Body, Call, Function, Model, Reference, Type, reason, standard
-from .table import OPERATORS, Operator
+from .table import OPERATORS, Operator, Placed
 
 # a bound, for proofs need one: products of two such sizes still fit 64 bits
 MAX_DIM = 10**9
@@ -58,6 +59,7 @@ class Importer:
         self.labels: list[str] = []
         self.narrow: dict[Value, str] = {}
         self.dims: set[Var] = set()  # the sizes that the inputs tell
+        self.equal = Equal()  # sizes that are taken to be equal, for want of which a node was refused
         self.decisions: dict[Expr, bool] = {}  # conditions on sizes, taken to be true or not
         self.begin: Importer = self  # as it was before any work
         self.opening: list[Node] = []  # those that were in the graph by then: they open what is opaque
@@ -110,6 +112,13 @@ class Importer:
         self.begin.opening = list(self.g.nodes)
         self.g.remake = self.again
         self.dims = {d for v in self.g.inputs for n in v.shape for d in variables(n)}
+        told = len(self.equal.solved)
+        for d, n in self.equal.solved.items():
+            self._assume(d, n)
+        self._finish()
+        return self._settled() if len(self.equal.solved) > told else self.g
+
+    def _finish(self) -> None:
         while self.work:
             call = self.work.popleft()
             try:
@@ -121,7 +130,7 @@ class Importer:
                     self._cut(forms.form(self.g, v), (), v)
                 else:
                     self._cut(self.tensor(need.name))
-                return self.g
+                return
             except DeclareError as e:
                 # the same node again with the two sizes equal: calls for which they differ get a graph of
                 # their own
@@ -132,7 +141,7 @@ class Importer:
                 if dims:  # what is not known for every size may hold for the sizes of a call
                     self.work.appendleft(call)
                     self._cut(None, dims)
-                    return self.g
+                    return
                 raise TensorLangError(
                     f"{call!r}: {e.what}", because=e.because, legal=e.legal, try_=e.try_
                 ) from None
@@ -140,7 +149,6 @@ class Importer:
                 raise TensorLangError(f"{call!r} cannot be imported", because=reason(e)) from None
         for name, label in zip(self.outputs, self.labels, strict=True):
             self.g.output(self.result(name), label)
-        return self.g
 
     def again(self, sizes: Mapping[Var, Expr]) -> Graph:
         """The graph with these sizes for dims of its inputs, imported anew."""
@@ -161,19 +169,30 @@ class Importer:
     def _assumed(self, call: Call, error: DeclareError) -> bool:
         """Take two sizes for equal that may differ, for want of which a node is refused: when they do at a
         call, the graph is made anew for the sizes of that call."""
+        # what was taken before may be all that it wants
+        if self._renewed(call):
+            return True
         if error.apart is not None:
-            # the simpler one stays: shapes get shorter, and a number decides more than a name
-            new, old = sorted(map(as_expr, error.apart), key=self._simplicity)
-            fresh = not any(a is old and b is new for a, b in self.g.assumed)
-            if fresh and self.dims.issuperset({*variables(old), *variables(new)}):
-                self._assume(old, new)
-        equal: dict[Expr, Expr] = dict(self.g.assumed)
+            a, b = (as_expr(self.equal.fixed(n)) for n in error.apart)
+            if self.dims.issuperset({*variables(a), *variables(b)}):
+                found = self.equal.solve(a, b, self.g.dims)
+                for d, n in found.items():
+                    self._assume(d, n)
+                # the simpler one stays: shapes get shorter, and a number decides more than a name
+                new, old = sorted((a, b), key=self._simplicity)
+                if not found and const_int(old) is None and old not in self.equal.known:
+                    self.equal.replace(old, new)
+                    self._assume(old, new)
+        return self._renewed(call)
+
+    def _renewed(self, call: Call) -> bool:
+        """Put assumed sizes in the place of others in what a node reads. Whether there were any."""
         changed = False
         for name in call.inputs:
             v = self.env.get(name)
             if isinstance(v, Value) and v.data is None:
                 # not `or`: every input gets its new sizes
-                changed |= self._with_sizes(name, v, equal)
+                changed |= self._with_sizes(name, v)
         return changed
 
     def _simplicity(self, size: Expr) -> tuple[Any, ...]:
@@ -184,7 +203,23 @@ class Importer:
     def _assume(self, a: Expr, b: Expr) -> None:
         self.g.assumed.append((a, b))
         if self.g.otherwise is None:
-            self.g.otherwise = Rest(self.begin, None, self.g.inputs, sorted(self.dims, key=str))
+            shapes = (self.g.declared.get(v, v.shape) for v in self.g.inputs)
+            dims = {d for shape in shapes for n in shape for d in variables(n)}
+            self.g.otherwise = Rest(self.begin, None, self.g.inputs, sorted(dims, key=str))
+
+    def _settled(self) -> Graph:
+        """The graph imported once more, with the dims that turned out to be told by others in their place:
+        what was imported before one was found has sizes that do not agree with what came after."""
+        old = self.g
+        now = Rest(self.begin, None, old.inputs).begun(Equal(self.equal.solved))
+        now.equal = Equal(self.equal.solved)
+        g = now.g
+        g.metadata, g.defaults = old.metadata, old.defaults
+        g.taken, g.remade_with = old.taken, old.remade_with
+        g.declared = {n: old.declared.get(v, v.shape) for v, n in zip(old.inputs, g.inputs, strict=True)}
+        # with the size in its place a condition may hold for certain, and be no longer asked for
+        g.assumed = [(a, b) for a, b in old.assumed if a.dtype.is_bool]
+        return now.finish()
 
     def decided(self, condition: Expr, name: str) -> bool:
         """Which way a condition on sizes is taken to go; calls for which it goes the other way get a graph of
@@ -200,15 +235,15 @@ class Importer:
             self._assume(condition, const(taken, "bool"))
         return taken
 
-    def _with_sizes(self, name: str, v: Value, equal: Mapping[Expr, Expr]) -> bool:
+    def _with_sizes(self, name: str, v: Value) -> bool:
         """Put assumed sizes in the place of others, in a shape or in numbers that are known."""
         if v.known is not None:
-            numbers = [_fixed(n, equal) for n in v.known.reshape(-1)]
+            numbers = [self.equal.fixed(n) for n in v.known.reshape(-1)]
             same = all(a is b for a, b in zip(numbers, v.known.reshape(-1), strict=True))
             if not same:
                 self.env[name] = renewed_numbers(v, numbers)
             return not same
-        shape = tuple(_fixed(n, equal) for n in v.shape)
+        shape = tuple(self.equal.fixed(n) for n in v.shape)
         if all(a is b for a, b in zip(shape, v.shape, strict=True)):
             return False
         if v.node is None:
@@ -476,6 +511,11 @@ class Rest:
     def graph(self, value: Any, sizes: Mapping[Var, Any], decisions: Mapping[Expr, bool] = EMPTY) -> Graph:
         """The graph of the rest for this value of the pivot, or these sizes. Its inputs stand for
         ``live``."""
+        equal = Equal({d: _sized(d, sizes[d]) for d in self.dims if d in sizes})
+        return self.begun(equal, value, decisions).finish()
+
+    def begun(self, equal: Equal, value: Any = None, decisions: Mapping[Expr, bool] = EMPTY) -> Importer:
+        """The importer of the graph of the rest, before any work."""
         before = self.importer
         g = Graph(before.g.name)
         now = Importer(before.model, g)
@@ -484,12 +524,11 @@ class Rest:
         # so that names made from now on are new in both
         now._count = before._count
         now.decisions = {**before.decisions, **decisions}
-        fixed: dict[Expr, Expr] = {d: _sized(d, sizes[d]) for d in self.dims if d in sizes}
         shapes = {v: before.g.declared.get(v, v.shape) for v in self.live}
-        new: dict[Value, Any] = {v: _again(v, shapes[v], fixed) for v in self.live}
+        new: dict[Value, Any] = {v: _again(v, shapes[v], equal) for v in self.live}
         g.inputs = [new[v] for v in self.live]
         for n in before.opening:
-            new |= zip(n.outputs, _opened_again(g, n, new, fixed), strict=True)
+            new |= zip(n.outputs, _opened_again(g, n, new, equal), strict=True)
         now.narrow = {new.get(v, v): kind for v, kind in before.narrow.items()}
         if self.of is not None:
             new[self.of] = forms.opened(now, new[self.of], value.tolist())
@@ -498,8 +537,8 @@ class Rest:
             new[self.pivot] = found
             # numbers that follow from late sizes are a pivot when they are written out
             new |= {v: found for v, written_out in before._made.items() if written_out is self.pivot}
-        now.env = {n: _renewed(v, new, fixed) for n, v in before.env.items()}
-        return now.finish()
+        now.env = {n: _in_rest(v, new, equal) for n, v in before.env.items()}
+        return now
 
     def __str__(self) -> str:
         pivot = self.of or self.pivot
@@ -507,17 +546,17 @@ class Rest:
         return f"{len(self.importer.work)} operators, when {what} is known"
 
 
-def _again(v: Value, shape: Sequence[Expr], fixed: Mapping[Expr, Expr]) -> Value:
+def _again(v: Value, shape: Sequence[Expr], equal: Equal) -> Value:
     """The value as an input of another graph."""
     if isinstance(v, Opaque):
         return Opaque(v.name, v.what, declared=v.declared)
-    return Value(v.name, [_fixed(n, fixed) for n in shape], v.dtype)
+    return Value(v.name, [equal.fixed(n) for n in shape], v.dtype)
 
 
-def _opened_again(g: Graph, n: Node, new: Mapping[Value, Any], fixed: Mapping[Expr, Expr]) -> list[Value]:
+def _opened_again(g: Graph, n: Node, new: Mapping[Value, Any], equal: Equal) -> list[Value]:
     """The results of a function of arrays in another graph."""
     results = [
-        v.what if isinstance(v, Opaque) else ([_fixed(s, fixed) for s in v.shape], v.dtype) for v in n.outputs
+        v.what if isinstance(v, Opaque) else ([equal.fixed(s) for s in v.shape], v.dtype) for v in n.outputs
     ]
     inputs = [None if v is None else new[v] for v in n.inputs]
     made = g.host(n.fn, inputs, results, n.op, n.name, [v.name for v in n.outputs], **n.attrs)
@@ -532,35 +571,15 @@ def _sized(d: Var, size: Any) -> Expr:
     return size if isinstance(size, Expr) else const(size, d.dtype)
 
 
-def _fixed(n: Any, fixed: Mapping[Expr, Expr]) -> Any:
-    """A size or number with what is fixed in it."""
-    return rewrite(n, lambda _: None, dict(fixed)) if fixed and isinstance(n, Expr) else n
-
-
-def _renewed(x: Any, new: Mapping[Value, Value], fixed: Mapping[Expr, Expr]) -> Any:
+def _in_rest(x: Any, new: Mapping[Value, Value], equal: Equal) -> Any:
     """What a name stands for in the rest."""
 
     def renewed(v: Value) -> Value:
-        if v in new or v.known is None or not fixed:
+        if v in new or v.known is None or not equal.known:
             return new.get(v, v)
-        return renewed_numbers(v, [_fixed(n, fixed) for n in v.known.reshape(-1)])
+        return renewed_numbers(v, [equal.fixed(n) for n in v.known.reshape(-1)])
 
     return forms.mapped(x, renewed)
-
-
-class Placed:
-    """A function of te tensors of which some arguments are numbers: they are attributes ``input<i>``."""
-
-    def __init__(self, fn: Callable[..., Any], places: tuple[int, ...]) -> None:
-        self.fn = fn
-        self.places = places
-        self.__name__ = fn.__name__
-
-    def __call__(self, *tensors: Any, **attrs: Any) -> Any:
-        given = list(tensors)
-        for i in self.places:
-            given[i] = attrs.pop(f"input{i}")
-        return self.fn(*given, **attrs)
 
 
 def _with_attributes(c: Call, attrs: dict[str, Any]) -> Call:

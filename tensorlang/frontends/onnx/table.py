@@ -39,6 +39,21 @@ class Operator:
     stored: tuple[int | None, int, int, int | None] | None = None
 
 
+class Placed:
+    """A function of te tensors of which some arguments are numbers: they are attributes ``input<i>``."""
+
+    def __init__(self, fn: Callable[..., Any], places: tuple[int, ...]) -> None:
+        self.fn = fn
+        self.places = places
+        self.__name__ = fn.__name__
+
+    def __call__(self, *tensors: Any, **attrs: Any) -> Any:
+        given = list(tensors)
+        for i in self.places:
+            given[i] = attrs.pop(f"input{i}")
+        return self.fn(*given, **attrs)
+
+
 OPERATORS: dict[tuple[str, str], Operator] = {}
 ONNX, MICROSOFT = "", "com.microsoft"
 _TOLD = ("opset", "results")
