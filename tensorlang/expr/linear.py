@@ -507,6 +507,27 @@ def split_divisible(p: Poly, divisor: int) -> tuple[Poly, Poly]:
     return q, r
 
 
+def quotient(a: Expr, b: Expr) -> Expr | None:
+    """``a / b`` where that is one term, whatever sums they are; None where it is not, or not known to be."""
+    p, q = poly(a), poly(b)
+    if not q or len(p) != len(q):
+        return None
+    mono, c = next(iter(q.items()))
+    for longer, k in p.items():
+        rest = list(longer)
+        # by identity: expressions are interned, and == of them builds a comparison
+        for x in mono:
+            at = next((i for i, y in enumerate(rest) if y is x), None)
+            if at is None:
+                break
+            del rest[at]
+        else:
+            term = {tuple(rest): k // c}
+            if k % c == 0 and mul_poly(q, term) == p:
+                return from_poly(term, a.dtype)
+    return None
+
+
 def split_by_atom(p: Poly, atom: Expr) -> tuple[Poly, Poly]:
     """``(q, r)`` with ``p = atom * q + r`` where q takes every monomial that holds ``atom``."""
     q: Poly = {}

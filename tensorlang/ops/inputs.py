@@ -300,7 +300,7 @@ def stage(
     return compute(tuple(shape), f, name=name, tag=tag, attrs=attrs)  # type: ignore[no-any-return]
 
 
-def needing(op: str, out: Tensor, x: Tensor, d: int, least: int, unless_empty: bool = False) -> Tensor:
+def needing(op: str, out: Tensor, x: Tensor, d: int, least: ExprLike, unless_empty: bool = False) -> Tensor:
     """``out``, for which ``x`` must have that many elements along dimension ``d`` (``unless_empty``: unless
     ``out`` has none). Raises DeclareError when it never has; where symbols decide, kernels refuse calls with
     fewer."""
@@ -319,7 +319,7 @@ def needing(op: str, out: Tensor, x: Tensor, d: int, least: int, unless_empty: b
     if sure is False:
         raise DeclareError(
             f"ops.{op}: dimension {d} of {named(x)} is {n}",
-            because=f"it needs {least} element{'' if least == 1 else 's'} or more",
+            because=f"it needs {least} element{'' if const_int(make.as_expr(least)) == 1 else 's'} or more",
         )
     if sure is None:
         why = f"ops.{op} needs {n} >= {least}, the size of {named(x)} along dimension {d}" + (

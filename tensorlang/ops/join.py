@@ -274,8 +274,8 @@ def pad(
 ) -> Tensor:
     """``x`` with margins, as numpy's pad: ``pad_width`` is ``((before, after), …)`` for each dimension,
     ``(before, after)`` or one number for all. ``mode`` is ``constant`` (with ``constant_values``, a number or
-    a tensor of one), ``edge`` (the outermost element) or ``reflect`` (without the outermost). Margins of a
-    constant may be expressions of sizes, ``te.max(256 - n, 0)``; one that comes to less than 0 cuts off.
+    a tensor of one), ``edge`` (the outermost element) or ``reflect`` (without the outermost). Margins may be
+    expressions of sizes, ``te.max(256 - n, 0)``; one that comes to less than 0 cuts off.
 
     Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the
     tensor; kernels refuse calls in which symbolic sizes are too small for it.
@@ -287,12 +287,12 @@ def pad(
     x = inputs.tensor("pad", x)
     if mode not in ("constant", "edge", "reflect"):
         raise DeclareError(f"ops.pad: mode={mode!r}", legal="'constant', 'edge', 'reflect'")
-    margins = _margins(x, pad_width, mode == "constant")
+    margins = _margins(x, pad_width)
     padded = {d for d, pair in enumerate(margins) if not all(map(_none, pair))}
     shape = [n + a + b for n, (a, b) in zip(x.shape, margins, strict=True)]
     if mode != "constant":
         for d in padded:
-            n, widest = const_int(x.shape[d]), max(margins[d])
+            n, widest = const_int(x.shape[d]), max(const_int(make.as_expr(w)) or 0 for w in margins[d])
             # numpy reflects again and again; one reflection reaches n - 1 elements, and more is refused as
             # torch does
             if n is not None and (n == 0 or (mode == "reflect" and widest >= n)):
@@ -308,7 +308,8 @@ def pad(
             lambda *i: [inside(v - margins[d][0], x.shape[d]) if d in padded else v for d, v in enumerate(i)],
         )
         for d in sorted(padded):
-            inputs.needing("pad", out, x, d, 1 if mode == "edge" else max(margins[d]) + 1)
+            reach = make.max_(*map(make.as_expr, margins[d]))
+            inputs.needing("pad", out, x, d, 1 if mode == "edge" else reach + 1)
         return out
     if isinstance(constant_values, Tensor):
         # a tensor of one element, as ONNX's Pad has it: known only when the kernel runs
@@ -334,11 +335,11 @@ def _none(margin: Any) -> bool:
     return const_int(make.as_expr(margin)) == 0
 
 
-def _margins(x: Tensor, width: Any, open_ones: bool) -> list[tuple[Any, Any]]:
-    """Pairs of numbers; of expressions too where these are allowed."""
+def _margins(x: Tensor, width: Any) -> list[tuple[Any, Any]]:
+    """Pairs of numbers and expressions."""
 
     def one(v: Any) -> Any:
-        if open_ones and isinstance(v, Expr) and const_int(v) is None:
+        if isinstance(v, Expr) and const_int(v) is None:
             return v
         n = inputs.integer("pad", "a margin", v)
         if n < 0:

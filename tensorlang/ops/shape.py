@@ -14,8 +14,9 @@ from typing import Any
 
 from ..errors import DeclareError
 from ..expr import make
+from ..expr.linear import quotient
 from ..expr.make import ExprLike
-from ..expr.nodes import Cast, Expr, Mul, const_int
+from ..expr.nodes import Cast, Expr, Mul, Var, const_int
 from ..te import Tensor, whole
 from . import inputs, tags
 from .inputs import Axis
@@ -121,13 +122,15 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
             )
         found = _quotient(x.shape, others)
         if found is None:
-            raise DeclareError(
+            apart = _first_apart(x.shape, sizes[: free[0]])
+            error = DeclareError(
                 f"ops.reshape: {inputs.named(x)} to {inputs.text(wanted)}",
                 because=f"{x.name} has {total} elements, which is not sure to be a multiple of {known}",
                 try_=None
                 if const_int(total) is not None
                 else "te.dim with multiple_of= for the size to be divided",
             )
+            raise error if apart is None else error.unless_equal(*apart)
         sizes[free[0]] = found
     # as many elements as far as symbols show
     elif not inputs.equal(known, total):
@@ -156,7 +159,18 @@ def _quotient(sizes: Sequence[Expr], others: Sequence[Expr]) -> Expr | None:
         return make.mul(
             inputs.product([n for n in left if const_int(n) is None]), make.floordiv(fixed, divisor)
         )
-    return make.floordiv(total, known) if inputs.divides(known, total) else None
+    if inputs.divides(known, total):
+        return make.floordiv(total, known)
+    # a sum, such as what is left of sizes that were joined and put together
+    return quotient(total, known)
+
+
+def _first_apart(sizes: Sequence[Expr], wanted: Sequence[Expr]) -> tuple[Expr, Expr] | None:
+    """The first two sizes that are not the same, where both are symbols: mostly two names of one size."""
+    for a, b in zip(sizes, wanted, strict=False):
+        if a is not b:
+            return (a, b) if isinstance(a, Var) and isinstance(b, Var) else None
+    return None
 
 
 def _struck(sizes: Sequence[Expr], others: Sequence[Expr]) -> tuple[list[Expr], list[Expr]]:

@@ -328,3 +328,106 @@ def test_a_product_of_sizes_that_is_1():
     assert [(str(a), str(b)) for a, b in graph.assumed] == [("b", "1"), ("n", "1")]
     x, two = numbers(1, 1, 4), numbers(1, 2, 2)
     assert np.array_equal(graph.compile()(x, two), np.concatenate([x.reshape(1, 2, 2), two]))
+
+
+def test_a_table_of_pairs_is_put_in_rows_again():
+    """As positions between tokens are looked up: the number of rows is a quotient of two sums."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        constant("two", [2]),
+        helper.make_node("Add", ["s", "two"], ["m"]),
+        constant("rest", [-1]),
+        constant("four", [4]),
+        helper.make_node("Mul", ["m", "m"], ["all"]),
+        helper.make_node("Concat", ["four", "all"], ["flat"], axis=0),
+        constant("one", [1]),
+        helper.make_node("Expand", ["column", "flat"], ["e"]),
+        helper.make_node("Concat", ["rest", "m", "m"], ["square"], axis=0),
+        helper.make_node("Reshape", ["e", "square"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["n"], "column": [4, 1]}))
+    assert graph.rest is None and not graph.assumed
+    column = numbers(4, 1)
+    assert np.array_equal(graph.compile()(numbers(3), column), np.broadcast_to(column[..., None], (4, 5, 5)))
+
+
+def test_a_batch_with_two_names():
+    """The target of a Reshape has another name for the first size than the array."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], end=1),
+        constant("rest", [-1]),
+        helper.make_node("Concat", ["s", "rest"], ["target"], axis=0),
+        helper.make_node("Reshape", ["mask", "target"], ["m"]),
+        helper.make_node("Add", ["x", "m"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["b", "n"], "mask": ["c", "n"]}))
+    assert graph.rest is None
+    assert [(str(a), str(b)) for a, b in graph.assumed] == [("c", "b")]
+    assert np.array_equal(graph.compile()(numbers(2, 3), numbers(2, 3)), 2 * numbers(2, 3))
+
+
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+def test_a_margin_that_was_worked_out_in_floats(mode):
+    """``ceil((n - 3) / 2 + 1)`` windows of 3, each 2 further: as much behind as the last one lacks."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=2),
+        constant("zero", [0]),
+        constant("three", [3]),
+        constant("two", [2]),
+        constant("one", [1]),
+        helper.make_node("Sub", ["s", "three"], ["a"]),
+        helper.make_node("Cast", ["a"], ["f"], to=FLOAT),
+        constant("stride", np.float32([2])),
+        constant("unit", np.float32([1])),
+        helper.make_node("Div", ["f", "stride"], ["g"]),
+        helper.make_node("Add", ["g", "unit"], ["h"]),
+        helper.make_node("Ceil", ["h"], ["i"]),
+        helper.make_node("Cast", ["i"], ["j"], to=TensorProto.INT64),
+        helper.make_node("Sub", ["j", "one"], ["k"]),
+        helper.make_node("Mul", ["k", "two"], ["l"]),
+        helper.make_node("Add", ["l", "three"], ["wanted"]),
+        helper.make_node("Sub", ["wanted", "s"], ["extra"]),
+        helper.make_node("Concat", ["zero", "zero", "zero", "zero", "zero", "extra"], ["widths"], axis=0),
+        helper.make_node("Pad", ["x", "widths"], ["p"], mode=mode),
+        helper.make_node("MaxPool", ["p"], ["y"], kernel_shape=[3], strides=[2]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": [1, 1, "n"]}))
+    assert graph.rest is None and not graph.assumed
+    engine = graph.compile()
+    for n in (5, 6, 9):
+        x = -1 - numbers(1, 1, n)
+        p = np.pad(x, [(0, 0), (0, 0), (0, 1 - n % 2)], mode)
+        assert np.array_equal(
+            engine(x)[0, 0], [p[0, 0, i : i + 3].max() for i in range(0, p.shape[2] - 2, 2)]
+        )
+
+
+def test_areas_and_opposites_of_sizes_are_sizes():
+    """The area of a square picture, and a range that begins at minus a size."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], end=1),
+        constant("two", [2]),
+        helper.make_node("Pow", ["s", "two"], ["area"]),
+        helper.make_node("Reshape", ["x", "area"], ["flat"]),
+        helper.make_node("Neg", ["area"], ["back"]),
+        constant("none", [0]),
+        helper.make_node("Squeeze", ["back", "none"], ["start"]),
+        helper.make_node("Squeeze", ["none", "none"], ["end"]),
+        constant("step", 1),
+        helper.make_node("Range", ["start", "end", "step"], ["r"]),
+        helper.make_node("Cast", ["r"], ["f"], to=FLOAT),
+        helper.make_node("Add", ["flat", "f"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["n", "n"]}))
+    assert graph.rest is None and not graph.assumed
+    assert np.array_equal(graph.compile()(numbers(3, 3)), numbers(9) + np.arange(-9, 0))
+
+
+def test_what_equal_sizes_say_is_said_shortly():
+    """What multiplies both sides is left out, and the side of a square is a number when its area is."""
+    target = [constant("side", [2, 2, 3]), helper.make_node("Reshape", ["q", "side"], ["y"])]
+    halves = helper.make_node("AveragePool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2])
+    flat = [constant("flat", [-1, 3]), helper.make_node("Reshape", ["p", "flat"], ["f"])]
+    add = helper.make_node("Add", ["f", "rows"], ["q"])
+    graph = tl.load_onnx(model([halves, *flat, add, *target], {"x": [1, 3, "n", "n"], "rows": [4, 3]}))
+    assert [(str(a), str(b)) for a, b in graph.assumed] == [("n // 2", "2")]

@@ -9,7 +9,8 @@ from math import gcd
 from typing import Any
 
 from ...expr.linear import Monomial, Poly, add_poly, from_poly, poly
-from ...expr.nodes import Expr, Var, const_int
+from ...expr.make import as_expr
+from ...expr.nodes import Expr, Min, Var, const_int
 from ...expr.walk import rewrite, variables
 from ...te import const
 
@@ -39,6 +40,22 @@ class Equal:
         """Let an expression stand for another."""
         self._take({old: new})
 
+    @staticmethod
+    def said_shorter(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+        """Two expressions that are equal where ``a`` and ``b`` are: without what multiplies both sides, and
+        of a square its side."""
+        p = add_poly(poly(a), poly(b), -1)
+        reduced = _reduced(p)
+        root = _root(reduced)
+        if root is not None:
+            return root
+        if len(next(iter(reduced), ())) == len(next(iter(p), ())):
+            return a, b
+        for mono, c in reduced.items():
+            if len(mono) == 1 and abs(c) == 1 and not isinstance(mono[0], Var):
+                return mono[0], from_poly({m: -k * c for m, k in reduced.items() if m is not mono}, a.dtype)
+        return a, b
+
     def _take(self, found: Mapping[Any, Expr]) -> None:
         # what was replaced by something that is replaced itself: one step leads to the end
         self.known = {**{fixed(a, found): fixed(b, found) for a, b in self.known.items()}, **found}
@@ -47,6 +64,13 @@ class Equal:
 def fixed(n: Any, equal: Mapping[Any, Expr]) -> Any:
     """A size or number with what is equal to its parts in their place."""
     return rewrite(n, lambda _: None, dict(equal)) if equal and isinstance(n, Expr) else n
+
+
+def likelier(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """The equality to take for true where ``a`` and ``b`` should be equal or one of them 1: what is cut to
+    its first element is empty, or 1."""
+    one = next((e for e in (a, b) if isinstance(e, Min) and 1 in map(const_int, (e.a, e.b))), None)
+    return (a, b) if one is None else (one, as_expr(1, one.dtype))
 
 
 def _may_be(d: Var, e: Expr) -> bool:
@@ -101,6 +125,18 @@ def _all_one(p: Poly) -> list[Var]:
     ((mono, c),) = rest.items()
     atoms = [x for x in mono if isinstance(x, Var)]
     return atoms if c == -p[()] and len(atoms) == len(mono) else []
+
+
+def _root(p: Poly) -> tuple[Expr, Expr] | None:
+    """What is a number when a power of it is."""
+    rest = [mono for mono in p if mono]
+    if len(p) != 2 or len(rest) != 1 or any(x is not rest[0][0] for x in rest[0]):
+        return None
+    number, left = divmod(-p[()], p[rest[0]])
+    side = round(abs(number) ** (1 / len(rest[0])))
+    if left or side ** len(rest[0]) != number:
+        return None
+    return rest[0][0], as_expr(side, rest[0][0].dtype)
 
 
 def _told(p: Poly, mono: Monomial, c: int, order: Mapping[Var, int]) -> tuple[Var, Expr] | None:

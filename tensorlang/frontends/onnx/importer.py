@@ -25,7 +25,7 @@ from ...graph import Graph, Node, Opaque, Value
 from ...te import const, dim
 from ..words import name_of_ours
 from . import forms, narrow
-from .equal import Equal
+from .equal import Equal, likelier
 from .known import KNOWN, as_known, renewed_numbers, written
 from .proto import BROKEN, Body, Call, Function, Model, Reference, Type, reason, standard
 from .table import OPERATORS, Operator, Placed
@@ -173,13 +173,13 @@ class Importer:
         if self._renewed(call):
             return True
         if error.apart is not None:
-            a, b = (as_expr(self.equal.fixed(n)) for n in error.apart)
+            a, b = likelier(*(as_expr(self.equal.fixed(n)) for n in error.apart))
             if self.dims.issuperset({*variables(a), *variables(b)}):
                 found = self.equal.solve(a, b, self.g.dims)
                 for d, n in found.items():
                     self._assume(d, n)
                 # the simpler one stays: shapes get shorter, and a number decides more than a name
-                new, old = sorted((a, b), key=self._simplicity)
+                new, old = sorted(self.equal.said_shorter(a, b), key=self._simplicity)
                 if not found and const_int(old) is None and old not in self.equal.known:
                     self.equal.replace(old, new)
                     self._assume(old, new)

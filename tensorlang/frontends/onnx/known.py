@@ -24,6 +24,7 @@ from ...graph import Value
 from ...graph.passes.constants import evaluated
 from ...te import compute, const, if_then_else
 from .proto import Call, dtype_name
+from .ratios import whole_of_ratio
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -204,6 +205,7 @@ def _extreme(f: Callable[..., Any], symbolic: Callable[..., Any]) -> Callable[..
 
 for _name, _f in {"Add": operator.add, "Sub": operator.sub, "Mul": operator.mul}.items():
     known(_name)(_elementwise(_f))
+known("Neg")(lambda call, a: _each(operator.neg, a))
 known("Max")(_extreme(max, make.max_))
 known("Min")(_extreme(min, make.min_))
 
@@ -228,6 +230,15 @@ def _remainder(a: Any, b: Any) -> Any:
     return make.floormod(*map(make.as_expr, (a, b))) if isinstance(a, Expr) or isinstance(b, Expr) else a % b
 
 
+@known("Pow")
+def power(call: Call, a: Any, exponent: Any) -> Any:
+    # the area of a square picture; a size in the exponent is data
+    n = exponent.item() if exponent.size == 1 else None
+    if not isinstance(n, int | float) or n not in (1, 2, 3):
+        return None
+    return _each(lambda x: functools.reduce(operator.mul, [x] * int(n)), a)
+
+
 @known("Identity")
 def identity(call: Call, a: Any) -> Any:
     return a
@@ -238,6 +249,9 @@ def cast(c: Importer, call: Call) -> Any:
     v = c.value(call.inputs[0])
     kind = dtype_name(call.attrs["to"])
     a = as_known(v)
+    if a is None and v.dtype.is_float and kind in ("int32", "int64"):
+        found = whole_of_ratio(v)
+        return None if found is None else result(c, call, np.full(v.sizes, found, object), kind)
     if a is None or v.dtype.is_float or kind not in ("int32", "int64", "bool"):
         return None
     if any(isinstance(x, Expr) for x in a.reshape(-1)):
