@@ -134,7 +134,7 @@ def _aot(settings: Settings, name: str | None = None) -> Callable[..., Any]:
         fw_compiler=functools.partial(_compiler, "forward", settings),
         bw_compiler=functools.partial(_compiler, "backward", settings),
         inference_compiler=functools.partial(_compiler, "inference", settings, name=name),
-        decompositions=_decompositions(),
+        decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )
 
@@ -161,7 +161,7 @@ def _traced_again(
     with torch.inference_mode(False), torch.no_grad(), tracing(TracingContext(fakes)), composite.whole(gm):
         with fakes:
             inputs = [torch.empty_strided(shape, stride, dtype=kind) for shape, stride, kind in forms]
-        aot_autograd(fw_compiler=compiler, decompositions=_decompositions())(gm, inputs)
+        aot_autograd(fw_compiler=compiler, decompositions=decompositions())(gm, inputs)
     return found[0]
 
 
@@ -177,7 +177,7 @@ def noted() -> Iterator[list[Compiled]]:
 
 
 @functools.lru_cache(maxsize=1)
-def _decompositions() -> dict[Any, Any]:
+def decompositions() -> dict[Any, Any]:
     """Torch's, of operators that are not in the table."""
     # what is composite by nature torch takes apart by itself, and its table of that takes long to make
     table = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", core_aten_decompositions)()

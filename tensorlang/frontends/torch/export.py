@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
 from torch.export.graph_signature import InputKind, OutputKind
+from torch.utils._sympy.value_ranges import ValueRanges
 
 from ...errors import TensorLangError
 from ...graph import Graph
+from .backend import decompositions
 from .importer import Importer, Refused, name_of, unsupported
+from .table import OPERATORS
+
+_ROUNDS = 4  # an operator may be said by one that is said by others itself
+# of sizes and types, while a program is traced: nothing is computed of them
+_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size")
 
 
 def load_torch(program: Any) -> Graph:
@@ -26,7 +34,7 @@ def load_torch(program: Any) -> Graph:
             try_="tl.load_torch(torch.export.export(module, args))",
         )
     # an empty table: only what has to be taken apart is, and operators stay as models write them
-    program = program.run_decompositions({})
+    program = _taken_apart(program.run_decompositions({}))
     signature = program.graph_signature
     _unchanged(signature)
     _supported(program.graph)
@@ -35,7 +43,7 @@ def load_torch(program: Any) -> Graph:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             own = program.constants if spec.target in program.constants else program.state_dict
             constants[spec.arg.name] = own[spec.target]
-    importer = Importer(_name(program), constants, program.range_constraints)
+    importer = Importer(_name(program), constants, _ranges(program))
     count = len(signature.user_outputs)
     names = [f"output{i}" for i in range(count)] if count > 1 else ["output"]
     try:
@@ -43,6 +51,48 @@ def load_torch(program: Any) -> Graph:
     except Refused as error:
         where = f"load_torch: {error.node.name} cannot be imported"
         raise TensorLangError(where, because=str(error)) from None
+
+
+def _ranges(program: Any) -> dict[Any, Any]:
+    """The least and the largest of each size. That a size is 2 or more torch notes of every size that it was
+    not told of, since it traces with no other; its own program takes 1."""
+    return {s: ValueRanges(1, r.upper) if r.lower == 2 else r for s, r in program.range_constraints.items()}
+
+
+def _taken_apart(program: Any) -> Any:
+    """The program in which operators that are not in the table are said by others, where torch says how, and
+    without what only checks."""
+    for _ in range(_ROUNDS):
+        missing = [
+            n.target for n in program.graph.nodes if _is_operator(n) and str(n.target) not in OPERATORS
+        ]
+        table = {op: way for op in missing if (way := decompositions().get(op) or _way(op)) is not None}
+        if not table:
+            break
+        program = program.run_decompositions(table)
+    graph = program.graph
+    for node in reversed(list(graph.nodes)):
+        if str(node.target).removeprefix("aten.").split(".")[0] in _CHECKS and not node.users:
+            graph.erase_node(node)
+    return program
+
+
+def _way(op: Any) -> Any:
+    """How torch says an operator by others that is composite by nature, None for any other."""
+    key = torch._C.DispatchKey.CompositeImplicitAutograd
+    if not torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key):
+        return None
+    # its own kernel: ``op.decompose`` asks first for what stands in its place while a program is taken apart
+    return functools.partial(op._op_dk, key)
+
+
+def _is_operator(node: Any) -> bool:
+    """Whether a node is an operator on tensors; arithmetic on sizes the importer does by itself."""
+    return (
+        node.op == "call_function"
+        and isinstance(node.target, torch._ops.OpOverload)
+        and not isinstance(node.meta.get("val"), torch.SymInt)
+    )
 
 
 def _name(program: Any) -> str:
@@ -68,10 +118,7 @@ def _supported(graph: Any) -> None:
     """Raises TensorLangError for operators that are not in the table."""
     missing: dict[str, list[str]] = {}
     for node in graph.nodes:
-        if node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
-            # arithmetic on sizes, which the importer does by itself
-            if isinstance(node.meta.get("val"), torch.SymInt):
-                continue
+        if _is_operator(node):
             reason = unsupported(node)
             if reason:
                 missing.setdefault(f"{name_of(node)}: {reason}", []).append(node.name)

@@ -142,6 +142,12 @@ def vector_norm(
     return ops.norm(x, order, axes, keepdim)
 
 
+@aten("_cdist_forward")
+def distances(x: Tensor, y: Tensor, order: float, mode: int | None = None) -> Tensor:
+    apart = ops.subtract(ops.expand_dims(x, -2), ops.expand_dims(y, -3))
+    return vector_norm(apart, order, [-1])
+
+
 @aten("logsumexp")
 def logsumexp(x: Tensor, dims: Any, keepdim: bool = False) -> Tensor:
     x = floats(x)

@@ -108,6 +108,37 @@ def test_operators_that_are_not_known_are_told_at_once():
     assert "linalg_qr" in str(error.value) and "backend='tensorlang'" in str(error.value)
 
 
+class _Composite(torch.nn.Module):
+    """Operators that torch keeps whole when it exports, and has no code of their own for."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.utils.parametrizations.weight_norm(torch.nn.Conv2d(2, 3, 3, padding=1))
+        self.bag = torch.nn.EmbeddingBag(20, 5, mode="mean")
+
+    def forward(self, x, turn, words):
+        grid = torch.nn.functional.affine_grid(turn, (x.shape[0], 3, 4, 4), align_corners=False)
+        seen = torch.nn.functional.grid_sample(self.conv(x), grid, align_corners=False)
+        words = self.bag(words.to(torch.int64))
+        return seen, torch.cdist(words, words)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_what_torch_says_by_other_operators_is_taken_apart(batch):
+    """And a size that was exported as dynamic, without a word about its least, may be 1."""
+
+    def given(n):
+        return torch.randn(n, 2, 4, 4), torch.randn(n, 2, 3), torch.randint(0, 20, (n, 6))
+
+    module = _Composite().eval()
+    program = torch.export.export(module, given(3), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},) * 3)
+    engine = tl.load_torch(program).compile()
+    x = given(batch)
+    with torch.no_grad():
+        for y, wanted in zip(engine(*[a.numpy() for a in x]), module(*x), strict=True):
+            np.testing.assert_allclose(y, wanted.numpy(), atol=1e-5)
+
+
 def test_a_module_that_changes_its_buffers_is_refused():
     class Counter(torch.nn.Module):
         def __init__(self):
