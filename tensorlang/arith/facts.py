@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
+from math import gcd
 
 from ..expr import make
 from ..expr.deep import ask_below, is_deep
@@ -42,7 +43,17 @@ from ..expr.nodes import (
     Var,
 )
 from ..expr.walk import preorder, variables
-from .inequalities import assumed, less, nonneg_forms, undivided, whole, without_quotients
+from .inequalities import (
+    assumed,
+    is_converted,
+    less,
+    nonneg_forms,
+    primitive,
+    unconverted,
+    undivided,
+    whole,
+    without_quotients,
+)
 from .quotients import by_knobs, quotient, unbroken
 from .wrapping import held, is_sum, settled
 
@@ -70,7 +81,7 @@ def interval_mul(x: Interval, y: Interval) -> Interval:
 class Facts:
     """Ranges of variables, in the order they were bound, and conditions assumed to hold."""
 
-    __slots__ = ("_cache", "_ends", "_proofs", "known", "level", "ranges", "sizes")
+    __slots__ = ("_cache", "_ends", "_proofs", "closely", "known", "level", "ranges", "sizes")
 
     def __init__(
         self,
@@ -83,6 +94,7 @@ class Facts:
         self.level = {} if level is None else level
         self.known = known
         self.sizes = sizes  # variables that are sizes of tensors: never negative
+        self.closely = False  # whether quotients of different divisors are compared, which takes longer
         self._cache: dict[Expr, Interval] = {}
         self._proofs: dict[Expr, bool | None] = {}
         # the last `gone` that bounds were asked for, and its bounds
@@ -109,6 +121,13 @@ class Facts:
         for n, (var, lo, hi) in enumerate(ranges, after):
             self.level[var] = n
             self.ranges[var] = (lo, hi)
+
+    def looking_closely(self) -> Facts:
+        """The same, by which quotients of different divisors are compared too: ``(n + 3) // 4 <= (n + 15) //
+        16 * 4``. For questions that are few and worth it."""
+        facts = Facts(self.ranges, self.level, tuple(map(unconverted, self.known)), self.sizes)
+        facts._cache, facts.closely = self._cache, True
+        return facts
 
     def assume(self, cond: Expr) -> Facts:
         """Also knowing that ``cond`` holds."""
@@ -286,11 +305,11 @@ class Facts:
     def nonneg(self, p: Poly, cases: int = 4) -> bool:
         """Whether the polynomial is provably never negative. Where neither ranges nor what is assumed tell,
         so many min and max are taken apart into both of their sides."""
-        p = undivided(p)
+        p = primitive(unconverted(undivided(p))) if self.closely else undivided(p)
         if self._nonneg(p, _MAX_DEPTH):
             return True
         if any(
-            self._nonneg(rest, _MAX_DEPTH // 2)
+            self._nonneg(primitive(rest), _MAX_DEPTH) if self.closely else self._nonneg(rest, _MAX_DEPTH // 2)
             for k in (*self.known, *assumed(p))
             for rest in (*less(p, k), *without_quotients(p, k, self.interval_poly))
         ):
@@ -319,7 +338,14 @@ class Facts:
         every, some = self._replacements(atom, sign < 0, q)
         if every:
             return all(self._nonneg(_replace(q, e, r), depth - 1) for e in every)
-        return any(self._nonneg(_replace(q, e, r), depth - 1) for e in some)
+        if any(self._nonneg(_replace(q, e, r), depth - 1) for e in some):
+            return True
+        times = _indivisible(atom, q) if self.closely else 1
+        if times == 1:
+            return False
+        q, r = split_by_atom(add_poly({(): times - 1}, p, times), atom)
+        _, some = self._replacements(atom, sign < 0, q)
+        return any(self._nonneg(primitive(_replace(q, e, r)), depth - 1) for e in some)
 
     def sign(self, q: Poly) -> int:
         """1 for what is never negative, -1 for what is never positive, 0 when neither is known."""
@@ -374,6 +400,8 @@ class Facts:
                 *both,
                 {m: c // 2 for m, c in total.items()},
             ]
+        if self.closely and is_converted(atom):
+            return [], [poly(atom.a)]
         if isinstance(atom, FloorDiv) and type(atom.b) is Const and atom.b.value > 0:
             c = int(atom.b.value)
             if all(k % c == 0 for k in q.values()):
@@ -534,6 +562,16 @@ def _replace(q: Poly, end: Poly, r: Poly) -> Poly:
         q = {m: c // end.scale for m, c in q.items()}
     product = mul_poly(q, end)
     return {(): -1} if product is None else add_poly(r, product)
+
+
+def _indivisible(atom: Expr, q: Poly) -> int:
+    """How often ``q * atom`` has to be taken before a quotient by a number gives way to what is divided: of
+    ``4 * (x // 16) - y // 4 > -1`` it is four times, ``16 * (x // 16) - 4 * (y // 4) > -4``; 1 for what is no
+    such quotient."""
+    if type(atom) is not FloorDiv or type(atom.b) is not Const or int(atom.b.value) <= 0:
+        return 1
+    c = int(atom.b.value)
+    return c // gcd(c, *q.values())
 
 
 def _of_one_dim(p: Poly) -> bool:

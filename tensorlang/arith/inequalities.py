@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from math import gcd
 
-from ..expr.linear import Poly, add_poly, poly
-from ..expr.nodes import EQ, LE, LT, Const, Expr, FloorDiv, Var
+from ..expr.linear import Poly, add_poly, poly, reads_data, wraps
+from ..expr.nodes import EQ, LE, LT, Cast, Const, Expr, FloorDiv, Var
 from .conditions import conjuncts
 
 
@@ -73,6 +73,33 @@ def whole(p: Poly) -> Poly:
     c = gcd(*[k for m, k in p.items() if m])
     rest = p.get((), 0) % c if c > 1 else 0
     return add_poly(p, {(): -rest}) if rest else p
+
+
+def primitive(p: Poly) -> Poly:
+    """A polynomial that is never negative exactly when ``p`` is not, without the factor that all its terms
+    share."""
+    c = gcd(*[k for m, k in p.items() if m])
+    return p if c <= 1 else {m: n for m, k in p.items() if (n := k // c)}
+
+
+def unconverted(p: Poly) -> Poly:
+    """``p`` with indices in the place of what they are converted to: ``int64(x + 1)`` is ``x + 1``."""
+    for mono, k in p.items():
+        if len(mono) == 1 and is_converted(mono[0]):
+            rest = add_poly({m: c for m, c in p.items() if m is not mono}, poly(mono[0].a), k)  # type: ignore[attr-defined]
+            return unconverted(rest)
+    return p
+
+
+def is_converted(e: Expr) -> bool:
+    """Whether ``e`` is an index of another width."""
+    return (
+        isinstance(e, Cast)
+        and e.dtype.is_index
+        and e.a.dtype.is_index
+        and not wraps(e.a)
+        and not (e.dtype.bits < e.a.dtype.bits and reads_data(e))
+    )
 
 
 def assumed(p: Poly) -> list[Poly]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from functools import reduce
 from itertools import islice
 from typing import NamedTuple
 
@@ -407,17 +408,15 @@ class Bounds:
 
     def _needed(self, stage: StageState, facts: Facts) -> tuple[Expr, ...]:
         found: dict[Expr, None] = {}
+        before = facts
         b = self[stage.name]
         op = stage.compute
 
         def need(cond: Expr) -> None:
             nonlocal facts
-            # in 64 bits too, where no overflow stands in the way of a proof
-            if facts.prove(cond) is not True and facts.prove(widened(cond)) is not True:
+            if not _certain(cond, facts):
                 found[cond] = None
-                facts = facts.assume(cond)
-                if widened(cond) is not cond:
-                    facts = facts.assume(widened(cond))
+                facts = _knowing(facts, cond)
 
         own = {a: (a.extent, low) for a, low in zip(op.axis, b.low, strict=True)}
         for rel in stage.relations:
@@ -448,8 +447,26 @@ class Bounds:
                 continue
             need(make.lt(b.value[a.var], make.add(begin, extent)))
             need(make.ge(b.value[a.var], begin))
+        for cond in list(found)[:-1]:
+            # a region rounded up to whole tiles ends behind the domain, which is asked for after it
+            rest = [c for c in found if c is not cond]
+            if _certain(cond, reduce(_knowing, rest, before).looking_closely()):
+                del found[cond]
+                implied.append(cond)
         self._implied[stage.name] = tuple(implied)
         return tuple(found)
+
+
+def _certain(cond: Expr, facts: Facts) -> bool:
+    """Whether a condition always holds. Asked in 64 bits too, where no overflow stands in the way of a
+    proof."""
+    return facts.prove(cond) is True or facts.prove(widened(cond)) is True
+
+
+def _knowing(facts: Facts, cond: Expr) -> Facts:
+    """``facts``, and that a condition holds, in 64 bits too."""
+    facts = facts.assume(cond)
+    return facts if widened(cond) is cond else facts.assume(widened(cond))
 
 
 def _is_large(e: Expr) -> bool:

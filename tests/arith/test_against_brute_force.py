@@ -128,6 +128,35 @@ def test_no_proof_is_wrong_and_many_succeed():
     assert answers[True] > 200 and answers[False] > 200
 
 
+def test_no_close_look_proves_what_is_wrong_and_it_proves_more():
+    more = 0
+    for w in worlds():
+        closely = w.facts.looking_closely()
+        for _ in range(12):
+            a, b = w.integer(2), w.integer(2)
+            c = w.random.choice((2, 3, 4, 8))
+            a = make.mul(make.cast("int64", make.floordiv(make.add(a, c - 1), c)), w.random.choice((1, 2, 4)))
+            cond = make.le(make.floordiv(b, 2), w.random.choice((a, make.max_(a, b), make.add(a, b))))
+            answer = closely.prove(cond)
+            truths = {bool(evaluate(cond, env)) for env in w.points}
+            if answer is not None:
+                assert truths == {answer}, f"{cond} was proved {answer} under {w.ranges} and {w.assumed}"
+            more += answer is not None and w.facts.prove(cond) is None
+    assert more > 20
+
+
+def test_quotients_of_different_divisors_are_compared_when_looking_closely():
+    n = Var("n", INT32, "dim", 0)
+    facts = Facts(sizes=frozenset((n,)))
+    tiles = make.mul(make.cast("int64", make.floordiv(make.add(n, 15), 16)), 4)
+    twice = make.mul(make.floordiv(make.add(tiles, 7), 8), 8)
+    for end in (tiles, make.min_(make.max_(tiles, 8), twice)):
+        cond = make.le(make.floordiv(make.add(n, 3), 4), end)
+        assert facts.prove(cond) is None
+        assert facts.looking_closely().prove(cond) is True
+        assert facts.looking_closely().prove(make.le(make.floordiv(make.add(n, 7), 4), end)) is None
+
+
 def test_intervals_hold_every_value():
     tight = 0
     for w in worlds():

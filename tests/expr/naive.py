@@ -15,6 +15,7 @@ from tensorlang.expr.nodes import (
     NE,
     Add,
     And,
+    Cast,
     Const,
     Expr,
     FloorDiv,
@@ -92,6 +93,8 @@ def evaluate(e: Expr, env: Env) -> int:
         return evaluate(e.a if evaluate(e.cond, env) else e.b, env)
     if kind is Not:
         return not evaluate(e.a, env)
+    if kind is Cast and e.dtype.is_index:
+        return evaluate(e.a, env)
     f = INT.get(kind) or TEST.get(kind) or LOGIC[kind]
     return f(evaluate(e.a, env), evaluate(e.b, env))
 

@@ -86,6 +86,17 @@ def test_one_kernel_for_any_image():
         exact(f(x, kernel), images.conv(x, kernel, padding=1), "float32")
 
 
+def test_rows_of_an_open_image_are_counted_once():
+    """Regions are rounded up to whole vectors, tiles end with the image: that the one lies within the other is
+    known, so a product has one version for each height of a tile and not one for each pair of ends."""
+    h, w = te.dim("h", 1, 4096), te.dim("w", 1, 4096)
+    x, k = te.placeholder((1, 32, h, w), name="x"), te.placeholder((32, 32, 3, 3), name="k")
+    wide, weight = "llvm -mcpu=skylake-avx512 -num-cores=1", small(RNG, (32, 32, 3, 3))
+    f = tl.compile([x, ops.conv2d_winograd(x, k, padding=1)], constants={k: weight}, target=wide)
+    sums = f.get_source("ir").count("for rc in range(0, 32)")
+    assert 1 <= sums <= 9
+
+
 def test_double_and_half_floats():
     x, w = small(RNG, (1, 4, 6, 6)), small(RNG, (3, 4, 3, 3))
     want = images.conv(x, w, padding=1)
