@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from math import gcd
+from typing import TypeGuard
 
 from ..expr.linear import Poly, add_poly, poly, reads_data, wraps
 from ..expr.nodes import EQ, LE, LT, Cast, Const, Expr, FloorDiv, Var
@@ -86,12 +87,12 @@ def unconverted(p: Poly) -> Poly:
     """``p`` with indices in the place of what they are converted to: ``int64(x + 1)`` is ``x + 1``."""
     for mono, k in p.items():
         if len(mono) == 1 and is_converted(mono[0]):
-            rest = add_poly({m: c for m, c in p.items() if m is not mono}, poly(mono[0].a), k)  # type: ignore[attr-defined]
+            rest = add_poly({m: c for m, c in p.items() if m is not mono}, poly(mono[0].a), k)
             return unconverted(rest)
     return p
 
 
-def is_converted(e: Expr) -> bool:
+def is_converted(e: Expr) -> TypeGuard[Cast]:
     """Whether ``e`` is an index of another width."""
     return (
         isinstance(e, Cast)
