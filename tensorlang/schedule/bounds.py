@@ -448,9 +448,10 @@ class Bounds:
             need(make.lt(b.value[a.var], make.add(begin, extent)))
             need(make.ge(b.value[a.var], begin))
         for cond in list(found)[:-1]:
-            # a region rounded up to whole tiles ends behind the domain, which is asked for after it
-            rest = [c for c in found if c is not cond]
-            if _certain(cond, reduce(_knowing, rest, before).looking_closely()):
+            # a region rounded up to whole tiles ends behind the domain, which is asked for after it. Not by
+            # what speaks of further loops: a guard of the outer ones leaves out all that is inside
+            rest = [c for c in found if c is not cond and variables(c) <= variables(cond)]
+            if rest and _certain(cond, reduce(_knowing, rest, before).looking_closely()):
                 del found[cond]
                 implied.append(cond)
         self._implied[stage.name] = tuple(implied)

@@ -237,3 +237,13 @@ def test_a_sum_goes_on_in_zeros_only_where_there_are_some():
     s[B].split(B.op.axis[0], 4, tail="zeros")
     with pytest.raises(tl.LowerError, match="only a sum may go on behind its end"):
         tl.lower(s, [A, B])
+
+
+def test_a_guard_of_outer_loops_stays_beside_one_that_says_more():
+    """``j < 300`` says that the tile of 64 exists; asked of the tile alone, none of it is gone through."""
+    A = te.placeholder((300,), name="A")
+    B = te.compute((300,), lambda j: A[j] + 1, name="B")
+    s = te.create_schedule(B.op)
+    outer, _ = s[B].split(s[B].op.axis[0], 64)
+    s[B].split(outer, 3)
+    assert "range(0, min(5 - " in str(tl.lower(s, [A, B]))
