@@ -49,6 +49,7 @@ from ..loopir.stmt import (
     rebuilt,
     seq,
 )
+from .behind import parted, without_note
 from .spare_rows import SpareRows
 
 MOST_ADDED = 600  # statements a kernel may grow by
@@ -233,34 +234,47 @@ class _Hoist:
 
     def versions(self, s: Stmt, whole: bool) -> Stmt | None:
         """The chain of versions; None when they would take too much room."""
-        rows = self.family.rows
         old = size(s)
         for tests, spare in self._tests(s, whole):
             made: list[Stmt] = []
             added = -old
-            # between two that are tested the answer of neither is known for the rows in between: these keep
-            # their tests, or are computed without
-            for weaker, stronger in zip([*tests, -1], [len(rows), *tests], strict=True):
-                answers = {
-                    c: n <= weaker for n, row in enumerate(rows) if n <= weaker or n >= stronger for c in row
-                }
-                version = run(_decided(s, answers))
-                if spare and stronger - weaker > 1:
-                    rest = SpareRows(version, rows, self.dims).computed(range(weaker + 1, stronger))
-                    if rest is None:
-                        break
-                    version = rest
+            for version in self._made(s, tests, spare):
+                if version is None:
+                    break
                 made.append(version)
-                added += size(made[-1]) + 1
+                added += size(version) + 1
                 if added > self.room:
                     break
             else:
                 self.room -= max(0, added)
-                out: Stmt = made.pop()
-                for n, version in zip(reversed(tests), reversed(made), strict=True):
-                    out = If(rows[n][0], version, None if out is NOTHING else out)
-                return out
+                parts = parted(s, self.tests)
+                if parts is None:
+                    return self._chosen(tests, made)
+                fronts = [without_note(v) for v in self._made(parts.front, tests, spare) if v is not None]
+                return parts.closed(self._chosen(tests, fronts))
         return None
+
+    def _made(self, s: Stmt, tests: list[int], spare: bool) -> Iterator[Stmt | None]:
+        """The versions for the answers to these tests, most rows first; None for one that cannot be."""
+        rows = self.family.rows
+        # between two that are tested the answer of neither is known for the rows in between: these keep their
+        # tests, or are computed without
+        for weaker, stronger in zip([*tests, -1], [len(rows), *tests], strict=True):
+            answers = {
+                c: n <= weaker for n, row in enumerate(rows) if n <= weaker or n >= stronger for c in row
+            }
+            version = run(_decided(s, answers))
+            if spare and stronger - weaker > 1:
+                yield SpareRows(version, rows, self.dims).computed(range(weaker + 1, stronger))
+            else:
+                yield version
+
+    def _chosen(self, tests: list[int], made: list[Stmt]) -> Stmt:
+        """The version that the tests choose."""
+        out = made[-1]
+        for n, version in zip(reversed(tests), reversed(made[:-1]), strict=True):
+            out = If(self.family.rows[n][0], version, None if out is NOTHING else out)
+        return out
 
     def _tests(self, s: Stmt, whole: bool) -> Iterator[tuple[list[int], bool]]:
         """Which conditions choose a version, strongest first, the best way first; and whether rows between

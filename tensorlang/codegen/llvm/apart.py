@@ -15,12 +15,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...core.recursion import Steps, run
-from ...expr.nodes import Const, Expr, Ramp
+from ...expr.nodes import CALLS, Const, Expr, Ramp
 from ...loopir.stmt import (
     Alloc,
     Buffer,
     Extern,
     For,
+    If,
     Let,
     OpenedWithin,
     Seq,
@@ -29,6 +30,7 @@ from ...loopir.stmt import (
     loads,
     preorder,
     rebuilt,
+    rewrite,
     seq,
     touched,
 )
@@ -39,6 +41,7 @@ MOST_NESTS = 24  # of a function
 MOST_WITHIN = 64  # of the body of a loop, whose iterations share addresses when it is one function
 MOST_STATEMENTS = 1500  # of a function of several nests
 LEAST_PLAIN = 32  # statements without loops that are worth a function
+TAIL_ROWS = 4  # of a tile at the end that is a function
 
 
 class Apart(Stmt):
@@ -68,11 +71,32 @@ class Size(NamedTuple):
     statements: int
 
 
+def _tail(s: Stmt) -> Stmt | None:
+    """A tile at the end with a function of its own, where rows that are there or not call functions of
+    mathematics: whole tiles have the registers for themselves then."""
+    if not isinstance(s, If) or s.orelse is None or isinstance(s.orelse, If):
+        return None
+    loops = [any(isinstance(one, For) for one in preorder(side)) for side in (s.then, s.orelse)]
+    if not all(loops):
+        return None
+    rows = sum(isinstance(one, If) and one.orelse is None and _calls(one.then) for one in preorder(s.orelse))
+    return If(s.cond, s.then, Apart(s.orelse)) if rows >= TAIL_ROWS else None
+
+
+def _calls(s: Stmt) -> bool:
+    """Whether ``s`` is nothing but stores, and one of what a function gives."""
+    stores = s.stmts if isinstance(s, Seq) else (s,)
+    return all(isinstance(one, Store) for one in stores) and any(
+        e.contains & CALLS for one in stores for e in one.exprs()
+    )
+
+
 Sizes = dict[Stmt, Size]  # of what holds others
 
 
 def apart(body: Stmt) -> Stmt:
     """The body of a kernel with its nests in functions of their own, where many stand side by side."""
+    body = rewrite(body, _tail)
     sizes = _sizes(body)
     return run(_cut(body, MOST_NESTS, sizes)) if _size(body, sizes).loops > MOST_NESTS else body
 
