@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ...expr import make
-from ...expr.nodes import Expr, FloorDiv, FloorMod, Var, const_int
+from ...expr.nodes import RANGED, Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import preorder, variables
 from ...loopir.stmt import Stmt
 from .emitter import Emitter
@@ -85,12 +85,23 @@ def _by_sizes(em: Emitter, s: Stmt) -> Sequence[FloorDiv | FloorMod]:
     them."""
     found = em.divisions.get(s)
     if found is None:
-        own = [node for e in s.exprs() for node in preorder(e) if isinstance(node, FloorDiv | FloorMod)]
+        own = [
+            node
+            for e in s.exprs()
+            if e.contains & RANGED  # no other has a division
+            for node in preorder(e, _ranged)
+            if isinstance(node, FloorDiv | FloorMod)
+        ]
         found = [node for node in own if const_int(node.b) is None]
         for part in s.parts():
             found += _by_sizes(em, part)
         em.divisions[s] = found
     return found
+
+
+def _ranged(e: Expr) -> Sequence[Expr]:
+    """The children in which a division may stand."""
+    return [k for k in e.children() if k.contains & RANGED]
 
 
 def _counts(em: Emitter, var: Var, e: FloorDiv | FloorMod) -> bool:

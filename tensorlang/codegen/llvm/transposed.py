@@ -119,7 +119,7 @@ def prepare(em: Emitter, stmts: Sequence[Store]) -> None:
     found: dict[tuple[Buffer, Expr, Expr, Expr | None, int], dict[int, Load]] = {}
     for s in stmts:
         value = s.value
-        if all(e.dtype.lanes == 1 or _far(em, e) is None for e in loads(value)):
+        if all(e.dtype.lanes == 1 or e.buffer in written or _far(em, e) is None for e in loads(value)):
             continue
         for e in _evaluated(value):
             # what the row itself writes is not what its first load would see
