@@ -14,10 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..expr import make
-from ..expr.nodes import CALLS
-from ..loopir.stmt import NOTHING, Alloc, Evaluate, For, Seq, Stmt, Store, preorder, seq, touched
+from ..expr.nodes import CALLS, const_int
+from ..loopir.stmt import NOTHING, Alloc, Buffer, Evaluate, For, Seq, Stmt, Store, preorder, seq, touched
 
 LEAST = 4  # rows with a function of mathematics from which on it is worth it
+# bytes of sums, half of the registers of AVX-512: beside more of them, what a function of mathematics keeps
+# in registers takes the place of some (measured: 27 vectors of sums took 1.2 times as long)
+MOST_BYTES = 1024
+UNKNOWN = 64  # elements of a dimension that is open
 _HERE = Evaluate(make.const(0))  # where what is shared has stood
 
 
@@ -58,6 +62,8 @@ def parted(tile: Stmt, tests: Callable[[Stmt], bool]) -> Parted | None:
         return None
     used = {b for one in behind for s in preorder(one) for b in touched(s)}
     held = tuple(a for n, a in opened if n < end and a.buffer in used)
+    if sum(bytes_of(a.buffer) for a in held) > MOST_BYTES:
+        return None
     return Parted(
         _closed([(n, a) for n, a in opened if n < end and a not in held], [*items[:end], _HERE]),
         held,
@@ -87,3 +93,11 @@ def _closed(opened: list[tuple[int, Alloc]], items: list[Stmt]) -> Stmt:
 
 def _calls(s: Stmt) -> bool:
     return any(isinstance(one, Store) and one.value.contains & CALLS for one in preorder(s))
+
+
+def bytes_of(b: Buffer) -> int:
+    """Of a local buffer; what only a call can count is little."""
+    n = b.dtype.bytes
+    for e in b.shape:
+        n *= const_int(e) or UNKNOWN
+    return n

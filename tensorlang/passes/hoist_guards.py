@@ -31,25 +31,11 @@ from ..core.dtype import INT64
 from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import add_poly, reads_data
-from ..expr.nodes import Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var, const_int
+from ..expr.nodes import Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var
 from ..expr.walk import preorder as walk
 from ..expr.walk import variables
-from ..loopir.stmt import (
-    NOTHING,
-    SERIAL,
-    Alloc,
-    Buffer,
-    For,
-    Func,
-    If,
-    Let,
-    Seq,
-    Stmt,
-    preorder,
-    rebuilt,
-    seq,
-)
-from .behind import parted, without_note
+from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, preorder, rebuilt, seq
+from .behind import bytes_of, parted, without_note
 from .spare_rows import SpareRows
 
 MOST_ADDED = 600  # statements a kernel may grow by
@@ -247,7 +233,8 @@ class _Hoist:
                     break
             else:
                 self.room -= max(0, added)
-                parts = parted(s, self.tests)
+                # whole tiles among them: their sums stay in registers up to what writes them
+                parts = None if whole else parted(s, self.tests)
                 if parts is None:
                     return self._chosen(tests, made)
                 fronts = [without_note(v) for v in self._made(parts.front, tests, spare) if v is not None]
@@ -287,7 +274,7 @@ class _Hoist:
             none = {c: False for row in rows for c in row}
             above = run(_decided(s, none)) is not NOTHING
             height = len(rows) + above
-            thin = height <= 8 and sum(map(_bytes, held)) <= height * THIN
+            thin = height <= 8 and sum(map(bytes_of, held)) <= height * THIN
             step = 4 if thin else 2 if self._many(height) else 1
             if step > 1:  # a version for all rows, and one for each multiple of the step and more
                 all_rows = last if whole else None
@@ -305,13 +292,6 @@ class _Hoist:
             return False
         least = {m: k for m, k in p.items() if all(v in self.dims for x in m for v in variables(x))}
         return self.facts.prove(holds_when_nonneg(add_poly(least, {(): 1 - height}), INT64)) is True
-
-
-def _bytes(b: Buffer) -> int:
-    n = 1
-    for e in b.shape:
-        n *= const_int(e) or THIN
-    return n * b.dtype.bytes
 
 
 def _decided(s: Stmt, answers: dict[Expr, bool]) -> Steps[Stmt]:
