@@ -53,6 +53,8 @@ class Cost:
     # bytes of an image with channels pages apart, up to which looking for the pages hides behind the sums
     hidden_pages: int = 1
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels
+    # the same of an image, a weight or a result of windows of several taps, whose sums are long beside it
+    beside: float = 0.35
     # bytes of what another core has just written that come in a cycle, and cycles for a byte of an image that
     # gets a margin, which is cold. Known of Granite Rapids alone: two cores of a virtual machine took as long
     # as one for the sums of 128 to 32 channels of 14 × 14, where one of them had made the image. Not

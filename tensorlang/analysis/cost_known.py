@@ -40,20 +40,14 @@ _ZEN3 = replace(
 # measured, one thread unless said: ``panel_load``: one vector of 64 bytes comes from the first cache in each
 # cycle. Tiles of more vectors, which read fewer, take products of 2048³ 0.74, of 1024³ 0.83, of 384 × 4096 ×
 # 1024 0.76 of the time; 512³ and less 0.98 to 1.03. ``spread``, ``hidden_pages``: of 18 convolutions, with a
-# ``spread`` of 1.0 those take 0.98 of the time. ``crossing``, ``transposition``: a cycle of this table is two
+# ``spread`` of 1.0 those take 0.98 of the time. ``crossing``, ``beside``: a cycle of this table is two
 # of multiply-adds of 64 bytes, one of which begins in a cycle; vectors of pixels that cross lines hide behind
 # them, and copies take half as many. Of 171 drawn 3×3 and 5×5 convolutions with a constant weight the recipe
 # that is chosen takes 1.012 times as long as the better one (1.036 with 1.4 and 0.35), on two threads 1.020
 # (1.044). ``whole_per_cycle``: one of 64 bytes begins in a cycle, two of 32: products of 7 and 8 columns, 49
 # × 133 × 7 and 58 × 354 × 8, take 0.83 and 0.90 of the time in half vectors of the columns
 _ZEN4 = replace(
-    ROOFLINE,
-    panel_load=2.0,
-    crossing=1.0,
-    spread=1.1,
-    hidden_pages=1 << 20,
-    transposition=0.15,
-    whole_per_cycle=1,
+    ROOFLINE, panel_load=2.0, crossing=1.0, spread=1.1, hidden_pages=1 << 20, beside=0.15, whole_per_cycle=1
 )
 # measured: a parallel loop begins in 0.2 µs on threads that are awake, in 7 µs on threads that sleep; an
 # iteration of a register tile takes 10 ps in products of 80 rows, packing included

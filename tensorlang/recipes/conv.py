@@ -264,8 +264,10 @@ def _packed_where_used(conv: Conv, target: Target) -> bool:
     panels = conv.groups * -(-conv.each // (lanes * vectors))
     sums = conv.groups * depth(conv) * _tiles_time(conv, pixels, high, vectors, lanes, target)
     idle = (-(-panels // threads) * threads / panels - 1) * sums
-    behind = 2 * weight / table.l3_rate if weight > target.l2_bytes // 2 else 0.0
-    return idle < behind + weight * (threads - 1) / table.remote_rate
+    if weight > target.l2_bytes // 2:
+        return idle < (2 / table.l3_rate + (threads - 1) / table.remote_rate) * weight
+    # shares of rows have their part of an image, and wait for the weight alone
+    return idle < (weight - image_of(conv)) * (threads - 1) / table.remote_rate
 
 
 def handed_over(conv: Conv, target: Target) -> float:
@@ -468,8 +470,14 @@ def time_by_pixel(conv: Conv, target: Target, margin: bool = False) -> float:
             tiles *= -(-parts // threads) * threads / parts
         tiles += image_of(conv) * (threads - 1) / cost_of(target).remote_rate if margin else 0
     transposed = conv.each + (channels if conv.pointwise else 0)
-    copies = TRANSPOSED * cost_of(target).transposition * pixels * transposed
+    copies = TRANSPOSED * copying(conv, target) * pixels * transposed
     return conv.groups * (tiles + copies)
+
+
+def copying(conv: Conv, target: Target) -> float:
+    """Cycles of an element that is copied before the sums of a convolution, or behind them."""
+    table = cost_of(target)
+    return table.transposition if conv.pointwise else table.beside
 
 
 def _parts(conv: Conv, pixels: int, target: Target) -> int:

@@ -19,7 +19,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import in_registers, share_out, size, work
-from .conv import by_phase, handed_over, packs_weight, padding_of, rows_in_vectors, time_by_pixel
+from .conv import by_phase, copying, handed_over, packs_weight, padding_of, rows_in_vectors, time_by_pixel
 from .pointwise import pack_outputs, wide_or_packed
 from .reach import depth, weight_of
 from .register_tile import group_tile, tile_for, time_of
@@ -65,7 +65,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def _packed(conv: Conv, target: Target) -> float:
     """Cycles for one image in which tiles of outputs pack a weight that comes with the call."""
     elements = conv.groups * weight_of(conv) // conv.weight.dtype.bytes
-    together = PACKED * cost_of(target).transposition * elements + handed_over(conv, target)
+    times = 1 if conv.pointwise else PACKED
+    together = times * copying(conv, target) * elements + handed_over(conv, target)
     return together / (conv.images or 1)
 
 
@@ -76,7 +77,7 @@ def plan(conv: Conv, target: Target) -> Plan:
     lanes, threads = target.vector_lanes(conv.data.dtype), target.num_cores
     channels, high_taps = size(conv.channels) or 1, (size(conv.taps[-2]) or 1) if len(conv.taps) > 1 else 1
     front, table = math.prod(conv.sizes[:-2]), cost_of(target)
-    copied = (PICKED if max(conv.strides) > 1 else COPIES) * table.transposition * places * channels
+    copied = (PICKED if max(conv.strides) > 1 else COPIES) * copying(conv, target) * places * channels
     whole = _tile(conv, conv.each, rows * places, lanes, target)
 
     def cycles(high: int, outputs: int, tile: tuple[int, int]) -> float:
