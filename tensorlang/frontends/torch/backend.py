@@ -103,7 +103,7 @@ def _functional(gm: fx.GraphModule, inputs: Sequence[Any], settings: Settings) -
     known = None if name is None else recalled.find(name, inputs, settings)
     if known is not None:
         # not the inputs themselves, which the trace would keep alive
-        forms = [(x.shape, x.stride(), x.dtype) for x in inputs]
+        forms = [(x.shape, x.stride(), x.dtype, x.requires_grad) for x in inputs]
         known.trace = functools.partial(_traced_again, gm, forms, known.note, settings)
         return Graph("inference", gm, set(), settings, known=known)
     with composite.whole(gm):
@@ -142,7 +142,7 @@ def _aot(settings: Settings, name: str | None = None) -> Callable[..., Any]:
 def _traced_again(
     gm: fx.GraphModule, forms: Sequence[Any], note: recalled.Note, settings: Settings
 ) -> Traced:
-    """The one region of a graph whose inputs have these shapes, strides and types."""
+    """The one region of a graph whose inputs have these shapes, strides, types, and derivatives or none."""
     found: list[Traced] = []
 
     def compiler(inner: fx.GraphModule, inputs: Sequence[Any]) -> Callable[..., Any]:
@@ -160,7 +160,11 @@ def _traced_again(
     # tensors made in inference mode cannot be traced
     with torch.inference_mode(False), torch.no_grad(), tracing(TracingContext(fakes)), composite.whole(gm):
         with fakes:
-            inputs = [torch.empty_strided(shape, stride, dtype=kind) for shape, stride, kind in forms]
+            # composite operators look whether a derivative could be asked for: embedding_bag is another then
+            inputs = [
+                torch.empty_strided(shape, stride, dtype=kind, requires_grad=learns)
+                for shape, stride, kind, learns in forms
+            ]
         aot_autograd(fw_compiler=compiler, decompositions=decompositions())(gm, inputs)
     return found[0]
 

@@ -340,3 +340,14 @@ def test_what_stays_in_torch_of_a_graph_that_was_found(again, traces, net):
     with torch.no_grad():
         made = r.source.plain(*args)
         torch.testing.assert_close([made[i] for i in note.makes], list(net(x).values()))
+
+
+def test_what_asks_whether_parameters_learn_is_traced_as_before(again, traces):
+    """Bags of words are another operator for a table that learns."""
+    bag, words = torch.nn.EmbeddingBag(9, 4), torch.randint(0, 9, (3, 5))
+    again(bag, words)
+    again(bag, words)
+    assert not traces
+    (r,) = tlt.graphs()[-1].regions
+    with torch.no_grad():
+        assert r.source.traced.nodes == r.source.nodes
