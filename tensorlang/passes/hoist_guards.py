@@ -15,6 +15,10 @@ many, two heights share a version: the row that may not exist is computed as wel
 does, and is not written. Stores without a tile, as those of a transposed block, keep the tests of up to
 three rows.
 
+Where rows call functions of mathematics behind the loops, versions are made of the loops alone: ``for k:
+tested rows of acc; (if r + 1 < m: C[r + 1] = sigmoid(acc[1])) …``. In a copy for each number of rows such
+functions would be most of the code of a kernel, and a test for each row is little beside them.
+
 Runs after unrolling, when the guards of rows are explicit, and after simplification has dropped those that
 are decided.
 """
@@ -31,17 +35,39 @@ from ..core.dtype import INT64
 from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.linear import add_poly, reads_data
-from ..expr.nodes import Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var
+from ..expr.nodes import CALLS, Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var, const_int
 from ..expr.walk import preorder as walk
 from ..expr.walk import variables
-from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, preorder, rebuilt, seq
-from .behind import bytes_of, parted, without_note
+from ..loopir.stmt import (
+    NOTHING,
+    SERIAL,
+    Alloc,
+    Buffer,
+    Evaluate,
+    For,
+    Func,
+    If,
+    Let,
+    Seq,
+    Stmt,
+    Store,
+    preorder,
+    rebuilt,
+    seq,
+    touched,
+)
 from .spare_rows import SpareRows
 
 MOST_ADDED = 600  # statements a kernel may grow by
 STORES = 4  # rows of stores between two versions: as many are transposed together
 THIN = 64  # bytes of a row of sums up to which four take no longer than one: they wait for each other
+# bytes of sums of versions that share what follows, half of the registers of AVX-512: beside more of them,
+# what a function of mathematics keeps in registers takes the place of some (measured: 27 vectors of sums took
+# 1.2 times as long)
+MOST_HELD = 1024
+LEAST_CALLS = 4  # rows that call functions from which on versions share them
 HIGH = 8  # rows of a tile of which two heights share a version
+_HERE = Evaluate(make.const(0))  # where what versions share has stood
 # each makes versions of what the ones before have made
 MOST_FAMILIES = 16
 
@@ -234,12 +260,16 @@ class _Hoist:
             else:
                 self.room -= max(0, added)
                 # whole tiles among them: their sums stay in registers up to what writes them
-                parts = None if whole else parted(s, self.tests)
-                if parts is None:
-                    return self._chosen(tests, made)
-                fronts = [without_note(v) for v in self._made(parts.front, tests, spare) if v is not None]
-                return parts.closed(self._chosen(tests, fronts))
+                return self._chosen(tests, made) if whole else self._shared(s, tests, spare, made)
         return None
+
+    def _shared(self, s: Stmt, tests: list[int], spare: bool, made: list[Stmt]) -> Stmt:
+        """The chain of versions, of the loops alone where what stands behind them is long."""
+        parts = _parted(s, self.tests)
+        if parts is None or sum(_bytes(a.buffer) for a in parts.held) > MOST_HELD:
+            return self._chosen(tests, made)
+        fronts = [_without_note(v) for v in self._made(parts.front, tests, spare) if v is not None]
+        return parts.closed(self._chosen(tests, fronts))
 
     def _made(self, s: Stmt, tests: list[int], spare: bool) -> Iterator[Stmt | None]:
         """The versions for the answers to these tests, most rows first; None for one that cannot be."""
@@ -274,7 +304,7 @@ class _Hoist:
             none = {c: False for row in rows for c in row}
             above = run(_decided(s, none)) is not NOTHING
             height = len(rows) + above
-            thin = height <= 8 and sum(map(bytes_of, held)) <= height * THIN
+            thin = height <= 8 and sum(map(_bytes, held)) <= height * THIN
             step = 4 if thin else 2 if self._many(height) else 1
             if step > 1:  # a version for all rows, and one for each multiple of the step and more
                 all_rows = last if whole else None
@@ -292,6 +322,13 @@ class _Hoist:
             return False
         least = {m: k for m, k in p.items() if all(v in self.dims for x in m for v in variables(x))}
         return self.facts.prove(holds_when_nonneg(add_poly(least, {(): 1 - height}), INT64)) is True
+
+
+def _bytes(b: Buffer) -> int:
+    n = 1
+    for e in b.shape:
+        n *= const_int(e) or THIN
+    return n * b.dtype.bytes
 
 
 def _decided(s: Stmt, answers: dict[Expr, bool]) -> Steps[Stmt]:
@@ -326,3 +363,71 @@ def _decided(s: Stmt, answers: dict[Expr, bool]) -> Steps[Stmt]:
 def size(s: Stmt) -> int:
     """Statements in ``s``."""
     return sum(not isinstance(st, Seq) for st in preorder(s))
+
+
+@dataclass(frozen=True)
+class _Parted:
+    """A tile as what versions are made of, which ends in a note, and what stands ``behind``; ``held`` are the
+    local buffers of both."""
+
+    front: Stmt
+    held: tuple[Alloc, ...]
+    behind: Stmt
+
+    def closed(self, front: Stmt) -> Stmt:
+        """The tile, with versions of its front."""
+        return _opened([(0, a) for a in self.held], [front, self.behind])
+
+
+def _parted(tile: Stmt, tests: Callable[[Stmt], bool]) -> _Parted | None:
+    """A tile in two parts, the first with every loop in which ``tests`` finds a test; None where versions of
+    the whole are better."""
+    opened: list[tuple[int, Alloc]] = []
+    items: list[Stmt] = []
+    while not items or isinstance(tile, Alloc):
+        while isinstance(tile, Alloc):
+            opened.append((len(items), tile))
+            tile = tile.body
+        if not isinstance(tile, Seq):
+            break
+        items += tile.stmts[:-1]
+        tile = tile.stmts[-1]
+    items.append(tile)
+    looping = [
+        n for n, one in enumerate(items) if any(isinstance(s, For) and tests(s) for s in preorder(one))
+    ]
+    end = looping[-1] + 1 if looping else len(items)
+    behind = items[end:]
+    if not end or sum(tests(one) and _calls(one) for one in behind) < LEAST_CALLS:
+        return None
+    used = {b for one in behind for s in preorder(one) for b in touched(s)}
+    held = tuple(a for n, a in opened if n < end and a.buffer in used)
+    return _Parted(
+        _opened([(n, a) for n, a in opened if n < end and a not in held], [*items[:end], _HERE]),
+        held,
+        _opened([(n - end, a) for n, a in opened if n >= end], behind),
+    )
+
+
+def _without_note(version: Stmt) -> Stmt:
+    """A version of a front, which ends in the note that what is shared follows."""
+    if isinstance(version, Alloc):
+        body = _without_note(version.body)
+        return body if body is NOTHING else version.with_parts(body)
+    if version is _HERE:
+        return NOTHING
+    assert isinstance(version, Seq)
+    return seq(*version.stmts[:-1], _without_note(version.stmts[-1]))
+
+
+def _opened(opened: list[tuple[int, Alloc]], items: list[Stmt]) -> Stmt:
+    out: Stmt = NOTHING
+    for n in reversed(range(len(items))):
+        out = seq(items[n], out)
+        for at, a in reversed(opened):
+            out = a.with_parts(out) if at == n else out
+    return out
+
+
+def _calls(s: Stmt) -> bool:
+    return any(isinstance(one, Store) and one.value.contains & CALLS for one in preorder(s))
