@@ -32,9 +32,9 @@ MUTANTS = (
     ),
     M(
         "a guard is thought proved when it is unknown",
-        f"{BOUNDS}._needed",
-        "if facts.prove(cond) is not True and",
-        "if facts.prove(cond) is False and",
+        "schedule.bounds:_certain",
+        "return facts.prove(cond) is True or",
+        "return facts.prove(cond) is not False or",
         ("split_tail",),
     ),
     M(
@@ -424,9 +424,9 @@ MUTANTS = (
     ),
     M(
         "hoisted guards give the weaker version to the stronger test",
-        "passes.hoist_guards:_Hoist.versions",
-        "answers = {c: n <= weaker for",
-        "answers = {c: n < weaker for",
+        "passes.hoist_guards:_Hoist._made",
+        "c: n <= weaker for",
+        "c: n < weaker for",
         ("matmul_in_registers", "unrolled_rows"),
     ),
     M(
