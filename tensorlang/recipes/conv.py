@@ -265,16 +265,21 @@ def _packed_where_used(conv: Conv, target: Target) -> bool:
     sums = conv.groups * depth(conv) * _tiles_time(conv, pixels, high, vectors, lanes, target)
     idle = (-(-panels // threads) * threads / panels - 1) * sums
     if weight > target.l2_bytes // 2:
-        return idle < (2 / table.l3_rate + (threads - 1) / table.remote_rate) * weight
+        return idle < 2 * weight / table.l3_rate + _from_others(weight, target)
     # shares of rows have their part of an image, and wait for the weight alone
-    return idle < (weight - image_of(conv)) * (threads - 1) / table.remote_rate
+    return idle < _from_others(weight - image_of(conv), target)
 
 
 def handed_over(conv: Conv, target: Target) -> float:
     """Cycles in which threads wait for what others have packed of a weight that comes with the call."""
     if _packed_where_used(conv, target):
         return 0.0
-    return conv.groups * weight_of(conv) * (target.num_cores - 1) / cost_of(target).remote_rate
+    return _from_others(conv.groups * weight_of(conv), target)
+
+
+def _from_others(nbytes: int, target: Target) -> float:
+    """Cycles in which threads wait for so many bytes that all of them have written, and read together."""
+    return nbytes * (target.num_cores - 1) / cost_of(target).remote_rate
 
 
 def _share(conv: Conv, target: Target) -> int | None:
@@ -287,7 +292,7 @@ def _share(conv: Conv, target: Target) -> int | None:
 def _together(conv: Conv, target: Target) -> float:
     """Cycles of a thread where all have made the image with its margin together."""
     table, threads, image = cost_of(target), target.num_cores, image_of(conv)
-    made = image * (table.copied + (threads - 1) / table.remote_rate)
+    made = image * table.copied + _from_others(image, target)
     sums = _products(conv, math.prod(conv.sizes), target) * _waits(conv, image, target)
     return (sums + _behind(conv, target) + made) / threads
 
@@ -468,7 +473,7 @@ def time_by_pixel(conv: Conv, target: Target, margin: bool = False) -> float:
         parts = _parts(conv, pixels, target)
         if conv.images is not None:
             tiles *= -(-parts // threads) * threads / parts
-        tiles += image_of(conv) * (threads - 1) / cost_of(target).remote_rate if margin else 0
+        tiles += _from_others(image_of(conv), target) if margin else 0
     transposed = conv.each + (channels if conv.pointwise else 0)
     copies = TRANSPOSED * copying(conv, target) * pixels * transposed
     return conv.groups * (tiles + copies)

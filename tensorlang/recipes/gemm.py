@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
@@ -22,6 +22,7 @@ from .choices import at_most, bound
 from .common import LINE, PACKED_ROWS, converts, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .nests import fill, lines_at_once, nest, pack, sums, widen
+from .pixels import counted
 from .register_tile import column, even, tile_for
 from .streams import right_bytes
 
@@ -233,16 +234,8 @@ def _rows_counted(inside: Stage, out: Stage) -> list[IterVar]:
     if len(run) < 2 or (size(run[-1]) or 0) >= SHORT_LINES:
         return loops
     first = inside.op.axis.index(run[0])
-    sizes = [size(a) or 1 for a in run]
-    behind = first + len(run)
-
-    def counted(*at: Any) -> list[Any]:
-        total = at[first]
-        for n, i in zip(sizes[1:], at[first + 1 : behind], strict=True):
-            total = total * n + i
-        return [*at[:first], total, *at[behind:]]
-
-    inside.transform_layout(counted)
+    behind, sizes = first + len(run), [size(a) or 1 for a in run]
+    inside.transform_layout(lambda *at: [*at[:first], *counted(at[first:behind], sizes), *at[behind:]])
     return [*loops[:first], out.fuse(*loops[first:behind]), *loops[behind:]]
 
 

@@ -190,11 +190,10 @@ def _factor(n: Node, x: Value) -> float | None:
 
 def _read(t: Tensor, x: Value, indices: list[Any]) -> float | None:
     """The number by which ``t`` multiplies the element of ``x`` at these indices."""
-    form = form_of(t)
-    if form is None or len(form) != 1:
+    found = _read_anyhow(t, x)
+    if found is None or len(found[1]) != len(indices):
         return None
-    ((monomial, c),) = form
-    return c if monomial == frozenset([(("read", x.tensor, *indices), 1.0)]) else None
+    return found[0] if all(a is b for a, b in zip(found[1], indices, strict=True)) else None
 
 
 def _read_anyhow(t: Tensor, x: Value) -> tuple[float, list[Any]] | None:
