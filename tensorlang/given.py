@@ -1,13 +1,15 @@
-"""What ``build`` is given besides a schedule, checked: the arrays of constants, and how arguments lie in
-memory. Knows tensors and arrays; nothing of loops."""
+"""What ``build`` is given besides a schedule, checked: the arrays of constants, how arguments lie in memory,
+the name of a kernel and what it does without. Knows tensors and arrays; nothing of loops."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from .boundary import shown
+from .core.names import identifier
 from .core.text import type_of
 from .errors import CallError, LowerError
 from .expr.nodes import Expr, Var, const_int
@@ -99,3 +101,48 @@ def _array(t: Tensor, value: Any) -> Any:
         raise LowerError(
             f"constant `{t.name}` is not an array", because=f"{error}", try_="an array of its shape and dtype"
         ) from None
+
+
+def check_lists(args: Any, outputs: Any) -> None:
+    """Of ``compile``."""
+    if not isinstance(args, list | tuple):
+        raise LowerError(
+            f"compile({getattr(args, 'name', type(args).__name__)}): the arguments are not a list",
+            try_=f"{getattr(args, 'name', 'model')}.compile()"
+            if hasattr(args, "compile")
+            else "tl.compile([A, B, C])",
+        )
+    if outputs is not None and not isinstance(outputs, list | tuple):
+        raise LowerError(
+            f"compile(outputs={shown(outputs)}): a list of tensors is needed",
+            try_="outputs=[C] with C among args",
+        )
+
+
+def check_name(name: Any) -> None:
+    """Looked at after the arguments: in ``tl.build(s, A, B)``, which wants a list, B stands in its place."""
+    if not isinstance(name, str):
+        raise LowerError(f"the name of a kernel is text, not {shown(name)}", try_="name='matmul'")
+    if name != identifier(name):
+        raise LowerError(
+            f"the name of a kernel is {name!r}",
+            because="it is the name of a function in machine code and in C: letters, digits and _",
+            try_=f"name={identifier(name)!r}" if name else "name='matmul'",
+        )
+
+
+def check_without(without: Any) -> None:
+    if isinstance(without, str) or not isinstance(without, Iterable) or set(without) - {"winograd"}:
+        raise LowerError(
+            f"compile(without={shown(without)}): not a list of what a kernel can do without",
+            try_='without=["winograd"], which keeps direct sums',
+        )
+
+
+def with_a_schedule(given: Any, args: Any) -> str:
+    """The call of ``lower`` with a schedule of the tensor that was given, or of the last argument."""
+    names = [getattr(a, "name", "…") for a in args] if isinstance(args, list | tuple) and args else ["…"]
+    return (
+        f"tl.lower(te.create_schedule({given.name if isinstance(given, Tensor) else names[-1]}.op), "
+        f"[{', '.join(names)}])"
+    )

@@ -15,6 +15,7 @@ from ..expr.columns import compile_columns
 from ..expr.nodes import Expr, Var
 from ..schedule.legality.filtering import filter_of
 from ..schedule.state import Decision
+from ..te.convolutions import Margin, Window, margin_of, window_of
 from ..te.patterns import (
     SIDE,
     Reads,
@@ -39,8 +40,9 @@ from .cost import ROOFLINE, Cost
 from .cost_tables import cost_of, costs_text, generic, saved_at
 from .innermost import Innermost, innermost
 from .input_values import positions
+from .minimal_filtering import WINOGRAD_TRANSFORM, outputs_at_once
 from .nest import Loop
-from .product_cost import WINOGRAD_TRANSFORM, bytes_of, least_for_a_thread, worth_a_thread
+from .product_cost import bytes_of, least_for_a_thread, worth_a_thread
 from .quantity import (
     absolute,
     amount,
@@ -82,6 +84,7 @@ __all__ = [
     "Limit",
     "Limits",
     "Loop",
+    "Margin",
     "Product",
     "Reads",
     "Sizes",
@@ -89,6 +92,7 @@ __all__ = [
     "Storage",
     "Transposition",
     "Var",
+    "Window",
     "Work",
     "absolute",
     "amount",
@@ -111,11 +115,13 @@ __all__ = [
     "least_for_a_thread",
     "limits",
     "made_of_place",
+    "margin_of",
     "minus",
     "most",
     "moves_pieces",
     "narrow_product",
     "operations",
+    "outputs_at_once",
     "own_place",
     "period",
     "phases_of",
@@ -137,6 +143,7 @@ __all__ = [
     "times",
     "transposed",
     "typical",
+    "window_of",
     "windows_of",
     "worth_a_thread",
 ]

@@ -10,10 +10,6 @@ from ..te.patterns import constant
 from ..te.products import Product, product_of
 from .cost_tables import cost_of
 
-# cycles for a vector of elements of Winograd's transforms, before and behind. Measured (Emerald Rapids) at
-# 16 × 112 × 112 to 256 × 14 × 14
-WINOGRAD_TRANSFORM = 16
-
 
 def bytes_of(t: Tensor) -> int | None:
     """How many bytes the elements of a tensor take together; None where one of its sizes is open."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ..entries import share
 from .common import read_again
 from .default_schedule import default_schedule, scheduled
+from .minimal_filtering import all_by_block, fewer_multiplications
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
 from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
 
@@ -14,8 +15,10 @@ __all__ = [
     "Axes",
     "Cut",
     "Loops",
+    "all_by_block",
     "convolve",
     "default_schedule",
+    "fewer_multiplications",
     "fill",
     "fill_weight",
     "fuse",

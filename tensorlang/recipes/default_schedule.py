@@ -189,7 +189,7 @@ def _inline(s: Schedule, done: set[str], where: Target, constants: Sequence[Tens
         )
         if (
             few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST)
-            and not _ends(s, stage)
+            and not (_ends(s, stage) or winograd.ends(s, stage))
             and not _hides(s, stage, where, constants)
         ):
             stage.compute_inline()

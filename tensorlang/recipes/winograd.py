@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import SIDE, WINOGRAD_TRANSFORM, constant, cost_of, product_of, reads_of, typical
+from ..analysis import SIDE, WINOGRAD_TRANSFORM, constant, cost_of, own_place, product_of, reads_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -89,6 +89,17 @@ def filtering_of(s: Schedule, out: Stage) -> Filtering | None:
         return None
     inverse, back, product, data, half, pixels = chain
     return Filtering(inverse, back, product, data, half, pixels, margin)
+
+
+def ends(s: Schedule, stage: Stage) -> bool:
+    """Whether ``stage`` is the result of one, and no more would be the one stage that reads it: written into
+    the next layer's margin, or into two readers, it would leave its transforms to loops of their own."""
+    readers = s.state.readers(stage.name)
+    if len(readers) == 1 and not readers[0].compute.reduce_axis:
+        beside = [at for t, at in reads_of(readers[0].compute).plain if t in stage.op.outputs]
+        if all(own_place(readers[0].compute, at) for at in beside):
+            return False
+    return filtering_of(s, stage) is not None
 
 
 def _tagged(s: Schedule, tensor: Tensor, tag: str) -> bool:

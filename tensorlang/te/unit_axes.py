@@ -9,30 +9,22 @@ Knows te; nothing of schedules and kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..core.node import intern
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import rewrite, substitute, variables
 from .axis import IterVar
+from .exchange import Exchanged
 from .graph import operations
 from .products import conv_of
 from .reducers import Reduce
 from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
 
 
-@dataclass(frozen=True)
-class Folded:
-    """The tensors of a computation, each with the one that it is without its last dimensions of size 1; those
-    that are not here are themselves."""
-
-    tensors: dict[Tensor, Tensor]
-
-    def of(self, these: Iterable[Any]) -> list[Any]:
-        """What stands for them; numbers and tensors of other computations stand for themselves."""
-        return [self.tensors.get(t, t) if isinstance(t, Tensor) else t for t in these]
+class Folded(Exchanged):
+    """The tensors of a computation, each with the one that it is without its last dimensions of size 1."""
 
     def values(self, arrays: Mapping[Tensor, Any]) -> dict[Tensor, Any]:
         """The arrays of inputs in the shapes that they have here."""

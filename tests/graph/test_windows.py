@@ -8,8 +8,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.analysis import window_of
 from tensorlang.graph.passes import simplified
-from tensorlang.graph.passes.windows import window_of
 from tests.graph.test_whole_numbers import VNNI, weight
 
 RNG = np.random.default_rng(5)

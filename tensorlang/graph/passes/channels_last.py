@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ... import ops
-from ...analysis import constant, reads_of
+from ...analysis import Margin, constant, reads_of, window_of
 from ...target import Target
 from ...te import ComputeOp, Tensor
 from ...te.graph import operations
@@ -25,7 +25,7 @@ from ..graph import Node, Program, Value
 from ..regions.facts import Kind, Reading, by_place, facts_of
 from ..sizes import same_sizes
 from .rewrite import alike_in_shape, remade, renewed, single
-from .windows import Margin, margin_of, sum_of, window_of
+from .windows import margin_of, sum_of
 
 FIRST = (0, 3, 1, 2)  # of channels last, the dimensions with channels first
 LAST = (0, 2, 3, 1)

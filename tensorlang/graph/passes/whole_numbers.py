@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ... import ops
-from ...analysis import product_of
+from ...analysis import product_of, window_of
 from ...target import Target
 from ...te import ComputeOp, Tensor, reference
 from ...te.products import factors_of
@@ -26,7 +26,7 @@ from ..graph import Node, Program, Value
 from .levels import Constants, in_8_bits
 from .rewrite import exchanged, single
 from .scales import SCALE, steps
-from .windows import Sum, margin_of, sum_of, window_of
+from .windows import Sum, margin_of, sum_of
 
 DEEPEST = 1 << 16  # products of bytes whose sum an int32 holds
 LEAST = 16  # elements of a weight

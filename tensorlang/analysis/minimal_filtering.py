@@ -1,0 +1,73 @@
+"""Where a convolution by 3×3 kernels takes less time by minimal filtering (Lavin and Gray, CVPR 2016), and
+with tiles of how many outputs. Knows the table of costs; changes nothing.
+
+Larger tiles take fewer multiplications and a larger weight: of few pixels, whose weight comes from memory,
+smaller ones are faster. An image of open height or width is taken for one of 64 × 64: measured (Zen 4), the
+layers of a detector of 32 to 128 channels took 1.0 to 2.6 times as long by direct sums at 10 × 10 to 40 × 40.
+"""
+
+from __future__ import annotations
+
+from ..target import Target
+from ..te.convolutions import Window
+from ..te.patterns import SIDE, constant, typical
+from ..te.products import Conv
+from .cost_tables import cost_of
+
+# cycles for a vector of elements of Winograd's transforms, before and behind. Measured (Emerald Rapids) at
+# 16 × 112 × 112 to 256 × 14 × 14
+WINOGRAD_TRANSFORM = 16
+# cycles for a vector of elements of a weight's transform, and twice as many beyond the second cache. Measured
+# (Emerald Rapids) at 64 × 64 and 256 × 256
+WEIGHT = 33
+GAIN = 0.85  # of the time of a direct sum, at most
+DIRECT = 1.15  # times the multiply-adds take with what is around them
+TILES = (2, 4)  # of outputs, in each direction
+# times a weight takes that is requested beside the sums, and not hidden by them, of what the third cache
+# brings. Measured (Granite Rapids), 20 convolutions of 7 × 7 to 56 × 56 whose weights come in turn, on one
+# and two threads: with it the choice takes 1.01 times as long as the best of direct sums and both tiles
+FAR_WEIGHT = 1.5
+
+
+def outputs_at_once(window: Window, conv: Conv, known: bool, target: Target) -> int | None:
+    """How many outputs a tile has in each direction where that takes the least time; None where the direct
+    sum takes less, or little more, and for any convolution but one in one group by 3×3 taps beside each
+    other, at every place. ``known``: the weight is known ahead of a call."""
+    if not _three_by_three(window, conv):
+        return None
+    channels, lanes = constant(conv.channels.extent) or 1, target.vector_lanes("float32")
+    height, width = _image(conv)
+    sums = 9 * channels * conv.each * (conv.images or 1) * height * width
+    direct = DIRECT * sums / (cost_of(target).per_cycle * lanes)
+    times = {tile: _time(conv, tile, known, target) for tile in TILES}
+    best = min(TILES, key=lambda tile: times[tile])
+    return best if times[best] < GAIN * direct else None
+
+
+def _image(conv: Conv) -> list[int]:
+    """Height and width of the result; what is open is typical."""
+    return [typical(a.extent, SIDE) for a in conv.spatial]
+
+
+def _time(conv: Conv, tile: int, known: bool, target: Target) -> float:
+    """Cycles with tiles of so many outputs in each direction. The transformed weight, (tile + 2)² / 9 times
+    as large, comes from memory; one that is not ``known`` is transformed in each call."""
+    table, lanes = cost_of(target), target.vector_lanes("float32")
+    channels, (height, width) = constant(conv.channels.extent) or 1, _image(conv)
+    points, elements = (tile + 2) ** 2, (tile + 2) ** 2 * channels * conv.each
+    tiles = (conv.images or 1) * -(-height // tile) * -(-width // tile)
+    wide, deep = (-(-n // lanes) * lanes for n in (conv.each, channels))  # lanes are channels
+    # a product for each point of a tile, where a direct sum has 9 for each output
+    products = DIRECT * points * channels * wide * tiles / (table.per_cycle * lanes)
+    transforms = WINOGRAD_TRANSFORM / lanes * points * (deep + wide) * tiles
+    if not known:
+        transforms += WEIGHT / lanes * elements * (1 if 4 * elements <= target.l2_bytes else 2)
+    return products + transforms + FAR_WEIGHT * 4 * elements / table.l3_rate
+
+
+def _three_by_three(window: Window, conv: Conv) -> bool:
+    """Whether it is a convolution in one group by 3×3 taps beside each other, at every place."""
+    if window.groups != 1 or len(window.strides) != 2:
+        return False
+    taps = [constant(t.extent) for t in conv.taps]
+    return taps == [3, 3] and max(*window.strides, *window.dilation) == 1

@@ -1,0 +1,68 @@
+"""A computation in which other tensors stand for some of its own, and what follows from them is declared
+anew. Knows te; nothing of why they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..core.node import intern
+from ..expr.nodes import Expr
+from ..expr.walk import rewrite
+from .graph import operations
+from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorRead
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """The tensors of a computation, each with the one that stands for it; those that are not here stand for
+    themselves."""
+
+    tensors: Mapping[Tensor, Tensor]
+
+    def of(self, these: Iterable[Any]) -> list[Any]:
+        """What stands for them; numbers and tensors of other computations stand for themselves."""
+        return [self.tensors.get(t, t) if isinstance(t, Tensor) else t for t in these]
+
+
+def exchanged(outputs: Sequence[Tensor], others: Mapping[Tensor, Tensor]) -> Exchanged:
+    """The computation of ``outputs`` with ``others`` in the place of their keys, under the keys' names; those
+    may be made of the computation's own tensors. Nothing is exchanged where an operation that is not a
+    compute (a scan, an extern) reads what would change, or is to be exchanged together with results of its
+    own."""
+    made: dict[Tensor, Tensor] = {}
+
+    def declare(op: Any) -> bool:
+        if isinstance(op, PlaceholderOp) or not any(t in made for t in op.input_tensors):
+            return True
+        if type(op) is not ComputeOp:
+            return False
+        made.update(zip(op.outputs, _reading(op, made, op.name).outputs, strict=True))
+        return True
+
+    for op in operations(t.op for t in outputs):  # producers first
+        new = [others[t] for t in op.outputs if t in others]
+        if not new:
+            if not declare(op):
+                return Exchanged({})
+            continue
+        last = new[0].op
+        if len(op.outputs) > 1 or type(last) is not ComputeOp:
+            return Exchanged({})
+        before = operations([last])[:-1]
+        if not all(declare(b) for b in before if not any(t in made for t in b.outputs)):
+            return Exchanged({})
+        made[op.outputs[0]] = _reading(last, made, op.name).outputs[0]
+    return Exchanged(made)
+
+
+def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor], name: str) -> ComputeOp:
+    """A definition that reads what is made instead, by another name."""
+
+    def renewed(e: Expr) -> Expr | None:
+        return intern(TensorRead, made.get(e.tensor, e.tensor), e.indices) if type(e) is TensorRead else None
+
+    body = tuple(rewrite(e, renewed) for e in op.body)
+    return ComputeOp(name, op.axis, op.reduce_axis, body, op.tag, op.attrs, None, op.needs)

@@ -1,0 +1,169 @@
+"""``tl.compile`` computes convolutions of a known weight by fewer multiplications where the table says that it
+takes less time: which ones, that answers stay, and the switch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tests.ops import images
+
+RNG = np.random.default_rng(11)
+TARGET = "llvm -mcpu=skylake-avx512"  # decisions are by its table, whatever runs the tests
+C, SIZE = 64, 30
+
+
+def values(*shape, scale=1.0):
+    return RNG.standard_normal(shape).astype("float32") * np.float32(scale)
+
+
+X = te.placeholder((1, C, SIZE, SIZE), name="x")
+K, L = (te.placeholder((C, C, 3, 3), name=name) for name in "kl")
+B = te.placeholder((C,), name="b")
+KNOWN = {K: values(C, C, 3, 3, scale=0.06), L: values(C, C, 3, 3, scale=0.06), B: values(C)}
+IMAGE = values(1, C, SIZE, SIZE)
+
+
+def known(*results):
+    """The constants that they are made of."""
+    read = te.graph.inputs(results)
+    return {t: a for t, a in KNOWN.items() if t in read}
+
+
+def ways(*results, constants=None, inputs=(X,), **options):
+    """How each stage is computed."""
+    constants = known(*results) if constants is None else constants
+    return tl.compile([*inputs, *results], TARGET, constants=constants, **options).explain().stages
+
+
+def filtered(stages):
+    return [name for name, how in stages.items() if "minimal filtering" in how]
+
+
+def first(bias=True):
+    return ops.conv2d(X, K, *([B] if bias else []), padding=1)
+
+
+def second():
+    return ops.conv2d(ops.relu(first()), L, padding=1)
+
+
+def pooled():
+    return ops.max_pool2d(ops.relu(first()), 2, 2)
+
+
+def read_twice():
+    y = first()
+    return ops.tanh(y) + ops.relu(y)
+
+
+def residual():
+    return ops.relu(second() + X)
+
+
+def turned():
+    y = first()
+    return te.compute((1, SIZE, SIZE, C), lambda n, i, j, o: y(n, o, i, j), name="turned")
+
+
+CASES = {
+    "plain": (lambda: first(bias=False), 1),
+    "with a bias": (lambda: ops.relu(first()), 1),
+    "one behind the other": (second, 2),
+    "with what came in": (residual, 2),
+    "pooled": (pooled, 1),
+    "read twice": (read_twice, 1),
+    "turned": (turned, 1),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_answers_stay_within_2e_5_of_the_largest(case):
+    made, count = CASES[case]
+    y = made()
+    assert len(filtered(ways(y))) == count and not filtered(ways(y, without=["winograd"]))
+    arrays = {X: IMAGE, **known(y)}
+    (want,) = te.reference.evaluate([y], arrays)
+    got = tl.compile([X, y], constants=known(y))(IMAGE)
+    assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+
+
+def test_all_results_keep_their_places_and_names():
+    hidden = ops.relu(first())
+    y = ops.conv2d(hidden, L, padding=1)
+    f, direct = (tl.compile([X, hidden, y], constants=known(y), without=w) for w in ([], ["winograd"]))
+    assert str(f.signature) == str(direct.signature)
+    for a, b in zip(f(IMAGE), direct(IMAGE), strict=True):
+        assert np.abs(a - b).max() <= 2e-5 * np.abs(b).max()
+
+
+@pytest.mark.parametrize("padding", [1, 0, ((2, 1), (0, 1))], ids=str)
+def test_margins(padding):
+    y = ops.conv2d(X, K, B, padding=padding)
+    assert filtered(ways(y))
+    want = images.conv(IMAGE.astype("float64"), KNOWN[K].astype("float64"), KNOWN[B], padding=padding)
+    got = tl.compile([X, y], constants=known(y))(IMAGE)
+    assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+
+
+def test_a_margin_of_another_value_stays_an_image():
+    around = ops.pad(X, (0, 0, 1, 1), (0, 0, 1, 1), constant_values=1.0)
+    y = ops.conv2d(around, K)
+    assert filtered(ways(y))
+    image = np.pad(IMAGE, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=1).astype("float64")
+    want = images.conv(image, KNOWN[K].astype("float64"), 0 * KNOWN[B], padding=0)
+    got = tl.compile([X, y], constants=known(y))(IMAGE)
+    assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 31)])
+def test_open_images(shape):
+    n, h = te.var("n"), te.var("h")
+    x = te.placeholder((n, C, h, SIZE), name="x")
+    y = ops.relu(ops.conv2d(x, K, B, padding=1))
+    assert filtered(ways(y, inputs=[x]))
+    image = values(shape[0], C, shape[1], SIZE)
+    want = images.conv(image.astype("float64"), KNOWN[K].astype("float64"), KNOWN[B], padding=1)
+    got = tl.compile([x, y], constants=known(y))(image)
+    assert np.abs(got - np.maximum(want, 0)).max() <= 2e-5 * np.abs(want).max()
+
+
+def _few():
+    x, k = te.placeholder((1, 3, SIZE, SIZE), name="x"), te.placeholder((8, 3, 3, 3), name="k")
+    return x, ops.conv2d(x, k), {k: values(8, 3, 3, 3)}
+
+
+def _strided():
+    return X, ops.conv2d(X, K, stride=2), None
+
+
+def _at_the_call():
+    return (X, K), ops.conv2d(X, K), {}
+
+
+def _doubles():
+    x, k = (te.placeholder(s, "float64", name="x") for s in [(1, C, SIZE, SIZE), (C, C, 3, 3)])
+    return x, ops.conv2d(x, k), {k: KNOWN[K].astype("float64")}
+
+
+def _by_row():
+    """A soft maximum of each row takes rows of the sums, and not blocks of tiles."""
+    return X, ops.softmax(first(bias=False)), None
+
+
+@pytest.mark.parametrize("case", [_few, _strided, _at_the_call, _doubles, _by_row])
+def test_others_stay_direct(case):
+    inputs, y, constants = case()
+    inputs = inputs if isinstance(inputs, tuple) else (inputs,)
+    stages = ways(y, constants=constants, inputs=inputs)
+    assert not filtered(stages) and stages == ways(
+        y, constants=constants, inputs=inputs, without=["winograd"]
+    )
+
+
+@pytest.mark.parametrize("wrong", [["fusion"], "winograd", 3, [3]], ids=str)
+def test_what_it_cannot_do_without(wrong):
+    with pytest.raises(tl.errors.LowerError, match='without=\\["winograd"\\]'):
+        tl.compile([X, first()], constants=known(first()), without=wrong)
