@@ -40,7 +40,7 @@ from .cost import ROOFLINE, Cost
 from .cost_tables import cost_of, costs_text, generic, saved_at
 from .innermost import Innermost, innermost
 from .input_values import positions
-from .minimal_filtering import WINOGRAD_TRANSFORM, outputs_at_once
+from .minimal_filtering import outputs_at_once
 from .nest import Loop
 from .product_cost import bytes_of, least_for_a_thread, worth_a_thread
 from .quantity import (
@@ -73,7 +73,6 @@ from .work import Work
 __all__ = [
     "ROOFLINE",
     "SIDE",
-    "WINOGRAD_TRANSFORM",
     "Access",
     "Analysis",
     "Conv",

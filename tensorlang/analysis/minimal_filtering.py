@@ -14,9 +14,6 @@ from ..te.patterns import SIDE, constant, typical
 from ..te.products import Conv
 from .cost_tables import cost_of
 
-# cycles for a vector of elements of Winograd's transforms, before and behind. Measured (Emerald Rapids) at
-# 16 × 112 × 112 to 256 × 14 × 14
-WINOGRAD_TRANSFORM = 16
 # cycles for a vector of elements of a weight's transform, and twice as many beyond the second cache. Measured
 # (Emerald Rapids) at 64 × 64 and 256 × 256
 WEIGHT = 33
@@ -59,7 +56,7 @@ def _time(conv: Conv, tile: int, known: bool, target: Target) -> float:
     wide, deep = (-(-n // lanes) * lanes for n in (conv.each, channels))  # lanes are channels
     # a product for each point of a tile, where a direct sum has 9 for each output
     products = DIRECT * points * channels * wide * tiles / (table.per_cycle * lanes)
-    transforms = WINOGRAD_TRANSFORM / lanes * points * (deep + wide) * tiles
+    transforms = table.transform / lanes * points * (deep + wide) * tiles
     if not known:
         transforms += WEIGHT / lanes * elements * (1 if 4 * elements <= target.l2_bytes else 2)
     return products + transforms + FAR_WEIGHT * 4 * elements / table.l3_rate

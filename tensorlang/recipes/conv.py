@@ -37,7 +37,7 @@ from .pixels import (
     transposed_at_once,
 )
 from .reach import come_again, depth, far, far_outputs, image_from_memory, image_of, passes, weight_of
-from .register_tile import tile_for, time_of
+from .register_tile import in_whole_vectors, tile_for, time_of
 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
 # faster for 1×1
@@ -121,7 +121,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
         return [*n, *_by_group(conv, o, counted(places, conv.sizes))]
 
-    whole_vectors = together == 1 and _in_whole_vectors(conv, lanes)
+    whole_vectors = together == 1 and _whole_vectors(conv, lanes)
     in_panels = together > 1 and conv.groups == 1 and conv.each % width > 0
     whole = lanes if whole_vectors else width if in_panels else None
     finished = strips(s, out, inside, laid_out, whole)
@@ -212,14 +212,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         share_out(turned, list(filled.named["po"]), 0 if in_blocks else iterations // PACKED_PIXELS, target)
 
 
-def _in_whole_vectors(conv: Conv, lanes: int) -> bool:
-    """Whether the last outputs are summed in a whole vector, with sums beside them that nobody reads: where
-    they would be several shorter vectors otherwise, each in a register of its own.
-
-    Measured (Zen 4, 3×3): 96 to 26 channels of 36 × 36 take 0.90 of the time, 96 to 99 of 34 × 34 0.87, 20
-    to 117 of 54 × 27, 5×5, 1.02.
-    """
-    return conv.groups == 1 and conv.each > lanes and (conv.each % lanes).bit_count() > 1
+def _whole_vectors(conv: Conv, lanes: int) -> bool:
+    return conv.groups == 1 and in_whole_vectors(conv.each, lanes)
 
 
 def _asking(order: Sequence[IterVar], tiles: int, line: int) -> IterVar:
@@ -376,7 +370,7 @@ def _tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int, int
     """(pixels, vectors) of the register tile for so many pixels; the loads of the next tap want a few
     registers, or LLVM spills."""
     registers = target.vector_registers if conv.pointwise else target.vector_registers * 15 // 16
-    high, vectors = tile_for(pixels, conv.each, lanes, registers, masks=_in_whole_vectors(conv, lanes))
+    high, vectors = tile_for(pixels, conv.each, lanes, registers, masks=_whole_vectors(conv, lanes))
     # the height whose blocks end with a vector, or nearly so, where that saves more than lower tiles cost
     tiles = [(h, vectors) for h in range(high, max(0, high - LOWER), -1)]
     # the one of which a block is two. Measured (Zen 4, 36 drawn shapes of 16 or 80 channels for the most

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import SIDE, WINOGRAD_TRANSFORM, constant, cost_of, own_place, product_of, reads_of, typical
+from ..analysis import SIDE, constant, cost_of, own_place, product_of, reads_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -21,7 +21,7 @@ from .common import in_registers, share_out, size, work
 from .conv import rows_in_vectors
 from .nests import Axes, fill, lines_at_once, nest, pack, sums
 from .pixels import FEW, transpose_pixels
-from .register_tile import even, tile_for, time_of
+from .register_tile import even, in_whole_vectors, tile_for, time_of
 
 # tiles of a block, at least, where the weight is larger than the second cache and comes from behind it for
 # each block
@@ -202,7 +202,7 @@ def _last(product: Stage, rows: int, columns: int, high: int, threads: int, targ
         tile = tile_for(h * columns, o, lanes, target.vector_registers, table.of_panels)
         products = channels * time_of(h * columns, o, *tile, lanes, target)
         weight = channels * o * product.op.body[0].dtype.bytes / table.l2_rate
-        transforms = WINOGRAD_TRANSFORM / lanes * (channels + o) * h * columns
+        transforms = table.transform / lanes * (channels + o) * h * columns
         return points_of_tile * (max(products, weight) + transforms)
 
     whole, rest = divmod(rows, high)
@@ -237,9 +237,13 @@ def _products(
     found = product_of(inside.op)
     assert found is not None and found.row is not None
     table, iterations = cost_of(target), work(inside)
-    high, vectors = tile_for(tiles, size(found.column), lanes, target.vector_registers, table.of_panels)
+    columns = size(found.column)
+    whole = in_whole_vectors(columns, lanes)
+    high, vectors = tile_for(tiles, columns, lanes, target.vector_registers, table.of_panels, masks=whole)
     width = lanes * vectors
     weight = pack(s, inside, found.right, found.right_axes, found.column, width)
+    if whole:
+        inside.transform_layout(lambda *at: [*at[:-1], at[-1] // lanes, at[-1] % lanes], pad_value="any")
     a, b, *front, p, o = product.op.axis
     around = nest(
         product,
@@ -248,9 +252,10 @@ def _products(
         {"p": (high, "shift"), "o": width},
         parallel=parallel,
     )
-    *points, p, o = inside.op.axis  # those in front of rows of tiles are among them
+    # those in front of rows of tiles are among them
+    points, (p, *outputs) = inside.op.axis[: 2 + len(front)], inside.op.axis[2 + len(front) :]
     (k,) = inside.op.reduce_axis
-    made = sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": o}, "f k | p o")
+    made = sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": outputs}, "f k | p o")
     if any(t is found.right for t in constants):
         inside.prefetch(weight.name, made.place, share=True)
     else:

@@ -109,7 +109,7 @@ def test_margins(padding):
 
 
 def test_a_margin_of_another_value_stays_an_image():
-    around = ops.pad(X, (0, 0, 1, 1), (0, 0, 1, 1), constant_values=1.0)
+    around = ops.pad(X, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=1.0)
     y = ops.conv2d(around, K)
     assert filtered(ways(y))
     image = np.pad(IMAGE, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=1).astype("float64")
