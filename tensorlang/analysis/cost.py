@@ -31,8 +31,8 @@ class Cost:
     call: int = 16  # the same for an intrinsic
     spill: int = 2  # cycles to write a vector to memory and read it again
     turn: int = 1  # cycles of a loop around a tile
-    # cycles for a vector of elements of Winograd's transforms, before and behind. Measured (Emerald Rapids) at
-    # 16 × 112 × 112 to 256 × 14 × 14
+    # cycles for a vector of elements of Winograd's transforms, before and behind. Measured (Emerald Rapids)
+    # at 16 × 112 × 112 to 256 × 14 × 14
     transform: int = 16
     start: int = 8000  # cycles to begin and end a parallel loop
     # bytes that come in a cycle from behind the first, second and third cache, most of them ahead of their

@@ -163,20 +163,31 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # of products that are summed together a rest is one vector too, so that they stay neighbours
     whole = (lanes if t.together == 1 else t.width) if target.has_masks else 0
     cores = target.num_cores if shared else 1
+    near = (bytes_of(product.right) or target.l2_bytes) <= target.l2_bytes // 2
     block = _columns_at_once(inside, product, fixed, t, 1 if t.by_rows else cores, target)
-    if block is not None and t.by_rows:  # too many columns for one block: the blocks are what is shared out
-        block = _columns_at_once(inside, product, fixed, t, cores, target)
+    if block is not None and t.by_rows:
+        # too many columns for one block: the blocks are what is shared out, if all do not stay near anyway
+        block = None if near else _columns_at_once(inside, product, fixed, t, cores, target)
     blocks = bool(keep) or block is not None
     each = blocks and not fixed and all(a in product.right_axes for a in keep)  # a copy for each block
     # a batch may be of one, and of one block of columns: rows are what there is for every thread. Measured
     # (Zen 4, two threads): 784 × 128 × 512 0.53 of the time, 3136 × 64 ×
     # 256 0.55
     rows_too = shared and bool(keep) and left is None and t.packs and not each
+    # each thread packs what it reads again and again, rather than wait for what others have written
+    mine = t.by_rows and block is None and near and right is not None and left is None and not fixed
+    share: list[IterVar] = []
+    if mine:
+        tiles = -(-(m or 1) // t.high)
+        first, own[rows[0]] = out.split(own[rows[0]], -(-tiles // cores) * t.high)
+        share = [first]
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
     loops = nest(
         out,
-        {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
-        f"({others} io) joi | ii ji"
+        {"b": [own[a] for a in keep], "t": share, "i": [own[a] for a in rows], "j": own[product.column]},
+        "(t) io joi | ii ji"
+        if share
+        else f"({others} io) joi | ii ji"
         if rows_too
         else f"({others}) io joi | ii ji"
         if blocks
@@ -208,7 +219,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     elif fixed and _read_by(product, keep) <= AHEAD_ROWS:
         _ask_ahead(inside, right, made.place, cost_of(target).tile(t.high, t.vectors), t.width, target)
     fill(right, len(over), lines_at_once(size(over[-1])), t.together)
-    if each:
+    if each or share:
         right.compute_at(out, loops.around[0])
     elif not fixed:
         share_out(right, [right.leaf_iter_vars[0]], iterations // 16, target)

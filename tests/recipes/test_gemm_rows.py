@@ -40,3 +40,19 @@ def test_threads_share_the_rows_of_a_batch_of_one() -> None:
     A, B = te.placeholder((te.dim("b", 0, 64), 784, 128), name="A"), te.placeholder((128, 512), name="B")
     s = default_schedule(ops.matmul(A, B), as_target("llvm -mcpu=znver4 -num-cores=2"), constants=[B])
     assert re.search(r"loop matmul\.b0\S*\.i\.outer\.fused .*parallel", s.tree()), s.tree()
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_threads_share_rows_out_where_panels_of_columns_are_uneven(fixed: bool) -> None:
+    """Of seven panels, one thread had four. A right operand that is not packed ahead is packed by each thread
+    for itself: nobody waits for what the other has written."""
+    A, B = te.placeholder((120, 200), name="A"), te.placeholder((200, 200), name="B")
+    C = ops.matmul(A, B)
+    s = default_schedule(C, as_target("llvm -mcpu=znver4 -num-cores=2"), constants=[B] if fixed else [])
+    tree = s.tree()
+    assert tree.count(" parallel") == 1, tree
+    assert re.search(rf"loop matmul\.i\.outer +0\.\.{10 if fixed else 2} +parallel", tree), tree
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-4, 5, (120 if t is A else 200, 200)).astype("float32") for t in (A, B))
+    f = tl.build(s, [A, C] if fixed else [A, B, C], constants={B: b} if fixed else None)
+    np.testing.assert_array_equal(f(a) if fixed else f(a, b), a @ b)
