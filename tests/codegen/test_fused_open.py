@@ -52,3 +52,17 @@ def test_no_mask_where_vectors_end_with_the_array() -> None:
     """3072 rows are whole vectors, however long they are."""
     x, y = rounded((1, 192, 16, "n"))
     assert "mask" not in str(tl.lower(tl.recipes.default_schedule(y, TARGET), [x, y]))
+
+
+@pytest.mark.parametrize("shape", [(3, 1, "n"), (1, 3, 1, "n"), (3, 1, 1, "n", 1)], ids=str)
+def test_an_axis_of_one_element_between_row_and_column(shape) -> None:
+    """As the height is of an image whose open height and width are counted as one."""
+    x, y = rounded(shape, "float32")
+    s = te.create_schedule(y.op)
+    _, inner = s[y].split(s[y].fuse(*s[y].op.axis), factor=16)
+    s[y].vectorize(inner)
+    assert "gather" not in tl.build(s, [x, y], TARGET).get_source("asm")
+    f = tl.build(s, [x, y])
+    for n in (0, 1, 5, 16, 33):
+        a = np.random.default_rng(n).integers(0, 100, [n if d == "n" else d for d in shape])
+        np.testing.assert_array_equal(f(a.astype("float32")), (a * 2).astype("float32"))
