@@ -423,6 +423,34 @@ def test_areas_and_opposites_of_sizes_are_sizes():
     assert np.array_equal(graph.compile()(numbers(3, 3)), numbers(9) + np.arange(-9, 0))
 
 
+@pytest.mark.parametrize(
+    ("kind", "bounds", "expected"),
+    [
+        (FLOAT, ("0", "n", "1"), lambda n: np.arange(n)),
+        (FLOAT, ("half", "n", "2"), lambda n: np.arange(0.5, n, 2)),
+        (FLOAT, ("0", "half", "1"), lambda n: np.arange(0, 0.5, 1)),
+        (TensorProto.DOUBLE, ("4", "n", "half"), lambda n: np.arange(4, n, 0.5)),
+    ],
+)
+def test_a_range_of_floats_up_to_a_size(kind, bounds, expected):
+    """As the detectors of YOLO number the places of their grids."""
+    floats = np.float32 if kind == FLOAT else np.float64
+    values = {"0": 0, "half": 0.5, "1": 1, "2": 2, "4": 4}
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"], start=0, end=1),
+        helper.make_node("Squeeze", ["s"], ["whole"]),
+        helper.make_node("Cast", ["whole"], ["n"], to=kind),
+        helper.make_node("Range", list(bounds), ["r"]),
+        helper.make_node("Cast", ["r"], ["y"], to=FLOAT),
+    ]
+    constants = {k: np.array(v, floats) for k, v in values.items()}
+    graph = tl.load_onnx(model(nodes, {"x": ["n"]}, constants))
+    assert graph.rest is None
+    engine = graph.compile()
+    for n in (7, 2, 8):
+        assert np.array_equal(engine(numbers(n)), expected(n).astype("float32"))
+
+
 def test_what_equal_sizes_say_is_said_shortly():
     """What multiplies both sides is left out, and the side of a square is a number when its area is."""
     target = [constant("side", [2, 2, 3]), helper.make_node("Reshape", ["q", "side"], ["y"])]

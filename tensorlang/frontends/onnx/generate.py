@@ -18,6 +18,7 @@ from ...errors import TensorLangError
 from ...expr.nodes import Expr
 from ...te import Tensor
 from .proto import Call, dtype_name
+from .ratios import steps_between
 from .table import graph_op, one, te_op
 
 if TYPE_CHECKING:
@@ -50,9 +51,21 @@ def constant_of_shape(c: Importer, call: Call) -> Any:
 
 @graph_op("Range")
 def range_(c: Importer, call: Call) -> Any:
-    kind = str(c.tensor(call.inputs[0]).dtype)
+    given = [c.tensor(n) for n in call.inputs]
+    how: dict[str, Any] = {"op": "Range", "name": call.name, "outputs": call.outputs}
+    # of floats that sizes were cast to
+    count = steps_between(*given) if given[0].dtype.is_float else None
+    first, by = given[0].data, given[2].data
+    if count is not None and first is not None and by is not None:
+        numbers = {"first": first.item(), "by": by.item(), "kind": str(given[0].dtype)}
+        return c.g.call(_stepped, count=count, **numbers, **how)
     bounds = {k: one(c.numbers(n)) for k, n in zip(("start", "stop", "step"), call.inputs, strict=True)}
-    return c.g.call(ops.arange, op="Range", name=call.name, outputs=call.outputs, dtype=kind, **bounds)
+    return c.g.call(ops.arange, dtype=str(given[0].dtype), **how, **bounds)
+
+
+def _stepped(*, count: Expr, first: float, by: float, kind: str) -> Tensor:
+    """``count`` numbers from ``first`` on, as floats."""
+    return ops.add(ops.multiply(ops.arange(count, dtype=kind), by), first)
 
 
 @te_op("EyeLike")

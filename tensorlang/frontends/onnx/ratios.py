@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ... import te
 from ...arith.facts import Facts
 from ...expr import make
 from ...expr.nodes import Expr
@@ -29,6 +30,20 @@ def whole_of_ratio(v: Value) -> Expr | None:
     # a cast cuts towards zero
     low, _ = Facts().interval(over)
     return make.floordiv(over, under) if under == 1 or (low is not None and low >= 0) else None
+
+
+def steps_between(start: Value, stop: Value, step: Value) -> Expr | None:
+    """How many numbers ``start, start + step, …`` lie before ``stop``; None where the floats are not known
+    to be worked out of sizes."""
+    first, last, by = map(_ratio, (start, stop, step))
+    if first is None or last is None or by is None:
+        return None
+    parts = _divided(_added(last, _negative(first)), by)
+    n = None if parts is None else _ceil(parts)[0]
+    if not isinstance(n, Expr):
+        return None
+    low, _ = Facts().interval(n)
+    return n if low is not None and low >= 0 else te.max(n, 0)
 
 
 def _ratio(v: Value | None) -> Ratio | None:
@@ -57,6 +72,10 @@ def _added(a: Ratio, b: Ratio) -> Ratio:
     return a[0] * b[1] + b[0] * a[1], a[1] * b[1]
 
 
+def _negative(a: Ratio) -> Ratio:
+    return a[0] * -1, a[1]
+
+
 def _multiplied(a: Ratio, b: Ratio) -> Ratio:
     return a[0] * b[0], a[1] * b[1]
 
@@ -72,12 +91,16 @@ def _floor(a: Ratio) -> Ratio:
     return make.floordiv(make.as_expr(a[0]), a[1]) if isinstance(a[0], Expr) else a[0] // a[1], 1
 
 
+def _ceil(a: Ratio) -> Ratio:
+    return _negative(_floor(_negative(a)))
+
+
 _OPERATORS: dict[str, Any] = {
     "Add": _added,
-    "Sub": lambda a, b: _added(a, (b[0] * -1, b[1])),
+    "Sub": lambda a, b: _added(a, _negative(b)),
     "Mul": _multiplied,
     "Div": _divided,
     "Cast": lambda a: a,  # of a whole number: from a float it is known to be one, see KNOWN
     "Floor": _floor,
-    "Ceil": lambda a: _multiplied(_floor((a[0] * -1, a[1])), (-1, 1)),
+    "Ceil": _ceil,
 }
