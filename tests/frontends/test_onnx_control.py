@@ -404,3 +404,25 @@ def test_a_scan_over_numbers_without_dimensions(monkeypatch):
         assert last == (t[-1] if n else 4)
         assert np.array_equal(q, (t * z[::-1])[::-1])
     assert 20 in made  # the body was met with these sizes, none of which is open
+
+
+def test_nodes_in_an_order_in_which_they_cannot_run():
+    """Converters to float16 put their casts last; a body reads what is made behind its node, too."""
+    branch = graph([node("Add", ["late", "x"], ["a"])], [], [("a", F, None)])
+    other = graph([node("Neg", ["x"], ["a"])], [], [("a", F, None)])
+    m = model(
+        [
+            node("Add", ["chosen", "cast"], ["y"]),
+            node("If", ["more"], ["chosen"], then_branch=branch, else_branch=other),
+            node("Less", ["zero", "total"], ["more"]),
+            node("Mul", ["x", "x"], ["late"]),
+            node("ReduceSum", ["x"], ["total"], keepdims=0),
+            node("Cast", ["x"], ["cast"], to=1),
+        ],
+        [("x", F, ["n"])],
+        [("y", F, None)],
+        {"zero": np.float32(0)},
+    )
+    engine = tl.load_onnx(m).compile()
+    for x in (np.float32([1, 2, 3]), np.float32([-4])):
+        np.testing.assert_array_equal(engine(x), (x * x + x if x.sum() > 0 else -x) + x)

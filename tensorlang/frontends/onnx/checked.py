@@ -79,8 +79,7 @@ def _calls(
         for n in c.inputs:
             if n and n not in there:
                 because = (
-                    "a later node makes it: nodes stand in an order in which they can run, so there is a "
-                    "cycle or the file is not sorted"
+                    "a node that reads what comes of it makes it: there is a cycle"
                     if n in later
                     else "no node, input or initialiser has this name"
                 )

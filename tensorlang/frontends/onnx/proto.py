@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import heapq
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -379,7 +380,7 @@ class _Reader:
             raise TensorLangError(f"load_onnx: two initialisers of the graph {g.name!r} have one name")
         found = Body(
             g.name,
-            tuple(self.call(n) for n in g.node),
+            _in_order([self.call(n) for n in g.node]),
             tuple((v.name, self.type(v.type)) for v in g.input if v.name not in constants),
             tuple((v.name, self.type(v.type)) for v in g.output),
             constants,
@@ -397,7 +398,7 @@ class _Reader:
             tuple(f.input),
             tuple(f.output),
             attrs,
-            tuple(self.call(n) for n in f.node),
+            _in_order([self.call(n) for n in f.node]),
             _versions(f.opset_import),
         )
 
@@ -552,6 +553,30 @@ class _Reader:
             return str(np.dtype(self.onnx.helper.tensor_dtype_to_np_dtype(number)))
         except Exception:
             return ""
+
+
+def _in_order(calls: Sequence[Call]) -> tuple[Call, ...]:
+    """The nodes in an order in which they can run: as they stand, but for those that read what a later one
+    makes. The standard asks for such an order, and converters to float16 put their casts last. Nodes of a
+    cycle are behind all others."""
+    maker = {n: i for i, c in enumerate(calls) for n in c.outputs if n}
+    awaited = [{maker[n] for n in c.reads if n in maker} for c in calls]
+    if all(max(a, default=-1) < i for i, a in enumerate(awaited)):
+        return tuple(calls)
+    readers: list[list[int]] = [[] for _ in calls]
+    for i, needed in enumerate(awaited):
+        for k in needed:
+            readers[k].append(i)
+    ready = [i for i, needed in enumerate(awaited) if not needed]
+    order: list[int] = []
+    while ready:
+        order.append(heapq.heappop(ready))
+        for i in readers[order[-1]]:
+            awaited[i].discard(order[-1])
+            if not awaited[i]:
+                heapq.heappush(ready, i)
+    cyclic = sorted({*range(len(calls))} - {*order})
+    return tuple(calls[i] for i in [*order, *cyclic])
 
 
 def _counted(dims: Sequence[int], most: int) -> None:
