@@ -33,8 +33,7 @@ def load_torch(program: Any) -> Graph:
             because="an exported program is needed",
             try_="tl.load_torch(torch.export.export(module, args))",
         )
-    # an empty table: only what has to be taken apart is, and operators stay as models write them
-    program = _taken_apart(program.run_decompositions({}))
+    program = _taken_apart(program)
     signature = program.graph_signature
     _unchanged(signature)
     _supported(program.graph)
@@ -60,14 +59,19 @@ def _ranges(program: Any) -> dict[Any, Any]:
 
 
 def _taken_apart(program: Any) -> Any:
-    """The program in which operators that are not in the table are said by others, where torch says how, and
-    without what only checks."""
-    for _ in range(_ROUNDS):
+    """The program without operators that write to what they are given, in which those that are not in the
+    table are said by others, where torch says how, and without what only checks."""
+    for turn in range(_ROUNDS + 1):
+        # only what has to be taken apart is, and operators stay as models write them. Those that write are
+        # replaced by torch itself
         missing = [
-            n.target for n in program.graph.nodes if _is_operator(n) and str(n.target) not in OPERATORS
+            n.target
+            for n in program.graph.nodes
+            if _is_operator(n) and str(n.target) not in OPERATORS and not n.target._schema.is_mutable
         ]
         table = {op: way for op in missing if (way := decompositions().get(op) or _way(op)) is not None}
-        if not table:
+        # each turn traces the program anew, which takes torch longer than all that is done here
+        if turn and not table:
             break
         program = program.run_decompositions(table)
     graph = program.graph

@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ... import ops, te
-from ...core.dtype import INT64, DType
+from ...core.dtype import INT64, DType, dtype
+from ...expr import make
 from ...ops.places import kept_within
 from ...ops.take import counted
 from ...te import Tensor
 from ..words import constant_like
 from .elementwise import mul
-from .table import aten, needs
+from .table import aten, known, needs
 from .types import as_type, rounded_once
 
 
@@ -28,6 +29,42 @@ def index_select(x: Tensor, dim: int, indices: Tensor) -> Tensor:
         return x
     # torch takes one index without dimensions for a list of one
     return ops.take(x, indices if indices.ndim else ops.reshape(indices, (1,)), dim, "index")
+
+
+MOST_BOUNDARIES = 1024  # all are compared with: for more, torch's search by halves is quicker
+
+
+@aten("bucketize.Tensor")
+def bucketize(x: Tensor, boundaries: Tensor, out_int32: bool = False, right: bool = False) -> Tensor:
+    return searchsorted(boundaries, x, out_int32, right)
+
+
+@aten("searchsorted.Tensor")
+def searchsorted(
+    boundaries: Tensor,
+    x: Tensor,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
+    sorter: Tensor | None = None,
+) -> Tensor:
+    """How many boundaries of its row lie before each number, which is its place among them."""
+    needs(sorter is None, "boundaries with a sorter")
+    n = known(boundaries.shape[-1], "boundaries")
+    needs(n <= MOST_BOUNDARIES, f"{n} boundaries, of more than {MOST_BOUNDARIES}")
+    right = right or side == "right"
+    kind = dtype("int32") if out_int32 else INT64
+    j = te.reduce_axis((0, n), name="j")
+
+    def element(*i: Any) -> Any:
+        value, at = x(*i), boundaries(*i[: boundaries.ndim - 1], j)
+        before = at <= value if right else at < value
+        if x.dtype.is_float and boundaries.dtype.is_float:
+            # what is no number is behind all numbers
+            before = te.any(before, te.all(te.isnan(value), make.not_(te.isnan(at))))
+        return te.sum(te.cast(kind, before), axis=j)
+
+    return te.compute(x.shape, element, name="place")  # type: ignore[return-value]
 
 
 @aten("gather")

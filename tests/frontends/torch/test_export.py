@@ -152,3 +152,26 @@ def test_a_module_that_changes_its_buffers_is_refused():
     program = torch.export.export(Counter(), (torch.randn(3),))
     with pytest.raises(TensorLangError, match="changes count"):
         tl.load_torch(program)
+
+
+@pytest.mark.parametrize("right", [False, True])
+def test_places_among_boundaries(right):
+    """As T5 and Chronos put numbers in buckets; what is no number lies behind all boundaries."""
+
+    class Places(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("at", torch.linspace(-1, 1, 9))
+
+        def forward(self, x, rows, whole):
+            inside = torch.searchsorted(rows, x, right=right)
+            whole = torch.bucketize(whole, torch.arange(-2, 3), right=right)
+            return torch.bucketize(x, self.at, right=right, out_int32=True), inside, whole
+
+    x = torch.randn(3, 7).mul(4).round().div(4)
+    x[0, 0], x[1, 1], x[2, 2] = float("nan"), float("inf"), -float("inf")
+    args = x, torch.randn(3, 5).mul(4).round().div(4).sort(-1).values, torch.randint(-3, 3, (4,))
+    engine = tl.load_torch(torch.export.export(Places(), args)).compile()
+    for got, expected in zip(engine(*args), Places()(*args), strict=True):
+        assert str(got.dtype) == str(expected.dtype).removeprefix("torch.")
+        np.testing.assert_array_equal(np.asarray(got), expected.numpy())
