@@ -1,10 +1,13 @@
-"""Parts of arrays whose number follows from values: functions of arrays. Knows numpy only."""
+"""Arrays whose number of elements follows from values: functions of arrays. Knows numpy only."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
+
+from ..errors import CallError
 
 
 def first_rows(rows: np.ndarray, count: np.ndarray) -> np.ndarray:
@@ -20,6 +23,21 @@ def first_columns(columns: np.ndarray, count: np.ndarray) -> np.ndarray:
 def compressed(x: np.ndarray, condition: np.ndarray, *, axis: int | None) -> np.ndarray:
     """The slices along an axis, or the elements, for which the condition holds."""
     return np.compress(condition, x, axis)
+
+
+def counted_up(start: np.ndarray, stop: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """The numbers from one to before another by a step; none where the step leads away from it. Raises
+    CallError for a step of 0, for what has no end and for more than there is memory for."""
+    dtype = start.dtype
+    first, last, by = start.item(), stop.item(), step.item()
+    if by == 0 or not all(map(math.isfinite, (first, last, by))):
+        raise CallError(f"a range from {first} to {last} by {by} has no end")
+    number = max(0, math.ceil((last - first) / by)) if dtype.kind == "f" else len(range(first, last, by))
+    try:
+        # the start and a whole number of steps: steps added up would round more
+        return np.asarray(dtype.type(first) + np.arange(number).astype(dtype) * dtype.type(by), dtype)
+    except MemoryError:
+        raise CallError(f"there is no memory for a range of {number} numbers") from None
 
 
 def unique(x: np.ndarray, *, axis: int | None, in_order: bool) -> tuple[np.ndarray, ...]:

@@ -28,6 +28,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
     "first_columns": (choices.first_columns, 2, 2),
     "compressed": (choices.compressed, 2, 2),
     "unique": (choices.unique, 1, 1),
+    "counted_up": (choices.counted_up, 3, 3),
     "determinant": (choices.determinant, 1, 1),
     "inverse": (choices.inverse, 1, 1),
 }

@@ -8,7 +8,7 @@ import pytest
 import tensorlang as tl
 
 onnx = pytest.importorskip("onnx")
-from onnx import TensorProto, helper  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from .test_onnx_models import model  # noqa: E402
 
@@ -18,6 +18,7 @@ def engine(node: onnx.NodeProto, *inputs: tuple, outputs: tuple = ("y",)) -> tl.
 
 
 X = ("x", TensorProto.FLOAT, ["n", 1000])
+Y = ("y", TensorProto.FLOAT, None)
 
 
 def test_random_numbers_have_their_distribution_and_follow_the_seed():
@@ -79,3 +80,58 @@ def test_a_range_over_sizes_stays_open():
     f = graph.compile(level=0)
     for n in (1, 5):
         assert np.array_equal(f(np.zeros((n, 4), "float32")), np.arange(0, 4 * n, 3))
+
+
+def counted(kind):
+    """A file that counts up to a number it is given, and adds the numbers to what has their size."""
+    nodes = [
+        helper.make_node("Range", ["zero", "n", "step"], ["r"]),
+        helper.make_node("Shape", ["r"], ["s"]),
+        helper.make_node("Expand", ["x", "s"], ["wide"]),
+        helper.make_node("Cast", ["r"], ["f"], to=TensorProto.FLOAT),
+        helper.make_node("Add", ["wide", "f"], ["y"]),
+    ]
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    constants = {"zero": np.array(0, dtype), "step": np.array(2, dtype)}
+    m = model(nodes, [("n", kind, []), ("x", TensorProto.FLOAT, [1])], [Y])
+    m.graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in constants.items())
+    return m
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT64, TensorProto.INT32, TensorProto.FLOAT])
+def test_a_range_up_to_a_number_of_a_call_is_a_size_like_others(kind):
+    """One graph for each number, however many there are, even none."""
+    graph = tl.load_onnx(counted(kind))
+    assert graph.rest is None and graph.nodes[0].kind == "host"
+    f = graph.compile()
+    dtype = helper.tensor_dtype_to_np_dtype(kind)
+    for n in (5, 8, 1, 0, -3):
+        y = f(np.array(n, dtype), np.float32([10]))
+        assert np.array_equal(y, 10 + np.arange(0, n, 2, "float32")), n
+
+
+def test_a_range_of_floats_up_to_a_size_is_counted_in_whole_numbers():
+    """What exporters write for a mask: the size cast to the type of the mask, then a range of it."""
+    nodes = [
+        helper.make_node("Size", ["x"], ["n"]),
+        helper.make_node("Cast", ["n"], ["stop"], to=TensorProto.FLOAT),
+        helper.make_node("Constant", [], ["zero"], value_float=0.0),
+        helper.make_node("Constant", [], ["one"], value_float=1.0),
+        helper.make_node("Range", ["zero", "stop", "one"], ["r"]),
+        helper.make_node("Mul", ["x", "r"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, [("x", TensorProto.FLOAT, ["n"])], [Y]))
+    assert graph.rest is None and not any(n.kind == "host" for n in graph.nodes)
+    x = np.random.default_rng(0).standard_normal(7).astype("float32")
+    assert np.array_equal(graph.compile()(x), x * np.arange(7, dtype="float32"))
+
+
+def test_a_range_of_a_call_that_cannot_be_is_an_error_of_the_call():
+    nodes = [helper.make_node("Range", ["a", "b", "c"], ["y"])]
+    f = tl.load_onnx(
+        model(nodes, [(k, TensorProto.INT64, []) for k in "abc"], [("y", TensorProto.INT64, None)])
+    ).compile()
+    assert f(np.int64(9), np.int64(0), np.int64(-4)).tolist() == [9, 5, 1]
+    for numbers, message in (((0, 5, 0), "no end"), ((0, 10**18, 1), "memory")):
+        with pytest.raises(tl.TensorLangError, match=message):
+            f(*map(np.int64, numbers))

@@ -16,7 +16,9 @@ from ... import ops, te
 from ...core.dtype import dtype
 from ...errors import TensorLangError
 from ...expr.nodes import Expr
+from ...runtime import choices
 from ...te import Tensor
+from .known import as_known
 from .proto import Call, dtype_name
 from .ratios import steps_between
 from .table import graph_op, one, te_op
@@ -51,21 +53,32 @@ def constant_of_shape(c: Importer, call: Call) -> Any:
 
 @graph_op("Range")
 def range_(c: Importer, call: Call) -> Any:
-    given = [c.tensor(n) for n in call.inputs]
+    operands = [c.tensor(n) for n in call.inputs]
+    kind = str(operands[0].dtype)
     how: dict[str, Any] = {"op": "Range", "name": call.name, "outputs": call.outputs}
     # of floats that sizes were cast to
-    count = steps_between(*given) if given[0].dtype.is_float else None
-    first, by = given[0].data, given[2].data
+    count = steps_between(*operands) if operands[0].dtype.is_float else None
+    first, by = operands[0].data, operands[2].data
     if count is not None and first is not None and by is not None:
-        numbers = {"first": first.item(), "by": by.item(), "kind": str(given[0].dtype)}
-        return c.g.call(_stepped, count=count, **numbers, **how)
-    bounds = {k: one(c.numbers(n)) for k, n in zip(("start", "stop", "step"), call.inputs, strict=True)}
-    return c.g.call(ops.arange, dtype=str(given[0].dtype), **how, **bounds)
+        return c.g.call(_stepped, count=count, first=first.item(), by=by.item(), kind=kind, **how)
+    known = [as_known(c.value(n), None) for n in call.inputs]
+    if any(k is None for k in known):
+        # how many there are is data, and a size like others from here on: no graph for each that occurs
+        results = [((None,), kind)]
+        return c.g.host(choices.counted_up, operands, results, "Range", call.name, call.outputs)
+    bounds = [_whole(one(k.tolist())) for k in known if k is not None]
+    return c.g.call(
+        ops.arange, dtype=kind, **how, **dict(zip(("start", "stop", "step"), bounds, strict=True))
+    )
 
 
 def _stepped(*, count: Expr, first: float, by: float, kind: str) -> Tensor:
     """``count`` numbers from ``first`` on, as floats."""
     return ops.add(ops.multiply(ops.arange(count, dtype=kind), by), first)
+
+
+def _whole(x: Any) -> Any:
+    return int(x) if isinstance(x, float) and x.is_integer() else x
 
 
 @te_op("EyeLike")
