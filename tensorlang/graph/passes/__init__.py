@@ -24,6 +24,7 @@ from .identities import drop_identities
 from .join import join_products
 from .levels import keep_levels
 from .name_operators import name_operators
+from .repeats import multiply_repeated_once
 from .scales import scale_weights
 from .subnormals import flush_subnormals
 from .whole_numbers import multiply_whole_numbers
@@ -69,6 +70,7 @@ PASSES = (
     # recognised by what is left, whatever the model wrote around it
     Pass("operators", name_operators, 2),
     Pass("products", join_products, 2),
+    Pass("repeats", multiply_repeated_once, 2),
     # how a convolution is computed is chosen last, when it is what it will be
     Pass("winograd", fewer_multiplications, 2, by_target=True),
     Pass("channels last", keep_channels_last, 2, by_target=True),
