@@ -21,7 +21,7 @@ from math import gcd
 from ..expr import make
 from ..expr.deep import ask_below, is_deep
 from ..expr.divisor import Gcd
-from ..expr.linear import Poly, add_poly, divisor_of, from_poly, mul_poly, poly, split_by_atom
+from ..expr.linear import Poly, add_poly, from_poly, is_multiple, mul_poly, poly, split_by_atom
 from ..expr.nodes import (
     EQ,
     LE,
@@ -407,7 +407,7 @@ class Facts:
             if all(k % c == 0 for k in q.values()):
                 x = (
                     poly(atom.a)
-                    if upper or divisor_of(poly(atom.a)) % c == 0
+                    if upper or is_multiple(poly(atom.a), c)
                     else add_poly(poly(atom.a), {(): 1 - c})
                 )
                 return [], [_scaled(x, c)]
@@ -528,7 +528,7 @@ class Facts:
             n = int(by.value)
             if n == 0:
                 return False
-            return divisor_of(poly(e)) % n == 0
+            return is_multiple(poly(e), n)
         r = poly(e) if isinstance(by, Mul) else split_by_atom(poly(e), by)[1]
         return not r or e is by
 

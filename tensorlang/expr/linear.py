@@ -485,12 +485,30 @@ def split_multiples(p: Poly, divisor: int) -> tuple[Poly, Poly]:
     return whole, {mono: c for mono, c in p.items() if mono not in whole}
 
 
+def without_remainders(p: Poly, divisor: int) -> Poly:
+    """``x - x % 16`` as ``x // 16 * 16``, where that makes all but the number a multiple of the divisor."""
+    found = p
+    for mono, c in p.items():
+        rest: Any = mono[0] if len(mono) == 1 else None
+        whole = c % divisor == 0 or type(rest) is not FloorMod or type(rest.b) is not Const
+        if not whole and c * rest.b.value % divisor == 0:
+            q: Poly = {(intern(FloorDiv, rest.a, rest.b),): -rest.b.value}
+            found = add_poly(add_poly(found, {mono: -c}), add_poly(poly(rest.a), q), c)
+    return found if all(c % divisor == 0 for mono, c in found.items() if mono) else p
+
+
+def is_multiple(p: Poly, divisor: int) -> bool:
+    """Whether every value of the polynomial is a multiple for certain."""
+    return divisor_of(without_remainders(p, divisor)) % divisor == 0
+
+
 def split_divisible(p: Poly, divisor: int) -> tuple[Poly, Poly]:
     """``(q, r)`` with ``p = divisor * q + r``, every coefficient and the constant of r in ``0 .. divisor -
     1`` or as it was.
 
     A term goes wholly into q when its coefficient is divisible; the constant is split. Other terms stay in r.
     """
+    p = without_remainders(p, divisor)
     q: Poly = {}
     r: Poly = {}
     for mono, c in p.items():
