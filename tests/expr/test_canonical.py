@@ -7,6 +7,7 @@ import random
 
 import pytest
 
+from tensorlang.arith.facts import Facts
 from tensorlang.core.dtype import INT32
 from tensorlang.expr import linear, make
 from tensorlang.expr.nodes import Add, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
@@ -140,6 +141,21 @@ def test_quotient_and_remainder_make_the_whole():
     assert ((x + 3) // 4 - 1) // 2 + 1 is (x + 7) // 8  # the sizes of strided convolutions, in a row
     for other in ((x // 7) * 8 + x % 7, (x // 7) * 7 + y % 7, (x // 7) * 7 - x % 7):
         assert other is not x and any(type(e) is FloorMod for e in preorder(other))
+
+
+def test_what_a_remainder_is_taken_from_is_a_multiple():
+    """Lengths rounded up, as files write them."""
+    x, y = Var("x", INT32, "dim", 0, 10**6), Var("y", INT32, "dim", 0, 10**6)
+    up = x + 1279 - (x + 255) % 256
+    assert up // 256 is (x + 255) // 256 + 4 and (up + 3) // 128 is (x + 255) // 256 * 2 + 8
+    frame = make.const(256, "int32")
+    assert Facts().divisible(up, frame)
+    assert not any(Facts().divisible(e, frame) for e in (up + 1, x - (x + 255) % 255, x - y % 256))
+    for other, text in (
+        ((x - y % 256) // 256, "(x - y % 256) // 256"),
+        ((x - x % 6) // 4, "(x - x % 6) // 4"),
+    ):
+        assert str(other) == text
 
 
 def test_indices_of_three_fused_axes_make_the_whole():

@@ -279,6 +279,31 @@ def test_sizes_computed_of_constants_in_floats():
     assert np.array_equal(graph.compile()(numbers(2, 12)), numbers(2, 12).reshape(8, 3))
 
 
+def test_lengths_that_are_rounded_up_are_cut_into_frames():
+    """A margin of what is missing to whole frames, written with a remainder: one graph for all lengths."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["n"], start=1, end=2),
+        constant("frame", [8]),
+        constant("more", [7]),
+        helper.make_node("Add", ["n", "more"], ["a"]),
+        helper.make_node("Mod", ["a", "frame"], ["over"]),
+        helper.make_node("Sub", ["more", "over"], ["missing"]),
+        constant("none", [0, 0, 0]),
+        helper.make_node("Concat", ["none", "missing"], ["pads"], axis=0),
+        helper.make_node("Pad", ["x", "pads"], ["whole"]),
+        constant("frames", [-1, 8]),
+        helper.make_node("Reshape", ["whole", "frames"], ["f"]),
+        helper.make_node("ReduceMax", ["f"], ["y"], axes=[1], keepdims=0),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": [1, "n"]}))
+    assert graph.rest is None and not graph.assumed
+    f = graph.compile()
+    for n in (1, 8, 9, 23, 24):
+        x = numbers(1, n) + 1
+        expected = np.pad(x, ((0, 0), (0, -n % 8))).reshape(-1, 8).max(1)
+        assert np.array_equal(f(x), expected), n
+
+
 def test_layers_with_sizes_of_their_own_read_one_mask():
     """As a decoder that was exported without saying which sizes are equal: what a later layer tells of them
     holds for the layers before it."""
