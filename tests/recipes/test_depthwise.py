@@ -235,3 +235,47 @@ def test_the_rest_of_a_row_is_one_vector_where_masks_are_free(wide, stride):
     assert sums and not [x for x in sums if " : " not in x.partition("=")[0]]
     lanes = {m[1] for x in sums for m in [re.search(r"\* x(\d+)\(", x)] if m}
     assert lanes <= {"8", "16"}, lanes
+
+
+def behind(channels, height, width, kernel, *, stride=1, more=None):
+    X = te.placeholder((2, channels, height, width), name="X")
+    W = te.placeholder((channels, 1, kernel, kernel), name="W")
+    y = ops.conv2d(X, W, groups=channels, padding=kernel // 2, stride=stride)
+    return X, W, ops.silu(y if more is None else more(y))
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize(("kernel", "size"), [(3, 14), (5, 7)])
+def test_functions_behind_the_sums_are_computed_in_whole_vectors_of_the_plane(kernel, size, target):
+    """Of the lanes at the end of each row nothing is computed, and the taps keep the registers."""
+    X, W, out = behind(4, size, size, kernel)
+    text = str(tl.lower(default_schedule(out, target, constants=[W]), [X, out], constants=[W]))
+    plane = rf"conv2d: float32\[1, 1, {size}, {size}\]"
+    (at,) = re.finditer(plane, text)
+    functions = [m.start() for m in re.finditer(r"\bexp\(|\bsigmoid\(|\btanh\(", text)]
+    assert functions and all(f > text.rindex("conv2d.local[") for f in functions)
+    assert at.start() < text.index("conv2d.local[")
+
+
+@pytest.mark.parametrize("size", [(7, 7), (14, 14), (9, 23), (1, 40)], ids=str)
+@pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1)])
+def test_functions_behind_the_sums(size, kernel, stride):
+    def rows(y):  # what differs from row to row
+        B = te.placeholder((y.shape[2],), name="B")
+        return te.compute(y.shape, lambda n, c, i, j: y[n, c, i, j] + B[i])
+
+    for more in (None, lambda y: ops.add(y, ops.reshape(y, y.shape)), rows):
+        X, W, out = behind(3, *size, kernel, stride=stride, more=more)
+        x, w = small(RNG, (2, 3, *size)), small(RNG, (3, 1, kernel, kernel))
+        y = images.conv(x, w, None, groups=3, padding=kernel // 2, stride=stride)
+        given = [X, out]
+        arrays = [x]
+        if more is rows:
+            B = next(t for t in te.graph.operations([out.op]) if t.name == "B").output(0)
+            b = small(RNG, (y.shape[2],))
+            y, given, arrays = y + b[:, None], [X, B, out], [x, b]
+        elif more is not None:
+            y = y + y
+        want = y / (1 + np.exp(-y.astype("float64")))
+        got = tl.compile(given, constants={W: w})(*arrays)
+        np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
