@@ -7,6 +7,7 @@ passes do that.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from ..arith.conditions import conjunction, conjuncts
@@ -22,7 +23,6 @@ from ..loopir.stmt import (
     NOTHING,
     Alloc,
     Buffer,
-    Evaluate,
     Extern,
     For,
     Func,
@@ -42,7 +42,7 @@ from ..schedule.primitives.kind import LIMITS
 from ..schedule.relations import depends_on_dims
 from ..schedule.sliding import NOTHING as NO_SLIDE
 from ..schedule.sliding import Slide, slides_of, sliding_parts
-from ..schedule.state import At, ScheduleState, StageState
+from ..schedule.state import Ahead, At, ScheduleState, StageState
 from ..schedule.tree.nodes import LoopNode, StorageNode, TreeNode, tree_of
 from ..schedule.tree.printer import draw
 from ..te.axis import REDUCE, IterVar
@@ -57,10 +57,11 @@ from .lanes import in_range, spare_guards
 from .needs import cuts_of, needs_of, stated
 from .parts import Parts, around, in_parts
 from .scattered_rows import in_vectors, loop_over, own_axes
-from .shares import next_share
+from .shares import ask, next_share
 from .tails import check_tails, tail_note
 
 CACHE_LINE = 64  # bytes
+WRITTEN_OUT = 16  # requests for lines in one iteration, at most
 
 
 def lower_state(
@@ -259,11 +260,7 @@ class _Writer:
         ):
             return self.tensorized(stage, position, first)
         if isinstance(node, LoopNode):
-            ahead = [
-                self.prefetch(stage, node.loop, t, n, share)
-                for t, loop, n, share in stage.prefetches
-                if loop == node.loop.name
-            ]
+            ahead = [self.prefetch(stage, node.loop, p) for p in stage.prefetches if p.loop == node.loop.name]
             inner = yield self.nodes(node.children)
             out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, inner)))
         else:
@@ -397,20 +394,24 @@ class _Writer:
 
     # -- prefetches ------------------------------------------------------------------------------------------
 
-    def prefetch(self, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int, share: bool) -> Stmt:
-        """Ask for the box of ``tensor`` that a later iteration of ``loop`` reads, one element of each cache
-        line; or for a ``share`` of what comes after the loops that read the same again."""
+    def prefetch(self, stage: StageState, loop: IterVar, p: Ahead) -> Stmt:
+        """Ask in ``loop`` for the box of a tensor that a later iteration reads, or writes where it is the
+        stage's own, one element of each cache line; or for a share of what comes after the loops that read
+        the same again."""
+        tensor = p.tensor
         # memory made inside the loop: a later iteration has another
         if self.buffers.get(tensor) not in self.alive:
             return NOTHING
-        if share:
+        if p.share:
             line = max(1, CACHE_LINE // tensor.dtype.bytes)
-            asked = next_share(self.bounds, stage, loop, tensor, ahead, line)
-            return seq(*[Evaluate(make.call("prefetch", self.element(tensor, at))) for at in asked])
-        ends = self.bounds.touched(tensor.op, [stage], At(stage.name, loop.name))
+            asked = next_share(self.bounds, stage, loop, tensor, p.offset, line)
+            return seq(*[ask(self.element(tensor, at), False, p.level) for at in asked])
+        own, place = tensor.op is stage.key, At(stage.name, loop.name)
+        ends = self.bounds.written(stage, place) if own else self.bounds.touched(tensor.op, [stage], place)
         if ends is None:
             return NOTHING
-        later = {loop.var: make.add(loop.var, ahead)}
+        of = next((iv.var for iv in stage.leaves if iv.name == p.of), loop.var)
+        later = {of: make.add(of, p.offset)}
         index: list[Expr] = []
         loops: list[tuple[Var, Expr]] = []
         boxes = [self.bounds.box(end, whole) for end, whole in zip(ends, tensor.shape, strict=True)]
@@ -424,10 +425,11 @@ class _Writer:
             v = Var(f"{tensor.op.name}.ahead{d}", low.dtype, "loop")
             loops.append((v, make.ceildiv(extent, step)))
             index.append(make.add(substitute(low, later), make.mul(v, step)))
-        element = self.element(tensor, tuple(index))
-        out: Stmt = Evaluate(make.call("prefetch", element))
+        out: Stmt = ask(self.element(tensor, tuple(index)), own, p.level)
+        # a few requests are written out: a loop of them takes longer than they do
+        lines = math.prod(const_int(n) or WRITTEN_OUT + 1 for _, n in loops)
         for v, n in reversed(loops):
-            out = For(v, make.const(0, v.dtype), n, "serial", out)
+            out = For(v, make.const(0, v.dtype), n, "unrolled" if lines <= WRITTEN_OUT else "serial", out)
         return out
 
     # -- bodies ----------------------------------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""A prefetch in shares: what comes after loops that read the same elements again and again, as a block of a
-product's right operand is read by each tile of rows, is asked for a little in each of their iterations. Asked
-for at once it would hold up what runs; not asked for, the first of those iterations waits for all of it.
+"""Prefetches: one request for a line, and those in shares: what comes after loops that read the same elements
+again and again, as a block of a product's right operand is read by each tile of rows, is asked for a little
+in each of their iterations. Asked for at once it would hold up what runs; not asked for, the first of those
+iterations waits for all of it.
 
-Knows the ends of what is read and the loops around a stage; writes no statements.
+Knows the ends of what is read and the loops around a stage; writes no other statements.
 """
 
 from __future__ import annotations
@@ -13,10 +14,19 @@ from collections.abc import Iterator
 from ..expr import make
 from ..expr.nodes import Expr, FloorDiv, const_int
 from ..expr.walk import preorder, rewrite, substitute, variables
+from ..loopir.stmt import Evaluate, Stmt
 from ..schedule.bounds import Bounds
 from ..schedule.state import At, StageState
 from ..te.axis import IterVar
 from ..te.tensor import Tensor
+
+KEEP = 4  # the hint of locality of a line for cache 1 is one less
+
+
+def ask(element: Expr, write: bool, level: int) -> Stmt:
+    """Ask for the line of ``element`` to come to the cache ``level``, to be written to if ``write``."""
+    how = (int(write), KEEP - level) if write or level != 1 else ()
+    return Evaluate(make.call("prefetch", element, *how))
 
 
 def next_share(

@@ -12,7 +12,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from .choices import at_most
-from .common import size, work
+from .common import far_inputs, size, work
 
 ROWS = 8  # read for each time the partial results are read and written
 OPEN_ROWS = 64  # of a group, of a number of rows that is open: to add up the groups takes a 64th of the time
@@ -83,6 +83,9 @@ def _stream(stage: Stage, target: Target, shared: list[IterVar], strips: bool = 
         places.append(column)
     row, some = stage.split(rows, ROWS if m is None else min(ROWS, m))
     stage.reorder(*places, *above, row, block, some, inner)
+    if n is not None and m is not None and m >= 2 * ROWS:
+        for tensor in far_inputs(stage, target):  # the next rows, while these are added
+            stage.prefetch(tensor, block, 1, level=2, outer=row)
     stage.unroll(some)
     stage.vectorize(inner)
     loops = [*[a for a in places if any(a is b for b in shared)], *([column] if cut and strips else [])]

@@ -27,7 +27,7 @@ from ..target import Target
 from ..te import ComputeOp, IterVar
 from .across import laid_along
 from .choices import at_most, bound
-from .common import FEW_REGISTERS, PACKED_ROWS, in_registers, share_out, size, work
+from .common import AHEAD, FEW_REGISTERS, PACKED_ROWS, far_inputs, in_registers, share_out, size, work
 from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
 from .register_tile import Tile, column, lane_tile, tile_for
@@ -78,6 +78,10 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     partial = s[s.rfactor(stage.name, inner)]
     axes = list(stage.op.axis)
     root = stage.state.attach is None
+    if root:
+        for tensor in far_inputs(partial, target):
+            step_bytes = (size(partial.op.axis[0]) or 1) * tensor.dtype.bytes
+            partial.prefetch(tensor, partial.op.reduce_axis[-1], max(1, AHEAD // step_bytes), level=2)
     if root and len(axes) > 1:
         axes = [stage.fuse(*axes)]
     partial.reorder(*partial.op.axis[1:], *partial.op.reduce_axis, partial.op.axis[0])

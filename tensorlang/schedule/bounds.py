@@ -11,7 +11,7 @@ state; nothing of loop IR.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import reduce
 from itertools import islice
@@ -308,12 +308,7 @@ class Bounds:
         """The ends of what ``readers`` touch of an operation's tensors, per dimension, while the loops
         around ``place`` stand still; None for a dimension that cannot be bounded, None at all when nothing
         is read."""
-        around = self.around(place)
-
-        def gone(v: Var) -> bool:
-            # the loops inside the place run through all their values; those around it stand still
-            return v.kind == "loop" and v not in around
-
+        gone = self._inside(place)
         boxes: list[tuple[Expr, Expr] | None] | None = None
         for reader in readers:
             known = self[reader.name]
@@ -334,6 +329,17 @@ class Bounds:
                 for ends in boxes
             ]
         return boxes
+
+    def written(self, stage: StageState, place: At) -> list[tuple[Expr, Expr] | None]:
+        """The same of what a stage writes of its own."""
+        gone, known = self._inside(place), self[stage.name]
+        return [self._ends(known.value[a.var], gone) for a in stage.compute.axis]
+
+    def _inside(self, place: At | None) -> Callable[[Var], bool]:
+        """Whether a variable is of a loop inside the place, which runs through all its values; those around
+        it stand still."""
+        around = self.around(place)
+        return lambda v: v.kind == "loop" and v not in around
 
     def _running(self, place: At | str | None) -> Facts:
         """What holds while an iteration of the loops around a place runs: none of them is empty."""

@@ -309,8 +309,11 @@ class StageMethods:
         >>> print(s.trace)
           1  pragma(z, i, pragma=auto_unroll_max_step, value=16)
         """
-    def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int=1, share: bool=False) -> None:
-        """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead.
+    def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int=1, share: bool=False, level: int=1, outer: IterVar | str | None=None) -> None:
+        """Ask for what this stage reads of ``tensor``, or writes where that is its own, ``offset`` iterations
+        of ``loop`` ahead. ``level=2`` brings it no nearer than the second cache: what streams from memory
+        would come to the first one too early, or too late. ``outer`` counts the iterations of another loop,
+        around ``loop``: each iteration of this one asks for what it will read then.
 
         ``share=True`` is for a stage computed inside loops of which some read the same elements again, as
         each tile of rows reads a block of a product's right operand: each iteration of ``loop`` asks for a

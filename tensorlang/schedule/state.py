@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..core.names import NameSupply, free_name
 from ..errors import ScheduleError
@@ -47,6 +47,22 @@ class Pending:
     store: At | None = None
 
 
+class Ahead(NamedTuple):
+    """What a stage asks for in each iteration of ``loop``: what it touches of ``tensor`` ``offset``
+    iterations of the loop ``of`` later, into the cache ``level``."""
+
+    tensor: Tensor
+    loop: str
+    of: str
+    offset: int
+    share: bool
+    level: int
+
+    def renamed(self, now: dict[str, str]) -> Ahead:
+        """The same where loops that are gone are those they are ``now``."""
+        return self._replace(loop=now.get(self.loop, self.loop), of=now.get(self.of, self.of))
+
+
 INLINED = "inlined"
 NAME = attrgetter("name")
 
@@ -57,8 +73,8 @@ class StageState:
     ``attach`` is None (root), ``At`` or ``INLINED``; ``store`` is where its memory is made when that is not
     where it is computed. ``pending`` is a place that was asked for and is not legal yet: until then the stage
     is at root (in the loop of its scan). ``init_at`` is the loop before which a reduction's initial values
-    are written, ``align`` the padding of strides per data axis. ``prefetches`` are (tensor, loop, iterations
-    ahead, in shares); ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage
+    are written, ``align`` the padding of strides per data axis. ``prefetches`` are what is asked for
+    ahead of its use; ``tensorized`` is (loop, intrinsic). ``aliases`` are operations whose tensors the stage
     held before a change of layout. ``shares`` are the tensors whose memory its outputs are (parts of a
     scan); ``within`` is the scan it runs inside. ``double`` says that it is computed one iteration
     ahead, into two copies of its memory. ``in_part``: at root it computes what is read and no more, for the
@@ -78,7 +94,7 @@ class StageState:
     align: dict[int, tuple[int, int]] = field(default_factory=dict)
     pragmas: dict[IterVar, tuple[tuple[str, Any], ...]] = field(default_factory=dict)
     tensorized: tuple[str, str] | None = None
-    prefetches: tuple[tuple[Tensor, str, int, bool], ...] = ()
+    prefetches: tuple[Ahead, ...] = ()
     is_output: bool = False
     aliases: tuple[Operation, ...] = ()
     shares: tuple[Tensor, ...] = ()

@@ -79,3 +79,13 @@ def test_a_product_is_no_sum_of_columns():
     d = te.compute((8,), lambda j: te.sum(a[k, j], axis=k), name="d")
     s = te.create_schedule([c, d])
     assert not columns.applies(s[c]) and columns.applies(s[d])
+
+
+def test_rows_from_memory_are_asked_for_while_those_before_are_added():
+    """Into the second cache, all eight of them; not where a cache holds them."""
+    x = te.placeholder((1 << 16, 1000), name="x")
+    s = default_schedule(ops.sum(x, 0), "llvm -mcpu=znver4 -num-cores=1")
+    (asked,) = s["sum"].state.prefetches
+    assert asked.tensor is x and (asked.offset, asked.level) == (1, 2) and asked.of != asked.loop
+    small = default_schedule(ops.sum(te.placeholder((640, 1000), name="x"), 0), "llvm -mcpu=znver4")
+    assert not small["sum"].state.prefetches

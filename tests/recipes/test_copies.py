@@ -202,3 +202,28 @@ def test_rows_of_open_pixels_are_transposed_over_their_ends(open_, order):
         want = np.maximum(a.reshape(sizes[0], 20, np.prod(a.shape[2:])), 0)
         want = want.transpose((0, 2, 1) if order != "within" else (2, 0, 1))
         np.testing.assert_array_equal(f(a), want)
+
+
+def test_what_comes_from_far_is_read_by_half_lines_and_asked_for():
+    """Few lines of the result are written side by side, and each iteration asks for the lines that it reads
+    one line further on."""
+    x = te.placeholder((1000, 3000), name="x")
+    s = default_schedule(ops.transpose(x), "llvm -mcpu=znver4 -num-cores=1")
+    (asked,) = s["transpose"].state.prefetches
+    assert asked.tensor is x and (asked.offset, asked.level) == (2, 2)
+    assert "8  unrolled" in s.tree() and "16  vectorized" in s.tree()
+    text = str(tl.lower(s, [x, s["transpose"].op.output(0)]))
+    assert text.count("prefetch(") % 16 == 0 and "prefetch(" in text  # one for each row of a tile
+    small = default_schedule(ops.transpose(te.placeholder((500, 600), name="x")), "llvm -mcpu=znver4")
+    assert not small["transpose"].state.prefetches
+
+
+@pytest.mark.parametrize("axes", [(1, 0), (2, 0, 1), (0, 2, 3, 1), (2, 1, 0)])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_far_copies_are_right(axes, cores):
+    """Sizes that leave rests along both sides of a tile, in tensors beyond the second cache."""
+    shape = {2: (1003, 1701), 3: (119, 101, 141), 4: (5, 87, 53, 77)}[len(axes)]
+    a = counted(shape)
+    x = te.placeholder(shape, name="x")
+    f = tl.compile([x, ops.transpose(x, axes)], target=f"llvm -num-cores={cores}")
+    assert np.array_equal(f(a), a.transpose(axes))

@@ -36,10 +36,30 @@ def test_the_next_row_of_what_leaves_the_second_cache_is_asked_for(n):
     x = te.placeholder((4096, n), name="x")
     s = default_schedule(ops.softmax(x), "llvm -mcpu=sapphirerapids -num-cores=1")
     asked = [p for name in ("softmax", "softmax.exp", "softmax.max") for p in s.state.stage(name).prefetches]
-    assert len(asked) == 1 and asked[0][0] is x
-    assert asked[0][2] * 64 >= n > (asked[0][2] - 1) * 64
+    asked = [p for p in asked if p.tensor is x]
+    assert len(asked) == 1
+    assert asked[0].offset * 64 >= n > (asked[0].offset - 1) * 64
     small = default_schedule(ops.softmax(te.placeholder((4, n), name="x")))
     assert not any(st.state.prefetches for st in small.stages)
+
+
+def test_the_longest_chain_asks_for_the_next_row_and_the_last_stage_for_what_it_will_write():
+    """Of stages that read the same, the one with exp has the time; not for a result that the caches hold, or
+    that is written past them."""
+    one_line = "llvm -mcpu=znver4 -num-cores=1"
+
+    def asked(shape):
+        s = default_schedule(ops.log_softmax(te.placeholder(shape, name="x")), one_line)
+        found = [(st.name, p.tensor.name) for st in s.stages for p in st.state.prefetches]
+        return sorted(found)
+
+    l3 = tl.Target(one_line).l3_bytes
+    rows = l3 // 3 // 4 // 1000
+    exp = ("log_softmax.exp", "x")
+    assert asked((rows, 1000)) == [("log_softmax", "log_softmax"), exp]
+    assert asked((rows // 3, 1000)) == [exp]
+    assert asked((rows * 3, 1000)) == [exp]
+    assert asked((rows * 10, 100)) == [exp]  # short rows are here before their lines
 
 
 def test_every_loop_of_a_layer_norm_reads_in_vectors():

@@ -108,7 +108,7 @@ class Fuse(Primitive):
                 names=st.used() | {name},
                 init_at=gone.get(st.init_at or "", st.init_at),
                 pragmas=_noted(st, fused, iv, both),
-                prefetches=tuple((t, gone.get(loop, loop), *how) for t, loop, *how in st.prefetches),
+                prefetches=tuple(p.renamed(gone) for p in st.prefetches),
             )
             state = state.with_stage(new, *renamed(state, self.stage, gone))
             fused = both

@@ -5,6 +5,12 @@
 ``for j: for i: for k: C reads A[j, k]`` with s[C].prefetch(A, k, 1, share=True) asks at each iteration for a
 little of A[j + 1, …], which all of them together have asked for when the next j begins.
 
+``for j: for i: C reads A[i, j]`` with s[C].prefetch(A, i, 1, outer=j) asks in each iteration of i for what
+the same one reads at the next j.
+
+``for i: C[i] = A[i]`` with s[C].prefetch(C, i, 2) asks for the lines of C[i + 2] to write to: a store to a
+line that no cache near has waits for it, and others behind it.
+
 A hint: it does nothing when the tensor is moved so that its memory is made inside the loop, where a later
 iteration has other memory.
 """
@@ -16,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import INLINED, ScheduleState, change
+from ..state import INLINED, Ahead, ScheduleState, change
 from .base import Primitive, check_loop, check_output
 from .fields import LoopName, StageName, TensorName, whole
 
@@ -26,13 +32,15 @@ if TYPE_CHECKING:
 
 # iterations: more is a mistake, and its addresses might leave 32 bits
 MAX_OFFSET = 1 << 20
+LEVELS = (1, 2)  # caches that may be named
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetch(Primitive):
-    """At each iteration of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor``
-    ``offset`` iterations later; with ``share``, for a share of what comes after the loops around the stage
-    that read the same again."""
+    """At each iteration of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor``, or
+    writes of its own, ``offset`` iterations later; with ``share``, for a share of what comes after the loops
+    around the stage that read the same again. ``level`` is the cache that it shall come to. ``outer`` is the
+    loop whose iterations are counted, one around ``loop``; None: ``loop`` itself."""
 
     stage: StageName
     tensor: TensorName
@@ -40,6 +48,8 @@ class Prefetch(Primitive):
     offset: int = 1
     index: int = 0
     share: bool = False
+    level: int = 1
+    outer: LoopName | None = None
     name = "prefetch"
 
     def check(self, state: ScheduleState) -> Verdict:
@@ -54,34 +64,62 @@ class Prefetch(Primitive):
         verdict = check_output(state, self.tensor, self.index)
         if not verdict:
             return verdict
-        if not any(r.name == self.stage for r in state.readers(self.tensor)):
+        own = self.tensor == self.stage
+        if own and self.share:
+            return refuse("share=True is for what other loops read again; a stage writes its own once")
+        if not own and not any(r.name == self.stage for r in state.readers(self.tensor)):
             return refuse(
                 f"`{self.stage}` does not read `{self.tensor}`",
                 mark=(self.stage, self.loop),
                 legal=", ".join(t.name for t in state.stage(self.stage).op.input_tensors),
             )
+        if self.outer is not None:
+            verdict = check_loop(state, self.stage, self.outer)
+            if not verdict:
+                return verdict
+            if self.share:
+                return refuse(
+                    "outer= and share=True: a share is of what comes after loops that are found by it"
+                )
+            names = [iv.name for iv in state.stage(self.stage).leaves]
+            if names.index(self.outer) > names.index(self.loop):
+                return refuse(
+                    f"`{self.outer}` runs inside of `{self.loop}`",
+                    legal=", ".join(names[: names.index(self.loop)]),
+                )
         if not 0 <= self.offset <= MAX_OFFSET:
             return refuse(f"offset={self.offset}: a number of iterations from 0 to {MAX_OFFSET}")
+        if self.level not in LEVELS:
+            return refuse(f"level={self.level}: the number of a cache, 1 or 2")
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
         tensor = state.stage(self.tensor).op.outputs[self.index]
-        return state.with_stage(
-            change(st, prefetches=(*st.prefetches, (tensor, self.loop, self.offset, self.share)))
-        ), None
+        ahead = Ahead(tensor, self.loop, self.outer or self.loop, self.offset, self.share, self.level)
+        return state.with_stage(change(st, prefetches=(*st.prefetches, ahead))), None
 
     def python(self, w: Writer) -> None:
-        (loop,) = w.loops(self.stage, self.loop)
+        loop, *outer = w.loops(self.stage, self.loop, *([] if self.outer is None else [self.outer]))
         of = w.tensor(self.tensor, self.index)
-        share = ", share=True" if self.share else ""
-        w.line(f"s[{w.tensor(self.stage)}].prefetch({of}, {loop}, {self.offset}{share})")
+        how = ", share=True" * self.share + f", level={self.level}" * (self.level != 1)
+        how += "".join(f", outer={name}" for name in outer)
+        w.line(f"s[{w.tensor(self.stage)}].prefetch({of}, {loop}, {self.offset}{how})")
 
     @staticmethod
     def call(
-        stage: Stage, tensor: StageKey, loop: IterVar | str, offset: int = 1, share: bool = False
+        stage: Stage,
+        tensor: StageKey,
+        loop: IterVar | str,
+        offset: int = 1,
+        share: bool = False,
+        level: int = 1,
+        outer: IterVar | str | None = None,
     ) -> None:
-        """Ask for what this stage reads of ``tensor`` ``offset`` iterations of ``loop`` ahead.
+        """Ask for what this stage reads of ``tensor``, or writes where that is its own, ``offset`` iterations
+        of ``loop`` ahead. ``level=2`` brings it no nearer than the second cache: what streams from memory
+        would come to the first one too early, or too late. ``outer`` counts the iterations of another loop,
+        around ``loop``: each iteration of this one asks for what it will read then.
 
         ``share=True`` is for a stage computed inside loops of which some read the same elements again, as
         each tile of rows reads a block of a product's right operand: each iteration of ``loop`` asks for a
@@ -105,5 +143,7 @@ class Prefetch(Primitive):
                 whole(offset),
                 getattr(tensor, "value_index", 0),
                 share,
+                whole(level),
+                None if outer is None else stage.loop_name("prefetch", outer),
             )
         )

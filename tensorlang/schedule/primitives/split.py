@@ -122,9 +122,7 @@ class Split(Primitive):
             init_at=outer.name if st.init_at == parent.name else st.init_at,
             pragmas={outer if iv is parent else iv: said for iv, said in st.pragmas.items()},
             # iterations ahead are counted in the loop that does one step of the old one
-            prefetches=tuple(
-                (t, inner.name if loop == parent.name else loop, *how) for t, loop, *how in st.prefetches
-            ),
+            prefetches=tuple(p.renamed({parent.name: inner.name}) for p in st.prefetches),
         )
         inside = renamed(
             state, self.stage, {parent.name: inner.name}

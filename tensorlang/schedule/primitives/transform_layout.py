@@ -409,7 +409,8 @@ def laid_out(
             r,
             op=r.compute.redefined(tuple(rewrite(e, read) for e in r.compute.body)),
             prefetches=tuple(
-                (op.outputs[t.value_index] if t.op is st.key else t, *rest) for t, *rest in r.prefetches
+                p._replace(tensor=op.outputs[p.tensor.value_index]) if p.tensor.op is st.key else p
+                for p in r.prefetches
             ),
         )
         for r in state.readers(st.name)
