@@ -38,6 +38,7 @@ COORDINATES = (
     "tf_crop_and_resize",
 )
 ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+OPEN_TIMES = (2, 3, 4)  # that an open size is looked at for
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +227,10 @@ def _along(x: Tensor, d: int, line: Line, rule: Rule, inside: DType) -> Tensor:
         kept = kept_within(place, line.extent)
         return te.cast(inside, x(*[kept if k == d else j for k, j in enumerate(i)]))
 
-    if rule.mode == "nearest":
+    times = _times(line, rule) if rule.mode == "nearest" else None
+    if times is not None:
+        value = lambda *i: te.cast(inside, x(*[j // times if k == d else j for k, j in enumerate(i)]))
+    elif rule.mode == "nearest":
         chosen = inputs.stage(f"{name}.at", tags.INJECTIVE, [line.to], lambda i: _nearest(line, rule, i))
         value = lambda *i: at(i, chosen(i[d]))
     else:
@@ -262,6 +266,29 @@ def _along(x: Tensor, d: int, line: Line, rule: Rule, inside: DType) -> Tensor:
 
     out = inputs.stage(name, tags.RESIZE, shape, cropped)
     return inputs.needing(name, out, x, d, 1, unless_empty=True)
+
+
+def _times(line: Line, rule: Rule) -> int | None:
+    """How often each element stands side by side in the result, where that is all there is to the nearest:
+    then no table of places is read, and neighbours of the result are known to be of one element. None where
+    it is not."""
+    half = rule.coordinates in ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel")
+    if not (half and rule.rounding.startswith("round_prefer")) and not (
+        rule.coordinates == "asymmetric" and rule.rounding == "floor"
+    ):
+        return None
+    if line.scale is not None:
+        found = int(line.scale) if line.scale == int(line.scale) else 0
+    else:
+        # sizes that are numbers, or one that is a multiple of the other by its formula
+        n, to = const_int(line.extent), const_int(line.to)
+        if n is not None and to is not None:
+            found = to // n if n and to % n == 0 else 0
+        else:
+            found = next((k for k in OPEN_TIMES if inputs.equal(line.to, make.mul(line.extent, k))), 0)
+    if found < 1 or (rule.coordinates == "pytorch_half_pixel" and const_int(line.to) in (1, None)):
+        return None
+    return found
 
 
 def _nearest(line: Line, rule: Rule, i: Any) -> Expr:
