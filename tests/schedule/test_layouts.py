@@ -160,7 +160,33 @@ def test_a_line_of_several_rows_is_asked_for_once():
     C = te.compute((64,), lambda i: te.sum(A[i, k, r], axis=[k, r]), name="C")
     s = te.create_schedule(C.op)
     s[C].prefetch(A, C.op.axis[0], 4)
-    assert "in range(0, 4):\n            prefetch" in str(tl.lower(s, [A, C]))
+    text = str(tl.lower(s, [A, C]))
+    assert text.count("prefetch(") == 4 and "ahead" not in text  # written out
+
+
+def test_an_iteration_asks_for_what_the_same_one_reads_in_the_next_of_an_outer_loop():
+    A, C, a, want = image()
+    s = te.create_schedule(C.op)
+    i, j = C.op.axis[-2:]
+    s[C].prefetch(A, j, 1, level=2, outer=i)
+    check(s, [A, C], [a], want)
+    (asked,) = s[C].state.prefetches
+    assert (asked.loop, asked.of) == (j.name, i.name)
+    with pytest.raises(ScheduleError, match="inside"):
+        s[C].prefetch(A, i, 1, outer=j)
+    again = Trace.from_json(s.trace.to_json()).apply(te.create_schedule(C.op))
+    assert again[C].state.prefetches == s[C].state.prefetches
+    assert f"1, level=2, outer={i.name})" in s.trace.to_python()
+
+
+def test_what_a_stage_writes_is_asked_for_to_be_written():
+    A = te.placeholder((64, 64), name="A")
+    C = te.compute((64, 64), lambda i, j: A[i, j] + 1, name="C")
+    s = te.create_schedule(C.op)
+    s[C].prefetch(C, C.op.axis[0], 2)
+    assert "prefetch(C[i + 2, 0], 1, 3)" in str(tl.lower(s, [A, C]))
+    with pytest.raises(ScheduleError, match="level"):
+        s[C].prefetch(A, C.op.axis[0], 1, level=3)
 
 
 def test_an_array_of_the_declared_shape_is_refused():
