@@ -74,6 +74,8 @@ class Cost:
     spread: float = 1.2
     # bytes that come in a cycle of a weight larger than the second cache whose elements are used one by one
     element_rate: float = 1e6
+    # cycles of an element that a vector gathers. One by one an element takes a load and a store, a cycle
+    gathered: float = 0.5
     crossing: float = 1.08  # times as long takes a tile whose vectors cross lines of the cache
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 

@@ -45,6 +45,21 @@ def moves_pieces(op: ComputeOp) -> bool:
     )
 
 
+def picks_columns(op: ComputeOp) -> list[IterVar]:
+    """The axes of rows of a copy whose elements along memory are at places that are data, the same in each of
+    those rows; none for any other."""
+    if len(op.body) != 1 or len(op.axis) < 2:
+        return []
+    element = op.body[0]
+    if type(element) is not TensorRead or not reads_data(element.indices[-1]):
+        return []
+    along = variables(element.indices[-1])
+    *outer, last = op.axis
+    if last.var not in along or any(reads_data(i) for i in element.indices[:-1]):
+        return []
+    return [a for a in outer if a.var not in along]
+
+
 def reduces_rows(op: ComputeOp) -> bool:
     """Whether the innermost reduction axis runs along memory and all that is read along reduction axes is
     read once: no reuse that a tile could live on."""

@@ -43,6 +43,7 @@ from . import (
     gemm,
     lines,
     phases,
+    picks,
     planes,
     pointwise,
     rows,
@@ -289,6 +290,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if transposition is not None:
         copies.transpose_in_tiles(s, stage, transposition, target)
         return f"a copy in another order of axes: {_known_as(copies)}"
+    picked = picks.rows_of(stage, target)
+    if picked is not None:
+        picks.apply(stage, picked, target)
+        return f"elements at places that are data, one by one for {picks.ROWS} of `{picked.name}`"
     again = _repeats(stage)
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)

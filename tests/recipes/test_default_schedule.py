@@ -10,7 +10,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
-from tensorlang.recipes import default_schedule
+from tensorlang.analysis.cost_known import KNOWN
+from tensorlang.recipes import default_schedule, picks
 from tests.fuzz import harness
 from tests.fuzz.check import declared
 from tests.fuzz.graphs import random_graph
@@ -257,3 +258,20 @@ def test_a_view_that_would_hide_a_convolution_is_copied(view: str, open_: bool, 
         image = a[:, None] if channels == 1 else a.transpose(0, 2, 1)
         windows = np.lib.stride_tricks.sliding_window_view(image, 4, 2)[:, :, ::5]
         np.testing.assert_array_equal(f(a, k), np.einsum("bcjt,oct->boj", windows, k))
+
+
+@pytest.mark.parametrize("shape", [(7, 30), (3, 9, 40), (2, 30)])
+@pytest.mark.parametrize("cores", [1, 2])
+def test_columns_at_places_that_are_data_are_picked_for_some_rows_together(shape, cores, monkeypatch):
+    """Where gathers are slow, and a place is read once for four rows; right for rows that leave a rest."""
+    a = np.random.default_rng(0).integers(0, 99, shape).astype("float32")
+    at = np.random.default_rng(1).integers(-3, shape[-1] + 3, 25)
+    x, i = te.placeholder(shape, name="x"), te.placeholder((25,), "int64", name="i")
+    y = ops.take(x, i, len(shape) - 1)
+    target = f"llvm -num-cores={cores}"
+    assert "vectorized" in default_schedule(y, target).tree()
+    monkeypatch.setattr(picks, "cost_of", lambda target: KNOWN["znver4"])
+    s = default_schedule(y, target)
+    rows = [n for n in shape[:-1] if n >= 4]
+    assert ("4  unrolled" in s.tree()) == bool(rows) and ("vectorized" in s.tree()) == (not rows)
+    assert np.array_equal(tl.build(s, [x, i, y], target=target)(a, at), a.take(at, -1, mode="clip"))
