@@ -26,7 +26,9 @@ def rows_of(stage: Stage, target: Target) -> IterVar | None:
 def apply(stage: Stage, rows: IterVar, target: Target) -> None:
     """Schedule the stage for which :func:`rows_of` found ``rows``."""
     iterations = work(stage)
-    outer, some = stage.split(rows, ROWS, tail="shift")
+    # a rest is rows that overlap those before, unless threads share them out
+    tail = "auto" if cost_of(target).shared(iterations) else "shift"
+    outer, some = stage.split(rows, ROWS, tail=tail)
     *others, last = stage.op.axis
     loops = [outer if a is rows else a for a in others]
     stage.reorder(*loops, last, some)

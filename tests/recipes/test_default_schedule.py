@@ -260,7 +260,7 @@ def test_a_view_that_would_hide_a_convolution_is_copied(view: str, open_: bool, 
         np.testing.assert_array_equal(f(a, k), np.einsum("bcjt,oct->boj", windows, k))
 
 
-@pytest.mark.parametrize("shape", [(7, 30), (3, 9, 40), (2, 30)])
+@pytest.mark.parametrize("shape", [(7, 30), (3, 9, 40), (2, 30), (9003, 60)])
 @pytest.mark.parametrize("cores", [1, 2])
 def test_columns_at_places_that_are_data_are_picked_for_some_rows_together(shape, cores, monkeypatch):
     """Where gathers are slow, and a place is read once for four rows; right for rows that leave a rest."""
