@@ -3,9 +3,7 @@ only."""
 
 from __future__ import annotations
 
-import math
-
-from ..analysis import constant, cost_of, iterations_of, reads_of, repeated_along
+from ..analysis import bytes_of, constant, cost_of, iterations_of, reads_of, repeated_along
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -74,12 +72,7 @@ def stream_stores(stage: Stage, loop: IterVar, target: Target) -> None:
 def far_inputs(stage: Stage, target: Target) -> list[Tensor]:
     """What a stage reads at plain places and no cache holds, so that each call brings it from memory."""
     found = dict.fromkeys(tensor for tensor, _ in reads_of(stage.op).plain)
-    return [t for t in found if bytes_of(t) >= target.l3_bytes]
-
-
-def bytes_of(tensor: Tensor) -> int:
-    """Bytes of a tensor, 0 when a size is symbolic."""
-    return math.prod(constant(n) or 0 for n in tensor.shape) * tensor.dtype.bytes
+    return [t for t in found if (bytes_of(t) or 0) >= target.l3_bytes]
 
 
 def share_out(stage: Stage, loops: list[IterVar], iterations: int, target: Target) -> IterVar | None:

@@ -11,11 +11,21 @@ import heapq
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ..analysis import constant, cost_of, has_calls, reads_of, reducer_kind, reduces_rows, row_of, typical
+from ..analysis import (
+    bytes_of,
+    constant,
+    cost_of,
+    has_calls,
+    reads_of,
+    reducer_kind,
+    reduces_rows,
+    row_of,
+    typical,
+)
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
-from .common import bytes_of, in_registers, size, stream_stores, work
+from .common import in_registers, size, stream_stores, work
 from .lanes import one_stretch, reduce_in_lanes, vector_width
 
 LONG_ROW = 2 << 10  # bytes, which take about as long as a line of the third cache takes to come
@@ -218,7 +228,7 @@ def _claim_ahead(out: Stage, vectors: IterVar, rows: Rows, target: Target) -> No
     0.91 and 0.98; small ones of 1766 × 574 1.02, 1.01, 1.07; short rows of 150 are here before their lines,
     an RMS norm 1.18."""
     n, result = size(out.op.axis[-1]), out.op.outputs[0]
-    whole = bytes_of(result)
+    whole = bytes_of(result) or 0
     if n is None or len(out.op.axis) != rows.depth + 1 or n * result.dtype.bytes < LONG_ROW:
         return
     if 2 * whole < target.l3_bytes <= 4 * whole:
@@ -243,7 +253,7 @@ def _prefetch_ahead(stage: Stage, vectors: IterVar, rows: Rows, target: Target, 
             plain
             and tensor.name not in requested
             and constant(tensor.shape[-1]) == n
-            and bytes_of(tensor) > target.l2_bytes
+            and (bytes_of(tensor) or 0) > target.l2_bytes
         ):
             requested.add(tensor.name)
             stage.prefetch(tensor, vectors, ahead)

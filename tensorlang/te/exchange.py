@@ -32,6 +32,9 @@ def exchanged(outputs: Sequence[Tensor], others: Mapping[Tensor, Tensor]) -> Exc
     may be made of the computation's own tensors. Nothing is exchanged where an operation that is not a
     compute (a scan, an extern) reads what would change, or is to be exchanged together with results of its
     own."""
+    # operations are left as they are, and what is neither is refused where the schedule is made
+    if not others or not all(isinstance(t, Tensor) for t in outputs):
+        return Exchanged({})
     made: dict[Tensor, Tensor] = {}
 
     def declare(op: Any) -> bool:

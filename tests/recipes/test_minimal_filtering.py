@@ -167,3 +167,10 @@ def test_others_stay_direct(case):
 def test_what_it_cannot_do_without(wrong):
     with pytest.raises(tl.errors.LowerError, match='without=\\["winograd"\\]'):
         tl.compile([X, first()], constants=known(first()), without=wrong)
+
+
+def test_outputs_that_are_operations_stay_direct():
+    y = ops.relu(first())
+    f = tl.compile([X, y], outputs=[y.op], constants=known(y))
+    assert not filtered(f.explain().stages)
+    np.testing.assert_allclose(f(IMAGE), tl.compile([X, y], constants=known(y))(IMAGE), atol=1e-3)
