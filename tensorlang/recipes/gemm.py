@@ -163,7 +163,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # of products that are summed together a rest is one vector too, so that they stay neighbours
     whole = (lanes if t.together == 1 else t.width) if target.has_masks else 0
     cores = target.num_cores if shared else 1
-    near = (bytes_of(product.right) or target.l2_bytes) <= target.l2_bytes // 2
+    # pairs and fours of short integers are dear to pack, and were not faster by rows of one block
+    near = t.together == 1 and (bytes_of(product.right) or target.l2_bytes) <= target.l2_bytes // 2
     block = _columns_at_once(inside, product, fixed, t, 1 if t.by_rows else cores, target)
     if block is not None and t.by_rows:
         # too many columns for one block: the blocks are what is shared out, if all do not stay near anyway
