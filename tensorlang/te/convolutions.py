@@ -20,7 +20,7 @@ Margin = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True)
 class Window:
-    """A convolution of [N, C, *places] by [O, I, *taps], ``data`` with its margin."""
+    """A convolution of ``[N, C, *places]`` by ``[O, I, *taps]``, ``data`` with its margin."""
 
     data: Tensor
     weight: Tensor
