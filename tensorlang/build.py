@@ -563,8 +563,7 @@ def _filtered(
     """The computation with fewer multiplications and its default schedule, None where none gains by it."""
     from .recipes import all_by_block, fewer_multiplications
 
-    others = fewer_multiplications(outputs, where, constants)
-    made = exchanged(outputs, others)
+    made = exchanged(outputs, lambda op: fewer_multiplications(op, where, constants))
     if not made.tensors:
         return None
     plan = _default(made.of(outputs), where, constants)

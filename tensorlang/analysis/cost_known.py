@@ -47,8 +47,8 @@ _ZEN3 = replace(
 # (1.044). ``whole_per_cycle``: one of 64 bytes begins in a cycle, two of 32: products of 7 and 8 columns, 49
 # × 133 × 7 and 58 × 354 × 8, take 0.83 and 0.90 of the time in half vectors of the columns. ``transform``:
 # of 45 drawn 3×3 convolutions the choice between direct sums and minimal filtering takes 1.08 times as long
-# as the best of them, on two threads 1.04 (1.35 and 1.19 with 16); ``gathered``: elements
-# picked one by one for four rows take 0.64 of the time of gathers, of vectors for four rows 0.85
+# as the best of them, on two threads 1.04 (1.35 and 1.19 with 16). ``gathered``: elements picked one by one
+# for four rows take 0.64 of the time of gathers, of vectors for four rows 0.85
 _ZEN4 = replace(
     ROOFLINE,
     panel_load=2.0,

@@ -79,10 +79,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     iterations = work(inside)
     places = len(inside.op.reduce_axis)
-    plane = _behind(s, out, inside, lanes) if _functions_behind(out, places) else None
-    tiled = out if plane is None else plane[0]
-    if plane is not None:
-        inside = plane[1]
+    tiled = out
+    if _functions_behind(out, places):
+        tiled, inside = inside, _behind(s, out, inside, lanes)
     own = inside.op.axis
     front, (*around, x) = tiled.op.axis[:-places], tiled.op.axis[-places:]
     stride = _stride(inside)
@@ -121,7 +120,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     channel = front[0] if len(front) == 1 else out.fuse(*front)
     if cost_of(target).shared(iterations):
         out.parallel(channel)
-    if plane is not None:
+    if tiled is not out:
         tiled.compute_at(out, channel)
     inside.compute_at(tiled, xo)
     in_registers(s, inside)
@@ -171,14 +170,14 @@ def _functions_behind(out: Stage, places: int) -> bool:
     )
 
 
-def _behind(s: Schedule, out: Stage, inside: Stage, lanes: int) -> tuple[Stage, Stage]:
-    """A plane of sums and the sums of a tile of it, of one channel; what is done to them is done to whole
+def _behind(s: Schedule, out: Stage, plane: Stage, lanes: int) -> Stage:
+    """The sums of a tile of a ``plane`` of sums, of one channel; what is done to them is done to whole
     vectors of the plane, wherever its rows end."""
-    sums = s[s.cache_write(inside.name, "local")]
+    sums = s[s.cache_write(plane.name, "local")]
     flat = out.fuse(*out.op.axis[-len(sums.op.reduce_axis) :])
     _, fi = out.split(flat, lanes)
     out.vectorize(fi)
-    return inside, sums
+    return sums
 
 
 def _cut(out: Stage, axis: IterVar, tile: int) -> tuple[IterVar, IterVar]:

@@ -79,10 +79,10 @@ def plan(conv: Conv, target: Target) -> Plan:
     channels, high_taps = size(conv.channels) or 1, (size(conv.taps[-2]) or 1) if len(conv.taps) > 1 else 1
     front, table = math.prod(conv.sizes[:-2]), cost_of(target)
     copied = (PICKED if max(conv.strides) > 1 else COPIES) * copying(conv, target) * places * channels
-    whole, outputs = _tile(conv, conv.each, rows * places, lanes, target), -(-conv.each // threads)
-    part = _tile(
-        conv, outputs, rows * places, lanes, target
-    )  # where threads share out the outputs of a strip
+    whole = _tile(conv, conv.each, rows * places, lanes, target)
+    # where threads share out the outputs of a strip
+    outputs = -(-conv.each // threads)
+    part = _tile(conv, outputs, rows * places, lanes, target)
 
     def cycles(high: int, outputs: int, tile: tuple[int, int]) -> float:
         pixels = (high - 1) * places + row

@@ -10,33 +10,14 @@ from collections.abc import Sequence
 from .. import ops
 from ..analysis import Margin, conv_of, margin_of, outputs_at_once, window_of
 from ..ops import tags
-from ..schedule import Schedule, create_schedule
+from ..schedule import Schedule
 from ..target import Target
 from ..te import ComputeOp, Tensor
 
 
-def fewer_multiplications(
-    outputs: Sequence[Tensor], target: Target, constants: Sequence[Tensor]
-) -> dict[Tensor, Tensor]:
-    """For each convolution that gains by minimal filtering, the tensor that may take its place."""
-    if not constants:
-        return {}
-    found = {}
-    for stage in create_schedule(outputs).stages:
-        new = _filtered(stage.op, target, constants) if type(stage.op) is ComputeOp else None
-        if new is not None:
-            found[stage.op.outputs[0]] = new
-    return found
-
-
-def all_by_block(s: Schedule) -> bool:
-    """Whether a default schedule computes each convolution by minimal filtering a block of tiles at a time;
-    another would take longer than the direct sum."""
-    return all(st.state.attach is not None for st in s.stages if st.op.tag == tags.WINOGRAD_DATA)
-
-
-def _filtered(op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Tensor | None:
-    if not op.reduce_axis or len(op.outputs) > 1:
+def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Tensor | None:
+    """What may take the place of a convolution that gains by minimal filtering; None for all else."""
+    if not constants or not op.reduce_axis:
         return None
     window, conv = window_of(op), conv_of(op)
     if window is None or conv is None or not any(window.weight is t for t in constants):
@@ -49,6 +30,12 @@ def _filtered(op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Ten
     image, padding = _image(window.data)
     made: Tensor = ops.conv2d_winograd(image, window.weight, padding=padding, tile=tile)
     return made
+
+
+def all_by_block(s: Schedule) -> bool:
+    """Whether a default schedule computes each convolution by minimal filtering a block of tiles at a time;
+    another would take longer than the direct sum."""
+    return all(st.state.attach is not None for st in s.stages if st.op.tag == tags.WINOGRAD_DATA)
 
 
 def _image(data: Tensor) -> tuple[Tensor, Margin]:

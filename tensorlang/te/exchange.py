@@ -4,7 +4,7 @@ anew. Knows te; nothing of why they do.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,13 +27,13 @@ class Exchanged:
         return [self.tensors.get(t, t) if isinstance(t, Tensor) else t for t in these]
 
 
-def exchanged(outputs: Sequence[Tensor], others: Mapping[Tensor, Tensor]) -> Exchanged:
-    """The computation of ``outputs`` with ``others`` in the place of their keys, under the keys' names; those
-    may be made of the computation's own tensors. Nothing is exchanged where an operation that is not a
-    compute (a scan, an extern) reads what would change, or is to be exchanged together with results of its
-    own."""
+def exchanged(outputs: Sequence[Tensor], other: Callable[[ComputeOp], Tensor | None]) -> Exchanged:
+    """The computation of ``outputs`` with what ``other`` says in the place of operations of one result, under
+    their names; it may be made of the computation's own tensors, and None leaves an operation as it is.
+    Nothing is exchanged where an operation that is not a compute (a scan, an extern) reads what would
+    change."""
     # operations are left as they are, and what is neither is refused where the schedule is made
-    if not others or not all(isinstance(t, Tensor) for t in outputs):
+    if not all(isinstance(t, Tensor) for t in outputs):
         return Exchanged({})
     made: dict[Tensor, Tensor] = {}
 
@@ -46,13 +46,13 @@ def exchanged(outputs: Sequence[Tensor], others: Mapping[Tensor, Tensor]) -> Exc
         return True
 
     for op in operations(t.op for t in outputs):  # producers first
-        new = [others[t] for t in op.outputs if t in others]
-        if not new:
+        new = other(op) if type(op) is ComputeOp and len(op.outputs) == 1 else None
+        if new is None:
             if not declare(op):
                 return Exchanged({})
             continue
-        last = new[0].op
-        if len(op.outputs) > 1 or type(last) is not ComputeOp:
+        last = new.op
+        if type(last) is not ComputeOp:
             return Exchanged({})
         before = operations([last])[:-1]
         if not all(declare(b) for b in before if not any(t in made for t in b.outputs)):

@@ -23,7 +23,7 @@ from ...expr.linear import poly
 from ...expr.nodes import Expr, Var
 from ...expr.walk import preorder, substitute
 from ...ops import tags
-from ...te import ComputeOp, IterVar, Tensor
+from ...te import ComputeOp, Tensor
 from ...te.products import factors_of
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
@@ -109,13 +109,7 @@ def _place(index: Expr, total: ComputeOp, one: set[Var]) -> int | None:
     """The dimension of the result that an index of the data is, but for taps of size one."""
     # a tap of size one is always 0
     index = substitute(index, dict.fromkeys(one, make.as_expr(0)))
-    return next((k for k, a in enumerate(total.axis) if _shift(index, a) == 0), None)
-
-
-def _shift(index: Expr, axis: IterVar) -> int | None:
-    """How far an index is ahead of an axis, None where that is no number."""
-    apart = poly(make.sub(index, axis.var))
-    return apart.get((), 0) if apart.keys() <= {()} else None
+    return next((k for k, a in enumerate(total.axis) if poly(index) == {(a.var,): 1}), None)
 
 
 def _joined(n: Node, axis: int) -> bool:
