@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 import tensorlang as tl
-from tensorlang import recipes, te
+from tensorlang import te
 from tensorlang.core.collector import uncollected
 
 from .records import Record
@@ -55,7 +55,7 @@ def _made(pieces: Pieces, traces: dict[int, tl.Trace]) -> tl.Schedule:
             return pieces.put_together(traces).concrete()
         except tl.ScheduleError:
             pass  # a piece is not always scheduled in the whole as it is alone
-    return recipes.default_schedule(task.outputs, task.target)
+    return task.default_schedule()
 
 
 def _guess(task: SearchTask, most: int, seed: int) -> tl.Trace | None:

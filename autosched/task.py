@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TypeVar, overload
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import recipes, te
 from tensorlang.analysis import Limits, analyse, constant
 from tensorlang.boundary import misfit
 from tensorlang.entries import public
@@ -205,6 +205,15 @@ class SearchTask:
            └─ compute multiply   reads x
         """
         return tl.create_schedule(self.outputs)
+
+    def default_schedule(self) -> tl.Schedule:
+        """What ``tl.compile`` makes of the computation, and a search begins with; each time a new one.
+
+        >>> task = autosched.SearchTask(lambda n: [x := te.placeholder((n,)), ops.relu(x)], (1024,))
+        >>> len(task.default_schedule().trace.steps) > 0
+        True
+        """
+        return recipes.default_schedule(self.outputs, self.target, without=self.without)
 
     def apply_best(self, records: str | Path | Sequence[Record]) -> tuple[tl.Schedule, list[te.Tensor]]:
         """The best measured schedule of this task and target, and the tensors to build it with.

@@ -450,7 +450,8 @@ def unbound(
         choices: Choices = ()
         if steps is None:
             args, constants, outputs = map(folded(outputs).of, (args, constants, outputs))
-            schedule, _, choices = _default(outputs, where, list(constants))
+            # a graph has decided which convolutions are filtered, before layouts
+            schedule, _, choices = _default(outputs, where, list(constants), ["winograd"])
         else:
             schedule = create_schedule(list(outputs)).replay(Trace.from_json(steps))
         state = schedule.concrete().state
@@ -521,9 +522,10 @@ def compile(
     ``math`` as in ``build``; the schedule packs constants as a whole, ahead of the call, and shares work out
     among ``tl.num_threads()``; others run it too.
 
-    Convolutions by 3×3 kernels whose weight is among the ``constants`` are computed by Winograd's minimal
-    filtering where that takes less time (``f.explain()`` says so). Of the largest output, F(4×4, 3×3) is
-    within 2e-5 and F(2×2, 3×3), like a direct sum, within 3e-6; ``without=["winograd"]`` keeps direct sums.
+    Convolutions by 3×3 kernels are computed by Winograd's minimal filtering where that takes less time
+    (``f.explain()`` says so): by F(4×4, 3×3) only where the weight is among the ``constants``, which is
+    within 2e-5 of the largest output; F(2×2, 3×3) is, like a direct sum, within 3e-6.
+    ``without=["winograd"]`` keeps direct sums.
     Raises LowerError when no argument is computed, and for another name in ``without``.
 
     >>> x = te.placeholder((4, 8), name="x")
@@ -551,7 +553,7 @@ def compile(
             given = short.values(values_of(mapping_of(constants)))
             present = short.of(wanted)
             made = None if without else _filtered(present, where, list(given))
-            other, plan = made or (Exchanged({}), _default(present, where, list(given)))
+            other, plan = made or (Exchanged({}), _default(present, where, list(given), without))
         asked = _Settings(name, where, bounds_check, constants=given, math=math)
         schedule, why, choices = plan
         return _scheduled(schedule, other.of(short.of(args)), why, asked, choices, args)
@@ -570,18 +572,20 @@ def _filtered(
     return (made, plan) if all(map(all_by_block, [plan[0], *(s for _, s in plan[2])])) else None
 
 
-def _default(outputs: Sequence[Tensor], where: Target, constants: Sequence[Tensor]) -> _Plan:
+def _default(
+    outputs: Sequence[Tensor], where: Target, constants: Sequence[Tensor], without: Sequence[str] = ()
+) -> _Plan:
     """The schedule that a recipe makes, what it says of its stages, and the schedules for few of what only a
     call can count, each with the condition that picks it."""
     from .recipes import scheduled
     from .recipes.choices import asking
 
     with asking() as first:
-        schedule, why = scheduled(outputs, where, constants)
+        schedule, why = scheduled(outputs, where, constants, without)
     choices = []
     for extent, n in first.choices():
         with asking({extent: n}):
-            other, _ = scheduled(outputs, where, constants)
+            other, _ = scheduled(outputs, where, constants, without)
         if other.trace.to_json() != schedule.trace.to_json():
             choices.append((extent <= n, other))
     if choices:

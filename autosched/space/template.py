@@ -12,7 +12,6 @@ import itertools
 from weakref import WeakKeyDictionary
 
 import tensorlang as tl
-from tensorlang import recipes
 from tensorlang.core.collector import uncollected
 
 from ..task import SearchTask
@@ -119,7 +118,7 @@ def _template(task: SearchTask) -> tuple[tuple[str, ...], tl.Schedule]:
 
 
 def _sketches(task: SearchTask, derived: Sketches) -> list[tuple[tuple[str, ...], tl.Schedule]]:
-    default = recipes.default_schedule(task.outputs, task.target)
+    default = task.default_schedule()
     known = opened(task.schedule(), default, Where(task.target))
     result = [(("default schedule",), known), *[(x.rules, x.schedule) for x in derived]]
     if not any(s.decisions for _, s in result) and len({s.trace.to_json() for _, s in result}) == 1:

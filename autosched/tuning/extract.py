@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 
 import tensorlang as tl
-from tensorlang import recipes, te
+from tensorlang import te
 
 from ..records import Record, best_of, load
 from ..space.cut import groups
@@ -63,7 +63,7 @@ class Pieces:
             task = self.tasks[i]
             trace = traces.get(i)
             if trace is None:
-                trace = recipes.default_schedule(task.outputs, task.target).trace
+                trace = task.default_schedule().trace
             transplant(trace, task.schedule(), whole, names, f"{n}/")
         return whole
 
@@ -101,11 +101,7 @@ def extract_tasks(program: SearchTask | Sequence[te.Tensor], target: str | tl.Ta
 def pieces_of(task: SearchTask, finely: bool = False) -> Pieces:
     """The pieces of a task, cut as ``space.cut.groups`` does; itself as one where there is nothing to cut."""
     whole = task.schedule()
-    found = (
-        groups(whole, lambda: recipes.default_schedule(task.outputs, task.target), finely)
-        if task.template is None
-        else []
-    )
+    found = groups(whole, task.default_schedule, finely) if task.template is None else []
     if len(found) <= 1:
         return Pieces(task, (task,), ((0, {st.name: st.name for st in whole.stages}),))
     tasks: dict[str, int] = {}

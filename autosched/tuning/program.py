@@ -18,7 +18,6 @@ from functools import cached_property
 import numpy as np
 
 import tensorlang as tl
-from tensorlang import recipes
 
 from ..cost_model import CostModel
 from ..measure import Job, Outcome
@@ -109,7 +108,7 @@ class ProgramSession(Session):
     @cached_property
     def _default(self) -> str:
         """The same where there are no variants, of which it is the first."""
-        return canonical_trace(recipes.default_schedule(self.task.outputs, self.task.target).trace)
+        return canonical_trace(self.task.default_schedule().trace)
 
     def propose(self, n: int) -> list[str]:
         """The default schedule of the whole, then candidates of the pieces and of the whole."""

@@ -8,6 +8,8 @@ layers of a detector of 32 to 128 channels took 1.0 to 2.6 times as long by dire
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..target import Target
 from ..te.convolutions import Window
 from ..te.patterns import SIDE, constant, typical
@@ -15,8 +17,9 @@ from ..te.products import Conv
 from .cost_tables import cost_of
 
 # cycles for a vector of elements of a weight's transform, and twice as many beyond the second cache. Measured
-# (Emerald Rapids) at 64 × 64 and 256 × 256
-WEIGHT = 33
+# (Zen 4) at 64 × 64 to 512 × 512
+WEIGHT = 18
+PACKED = 9  # the same of a copy of the weight as it is, which a direct sum takes
 GAIN = 0.85  # of the time of a direct sum, at most
 DIRECT = 1.15  # times the multiply-adds take with what is around them
 TILES = (2, 4)  # of outputs, in each direction
@@ -26,18 +29,22 @@ TILES = (2, 4)  # of outputs, in each direction
 FAR_WEIGHT = 1.5
 
 
-def outputs_at_once(window: Window, conv: Conv, known: bool, target: Target) -> int | None:
+def outputs_at_once(
+    window: Window, conv: Conv, known: bool, target: Target, tiles: Sequence[int] = TILES
+) -> int | None:
     """How many outputs a tile has in each direction where that takes the least time; None where the direct
     sum takes less, or little more, and for any convolution but one in one group by 3×3 taps beside each
-    other, at every place. ``known``: the weight is known ahead of a call."""
+    other, at every place. ``known``: the weight is known ahead of a call; ``tiles``: what to choose among."""
     if not _three_by_three(window, conv):
         return None
     channels, lanes = constant(conv.channels.extent) or 1, target.vector_lanes("float32")
     height, width = _image(conv)
     sums = 9 * channels * conv.each * (conv.images or 1) * height * width
     direct = DIRECT * sums / (cost_of(target).per_cycle * lanes)
-    times = {tile: _time(conv, tile, known, target) for tile in TILES}
-    best = min(TILES, key=lambda tile: times[tile])
+    if not known:
+        direct += PACKED / lanes * 9 * channels * conv.each
+    times = {tile: _time(conv, tile, known, target) for tile in tiles}
+    best = min(tiles, key=lambda tile: times[tile])
     return best if times[best] < GAIN * direct else None
 
 
@@ -57,8 +64,9 @@ def _time(conv: Conv, tile: int, known: bool, target: Target) -> float:
     # a product for each point of a tile, where a direct sum has 9 for each output
     products = DIRECT * points * channels * wide * tiles / (table.per_cycle * lanes)
     transforms = table.transform / lanes * points * (deep + wide) * tiles
-    if not known:
-        transforms += WEIGHT / lanes * elements * (1 if 4 * elements <= target.l2_bytes else 2)
+    if not known:  # what is transformed in the call lies in a cache
+        each = WEIGHT if 4 * elements <= target.l2_bytes else 2 * WEIGHT
+        return products + transforms + each / lanes * elements
     return products + transforms + FAR_WEIGHT * 4 * elements / table.l3_rate
 
 

@@ -1,5 +1,5 @@
 """The tags that operators carry (``tensor.op.tag``): the list recipes find computations by. A tag changes no
-meaning. Knows nothing.
+meaning. Knows no operators; tags that a primitive gives as well are te's.
 
 The last stage of an operator has the operator's tag; the stages before it are called ``softmax.max``,
 ``softmax.exp``, … after it and carry the tag that says what they are by themselves (most are ``reduce`` or
@@ -8,6 +8,8 @@ is the innermost in memory.
 """
 
 from __future__ import annotations
+
+from ..te import minimal_filtering
 
 # element (i, j, …) of the result reads element (i, j, …) of each tensor, all of one shape
 ELEMENTWISE = "elementwise"
@@ -39,13 +41,13 @@ CONV_TRANSPOSE = "conv_transpose"
 LINES = "lines"  # what a product reads, copied so that its rows are one dimension
 TABLE = "table"  # of what is read more often than there are elements: computed ahead
 PAD = "pad"  # a copy with a margin of one value, where a window reads beyond the edge
-# stages conv2d_winograd.weight.rows and .weight, which depend on the weight only
-WINOGRAD_WEIGHT = "winograd_weight"
+# stages conv2d_winograd.weight.taps, .rows and .weight, which depend on the weight only
+WINOGRAD_WEIGHT = minimal_filtering.WEIGHT_STAGE
 # stages conv2d_winograd.data.pixels (a copy, channels last), .data.rows and .data
-WINOGRAD_DATA = "winograd_data"
+WINOGRAD_DATA = minimal_filtering.DATA_STAGE
 # M[a, b, p, o] = sum_c V[a, b, p, c] U[a, b, c, o]: one matrix product for each of the points a, b
-WINOGRAD_MATMUL = "winograd_matmul"
-WINOGRAD_INVERSE = "winograd_inverse"  # stages .inverse.rows and .inverse
+WINOGRAD_MATMUL = minimal_filtering.PRODUCT_STAGE
+WINOGRAD_INVERSE = minimal_filtering.INVERSE_STAGE  # stages .inverse.rows and .inverse
 WINOGRAD = "winograd"  # the tiles put in their places
 POOL_MAX = "pool_max"
 POOL_SUM = "pool_sum"  # the reduction inside an average

@@ -185,9 +185,16 @@ def winograd_weight(weight: Tensor, tile: int = 4) -> Tensor:
         )
     inside, alpha = inputs.wide(weight.dtype), tile + 2
     outputs, channels = weight.shape[:2]
+    # first of all so that outputs are neighbours: the sums would gather a vector of them from as many places
+    taps = te.compute(
+        (channels, 3, 3, outputs),
+        lambda c, i, j, o: te.cast(inside, weight(o, c, i, j)),
+        name="conv2d_winograd.weight.taps",
+        tag=tags.WINOGRAD_WEIGHT,
+    )
     rows = te.compute(
         (alpha, 3, channels, outputs),
-        lambda a, j, c, o: row(points.kernel, a, [te.cast(inside, weight(o, c, i, j)) for i in range(3)]),
+        lambda a, j, c, o: row(points.kernel, a, [taps(c, i, j, o) for i in range(3)]),
         name="conv2d_winograd.weight.rows",
         tag=tags.WINOGRAD_WEIGHT,
     )

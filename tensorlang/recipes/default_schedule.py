@@ -57,6 +57,7 @@ from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import in_registers, read_again, share_out, size, stream_stores, work
 from .lanes import elements_of, reduce_in_lanes, share_reduction, stretch_of, vector_width
+from .minimal_filtering import all_by_block, filtered_at_call
 from .register_tile import even
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
@@ -78,7 +79,7 @@ FAMILIES = (
 )
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
 # reader; rows of a product, which is known by what it reads; and tables
-KEPT = (tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES, tags.TABLE)
+KEPT = (tags.WINOGRAD_WEIGHT, tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES, tags.TABLE)
 # of a body that others were written into: beyond, a pass over memory costs less than it does, and code grows
 MAX_CHAIN_COST = 100
 # operations a body may have to be written into a reduction, where it is evaluated again and again
@@ -98,23 +99,37 @@ def default_schedule(
     outputs: Tensor | Operation | Iterable[Tensor | Operation],
     target: str | Target | None = None,
     constants: Sequence[Tensor] = (),
+    without: Sequence[str] = (),
 ) -> Schedule:
     """A schedule for these outputs, tuned to the vector registers of ``target`` (this CPU when left out).
 
     ``constants`` are inputs whose values are known when the kernel is built: stages at the root that read
-    nothing else cost a call nothing.
+    nothing else cost a call nothing. ``without=["winograd"]`` keeps the sums of convolutions as they are
+    declared.
     """
-    return scheduled(outputs, as_target(target), constants)[0]
+    return scheduled(outputs, as_target(target), constants, without)[0]
 
 
 def scheduled(
     outputs: Tensor | Operation | Iterable[Tensor | Operation],
     where: Target,
     constants: Sequence[Tensor] = (),
+    without: Sequence[str] = (),
 ) -> tuple[Schedule, dict[str, str]]:
     """The default schedule, and for each stage that a recipe was chosen for what it was taken for and how it
     is computed."""
+    outputs = [outputs] if isinstance(outputs, Tensor | Operation) else list(outputs)
     s = create_schedule(outputs)
+    if "winograd" not in without and filtered_at_call(s, where, constants):
+        why = _by_recipes(s, where, constants)
+        if all_by_block(s):
+            return s, why
+        s = create_schedule(outputs)
+    return s, _by_recipes(s, where, constants)
+
+
+def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict[str, str]:
+    """Schedule all stages; what each was taken for."""
     done: set[str] = set()
     why: dict[str, str] = {}
     for stage in s.stages:
@@ -160,7 +175,7 @@ def scheduled(
             why[stage.name] = _reduction(s, stage, where, constants)
         else:
             why[stage.name] = _elementwise(s, stage, where)
-    return s, why
+    return why
 
 
 def _known_as(family: ModuleType) -> str:

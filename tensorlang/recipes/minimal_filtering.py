@@ -1,6 +1,7 @@
 """Convolutions whose weight is known ahead of a call, by fewer multiplications where that takes less time:
-another computation (``ops.conv2d_winograd``) in their place, before there is a schedule. Chooses by the table
-of costs.
+another computation (``ops.conv2d_winograd``) in their place, before there is a schedule. Those whose weight
+comes with the call: by the primitive, within a schedule, so that who tunes the same sums begins with what is
+compiled untuned. Chooses by the table of costs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from ..ops import tags
 from ..schedule import Schedule
 from ..target import Target
 from ..te import ComputeOp, Tensor
+
+EXACT = 2  # outputs of a tile, in each direction, that round like the direct sum
 
 
 def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Tensor | None:
@@ -30,6 +33,27 @@ def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Ten
     image, padding = _image(window.data)
     made: Tensor = ops.conv2d_winograd(image, window.weight, padding=padding, tile=tile)
     return made
+
+
+def filtered_at_call(s: Schedule, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Compute convolutions whose weight comes with the call by F(2×2, 3×3) where that takes less time;
+    whether there are any. Larger tiles would save more and round otherwise than the direct sum."""
+    found = False
+    for stage in s.stages:
+        op = stage.op
+        if not isinstance(op, ComputeOp) or not op.reduce_axis or stage.state.attach is not None:
+            continue
+        window, conv = window_of(op), conv_of(op)
+        if window is None or conv is None or any(window.weight is t for t in constants):
+            continue
+        if any(t.dtype.name != "float32" for t in (op.outputs[0], window.data, window.weight)):
+            continue
+        if not s.can("winograd", stage.name, EXACT):
+            continue
+        if outputs_at_once(window, conv, False, target, (EXACT,)) is not None:
+            s.winograd(stage.name, EXACT)
+            found = True
+    return found
 
 
 def all_by_block(s: Schedule) -> bool:

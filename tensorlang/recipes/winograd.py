@@ -16,7 +16,7 @@ from ..analysis import SIDE, constant, cost_of, own_place, product_of, reads_of,
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, Tensor
+from ..te import ComputeOp, IterVar, Tensor
 from .common import in_registers, share_out, size, work
 from .conv import rows_in_vectors
 from .nests import Axes, fill, lines_at_once, nest, pack, sums
@@ -30,6 +30,8 @@ MOST_READ = 32
 # transposed. Measured (Emerald Rapids): where they did not stay too, 128 to 32 channels of 56 × 56 took three
 # times as long
 COPIES = 48
+PRODUCTS_OF_TRANSFORM = 16  # iterations of products for one of the weight's copy
+CHANNELS = 8  # of a weight whose taps are transposed before they are transformed
 
 
 class Filtering(NamedTuple):
@@ -64,11 +66,11 @@ def filtering_of(s: Schedule, out: Stage) -> Filtering | None:
     if len(found) != 1 or size(out.op.axis[0]) == 0:
         return None
     n, o, y, x = out.op.axis
-    own = (n.var, y.var, x.var, o.var)
+    own = (n, y, x, o)  # of a single image, n may be missing
     for t, at in reads_of(out.op).plain:
         if t is found[0] and not all(
-            i is v or (constant(i) == 0 and size(a) == 1)
-            for i, v, a in zip(at, own, (n, y, x, o), strict=True)
+            i is a.var or (constant(i) == 0 and size(a) == 1)
+            for i, a in zip(at, own[-len(at) :], strict=True)
         ):
             return None
     chain = [s[found[0].op]]
@@ -119,8 +121,7 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     """Schedule the convolution in blocks of ``out``. The names of the stages that are done."""
     lanes = target.vector_lanes(f.product.op.body[0].dtype)
     shared = cost_of(target).shared(work(f.product))
-    tile = size(f.inverse_rows.op.axis[0])
-    assert tile is not None
+    tile = (size(f.product.op.axis[0]) or 0) - 2
     images, o, y, x = out.op.axis
     threads = target.num_cores if shared else 1
     if size(y) is None or size(x) is None:
@@ -148,18 +149,32 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
         share_out(f.pixels, [*pixels["f"], *pixels["po"]], work(f.product), target)
         if f.margin is not None:
             share_out(f.margin, list(f.margin.op.axis[:2]), work(f.product), target)
-    _transform(f.data, f.data_rows, lanes, by_phase)
-    weight, sums_of = _products(s, f.product, tiles, lanes, constants, by_phase, target)
-    n, y, x, c = f.inverse.op.axis
+    _transform(s, f.data, f.data_rows, lanes, by_phase)
+    beside = _products(s, f.product, tiles, lanes, constants, by_phase, target)
+    *n, y, x, c = f.inverse.op.axis
     cuts = {"y": tile, "x": tile, "c": lanes}
     place = nest(
         f.inverse, {"n": n, "y": y, "x": x, "c": c}, "n (yo xo) co | yi xi ci", cuts, parallel=by_phase
     ).place
     f.inverse_rows.compute_at(f.inverse, place)
     in_registers(s, f.inverse_rows)
-    i, b, *p, c = f.inverse_rows.op.axis
-    nest(f.inverse_rows, {"p": p, "b": b, "i": i, "c": c}, "p | b i c")
-    return {out.name, *names, weight, sums_of}
+    nest(f.inverse_rows, _rows_of(s, f.inverse_rows, y), "p | j i c")
+    return {out.name, *names, *beside}
+
+
+def _rows_of(s: Schedule, rows: Stage, axis: IterVar) -> Axes:
+    """The axes of the rows of a transform, whoever declared them in what order: ``i`` that of ``axis`` in
+    their one reader, ``j`` the elements of a row, which the reader counts, ``c`` the lanes, ``p`` the
+    rest."""
+    (reader,) = s.state.readers(rows.name)
+    at = next(at for t, at in reads_of(reader.compute).plain if t in rows.op.outputs)
+    named: dict[str, list[IterVar]] = {"i": [], "j": [], "p": []}
+    *others, c = rows.op.axis
+    for a, i in zip(others, at, strict=False):
+        named["j" if constant(i) is not None else "i" if i is axis.var else "p"].append(a)
+    if not named["i"]:  # a row of a tile, where the reader's axis counts tiles too
+        named["i"] = [named["p"].pop(0)]
+    return {**named, "c": c}
 
 
 def _block(
@@ -210,7 +225,7 @@ def _last(product: Stage, rows: int, columns: int, high: int, threads: int, targ
     return min(first, whole) * block(high) + (block(rest) if rest and first > whole else 0.0)
 
 
-def _transform(data: Stage, rows: Stage, lanes: int, parallel: bool) -> None:
+def _transform(s: Schedule, data: Stage, rows: Stage, lanes: int, parallel: bool) -> None:
     """The transform of one tile after the other, for a vector of channels."""
     a, b, *p, c = data.op.axis
     axes: Axes = {"a": a, "b": b, "p": p, "c": c}
@@ -218,8 +233,7 @@ def _transform(data: Stage, rows: Stage, lanes: int, parallel: bool) -> None:
     rows.compute_at(data, place)
     if rows.state.scope != "local":
         rows.set_scope("local")
-    a, j, *p, c = rows.op.axis
-    nest(rows, {"p": p, "j": j, "a": a, "c": c}, "p | j a c")
+    nest(rows, _rows_of(s, rows, a), "p | j i c")
 
 
 def _products(
@@ -230,9 +244,9 @@ def _products(
     constants: Sequence[Tensor],
     parallel: bool,
     target: Target,
-) -> tuple[str, str]:
-    """The products of all points, in register tiles of rows × vectors of outputs. The names of the packed
-    weight and of the sums."""
+) -> set[str]:
+    """The products of all points, in register tiles of rows × vectors of outputs. The names of the stages of
+    the weight and of the sums."""
     inside = s[s.cache_write(product.name, "local")]
     found = product_of(inside.op)
     assert found is not None and found.row is not None
@@ -241,7 +255,14 @@ def _products(
     whole = in_whole_vectors(columns, lanes)
     high, vectors = tile_for(tiles, columns, lanes, target.vector_registers, table.of_panels, masks=whole)
     width = lanes * vectors
-    weight = pack(s, inside, found.right, found.right_axes, found.column, width)
+    kernel = s[s.state.of(found.right).name]
+    comes_with_call = kernel.op.tag == tags.WINOGRAD_WEIGHT and not _made_of(found.right, constants)
+    done = {inside.name}
+    if comes_with_call:
+        done |= _transformed_in_panels(s, kernel, width, lanes, iterations, target)
+    else:
+        weight = pack(s, inside, found.right, found.right_axes, found.column, width)
+        done.add(weight.name)
     if whole:
         inside.transform_layout(lambda *at: [*at[:-1], at[-1] // lanes, at[-1] % lanes], pad_value="any")
     a, b, *front, p, o = product.op.axis
@@ -258,7 +279,41 @@ def _products(
     made = sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": outputs}, "f k | p o")
     if any(t is found.right for t in constants):
         inside.prefetch(weight.name, made.place, share=True)
-    else:
+    elif not comes_with_call:
         fill(weight, 1, lines_at_once(size(k)))
-        share_out(weight, [weight.leaf_iter_vars[0]], iterations // 16, target)
-    return weight.name, inside.name
+        share_out(weight, [weight.leaf_iter_vars[0]], iterations // PRODUCTS_OF_TRANSFORM, target)
+    return done
+
+
+def _made_of(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
+    """Whether ``tensor`` is one of the constants, or is computed from one."""
+    if any(tensor is t for t in constants):
+        return True
+    op = tensor.op
+    return isinstance(op, ComputeOp) and any(_made_of(t, constants) for t in op.input_tensors)
+
+
+def _transformed_in_panels(
+    s: Schedule, kernel: Stage, width: int, lanes: int, iterations: int, target: Target
+) -> set[str]:
+    """The transform of a weight that comes with the call, into the panels of the products: for a few channels
+    the taps are transposed in registers, so that outputs are neighbours, then a vector of outputs at a
+    time. The names of its stages."""
+    rows = s[s.state.of(kernel.op.input_tensors[0]).name]
+    source = s[s.state.of(rows.op.input_tensors[0]).name]
+    kernel.transform_layout(lambda a, b, c, o: [a, b, o // width, c, o % width])
+    a, b, panel, c, lane = kernel.op.axis
+    axes: Axes = {"a": a, "b": b, "p": panel, "c": c, "l": lane}
+    shared = cost_of(target).shared(iterations // PRODUCTS_OF_TRANSFORM)
+    loops = nest(kernel, axes, "(p co) ci lo | a b li", {"c": CHANNELS, "l": lanes}, parallel=shared)
+    rows.compute_at(kernel, loops.place)
+    in_registers(s, rows)
+    nest(rows, _rows_of(s, rows, a), "p | j i c")
+    kernel.storage_align(b, 256, 16)
+    done = {kernel.name, rows.name}
+    if isinstance(source.op, ComputeOp) and source.op.tag == tags.WINOGRAD_WEIGHT:
+        source.compute_at(kernel, loops.around[0])
+        c, *taps, o = source.op.axis
+        nest(source, {"c": c, "t": taps, "o": o}, "co oo | ci t oi", {"c": FEW, "o": lanes})
+        done.add(source.name)
+    return done

@@ -17,6 +17,10 @@ from ..core.dtype import DType
 from ..expr import make
 from ..expr.nodes import Expr
 
+# tags of the stages that such a convolution is made of, whoever declares them: what depends on the weight
+# only; the image, channels last, and its transform; the products, one for each point; the way back
+WEIGHT_STAGE, DATA_STAGE = "winograd_weight", "winograd_data"
+PRODUCT_STAGE, INVERSE_STAGE = "winograd_matmul", "winograd_inverse"
 Matrix = tuple[tuple[Fraction, ...], ...]
 
 

@@ -116,4 +116,5 @@ def test_the_weights_stages_read_the_weight_only():
     assert product.op.tag == "winograd_matmul"
     weight = product.op.input_tensors[0]
     assert weight.op.tag == weight.op.input_tensors[0].op.tag == "winograd_weight"
-    assert weight.op.input_tensors[0].op.input_tensors == (w,)
+    taps = weight.op.input_tensors[0].op.input_tensors[0]
+    assert taps.op.tag == "winograd_weight" and taps.op.input_tensors == (w,)

@@ -481,7 +481,7 @@ def test_pages_that_are_found_beside_the_sums_do_not_make_an_image_far(monkeypat
     def recipe(size: int, padding: int = 1) -> str:
         x, w = te.placeholder((1, 64, size, size), name="x"), te.placeholder((64, 64, 3, 3), name="w")
         y = ops.conv2d(x, w, padding=padding)
-        _, why = scheduled([y], Target.parse("llvm -mcpu=sapphirerapids -num-cores=1"))
+        _, why = scheduled([y], Target.parse("llvm -mcpu=sapphirerapids -num-cores=1"), (), ["winograd"])
         return why["conv2d"].rpartition("recipes.")[2].rstrip(")")
 
     with generic():
@@ -568,7 +568,7 @@ def test_a_kernel_is_scheduled_for_the_threads_that_run_it(monkeypatch):
 
     seen, scheduled_by = [], recipes.scheduled
     monkeypatch.setattr(
-        recipes, "scheduled", lambda o, t, c: (seen.append(t.num_cores), scheduled_by(o, t, c))[1]
+        recipes, "scheduled", lambda o, t, *others: (seen.append(t.num_cores), scheduled_by(o, t, *others))[1]
     )
     x = te.placeholder((4, 8), name="x")
     before, other = tl.num_threads(), "llvm -mcpu=haswell -num-cores=6"

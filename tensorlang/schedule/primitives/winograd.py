@@ -18,7 +18,7 @@ from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...expr.walk import substitute
 from ...te.axis import REDUCE, fresh_axis
-from ...te.minimal_filtering import POINTS, row
+from ...te.minimal_filtering import DATA_STAGE, INVERSE_STAGE, POINTS, PRODUCT_STAGE, WEIGHT_STAGE, row
 from ...te.reducers import sum as te_sum
 from ...te.tensor import ComputeOp, Operation, Tensor
 from ..legality.filtering import TAPS, Filter, filter_of
@@ -151,6 +151,7 @@ class _Stages:
         kernel, data = self._kernel(), self._data()
         rc = fresh_axis("rc", self.channels, REDUCE)
         products = self._compute(
+            PRODUCT_STAGE,
             "products",
             [*"abpo"],
             [self.alpha, self.alpha, self.count, self.outputs],
@@ -160,11 +161,17 @@ class _Stages:
         return products, self._inverse(products)
 
     def _compute(
-        self, name: str, names: Sequence[str], shape: Sequence[Any], body: Callable[..., Any], *reduced: Any
+        self,
+        tag: str,
+        name: str,
+        names: Sequence[str],
+        shape: Sequence[Any],
+        body: Callable[..., Any],
+        *reduced: Any,
     ) -> Tensor:
         axes = tuple(fresh_axis(n, make.as_expr(e)) for n, e in zip(names, shape, strict=True))
         free = self.state.free_name(f"{self.stage}.{name}")
-        op = ComputeOp(free, axes, reduced, (make.as_expr(body(*[a.var for a in axes])),))
+        op = ComputeOp(free, axes, reduced, (make.as_expr(body(*[a.var for a in axes])),), tag)
         self.ops.append(op)
         return op.outputs[0]
 
@@ -184,14 +191,18 @@ class _Stages:
         tap: Callable[..., Expr] = as_read
         # a copy first, or the sums of the transform would gather a vector of outputs from as many places
         if conv.weight.indices[-1] is not conv.outputs.var:
-            tap = self._compute("taps", [*"cijo"], [self.channels, TAPS, TAPS, self.outputs], as_read)
+            tap = self._compute(
+                WEIGHT_STAGE, "taps", [*"cijo"], [self.channels, TAPS, TAPS, self.outputs], as_read
+            )
         rows = self._compute(
+            WEIGHT_STAGE,
             "kernel.rows",
             [*"cajo"],
             [self.channels, self.alpha, TAPS, self.outputs],
             lambda c, a, j, o: row(self.points.kernel, a, [tap(c, i, j, o) for i in range(TAPS)]),
         )
         return self._compute(
+            WEIGHT_STAGE,
             "kernel",
             [*"abco"],
             [self.alpha, self.alpha, self.channels, self.outputs],
@@ -213,8 +224,11 @@ class _Stages:
             *batch, y, x = place(p)
             return row(self.points.data, a, [image(*batch, y * m + i, x * m + j, c) for i in range(alpha)])
 
-        rows = self._compute("data.rows", [*"pajc"], [self.count, alpha, alpha, self.channels], rows_of)
+        rows = self._compute(
+            DATA_STAGE, "data.rows", [*"pajc"], [self.count, alpha, alpha, self.channels], rows_of
+        )
         return self._compute(
+            DATA_STAGE,
             "data",
             [*"abpc"],
             [alpha, alpha, self.count, self.channels],
@@ -247,7 +261,7 @@ class _Stages:
 
         shape = [*self.batch, *extents, self.channels]
         names = [*[f"n{d}" for d in range(len(self.batch))], "y", "x", "c"]
-        return self._compute("image", names, shape, element)
+        return self._compute(DATA_STAGE, "image", names, shape, element)
 
     def _inverse(self, products: Tensor) -> Tensor:
         """Aᵀ M A, outputs innermost; whole tiles."""
@@ -268,6 +282,7 @@ class _Stages:
             )
 
         rows = self._compute(
+            INVERSE_STAGE,
             "inverse.rows",
             [*names, *"yxbo"],
             [*self.batch, high * m, wide, self.alpha, self.outputs],
@@ -280,5 +295,9 @@ class _Stages:
             return row(self.points.inverse, make.floormod(x, m), beside)
 
         return self._compute(
-            "inverse", [*names, *"yxo"], [*self.batch, high * m, wide * m, self.outputs], whole_tile
+            INVERSE_STAGE,
+            "inverse",
+            [*names, *"yxo"],
+            [*self.batch, high * m, wide * m, self.outputs],
+            whole_tile,
         )
