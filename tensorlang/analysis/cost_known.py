@@ -46,8 +46,8 @@ _ZEN3 = replace(
 # that is chosen takes 1.012 times as long as the better one (1.036 with 1.4 and 0.35), on two threads 1.020
 # (1.044). ``whole_per_cycle``: one of 64 bytes begins in a cycle, two of 32: products of 7 and 8 columns, 49
 # × 133 × 7 and 58 × 354 × 8, take 0.83 and 0.90 of the time in half vectors of the columns. ``transform``:
-# of 45 drawn 3×3 convolutions the choice between direct sums and minimal filtering takes 1.08 times as long
-# as the best of them, on two threads 1.04 (1.35 and 1.19 with 16). ``gathered``: elements picked one by one
+# of 88 drawn 3×3 convolutions the choice between direct sums and minimal filtering takes 1.04 times as long
+# as the best of them, on two threads 1.03 (1.35 and 1.19 with 16). ``gathered``: elements picked one by one
 # for four rows take 0.64 of the time of gathers, of vectors for four rows 0.85
 _ZEN4 = replace(
     ROOFLINE,
@@ -57,7 +57,7 @@ _ZEN4 = replace(
     hidden_pages=1 << 20,
     beside=0.15,
     whole_per_cycle=1,
-    transform=4,
+    transform=5,
     gathered=1.6,
 )
 # measured: a parallel loop begins in 0.2 µs on threads that are awake, in 7 µs on threads that sleep; an

@@ -18,14 +18,16 @@ from .cost_tables import cost_of
 
 # cycles for a vector of elements of a weight's transform, and twice as many beyond the second cache. Measured
 # (Zen 4) at 64 × 64 to 512 × 512
-WEIGHT = 18
+WEIGHT = 15
 PACKED = 9  # the same of a copy of the weight as it is, which a direct sum takes
 GAIN = 0.85  # of the time of a direct sum, at most
 DIRECT = 1.15  # times the multiply-adds take with what is around them
 TILES = (2, 4)  # of outputs, in each direction
 # times a weight takes that is requested beside the sums, and not hidden by them, of what the third cache
 # brings. Measured (Granite Rapids), 20 convolutions of 7 × 7 to 56 × 56 whose weights come in turn, on one
-# and two threads: with it the choice takes 1.01 times as long as the best of direct sums and both tiles
+# and two threads: with it the choice takes 1.01 times as long as the best of direct sums and both tiles.
+# Of 88 drawn ones (Zen 4) whose weights stay in the third cache, 1.04 and 1.03; packed at the call 1.03 and
+# 1.02
 FAR_WEIGHT = 1.5
 
 
@@ -39,10 +41,10 @@ def outputs_at_once(
         return None
     channels, lanes = constant(conv.channels.extent) or 1, target.vector_lanes("float32")
     height, width = _image(conv)
-    sums = 9 * channels * conv.each * (conv.images or 1) * height * width
-    direct = DIRECT * sums / (cost_of(target).per_cycle * lanes)
-    if not known:
-        direct += PACKED / lanes * 9 * channels * conv.each
+    weight, table = 9 * channels * conv.each, cost_of(target).of_whole
+    sums = weight * (conv.images or 1) * height * width
+    direct = DIRECT * sums / (table.per_cycle * lanes)
+    direct += FAR_WEIGHT * 4 * weight / table.l3_rate if known else PACKED / lanes * weight
     times = {tile: _time(conv, tile, known, target) for tile in tiles}
     best = min(tiles, key=lambda tile: times[tile])
     return best if times[best] < GAIN * direct else None
@@ -56,7 +58,7 @@ def _image(conv: Conv) -> list[int]:
 def _time(conv: Conv, tile: int, known: bool, target: Target) -> float:
     """Cycles with tiles of so many outputs in each direction. The transformed weight, (tile + 2)² / 9 times
     as large, comes from memory; one that is not ``known`` is transformed in each call."""
-    table, lanes = cost_of(target), target.vector_lanes("float32")
+    table, lanes = cost_of(target).of_whole, target.vector_lanes("float32")
     channels, (height, width) = constant(conv.channels.extent) or 1, _image(conv)
     points, elements = (tile + 2) ** 2, (tile + 2) ** 2 * channels * conv.each
     tiles = (conv.images or 1) * -(-height // tile) * -(-width // tile)

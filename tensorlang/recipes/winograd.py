@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import SIDE, constant, cost_of, own_place, product_of, reads_of, typical
+from ..analysis import SIDE, bytes_of, constant, cost_of, own_place, product_of, reads_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -130,6 +130,18 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     else:
         grid = (-(-(size(y) or 1) // tile), -(-(size(x) or 1) // tile))
         many, high, tiles, by_phase = _block(f.product, size(images) or 1, grid, threads, target)
+    blocks = (size(images) or 0) // many * -(-(size(y) or 0) // (high * tile))
+    product = product_of(f.product.op)
+    assert product is not None
+    kernel = s[s.state.of(product.right).name]
+    # each thread transforms a weight that stays with it, rather than wait for what others have written
+    mine = (
+        threads > 1
+        and blocks >= threads
+        and not by_phase
+        and _comes_with_call(kernel, constants)
+        and (bytes_of(kernel.op.outputs[0]) or target.l2_bytes) < target.l2_bytes
+    )
     no, ni = out.split(images, many)
     yo, yi = out.split(y, min(high * tile, size(y) or high * tile))
     loops = nest(
@@ -137,11 +149,16 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
         {"n": no, "m": ni, "s": yo, "y": yi, "o": o, "x": x},
         "n s m (oo) y xo | oi xi" if by_phase else "(n s) m oo y xo | oi xi",
         {"o": FEW, "x": lanes},
-        parallel=shared,
+        parallel=shared and not mine,
     )
+    block = yo if by_phase else loops.around[0]
+    share = None
+    if mine:
+        share, block = out.split(block, -(-blocks // threads))
+        out.parallel(share)
     names = [st.name for st in f if st is not None]
     for name in names:
-        s[name].compute_at(out, yo if by_phase else loops.around[0])
+        s[name].compute_at(out, block)
     if f.margin is not None:
         rows_in_vectors(f.margin, lanes)
     pixels = transpose_pixels(f.pixels, lanes).named
@@ -150,7 +167,9 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
         if f.margin is not None:
             share_out(f.margin, list(f.margin.op.axis[:2]), work(f.product), target)
     _transform(s, f.data, f.data_rows, lanes, by_phase)
-    beside = _products(s, f.product, tiles, lanes, constants, by_phase, target)
+    beside = _products(s, f.product, tiles, lanes, constants, by_phase, mine, target)
+    if share is not None:
+        kernel.compute_at(out, share)
     *n, y, x, c = f.inverse.op.axis
     cuts = {"y": tile, "x": tile, "c": lanes}
     place = nest(
@@ -243,10 +262,11 @@ def _products(
     lanes: int,
     constants: Sequence[Tensor],
     parallel: bool,
+    alone: bool,
     target: Target,
 ) -> set[str]:
-    """The products of all points, in register tiles of rows × vectors of outputs. The names of the stages of
-    the weight and of the sums."""
+    """The products of all points, in register tiles of rows × vectors of outputs. ``alone``: each thread
+    transforms the weight. The names of the stages of the weight and of the sums."""
     inside = s[s.cache_write(product.name, "local")]
     found = product_of(inside.op)
     assert found is not None and found.row is not None
@@ -256,10 +276,10 @@ def _products(
     high, vectors = tile_for(tiles, columns, lanes, target.vector_registers, table.of_panels, masks=whole)
     width = lanes * vectors
     kernel = s[s.state.of(found.right).name]
-    comes_with_call = kernel.op.tag == tags.WINOGRAD_WEIGHT and not _made_of(found.right, constants)
-    done = {inside.name}
+    comes_with_call, done = _comes_with_call(kernel, constants), {inside.name}
     if comes_with_call:
-        done |= _transformed_in_panels(s, kernel, width, lanes, iterations, target)
+        among = not alone and table.shared(iterations // PRODUCTS_OF_TRANSFORM)
+        done |= _transformed_in_panels(s, kernel, width, lanes, among)
     else:
         weight = pack(s, inside, found.right, found.right_axes, found.column, width)
         done.add(weight.name)
@@ -285,6 +305,12 @@ def _products(
     return done
 
 
+def _comes_with_call(kernel: Stage, constants: Sequence[Tensor]) -> bool:
+    """Whether a transformed weight is a stage that a call computes."""
+    tensor = kernel.op.outputs[0]
+    return kernel.op.tag == tags.WINOGRAD_WEIGHT and not _made_of(tensor, constants)
+
+
 def _made_of(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
     """Whether ``tensor`` is one of the constants, or is computed from one."""
     if any(tensor is t for t in constants):
@@ -293,9 +319,7 @@ def _made_of(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
     return isinstance(op, ComputeOp) and any(_made_of(t, constants) for t in op.input_tensors)
 
 
-def _transformed_in_panels(
-    s: Schedule, kernel: Stage, width: int, lanes: int, iterations: int, target: Target
-) -> set[str]:
+def _transformed_in_panels(s: Schedule, kernel: Stage, width: int, lanes: int, shared: bool) -> set[str]:
     """The transform of a weight that comes with the call, into the panels of the products: for a few channels
     the taps are transposed in registers, so that outputs are neighbours, then a vector of outputs at a
     time. The names of its stages."""
@@ -304,7 +328,6 @@ def _transformed_in_panels(
     kernel.transform_layout(lambda a, b, c, o: [a, b, o // width, c, o % width])
     a, b, panel, c, lane = kernel.op.axis
     axes: Axes = {"a": a, "b": b, "p": panel, "c": c, "l": lane}
-    shared = cost_of(target).shared(iterations // PRODUCTS_OF_TRANSFORM)
     loops = nest(kernel, axes, "(p co) ci lo | a b li", {"c": CHANNELS, "l": lanes}, parallel=shared)
     rows.compute_at(kernel, loops.place)
     in_registers(s, rows)

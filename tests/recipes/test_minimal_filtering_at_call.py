@@ -184,3 +184,16 @@ def test_a_task_without_it_begins_without_it():
     for without, there in ([], True), (["winograd"], False):
         task = autosched.SearchTask(lambda: tensors, target=TARGET, without=without)
         assert ("winograd" in [p.name for p in variants_of(task)[0].trace.steps]) is there
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3, 4])
+def test_each_thread_transforms_a_weight_that_stays_with_it(cores):
+    x, w, b = inputs(40, 40)
+    y = activated(x, w, b)
+    s = default_schedule([y], f"{TARGET} -num-cores={cores}")
+    kernel = next(st for st in s.stages if st.name.endswith(".kernel"))
+    assert (kernel.state.attach is not None) is (cores > 1)
+    arrays = whole(1, C, 40, 40), whole(C, C, 3, 3), whole(C)
+    want = np.maximum(images.conv(*arrays, padding=1), 0)
+    got = tl.build(s, [x, w, b, y])(*arrays)
+    np.testing.assert_array_equal(got, want)
