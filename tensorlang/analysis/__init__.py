@@ -40,7 +40,7 @@ from .cost import ROOFLINE, Cost
 from .cost_tables import cost_of, costs_text, generic, saved_at
 from .innermost import Innermost, innermost
 from .input_values import positions
-from .minimal_filtering import outputs_at_once
+from .minimal_filtering import FilterSizes, outputs_at_once
 from .nest import Loop
 from .product_cost import bytes_of, least_for_a_thread, worth_a_thread
 from .quantity import (
@@ -80,6 +80,7 @@ __all__ = [
     "Cost",
     "Decision",
     "Expr",
+    "FilterSizes",
     "Innermost",
     "Limit",
     "Limits",

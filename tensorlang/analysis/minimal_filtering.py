@@ -8,8 +8,11 @@ layers of a detector of 32 to 128 channels took 1.0 to 2.6 times as long by dire
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from ..schedule.legality.filtering import Filter
 from ..target import Target
 from ..te.convolutions import Window
 from ..te.patterns import SIDE, constant, typical
@@ -31,50 +34,63 @@ TILES = (2, 4)  # of outputs, in each direction
 FAR_WEIGHT = 1.5
 
 
+@dataclass(frozen=True)
+class FilterSizes:
+    """The sizes of a convolution in one group by 3×3 taps beside each other, at every place; what is open is
+    typical."""
+
+    images: int
+    height: int
+    width: int
+    channels: int
+    outputs: int
+
+    @staticmethod
+    def of_window(window: Window, conv: Conv) -> FilterSizes | None:
+        """Those of a convolution with its channels first; None for any other than by 3×3 taps."""
+        if window.groups != 1 or len(window.strides) != 2:
+            return None
+        if [constant(t.extent) for t in conv.taps] != [3, 3] or max(*window.strides, *window.dilation) != 1:
+            return None
+        height, width = (typical(a.extent, SIDE) for a in conv.spatial)
+        return FilterSizes(conv.images or 1, height, width, constant(conv.channels.extent) or 1, conv.each)
+
+    @staticmethod
+    def of_filter(f: Filter) -> FilterSizes:
+        """Those of what the primitive takes, whatever the order of its dimensions."""
+        images = math.prod(typical(a.extent, 1) for a in f.batch)
+        height, width = (typical(axis.extent, SIDE) for axis, _, _ in f.places)
+        channels, outputs = (constant(a.extent) or 1 for a in (f.channels, f.outputs))
+        return FilterSizes(images, height, width, channels, outputs)
+
+
 def outputs_at_once(
-    window: Window, conv: Conv, known: bool, target: Target, tiles: Sequence[int] = TILES
+    sizes: FilterSizes, known: bool, target: Target, tiles: Sequence[int] = TILES
 ) -> int | None:
     """How many outputs a tile has in each direction where that takes the least time; None where the direct
-    sum takes less, or little more, and for any convolution but one in one group by 3×3 taps beside each
-    other, at every place. ``known``: the weight is known ahead of a call; ``tiles``: what to choose among."""
-    if not _three_by_three(window, conv):
-        return None
-    channels, lanes = constant(conv.channels.extent) or 1, target.vector_lanes("float32")
-    height, width = _image(conv)
-    weight, table = 9 * channels * conv.each, cost_of(target).of_whole
-    sums = weight * (conv.images or 1) * height * width
-    direct = DIRECT * sums / (table.per_cycle * lanes)
+    sum takes less, or little more. ``known``: the weight is known ahead of a call; ``tiles``: what to choose
+    among."""
+    lanes, table = target.vector_lanes("float32"), cost_of(target).of_whole
+    weight = 9 * sizes.channels * sizes.outputs
+    direct = DIRECT * weight * sizes.images * sizes.height * sizes.width / (table.per_cycle * lanes)
     direct += FAR_WEIGHT * 4 * weight / table.l3_rate if known else PACKED / lanes * weight
-    times = {tile: _time(conv, tile, known, target) for tile in tiles}
+    times = {tile: _time(sizes, tile, known, target) for tile in tiles}
     best = min(tiles, key=lambda tile: times[tile])
     return best if times[best] < GAIN * direct else None
 
 
-def _image(conv: Conv) -> list[int]:
-    """Height and width of the result; what is open is typical."""
-    return [typical(a.extent, SIDE) for a in conv.spatial]
-
-
-def _time(conv: Conv, tile: int, known: bool, target: Target) -> float:
+def _time(sizes: FilterSizes, tile: int, known: bool, target: Target) -> float:
     """Cycles with tiles of so many outputs in each direction. The transformed weight, (tile + 2)² / 9 times
     as large, comes from memory; one that is not ``known`` is transformed in each call."""
     table, lanes = cost_of(target).of_whole, target.vector_lanes("float32")
-    channels, (height, width) = constant(conv.channels.extent) or 1, _image(conv)
-    points, elements = (tile + 2) ** 2, (tile + 2) ** 2 * channels * conv.each
-    tiles = (conv.images or 1) * -(-height // tile) * -(-width // tile)
-    wide, deep = (-(-n // lanes) * lanes for n in (conv.each, channels))  # lanes are channels
+    points = (tile + 2) ** 2
+    elements = points * sizes.channels * sizes.outputs
+    tiles = sizes.images * -(-sizes.height // tile) * -(-sizes.width // tile)
+    wide, deep = (-(-n // lanes) * lanes for n in (sizes.outputs, sizes.channels))  # lanes are channels
     # a product for each point of a tile, where a direct sum has 9 for each output
-    products = DIRECT * points * channels * wide * tiles / (table.per_cycle * lanes)
+    products = DIRECT * points * sizes.channels * wide * tiles / (table.per_cycle * lanes)
     transforms = table.transform / lanes * points * (deep + wide) * tiles
     if not known:  # what is transformed in the call lies in a cache
         each = WEIGHT if 4 * elements <= target.l2_bytes else 2 * WEIGHT
         return products + transforms + each / lanes * elements
     return products + transforms + FAR_WEIGHT * 4 * elements / table.l3_rate
-
-
-def _three_by_three(window: Window, conv: Conv) -> bool:
-    """Whether it is a convolution in one group by 3×3 taps beside each other, at every place."""
-    if window.groups != 1 or len(window.strides) != 2:
-        return False
-    taps = [constant(t.extent) for t in conv.taps]
-    return taps == [3, 3] and max(*window.strides, *window.dilation) == 1

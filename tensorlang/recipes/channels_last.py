@@ -62,23 +62,30 @@ def last_of(inside: Stage) -> Last | None:
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a convolution for ``apply``: of outputs that fill a vector, of a weight that the
     first cache does not hold beside the image, and of pixels enough to pack one that comes with the call.
+    Where there are many registers, tiles of two vectors that read the weight as it lies are as good, unless
+    outputs are an odd number of vectors, or the weight takes half of the second cache.
 
     Measured with few registers (Zen 3, one thread and two): 64 to 64 channels of 56 × 56 take 1.0 of the time
     of tiles that read the weight where it lies, 128 to 128 of 28 × 28 0.8, 256 to 256 of 14 × 14 0.54 and
-    0.93, 512 to 512 of 7 × 7 0.12; 3 to 32 of 224 × 224 1.14, whose weight stays near.
+    0.93, 512 to 512 of 7 × 7 0.12; 3 to 32 of 224 × 224 1.14, whose weight stays near. With many (Zen 4, one
+    thread), 3×3 and 5×5: 48 outputs of 13 × 13 to 56 × 56 0.75 to 0.8, 80 and 112 0.8 to 0.95, 128 to 320 of
+    a large weight 0.9; 64 to 64 of 40 × 40, which keeps its tiles, 1.1.
     """
     found = last_of(inside)
-    if found is None or target.vector_registers > FEW_REGISTERS:
+    if found is None:
         return False
-    kind = inside.op.body[0].dtype
-    fixed = any(t is found.weight for t in constants)
+    kind, weight = inside.op.body[0].dtype, bytes_of(found.weight) or 0
+    fixed, few = any(t is found.weight for t in constants), target.vector_registers <= FEW_REGISTERS
     pixels = math.prod(size(a) or 1 for a in (*found.rows, found.row))
+    outputs, lanes = size(found.outputs) or 0, target.vector_lanes(kind)
+    odd = outputs > lanes and -(-outputs // lanes) % 2 == 1
     return (
         kind.is_float
         and all(t.dtype == kind for t in inside.op.input_tensors)
-        and (size(found.outputs) or 0) >= target.vector_lanes(kind)
-        and (fixed or pixels >= PACKED_PIXELS)
-        and (bytes_of(found.weight) or 0) > target.l1_bytes // 4
+        and outputs >= lanes
+        and (fixed or pixels >= PACKED_PIXELS * (1 if few else 2))
+        and weight > target.l1_bytes // 4
+        and (few or odd or weight > target.l2_bytes // 2)
     )
 
 

@@ -57,7 +57,7 @@ from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import in_registers, read_again, share_out, size, stream_stores, work
 from .lanes import elements_of, reduce_in_lanes, share_reduction, stretch_of, vector_width
-from .minimal_filtering import all_by_block, filtered_at_call
+from .minimal_filtering import all_by_block, filtered_in_place
 from .register_tile import even
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
@@ -120,7 +120,7 @@ def scheduled(
     is computed."""
     outputs = [outputs] if isinstance(outputs, Tensor | Operation) else list(outputs)
     s = create_schedule(outputs)
-    if "winograd" not in without and filtered_at_call(s, where, constants):
+    if "winograd" not in without and filtered_in_place(s, where, constants):
         why = _by_recipes(s, where, constants)
         if all_by_block(s):
             return s, why

@@ -1,7 +1,7 @@
 """Convolutions whose weight is known ahead of a call, by fewer multiplications where that takes less time:
 another computation (``ops.conv2d_winograd``) in their place, before there is a schedule. Those whose weight
-comes with the call: by the primitive, within a schedule, so that who tunes the same sums begins with what is
-compiled untuned. Chooses by the table of costs.
+comes with the call, or whose channels are last: by the primitive, within a schedule, so that who tunes the
+same sums begins with what is compiled untuned. Chooses by the table of costs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import ops
-from ..analysis import Margin, conv_of, margin_of, outputs_at_once, window_of
+from ..analysis import FilterSizes, Margin, conv_of, filter_of, margin_of, outputs_at_once, window_of
 from ..ops import tags
 from ..schedule import Schedule
 from ..target import Target
@@ -27,7 +27,8 @@ def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Ten
         return None
     if any(t.dtype.name != "float32" for t in (op.outputs[0], window.data, window.weight)):
         return None
-    tile = outputs_at_once(window, conv, True, target)
+    sizes = FilterSizes.of_window(window, conv)
+    tile = None if sizes is None else outputs_at_once(sizes, True, target)
     if tile is None:
         return None
     image, padding = _image(window.data)
@@ -35,23 +36,26 @@ def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Ten
     return made
 
 
-def filtered_at_call(s: Schedule, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Compute convolutions whose weight comes with the call by F(2×2, 3×3) where that takes less time;
-    whether there are any. Larger tiles would save more and round otherwise than the direct sum."""
+def filtered_in_place(s: Schedule, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Compute convolutions by minimal filtering where that takes less time and nobody has declared them anew:
+    whose weight comes with the call, by F(2×2, 3×3), for larger tiles would save more and round otherwise
+    than the direct sum; or whose channels are last. Whether there are any."""
     found = False
     for stage in s.stages:
         op = stage.op
         if not isinstance(op, ComputeOp) or not op.reduce_axis or stage.state.attach is not None:
             continue
-        window, conv = window_of(op), conv_of(op)
-        if window is None or conv is None or any(window.weight is t for t in constants):
+        f = filter_of(op)
+        if isinstance(f, str) or any(
+            t.dtype.name != "float32" for t in (op.outputs[0], f.data.tensor, f.weight.tensor)
+        ):
             continue
-        if any(t.dtype.name != "float32" for t in (op.outputs[0], window.data, window.weight)):
+        known = any(f.weight.tensor is t for t in constants)
+        if known and window_of(op) is not None:
             continue
-        if not s.can("winograd", stage.name, EXACT):
-            continue
-        if outputs_at_once(window, conv, False, target, (EXACT,)) is not None:
-            s.winograd(stage.name, EXACT)
+        tile = outputs_at_once(FilterSizes.of_filter(f), known, target, *(() if known else ((EXACT,),)))
+        if tile is not None and s.can("winograd", stage.name, tile):
+            s.winograd(stage.name, tile)
             found = True
     return found
 

@@ -45,34 +45,29 @@ class Filtering(NamedTuple):
     data_rows: Stage
     pixels: Stage
     margin: Stage | None
+    places: tuple[IterVar, IterVar, IterVar, IterVar]  # of the result: images, height, width, channels
 
 
 def keeps(s: Schedule, stage: Stage) -> bool:
     """Whether ``stage`` is a margin that a recipe for these convolutions wants by itself: written into the
-    copy that follows, it would be a test for each element."""
+    copy that follows, it would be a test for each element, unless channels are last in both."""
     return stage.op.tag == tags.PAD and any(
-        r.compute.tag == tags.WINOGRAD_DATA for r in s.state.readers(stage.name)
+        r.compute.tag == tags.WINOGRAD_DATA and not reads_of(r.compute).along(r.compute.axis[-1])
+        for r in s.state.readers(stage.name)
     )
 
 
 def filtering_of(s: Schedule, out: Stage) -> Filtering | None:
     """The convolution whose result ``out`` reads, each element at its own place; None where there is none,
     more than one, or no channels of known number."""
-    if out.op.reduce_axis or len(out.op.axis) != 4 or any(size(a) == 0 for a in out.op.axis[1:]):
-        return None
-    if size(out.op.axis[1]) is None:
+    if out.op.reduce_axis or len(out.op.axis) != 4 or any(size(a) == 0 for a in out.op.axis):
         return None
     found = [t for t in out.op.input_tensors if _tagged(s, t, tags.WINOGRAD_INVERSE)]
-    if len(found) != 1 or size(out.op.axis[0]) == 0:
+    if len(found) != 1:
         return None
-    n, o, y, x = out.op.axis
-    own = (n, y, x, o)  # of a single image, n may be missing
-    for t, at in reads_of(out.op).plain:
-        if t is found[0] and not all(
-            i is a.var or (constant(i) == 0 and size(a) == 1)
-            for i, a in zip(at, own[-len(at) :], strict=True)
-        ):
-            return None
+    places = _places(out, found[0])
+    if places is None or size(places[3]) is None:
+        return None
     chain = [s[found[0].op]]
     for tag in (
         tags.WINOGRAD_INVERSE,
@@ -90,7 +85,23 @@ def filtering_of(s: Schedule, out: Stage) -> Filtering | None:
     if any(size(a) == 0 for st in chain for a in (*st.op.axis, *st.op.reduce_axis)):
         return None
     inverse, back, product, data, half, pixels = chain
-    return Filtering(inverse, back, product, data, half, pixels, margin)
+    return Filtering(inverse, back, product, data, half, pixels, margin, places)
+
+
+def _places(out: Stage, made: Tensor) -> tuple[IterVar, IterVar, IterVar, IterVar] | None:
+    """The axes of ``out`` for images, height, width and channels, which are second or last in it; None where
+    an element reads another than its own of ``made``, which has channels last."""
+    n, a, b, c = out.op.axis
+    beside = [at for t, at in reads_of(out.op).plain if t is made]
+    for own in ((n, b, c, a), (n, a, b, c)):
+        # of a single image, n may be missing
+        if all(
+            i is axis.var or (constant(i) == 0 and size(axis) == 1)
+            for at in beside
+            for i, axis in zip(at, own[-len(at) :], strict=True)
+        ):
+            return own
+    return None
 
 
 def ends(s: Schedule, stage: Stage) -> bool:
@@ -122,7 +133,7 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     lanes = target.vector_lanes(f.product.op.body[0].dtype)
     shared = cost_of(target).shared(work(f.product))
     tile = (size(f.product.op.axis[0]) or 0) - 2
-    images, o, y, x = out.op.axis
+    images, y, x, o = f.places
     threads = target.num_cores if shared else 1
     if size(y) is None or size(x) is None:
         # a row of tiles: how wide one is, and so how many would stay in the cache, is known at a call only
@@ -144,19 +155,19 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     )
     no, ni = out.split(images, many)
     yo, yi = out.split(y, min(high * tile, size(y) or high * tile))
-    loops = nest(
-        out,
-        {"n": no, "m": ni, "s": yo, "y": yi, "o": o, "x": x},
-        "n s m (oo) y xo | oi xi" if by_phase else "(n s) m oo y xo | oi xi",
-        {"o": FEW, "x": lanes},
-        parallel=shared and not mine,
-    )
+    if o is out.op.axis[-1]:
+        order, cuts = "n s m (y) x oo | oi" if by_phase else "(n s) m y x oo | oi", {"o": lanes}
+    else:
+        order = "n s m (oo) y xo | oi xi" if by_phase else "(n s) m oo y xo | oi xi"
+        cuts = {"o": FEW, "x": lanes}
+    axes: Axes = {"n": no, "m": ni, "s": yo, "y": yi, "o": o, "x": x}
+    loops = nest(out, axes, order, cuts, parallel=shared and not mine)
     block = yo if by_phase else loops.around[0]
     share = None
     if mine:
         share, block = out.split(block, -(-blocks // threads))
         out.parallel(share)
-    names = [st.name for st in f if st is not None]
+    names = [st.name for st in f if isinstance(st, Stage)]
     for name in names:
         s[name].compute_at(out, block)
     if f.margin is not None:

@@ -70,3 +70,14 @@ def test_sums_stay_in_registers_and_the_weight_is_read_line_behind_line():
 )
 def test_others_read_the_weight_where_it_lies(image, kernel, target):
     assert not in_panels(built(image, kernel, padding=1)[2], target)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "deep", "packed"), [(48, 32, True), (80, 32, True), (64, 32, False), (64, 512, True)]
+)
+def test_with_many_registers_where_two_vectors_do_not_divide_the_outputs_or_the_weight_is_large(
+    outputs, deep, packed
+):
+    """48 outputs in tiles of 32 were half a tile too many."""
+    x, w, y = built((1, 28, 28, deep), (5, 5, deep, outputs), padding=2)
+    assert in_panels(y, "llvm -mcpu=skylake-avx512 -num-cores=1") is packed

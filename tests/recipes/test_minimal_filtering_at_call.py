@@ -108,6 +108,29 @@ def test_outputs_that_do_not_fill_vectors(outputs):
     np.testing.assert_array_equal(tl.compile([x, w, b, y])(*arrays), want)
 
 
+def last(x, w, b):
+    return ops.relu(ops.conv2d(x, w, b, padding=1, layout="NHWC"))
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("size", [(24, 26), (29, 31)], ids=str)
+def test_channels_last(size, batch):
+    """Channels of a pixel beside each other need no copies of other orders, neither in front nor behind."""
+    x, b = te.placeholder((batch, *size, C), name="x"), te.placeholder((C,), name="b")
+    w = te.placeholder((3, 3, C, C), name="k")
+    y = last(x, w, b)
+    arrays = whole(batch, *size, C), whole(3, 3, C, C), whole(C)
+    want = images.conv(arrays[0].transpose(0, 3, 1, 2), arrays[1].transpose(3, 2, 0, 1), arrays[2], padding=1)
+    want = np.maximum(want, 0).transpose(0, 2, 3, 1)
+    assert filtered(x, w, b, y)
+    np.testing.assert_array_equal(tl.compile([x, w, b, y])(*arrays), want)
+    # of known weights, which is filtered as well, in larger tiles
+    known = {w: arrays[1]}
+    assert filtered(x, b, y, constants=known)
+    got = tl.compile([x, b, y], constants=known)(arrays[0], arrays[2])
+    assert np.abs(got - want).max() <= 2e-5 * np.abs(want).max()
+
+
 def test_weights_of_both_kinds_in_one_program():
     x, w, b = inputs()
     known = te.placeholder((C, C, 3, 3), name="known")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import ops
-from ...analysis import Margin, conv_of, outputs_at_once, window_of
+from ...analysis import FilterSizes, Margin, conv_of, outputs_at_once, window_of
 from ...target import Target
 from ...te import Tensor
 from ..graph import Node, Program, Value
@@ -60,5 +60,8 @@ def _found(n: Node, target: Target) -> tuple[list[Value | None], dict[str, Any]]
     if len(images) != 1 or any(v.dtype != "float32" for v in (*images, weight)):
         return None
     padding = margin_of(window.data, images[0])
-    tile = None if padding is None else outputs_at_once(window, conv, weight.data is not None, target)
+    sizes = FilterSizes.of_window(window, conv)
+    if padding is None or sizes is None:
+        return None
+    tile = outputs_at_once(sizes, weight.data is not None, target)
     return None if tile is None else ([images[0], weight, bias], {"padding": padding, "tile": tile})
