@@ -373,6 +373,9 @@ def test_rows_under_one_condition_are_read_as_blocks() -> None:
         lambda at: make.floordiv(at, lanes(4)) * lanes(5) + make.floormod(at, lanes(4)),
         lambda at: lanes(9) - make.floordiv(at, lanes(2)),
         lambda at: make.floordiv(at + lanes(1), lanes(2)) * lanes(2),
+        lambda at: make.max_(lanes(3) - at, at - lanes(3)),
+        lambda at: make.max_(make.min_(at - lanes(2), lanes(9)), lanes(0)),
+        lambda at: lanes(12) - make.max_(at - lanes(12), lanes(12) - at),
     ],
 )
 def test_near_lanes_of_a_known_order_touch_nothing_beyond(pattern, t: str) -> None:

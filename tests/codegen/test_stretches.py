@@ -41,11 +41,15 @@ def test_where_a_loop_is_cut():
     assert ends(of(2, 10, lambda v: v < 4, lambda v: make.le(9, v))[1]) == [(2, 1), (3, 1), (4, 5), (9, 3)]
     assert ends(of(0, 20, lambda v: v * 8 < 100)[1]) == [(0, 13), (13, 7)]
     assert ends(of(0, 20, lambda v: v < 40)[1]) == [(0, 20)]
+    within = lambda v: make.and_(make.le(3, v), v < 9)
+    assert ends(of(0, 20, within)[1]) == [(0, 3), (3, 6), (9, 11)]
+    assert ends(of(0, 20, lambda v: make.and_(make.le(9, v), v < 3))[1]) == [(0, 9), (9, 11)]
 
 
 def test_a_condition_of_something_else_stays():
     other = var("n")
     assert ends(of(0, 20, lambda v: v < other)[1]) is None
+    assert ends(of(0, 20, lambda v: make.and_(v < 9, v < other))[1]) is None
     assert ends(of(0, 20, lambda v: v <= 16, kind=PARALLEL)[1]) is None
     assert ends(of(0, 20, *[lambda v, k=k: v <= k for k in range(2, 10)])[1]) is None
 
@@ -57,6 +61,16 @@ def test_values(first, second):
     assert Kernel(Func("k", (out,), loop, (), (out,)))(data) == 0
     at = np.arange(20)
     np.testing.assert_array_equal(data, np.where(at < first, 0, np.where(at >= second, 1, 2)))
+
+
+def test_one_iteration_has_its_counter_for_a_constant():
+    _, loop = of(0, 20, lambda v: make.and_(make.le(1, v), v < 19))
+    data, (v, inside) = buffer("D", "int32", 40), (loop.var, loop.body)
+    then = Store(data, make.const(1, "int32"), (make.min_(v * 2, 37),))
+    first, *_, last = stretches(
+        Loop(v, loop.begin, loop.extent, "serial", If(inside.cond, inside.then, then))
+    )
+    assert const_int(first.body.indices[0]) == 0 and const_int(last.body.indices[0]) == 37
 
 
 def test_the_rest_of_a_row_has_constant_masks():

@@ -93,6 +93,26 @@ def test_pad(mode, width):
     exact(compiled(ops.pad(x, width, mode), {x: a}), np.pad(a, width, mode), "float32")
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+@pytest.mark.parametrize("t", ["float32", "float64", "int8"])
+@pytest.mark.parametrize(
+    "shape, width", [((3, 7, 56), 1), ((2, 5, 97), 3), ((4, 129), (0, 5)), ((2, 3, 512), 3)]
+)
+def test_rows_that_are_padded_at_both_ends_are_not_gathered(shape, width, t, mode):
+    """Where the lanes of the first and the last vector of a row lie is known, so each is read at once and put
+    in order; all others are copies."""
+    a = sample(shape, t)
+    x = te.placeholder(shape, t, name="x")
+    margins = [(0, 0)] * (len(shape) - 1) + [width if isinstance(width, tuple) else (width, width)]
+    y = ops.pad(x, margins, mode)
+    exact(compiled(y, {x: a}), np.pad(a, margins, mode), t)
+    for cpu in ("znver4", "znver3"):
+        ll = tl.compile(
+            [x, y], f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu} -num-cores=1"
+        ).get_source("ll")
+        assert "gather" not in ll and "shufflevector" in ll
+
+
 def test_pad_with_a_value_that_is_data():
     a, v = sample((3, 5), "float32"), np.array([7], "float32")
     x, value = te.placeholder(a.shape, name="x"), te.placeholder((1,), name="value")

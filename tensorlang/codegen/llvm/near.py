@@ -1,5 +1,6 @@
 """Lanes that read places near each other, of a pattern that is known: every element twice, as an image that
-is enlarged reads it, or rows of a few elements again and again.
+is enlarged reads it, rows of a few elements again and again, or the margin of an image that is mirrored or
+repeated at its edge, and the pixels beside it.
 
 The elements from the first to the last of them are loaded as they lie, in two loads that may overlap, and one
 shuffle puts them where they belong. Nothing outside the first and the last is read. A gather of sixteen lanes
@@ -11,7 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...expr import linear, make
-from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Min, Mul, Ramp, Sub, const_int
+from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Max, Min, Mul, Ramp, Sub, const_int
 from . import types
 from .emitter import Emitter
 
@@ -81,9 +82,16 @@ def _parts(e: Expr) -> Near | None:
         sign = 1 if kind is Add else -1
         base = make.add(a.base, b.base) if kind is Add else make.sub(a.base, b.base)
         return Near(base, tuple(x + sign * y for x, y in zip(a.at, b.at, strict=True)))
+    if kind in (Min, Max):
+        a, b = _parts(e.a), _parts(e.b)  # type: ignore[attr-defined]
+        apart = None if a is None or b is None else const_int(make.sub(b.base, a.base))
+        if a is None or b is None or apart is None or linear.wraps(a.base):
+            return None
+        pick = min if kind is Min else max
+        return Near(a.base, tuple(pick(x, y + apart) for x, y in zip(a.at, b.at, strict=True)))
     if kind in (Mul, FloorDiv, FloorMod) and type(e.b) is Broadcast:  # type: ignore[attr-defined]
         c, a = const_int(e.b.value), _parts(e.a)  # type: ignore[attr-defined]
-        if a is None or c is None or c < 1:
+        if a is None or c is None or (c < 1 and kind is not Mul):
             return None
         if kind is Mul:
             return Near(make.mul(a.base, c), tuple(x * c for x in a.at))

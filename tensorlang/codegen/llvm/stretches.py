@@ -13,7 +13,7 @@ from itertools import islice
 
 from ...arith.conditions import limits
 from ...expr import make
-from ...expr.nodes import Expr, Var, const_int
+from ...expr.nodes import And, Expr, Var, const_int
 from ...expr.walk import substitute
 from ...loopir.stmt import SERIAL, For, If, Stmt, map_exprs, preorder
 
@@ -44,14 +44,11 @@ def _written_out(begin: int, end: int, body: Stmt) -> list[Stretch]:
 def _cut(v: Var, begin: int, end: int, body: Stmt | None) -> list[Stretch]:
     if body is None or begin >= end:
         return []
-    ends = limits(body.cond, v) if type(body) is If else None
-    if ends is None:
+    within = _within(body.cond, v, begin, end) if type(body) is If else None
+    if within is None:
         return [(begin, end, body)]
     assert type(body) is If
-    known = [const_int(e) if e is not None else at for e, at in zip(ends, (begin, end), strict=True)]
-    first, past = known
-    if first is None or past is None:
-        return [(begin, end, body)]
+    first, past = within
     first = min(max(first, begin), end)
     past = min(max(past, first), end)
     return [
@@ -61,10 +58,25 @@ def _cut(v: Var, begin: int, end: int, body: Stmt | None) -> list[Stretch]:
     ]
 
 
+def _within(cond: Expr, v: Var, begin: int, end: int) -> tuple[int, int] | None:
+    """The first iteration for which a condition holds, or several that all must, and the first behind the
+    last; None where that is no number."""
+    if type(cond) is And:
+        a, b = (_within(e, v, begin, end) for e in (cond.a, cond.b))
+        return None if a is None or b is None else (max(a[0], b[0]), min(a[1], b[1]))
+    ends = limits(cond, v)
+    if ends is None:
+        return None
+    first, past = (const_int(e) if e is not None else at for e, at in zip(ends, (begin, end), strict=True))
+    return None if first is None or past is None else (first, past)
+
+
 def _loop(s: For, begin: int, end: int, body: Stmt) -> For:
     # a variable of its own: what is remembered of a stretch does not hold in the next
     v = Var(s.var.name, s.var.dtype, s.var.kind)
     done: dict[Expr, Expr] = {}
-    own = map_exprs(body, lambda e: substitute(e, {s.var: v}, done))
     first, count = (make.const(n, s.begin.dtype) for n in (begin, end - begin))
+    # of one iteration all is known: where the lanes of a vector are that reads over an edge, too
+    at = first if end - begin == 1 else v
+    own = map_exprs(body, lambda e: substitute(e, {s.var: at}, done))
     return For(v, first, count, s.kind, own, s.attrs)
