@@ -41,6 +41,9 @@ SHAPES = [
     (2, 1, 13, 19, (11, 9), {"padding": ((5, 5), (4, 4))}),
     (2, 1, 23, 25, (7, 8), {"padding": 3, "stride": 3}),
     (2, 1, 1, 50, (1, 31), {"padding": (0, 15)}),
+    (2, 1, 101, 151, (3, 3), {"padding": 1}),
+    (2, 1, 101, 151, (5, 5), {"padding": 2, "stride": 3}),
+    (2, 1, 113, 131, (3, 2), {"padding": ((2, 0), (1, 1)), "stride": (3, 2)}),
 ]
 
 
@@ -218,6 +221,21 @@ def test_rows_of_sums_are_in_registers_and_one_plane_is_padded_at_a_time(stride)
     assert len([line for line in body if re.search(r"vmov\w+\s+%ymm\d+, .*\(%rsp\)", line)]) < stride, (
         "sums are spilled"
     )
+
+
+@pytest.mark.parametrize("kernel, stride", [(3, 1), (3, 2), (3, 3), (5, 3)])
+def test_of_a_plane_beyond_the_first_cache_a_strip_is_padded_at_a_time(kernel, stride):
+    X, W = te.placeholder((1, 16, 224, 224), name="X"), te.placeholder((16, 1, kernel, kernel), name="W")
+    options = {"stride": stride, "padding": kernel // 2}
+    for args in (
+        [X, ops.max_pool2d(X, kernel, **options)],
+        [X, ops.avg_pool2d(X, kernel, **options)],
+        [X, W, ops.conv2d(X, W, groups=16, **options)],
+    ):
+        for target in (AVX2, AVX512):
+            text = str(tl.lower(default_schedule(args[-1], target), args))
+            rows = re.search(r"\.pad: float32\[1, 1, (\d+), 1, \d+\]", text)
+            assert rows and int(rows[1]) < 8 * stride + kernel, text
 
 
 @pytest.mark.parametrize("stride", [1, 2])
