@@ -3,8 +3,9 @@ written out, one padded plane at a time.
 
 Each row that is loaded serves all taps of its column, so a tile of several rows loads little more than its
 taps; and the margin is put around one channel at a time, or around a strip of its rows, which stays in the
-first caches. The phases of a stride are picked apart as they are loaded: through a copy in which they lie apart an open image takes 1.1 to
-3 times as long (measured, Zen 5, 128 channels of 2 × 3 to 56 × 56). Uses public primitives only.
+first caches. The phases of a stride are picked apart as they are loaded: through a copy in which they lie
+apart an open image takes 1.1 to 3 times as long (measured, Zen 5, 128 channels of 2 × 3 to 56 × 56). Uses
+public primitives only.
 """
 
 from __future__ import annotations

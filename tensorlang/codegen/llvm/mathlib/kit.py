@@ -208,7 +208,7 @@ class Kit:
         a, b, c = self.num(a), self.num(b), self.num(c)
         return self._call("fma", a, b, c) if self.em.target.has_fma else a * b + c
 
-    def horner(self, x: Num, coefficients: Sequence[float]) -> Num:
+    def horner(self, x: Num, coefficients: Sequence[Num | float]) -> Num:
         """The polynomial with these coefficients, lowest power first, one after the other: the fewest and the
         most precise steps."""
         out = self.num(coefficients[-1])
