@@ -267,6 +267,30 @@ def test_division_of_what_is_not_negative_is_cheap() -> None:
     )
 
 
+@pytest.mark.parametrize("t", ["float16", "bfloat16"])
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_a_float_of_16_bits_is_rounded_once_on_its_way_to_memory(t: str, lanes: int) -> None:
+    """Held as float32 it was rounded where it was made, and again where it is stored."""
+    target = Target.parse("llvm -mcpu=x86-64-v2")
+    kernel = elementwise(t, ("float32",), lanes, lambda e: make.cast(t, e), target)
+    assert kernel.ll.count("fcmp uno") == 1
+    copy = elementwise(t, (t,), lanes, lambda e: e, target)
+    assert "fcmp" not in copy.ll
+
+
+def test_one_value_rounded_to_both_kinds_of_16_bits() -> None:
+    target = Target.parse("llvm -mcpu=x86-64-v2")
+    x = numbers("float32")
+    for first, second in (("bfloat16", "float16"), ("float16", "bfloat16")):
+        twice = lambda e, a=first, b=second: make.cast(b, make.cast("float32", make.cast(a, e)))
+        out, middle, want = np.zeros(N, "uint16"), np.zeros(N, "uint16"), np.zeros(N, "uint16")
+        views = [v.view(dtype(t).to_numpy()) for v, t in ((out, second), (middle, first), (want, second))]
+        elementwise(second, ("float32",), 8, twice, target)(x, views[0])
+        elementwise(first, ("float32",), 8, lambda e, t=first: make.cast(t, e), target)(x, views[1])
+        elementwise(second, (first,), 8, lambda e, t=second: make.cast(t, e), target)(views[1], views[2])
+        np.testing.assert_array_equal(out, want)
+
+
 @pytest.mark.parametrize("t", ["float32", "float64", "float16", "bfloat16", "int32", "uint8", "int64"])
 @pytest.mark.parametrize("lanes", [1, 8, 6])
 def test_arithmetic(t: str, lanes: int) -> None:

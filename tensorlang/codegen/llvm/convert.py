@@ -34,7 +34,12 @@ def rounded(em: Emitter, x: str, t: DType) -> str:
 
 
 def narrow(em: Emitter, x: str, t: DType) -> str:
-    """The 16 bits in memory of the soft float ``t`` for the float32 ``x``, rounded."""
+    """The 16 bits in memory of the soft float ``t`` for the float32 ``x``, rounded; of one made of 16 bits
+    these."""
+    return em.halves.get((x, t.code)) or _narrowed(em, x, t)
+
+
+def _narrowed(em: Emitter, x: str, t: DType) -> str:
     n = t.lanes
     word, single = _int(n, 32), types.lanes_of("float", n)
     flags = types.lanes_of("i1", n)
@@ -68,6 +73,12 @@ def narrow(em: Emitter, x: str, t: DType) -> str:
 
 def widen(em: Emitter, bits16: str, t: DType) -> str:
     """The float32 of the 16 bits of the soft float ``t``. Exact."""
+    out = _widened(em, bits16, t)
+    em.halves[out, t.code] = bits16
+    return out
+
+
+def _widened(em: Emitter, bits16: str, t: DType) -> str:
     n = t.lanes
     word, single = _int(n, 32), types.lanes_of("float", n)
     bits = em.ins(f"zext {_int(n, 16)} {bits16} to {word}")

@@ -115,6 +115,8 @@ class Emitter:
         # where the configuration of the tiles that is kept is noted, None while none is
         self.configured: str | None = None
         self.masks: dict[Var, Expr] = {}  # what masks with names are
+        # of operands that hold a float of 16 bits as float32: its bits, by operand and kind of float
+        self.halves: dict[tuple[str, str], str] = {}
         self.stack_bytes = 0
         self.live: list[Live] = []  # run-time allocations, to be freed on failure
         self.status: str | None = None  # where what the function fails with waits meanwhile
