@@ -68,6 +68,7 @@ from .streams import (
     reduces_rows,
     row_of,
     transposed,
+    uneven_along,
 )
 from .work import Work
 
@@ -145,6 +146,7 @@ __all__ = [
     "times",
     "transposed",
     "typical",
+    "uneven_along",
     "window_of",
     "windows_of",
     "worth_a_thread",

@@ -5,6 +5,7 @@ schedules.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -58,6 +59,22 @@ def picks_columns(op: ComputeOp) -> list[IterVar]:
     if last.var not in along or any(reads_data(i) for i in element.indices[:-1]):
         return []
     return [a for a in outer if a.var not in along]
+
+
+def uneven_along(op: ComputeOp, axis: IterVar) -> int | None:
+    """After how many elements of ``axis`` steps repeat, limits aside, where a read moves along memory with
+    it, and with no other, by quotients, whose steps differ from element to element, as those of a resized
+    image do; else None. The place of an element is a number where that of ``axis`` is one."""
+    found = []
+    for _, at in reads_of(op).plain:
+        if not at or variables(at[-1]) != {axis.var} or reads_data(at[-1]):
+            continue
+        if any(axis.var in variables(i) for i in at[:-1]):
+            continue
+        for e in preorder(at[-1]):
+            if isinstance(e, FloorDiv) and (by := const_int(e.b) or 0) > 0:
+                found.append(by // math.gcd(by, poly(e.a).get((axis.var,), 1)))
+    return math.lcm(*found) if found else None
 
 
 def reduces_rows(op: ComputeOp) -> bool:

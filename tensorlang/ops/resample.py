@@ -9,9 +9,10 @@ of whole numbers that are rounded once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 from .. import te
@@ -38,6 +39,7 @@ COORDINATES = (
     "tf_crop_and_resize",
 )
 ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+MOST_EXACT = 1 << 29  # elements before times after, up to which places are made of whole numbers of 32 bits
 OPEN_TIMES = (2, 3, 4)  # that an open size is looked at for
 
 
@@ -231,11 +233,10 @@ def _along(x: Tensor, d: int, line: Line, rule: Rule, inside: DType) -> Tensor:
     if times is not None:
         value = lambda *i: te.cast(inside, x(*[j // times if k == d else j for k, j in enumerate(i)]))
     elif rule.mode == "nearest":
-        chosen = inputs.stage(f"{name}.at", tags.INJECTIVE, [line.to], lambda i: _nearest(line, rule, i))
+        chosen = _places(line, rule, lambda i: _nearest(line, rule, i))
         value = lambda *i: at(i, chosen(i[d]))
     else:
-        # of each place once: all other dimensions share them
-        first = inputs.stage(f"{name}.at", tags.INJECTIVE, [line.to], lambda i: _below(_place(line, rule, i)))
+        first = _places(line, rule, lambda i: _below(_place(line, rule, i)))
         weights, taps, before = _weights(line, rule, first, inside)
         count = const_int(taps)
         # written out: without a reduction the taps are plain operands of a vector
@@ -266,6 +267,32 @@ def _along(x: Tensor, d: int, line: Line, rule: Rule, inside: DType) -> Tensor:
 
     out = inputs.stage(name, tags.RESIZE, shape, cropped)
     return inputs.needing(name, out, x, d, 1, unless_empty=True)
+
+
+def _places(line: Line, rule: Rule, at: Callable[[Any], Expr]) -> Callable[[Any], Expr]:
+    """Where each place of the result reads: by whole numbers where the sizes are known and such a rule gives
+    the same, so that it is known how neighbours lie; else in a table, of each place once, which all other
+    dimensions share."""
+    table = inputs.stage("resample.at", tags.INJECTIVE, [line.to], at)
+    n, to = const_int(line.extent), const_int(line.to)
+    if n is None or to is None or not 0 < n * to < MOST_EXACT:
+        return table
+    wanted = te.reference.evaluate(table, {})[0].tolist()
+    if rule.coordinates == "align_corners":
+        ratio = Fraction(n - 1, max(1, to - 1))
+    else:
+        ratio = Fraction(n, to) if line.scale is None else 1 / Fraction(line.scale).limit_denominator(1 << 12)
+    for times in (1, 2):  # the second for halves that are rounded
+        up, by = times * ratio.numerator, times * ratio.denominator
+        least = max(place * by - up * i for i, place in enumerate(wanted))
+        most = min((place + 1) * by - up * i for i, place in enumerate(wanted)) - 1
+        if least <= most:
+            return partial(_on_line, up, least, by)
+    return table
+
+
+def _on_line(up: int, begin: int, by: int, i: Any) -> Expr:
+    return make.floordiv(make.add(make.mul(make.as_expr(i), up), begin), by)
 
 
 def _times(line: Line, rule: Rule) -> int | None:
@@ -307,7 +334,9 @@ def _below(x: Expr) -> Expr:
     return te.cast(INT32, te.ceil(x) - 1.0)
 
 
-def _weights(line: Line, rule: Rule, first: Tensor, inside: DType) -> tuple[Tensor, Expr, Expr]:
+def _weights(
+    line: Line, rule: Rule, first: Callable[[Any], Expr], inside: DType
+) -> tuple[Tensor, Expr, Expr]:
     """The weights [place, tap], how many taps there are, and where the first one lies from ``.at``."""
     reach = 1 if rule.mode == "linear" else 2
     # a result at least as large has nothing to smooth

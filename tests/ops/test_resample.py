@@ -153,7 +153,7 @@ def test_symbolic_sizes_and_other_types():
 
 def test_a_size_that_stays_costs_nothing():
     x = te.placeholder((2, 3), name="x")
-    assert len(ops.resample(x, (2, 5)).op.input_tensors) == 2  # and a table of places
+    assert ops.resample(x, (2, 5)).op.input_tensors == (x,)
     a = sample((2, 3), "float32")
     exact(compiled(ops.resample(x, None, (1.0, 1.0)), {x: a}), a, "float32")
 
@@ -189,3 +189,29 @@ def test_an_image_of_whole_times_the_size_reads_no_table_of_places(coordinates, 
         name.startswith("resample.at") for name in (s.name for s in te.create_schedule(y.op).stages)
     )
     exact(compiled(y, {x: a}), a.repeat(2, 1).repeat(3, 2), "float32")
+
+
+COORDINATES = ("half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "pytorch_half_pixel")
+
+
+@pytest.mark.parametrize("coordinates", COORDINATES)
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_places_of_known_sizes_are_whole_numbers_and_no_table(coordinates, mode):
+    """By them it is known which neighbours the lanes of a vector read."""
+    for n, to in ((56, 90), (7, 40), (61, 23), (5, 64), (1, 3), (9, 1)):
+        a = sample((3, n), "float32")
+        x = te.placeholder(a.shape, name="x")
+        rounding = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
+        y = ops.resample(x, (to,), None, (1,), mode, coordinates, rounding)
+        assert "resample.at" not in [s.name for s in te.create_schedule(y.op).stages]
+        want = line(a, to, to / n, mode, coordinates, rounding)
+        near(compiled(y, {x: a}), want, "float32", 8, 3e-6)
+
+
+def test_places_that_no_whole_numbers_tell_stay_a_table():
+    x = te.placeholder((4, 56), name="x")
+    scale = 1.6071438  # 90 of 56 and a little more: each whole place lies a little below itself
+    y = ops.resample(x, None, (scale,), (1,), "nearest", "asymmetric", "floor")
+    assert "resample.at" in [s.name for s in te.create_schedule(y.op).stages]
+    a = sample((4, 56), "float32")
+    exact(compiled(y, {x: a}), a[:, np.floor(np.arange(90) / scale).astype(int)], "float32")

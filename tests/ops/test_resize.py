@@ -126,3 +126,35 @@ def test_a_row_whose_last_vector_is_shifted_is_picked_by_shuffles(width, dtype):
     a = sample(shape, dtype)
     exact(kernel(a), nearest(a, (6, 2 * width)), dtype)
     assert "shufflevector" in kernel.get_source("ll")
+
+
+CPUS = ("znver4", "znver3")
+
+
+@pytest.mark.parametrize("n, to", [(56, 90), (47, 111), (640, 224), (33, 500), (61, 1000)])
+@pytest.mark.parametrize("t, mode", [("float32", "nearest"), ("float32", "linear"), ("float64", "linear")])
+def test_lanes_of_a_row_of_known_size_are_not_gathered(n, to, t, mode):
+    """Each vector reads its neighbourhood, and puts it in order by numbers that are known."""
+    x = small(RNG, (1, 2, 5, n), t)
+    X = te.placeholder(x.shape, t, name="X")
+    y = ops.resize(X, (9, to), mode)
+    want = nearest(x, (9, to)) if mode == "nearest" else linear(x, (9, to), False)
+    near(tl.compile([X, y])(x), want, t, 8, 1e-5)
+    for cpu in CPUS:
+        target = f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu} -num-cores=1"
+        lanes = 64 // np.dtype(t).itemsize // (1 if cpu == "znver4" else 2)
+        ll = tl.compile([X, y], target).get_source("ll")
+        if to <= 128 * lanes and (lanes >= 8 or n <= 2 * to):
+            assert "gather" not in ll
+
+
+def test_rows_of_many_vectors_are_written_out_as_far_as_steps_repeat():
+    X = te.placeholder((1, 1, 8, 1200), name="X")
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver3 -num-cores=1"
+    text = str(tl.lower(tl.recipes.default_schedule(y := ops.resize(X, (10, 1500)), target), [X, y]))
+    assert "range(0, 38)" in text and text.count("//") < 60  # steps of 4 in 5, five vectors at a time
+    for cpu in CPUS:
+        where = f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu} -num-cores=1"
+        assert "gather" not in tl.compile([X, y], where).get_source("ll")
+    x = small(RNG, (1, 1, 8, 1200))
+    exact(tl.compile([X, y])(x), nearest(x, (10, 1500)), "float32")

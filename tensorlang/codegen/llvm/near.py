@@ -17,7 +17,9 @@ from . import types
 from .emitter import Emitter
 
 FEWEST = 4  # lanes: fewer are loaded one by one
-WIDE = 2  # times as many elements as lanes may be loaded
+# times as many elements as lanes may be loaded, of few lanes and of many: so reads an image that is made
+# smaller
+WIDE, MANY, WIDER = 2, 8, 4
 
 
 @dataclass(frozen=True)
@@ -36,9 +38,10 @@ class Near:
 def lanes_of(offsets: Expr) -> Near | None:
     """What is known of these offsets, where that is worth a shuffle."""
     found = _parts(offsets) if offsets.dtype.code == "int" else None
-    if found is None or len(found.at) < FEWEST or not 1 < found.span <= WIDE * len(found.at):
+    if found is None or len(found.at) < FEWEST:
         return None
-    return found
+    wide = WIDER if len(found.at) >= MANY else WIDE
+    return found if found.span <= wide * len(found.at) else None
 
 
 def starts(near: Near) -> tuple[int, list[int]]:
@@ -51,6 +54,8 @@ def starts(near: Near) -> tuple[int, list[int]]:
 def picked(em: Emitter, near: Near, pieces: list[str], element: str) -> str:
     """The lanes out of what was loaded."""
     wide, begins = starts(near)
+    if near.span == 1:
+        return em.splat(pieces[0], element, len(near.at))
     order = [
         x - begins[0] if x < begins[0] + wide else wide + x - begins[1]  # the second is there then
         for x in near.at
