@@ -367,6 +367,7 @@ def _margins(x: Tensor, width: Any) -> list[tuple[Any, Any]]:
 
 def _reflect(i: Expr, n: Expr) -> Expr:
     back = te.max(i, 0 - i)
+    # from the end ``i`` itself: the side before the first element is never beyond the other
     return te.max(
-        te.min(back, (n - 1) * 2 - back), 0
+        te.min(back, (n - 1) * 2 - i), 0
     )  # never below 0, for calls with fewer elements are refused; proofs know it by this

@@ -113,6 +113,20 @@ def test_rows_that_are_padded_at_both_ends_are_not_gathered(shape, width, t, mod
         assert "gather" not in ll and "shufflevector" in ll
 
 
+@pytest.mark.parametrize("mode", ["edge", "reflect"])
+@pytest.mark.parametrize("t", ["float32", "float64", "int8"])
+def test_rows_of_open_length_that_are_padded_are_read_by_sides(t, mode):
+    """Where masks cost nothing: each side of the edge is a masked load, and no lane is read by itself."""
+    x = te.placeholder((3, te.var("h"), te.var("w")), t, name="x")
+    y = ops.pad(x, ((0, 0), (1, 2), (3, 2)), mode)
+    f = tl.compile([x, y])
+    for h, w in ((3, 4), (4, 5), (9, 16), (5, 33), (6, 130), (3, 129)):
+        a = sample((3, h, w), t)
+        exact(f(a), np.pad(a, ((0, 0), (1, 2), (3, 2)), mode), t)
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512 -num-cores=1"
+    assert "gather" not in tl.compile([x, y], target).get_source("ll")
+
+
 def test_pad_with_a_value_that_is_data():
     a, v = sample((3, 5), "float32"), np.array([7], "float32")
     x, value = te.placeholder(a.shape, name="x"), te.placeholder((1,), name="value")

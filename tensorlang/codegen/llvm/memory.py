@@ -16,7 +16,7 @@ from ...core.dtype import INT64, DType
 from ...expr import linear, make
 from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Ramp, Select, Sub, const_int
 from ...loopir.stmt import Buffer, Load, load
-from . import convert, near, streaming, types
+from . import convert, near, sides, streaming, types
 from .emitter import Emitter, Storage, buffers_read
 from .expression import rules
 from .text import Function
@@ -312,8 +312,9 @@ def _load(em: Emitter, e: Load) -> str:
         return em.value(make.if_then_else(e.mask, load(e.buffer, e.indices), zero))
     element = types.memory_element(t, em.target)
     place = locate(em, e.buffer, e.indices, t.lanes)
-    raw = _load_raw(em, e.buffer, place, e.mask, element, t)
-    return from_memory(em, raw, t)
+    if place.offsets is not None and (apart := sides.of_sides(em, e, place.offsets)) is not None:
+        return em.value(apart)
+    return from_memory(em, _load_raw(em, e.buffer, place, e.mask, element, t), t)
 
 
 def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, element: str, t: DType) -> str:
