@@ -105,6 +105,23 @@ _NEAREST: dict[str, dict[str, Any]] = {
 }
 
 
+def _padded(mode: str) -> Callable[[Case], Graph]:
+    def graph(case: Case) -> Graph:
+        margin = case.params["margin"]
+        pads = np.array([0, 0, margin, margin] * 2)
+        return [helper.make_node("Pad", ["x", "pads"], [case.result.name], mode=mode)], {"pads": pads}
+
+    return graph
+
+
+def _resized(**attributes: str) -> Callable[[Case], Graph]:
+    def graph(case: Case) -> Graph:
+        node = helper.make_node("Resize", ["x", "", "", "size"], [case.result.name], **attributes)
+        return [node], {"size": np.array(case.result.shape)}
+
+    return graph
+
+
 def _turned(which: int, axes: list[int]) -> Callable[[Case], Graph]:
     """A product, one of its operands transposed before; the optimisers make one node of both."""
 
@@ -195,6 +212,19 @@ OPERATORS: dict[str, Callable[[Case], Graph]] = {
     "resize_nearest": _with("Resize", "scales", lambda case: np.array([1, 1, 2, 2], "float32"), ""),
     "concat_last": _one("Concat", axis=-1),
     "argmax": _one("ArgMax", axis=-1, keepdims=0),
+    "pad_reflect": _padded("reflect"),
+    "pad_edge": _padded("edge"),
+    "max_pool": _named(
+        "MaxPool",
+        lambda p: {
+            "kernel_shape": [p["kernel"]] * 2,
+            "strides": [p["stride"]] * 2,
+            "pads": [p["padding"]] * 4,
+        },
+    ),
+    "resize_to": _resized(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
+    "resize_linear": _resized(mode="linear"),
+    "grid_sample": _one("GridSample"),
     "avg_pool": _named(
         "AveragePool",
         lambda p: {

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from ..harness.case import Array, Case
 from ..harness.peer import Peer, Prepared
+from ..suites.images import margins, nearest
 
 
 class Numpy(Peer):
@@ -145,6 +146,9 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "resize_nearest": lambda x, *, out: np.copyto(
         out.reshape(*x.shape[:3], 2, x.shape[3], 2), x[:, :, :, None, :, None]
     ),
+    "pad_reflect": lambda x, *, out, margin: np.copyto(out, np.pad(x, margins(margin), "reflect")),
+    "pad_edge": lambda x, *, out, margin: np.copyto(out, np.pad(x, margins(margin), "edge")),
+    "resize_to": lambda x, *, out, size: np.copyto(out, nearest(x, size=size)),
     "concat_last": lambda x, y, *, out: np.concatenate([x, y], -1, out=out),
     "argmax": lambda x, *, out: np.argmax(x, -1, out=out),
 }

@@ -19,6 +19,7 @@ from tensorlang.runtime.elf import symbols
 
 from ..harness.case import Array, Case, aligned
 from ..harness.peer import Peer, Prepared
+from ..suites.images import margins
 
 
 class TensorLang(Peer):
@@ -103,5 +104,11 @@ OPERATORS: dict[str, Callable[..., te.Tensor]] = {
     "resize_nearest": lambda x: ops.resize(x, [2 * n for n in x.shape[2:]]),
     "concat_last": lambda x, y: ops.concat([x, y], -1),
     "argmax": lambda x: ops.argmax(x, -1),
+    "pad_reflect": lambda x, margin: ops.pad(x, margins(margin), "reflect"),
+    "pad_edge": lambda x, margin: ops.pad(x, margins(margin), "edge"),
+    "max_pool": lambda x, kernel, stride, padding: ops.max_pool2d(x, kernel, stride, padding),
+    "resize_to": lambda x, size: ops.resize(x, size),
+    "resize_linear": lambda x, size: ops.resize(x, size, "linear"),
+    "grid_sample": lambda x, grid: ops.grid_sample(x, grid),
     "avg_pool": lambda x, kernel, stride, padding: ops.avg_pool2d(x, kernel, stride, padding),
 }

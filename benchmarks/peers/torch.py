@@ -62,6 +62,12 @@ NEW: dict[str, Callable[..., Any]] = {
     "resize_nearest": lambda x: F.interpolate(x, scale_factor=2, mode="nearest"),
     "concat_last": lambda x, y: torch.cat([x, y], -1),
     "argmax": lambda x: x.argmax(-1),
+    "pad_reflect": lambda x, margin: F.pad(x, [margin] * 4, "reflect"),
+    "pad_edge": lambda x, margin: F.pad(x, [margin] * 4, "replicate"),
+    "max_pool": lambda x, kernel, stride, padding: F.max_pool2d(x, kernel, stride, padding),
+    "resize_to": lambda x, size: F.interpolate(x, size, mode="nearest"),
+    "resize_linear": lambda x, size: F.interpolate(x, size, mode="bilinear"),
+    "grid_sample": lambda x, grid: F.grid_sample(x, grid, align_corners=False),
     "avg_pool": lambda x, kernel, stride, padding: F.avg_pool2d(x, kernel, stride, padding),
 }
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..harness.case import Case
-from . import attention, conv, depthwise, drawn, floor, int8, matmul, memory
+from . import attention, conv, depthwise, drawn, floor, images, int8, matmul, memory
 
 DRAWN = "drawn"
 SUITES: dict[str, Callable[[], list[Case]]] = {
@@ -20,6 +20,7 @@ SUITES: dict[str, Callable[[], list[Case]]] = {
     "attention": attention.cases,
     "int8": int8.cases,
     "floor": floor.cases,
+    "images": images.cases,
     DRAWN: drawn.cases,
 }
 
