@@ -106,7 +106,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         # crossing the halves of a register. Measured on 7 × 7 of stride 2: 1.6 times as fast, compiled in
         # half the time; no gain at stride 1
         wide, highest = lanes // 2, TALL
-    xo, xi = _cut(tiled, x, wide)
+    # of a longer row it begins earlier: less of a margin is copied, and no store has a mask. Measured (Zen 4,
+    # one thread): 3 × 3 and 5 × 5 of 28 × 28 to 224 × 224 0.91 to 1.0 of the time, at stride 3 up to 1.05
+    shifts = whole and stride <= 2 and long > wide and long % wide > 0
+    xo, xi = tiled.split(x, wide, tail="shift") if shifts else _cut(tiled, x, wide)
     tile: list[IterVar] = []
     if around:
         y = around.pop()
@@ -139,7 +142,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.vectorize(own[-1])
     for a in (*written, *([own[-2]] if tile else [])):
         inside.unroll(a)
-    if whole and wide > 1:
+    if whole and wide > 1 and not shifts:
         tiled.pragma(xi, "whole_vectors", wide)
         inside.pragma(own[-1], "whole_vectors", wide)
     if padded is not None:

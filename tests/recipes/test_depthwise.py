@@ -255,6 +255,20 @@ def test_the_rest_of_a_row_is_one_vector_where_masks_are_free(wide, stride):
     assert lanes <= {"8", "16"}, lanes
 
 
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("wide", [19, 28, 61])
+def test_the_last_vector_of_a_longer_row_begins_earlier_and_has_no_mask(wide, stride):
+    X, W = te.placeholder((1, 3, 9, wide * stride), name="X"), te.placeholder((3, 1, 3, 3), name="W")
+    out = ops.conv2d(X, W, groups=3, padding=1, stride=stride)
+    text = str(tl.lower(default_schedule(out, AVX512), [X, W, out]))
+    stores = [line for line in text.splitlines() if re.match(r"\s*conv2d\[", line)]
+    assert stores and not [line for line in stores if re.search(r" if |mask", line)]
+    columns = re.search(r"conv2d\.pad: float32\[1, 1, \d+, 1, (\d+)\]", text)
+    assert columns and int(columns[1]) <= wide * stride + 2
+    x, w = small(RNG, (1, 3, 9, wide * stride)), small(RNG, (3, 1, 3, 3))
+    exact(tl.compile([X, W, out])(x, w), images.conv(x, w, groups=3, padding=1, stride=stride), "float32")
+
+
 def behind(channels, height, width, kernel, *, stride=1, more=None):
     X = te.placeholder((2, channels, height, width), name="X")
     W = te.placeholder((channels, 1, kernel, kernel), name="W")
