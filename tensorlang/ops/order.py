@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import te
-from ..core.dtype import INT64, DType
+from ..core.dtype import INT32, INT64, DType
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
@@ -19,10 +19,12 @@ from ..te import Tensor
 from . import inputs, tags
 from .elementwise import cast
 from .join import strided_slice
+from .places import kept_within
 from .programs import kept_boxes, order_rows, unique_rows
 from .programs import nonzero as nonzero_places
+from .reduce import argmax
 from .shape import flatten, reshape, swapaxes
-from .sorting import best_rows, sort_rows, sorted_places, sorted_values
+from .sorting import best_rows, key_of, sort_rows, sorted_places, sorted_values
 from .take import take
 
 __all__ = ["argsort", "compress", "non_max_suppression", "nonzero", "sort", "top_k", "unique"]
@@ -107,12 +109,29 @@ def top_k(
             f"ops.top_k: k={k} of dimension {d} of {inputs.named(x)}", legal=f"0 to {x.shape[d]}"
         )
     few = const_int(count)
+    if few == 1 and inputs.at_most(1, x.shape[d]):
+        return _first(x, d, largest)
     # a known k keeps the best of a row in k places; one that is a symbol sorts the row
     if few is not None and few >= 1 and count is not x.shape[d]:
         values, places = _ordered("top_k", x, d, largest, best_rows, few)
         return values, places
     values, places = _ordered("top_k", x, d, largest)
     return tuple(strided_slice(t, (0,), (count,), axes=(d,)) for t in (values, places))  # type: ignore[return-value]
+
+
+def _first(x: Tensor, d: int, largest: bool) -> tuple[Tensor, Tensor]:
+    """The element that comes first along dimension ``d``, and its index: by two reductions in vectors, where
+    a program keeps the best of a row as it goes."""
+    keys = x
+    if not (x.dtype.is_float and largest):  # of which the greatest is the first, NaN among them
+        keys = inputs.stage("top_k.keys", tags.ELEMENTWISE, x.shape, lambda *i: key_of(x(*i), largest))
+    places = argmax(keys, d, keepdims=True)
+
+    def there(*i: Any) -> Expr:
+        at = te.cast(INT32, places(*i)) if const_int(x.shape[d]) is not None else places(*i)
+        return x(*[kept_within(at, x.shape[d]) if k == d else v for k, v in enumerate(i)])
+
+    return inputs.stage("top_k", tags.INJECTIVE, places.shape, there), places
 
 
 def nonzero(x: Tensor) -> tuple[Tensor, Tensor]:

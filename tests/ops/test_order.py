@@ -255,6 +255,31 @@ def test_the_first_of_rows_with_the_ends_of_a_type(t, largest):
         exact(values, np.take_along_axis(r, order[:, :k], -1), t)
 
 
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("shape, axis", [((7,), 0), ((1,), -1), ((5, 37), 0), ((5, 37), 1), ((3, 4, 19), 1)])
+@pytest.mark.parametrize("t", ["float32", "float16", "bool", "uint8", "int64"])
+def test_the_first_alone_is_found_by_reductions(t, shape, axis, largest):
+    """Where there is one for certain; a program would ask element by element."""
+    a = few(shape, t, nan=True)
+    x = te.placeholder(shape, t, name="x")
+    values, at = ops.top_k(x, 1, axis, largest)
+    assert "LoopsOp" not in [type(s.op).__name__ for s in te.create_schedule([values.op, at.op]).stages]
+    r = real(a, t)
+    key = np.where(np.isnan(r), np.inf, r) if r.dtype.kind == "f" else r.astype("int64")
+    want = np.expand_dims((np.argmax if largest else np.argmin)(key, axis), axis)
+    got, places = compiled([values, at], {x: a})
+    exact(places, want, "int64")
+    exact(got, np.take_along_axis(r, want, axis), t)
+
+
+def test_the_first_of_rows_that_may_be_empty():
+    x = te.placeholder((3, te.var("n")), name="x")
+    f = tl.compile([x, *ops.top_k(x, 1)])
+    assert [v.shape for v in f(np.zeros((3, 0), "float32"))] == [(3, 0), (3, 0)]
+    values, at = f(np.array([[1, 3], [2, 0], [5, 5]], "float32"))
+    assert values.tolist() == [[3], [2], [5]] and at.tolist() == [[1], [0], [0]]
+
+
 @pytest.mark.parametrize("t", ["float32", "bool", "int8"])
 @pytest.mark.parametrize("shape", [(), (7,), (3, 4), (2, 3, 4)])
 def test_nonzero(shape, t):
