@@ -95,6 +95,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     padded = _pad(s, inside, lanes)
     long = size(x) or lanes
     highest = TILE if size(x) is None else int(target.vector_registers * SUMS)
+    if padded is None and size(x) is not None and _rows_apart(inside):
+        highest = 1
     wide = lanes if padded is not None else min(lanes, long)
     # the rest of a row is one vector where masks are free, be it the whole row: 7 pixels are no 4 and 2 and
     # 1. Measured (Granite Rapids): 3 × 3 of 7 × 7 and 14 × 14 0.62, with stride 2 0.8, 5 × 5 of 7 × 7 0.85
@@ -155,6 +157,18 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         if size(block) is None and not short:
             _, some = padded.split(rows, PADDED_ROWS)
             padded.reorder(block, some)
+
+
+def _rows_apart(inside: Stage) -> bool:
+    """Whether no two windows of a pool read the same row, so that a tile of several rows spares no loads and
+    walks through as many places of memory. Measured (Zen 4, one thread, tiles of one row against eight, with
+    AVX2 four): 2 × 2 of 28 × 28 to 112 × 112 0.78 to 0.95 of the time, 3 × 3 0.78 to 0.87, 4 × 4 0.82 to
+    1.02."""
+    reads, op = reads_of(inside.op).plain, inside.op
+    if len(reads) != 1 or len(op.reduce_axis) < 2:
+        return False
+    row, (place, tap) = reads[0][1][-2], (op.axis[-2], op.reduce_axis[-2])
+    return ((size(tap) or 1) - 1) * (step(row, tap) or 1) < (step(row, place) or 1)
 
 
 def _far(padded: Stage, places: int, target: Target) -> bool:

@@ -255,6 +255,20 @@ def test_the_rest_of_a_row_is_one_vector_where_masks_are_free(wide, stride):
     assert lanes <= {"8", "16"}, lanes
 
 
+@pytest.mark.parametrize(
+    "kernel, stride, high", [(2, 2, 1), (3, 3, 1), (3, 4, 1), ((3, 2), (3, 1), 1), (3, 2, None), (2, 1, None)]
+)
+def test_windows_that_share_no_row_are_computed_row_by_row(kernel, stride, high):
+    X = te.placeholder((1, 3, 25, 70), name="X")
+    out = ops.max_pool2d(X, kernel, stride=stride)
+    for target in (AVX2, AVX512):
+        text = str(tl.lower(default_schedule(out, target), [X, out]))
+        heights = set(re.findall(r"local: float32\[1, 1, (\d+), \d+\]", text))
+        assert (heights == {"1"}) is (high == 1), text
+    x = small(RNG, (1, 3, 25, 70))
+    exact(tl.compile([X, out])(x), images.pool(x, "max", kernel, stride), "float32")
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("wide", [19, 28, 61])
 def test_the_last_vector_of_a_longer_row_begins_earlier_and_has_no_mask(wide, stride):
