@@ -13,6 +13,7 @@ from ...graph import Graph, Opaque, Value
 from ...runtime import engine_loops
 from ...te import dim
 from . import forms
+from .independent import independent
 from .known import as_known
 from .proto import Body, Call
 from .table import graph_op
@@ -170,6 +171,9 @@ def loop(c: Importer, call: Call) -> Any:
     """The body until its condition fails or it has run often enough."""
     most, condition = call.inputs[0], call.inputs[1]
     state = [c.value(n) for n in call.inputs[2:]]
+    at_once = independent(c, call, most, condition, state)
+    if at_once is not None:
+        return at_once
     counters = [Value("i", (), "int64"), Value("go", (), "bool")]
     made = _Body(c, call.graphs["body"], state, counters)
     return c.g.host(
