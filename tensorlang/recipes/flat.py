@@ -145,7 +145,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.compute_at(out, block)
     if weight is not None:
         weight.compute_at(out, block)
-    *around, so, sp = inside.op.axis
+    *around, sp = inside.op.axis
+    so = around.pop(batch)
     sv, lane = inside.split(sp, lanes)
     tile, vector = inside.split(sv, p.vectors)
     inside.reorder(*around, tile, so, vector, lane)
@@ -154,7 +155,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.vectorize(lane)
     held.compute_at(inside, tile)
     in_registers(s, held)
-    *around, own, q = held.op.axis
+    *around, q = held.op.axis
+    own = around.pop(batch)
     held.reorder(*around, conv.channels, *conv.taps, own, q)
     if max(conv.strides) > 1 and (size(conv.taps[-1]) or 1) <= ROW_TAPS:
         held.unroll(conv.taps[-1])

@@ -56,6 +56,16 @@ def test_three_dimensions():
     exact(both(x, w, None, op=ops.conv3d, padding=1), np.maximum(images.conv(x, w, padding=1), 0), "float64")
 
 
+def test_tiles_of_volumes_hold_outputs_in_registers():
+    """The depth was taken for the outputs: a tile was one of them, and read a vector for each product."""
+    x, w = te.placeholder((1, 4, 6, 30, 30), name="x"), te.placeholder((8, 4, 3, 3, 3), name="w")
+    out = ops.conv3d(x, w, padding=1)
+    p = plan(conv_of(out.op), as_target(AVX2))
+    text = str(tl.lower(default_schedule(out, AVX2, constants=[w]), [x, w, out]))
+    assert p.high > 1
+    assert f"local: float32[1, {p.high}, 1, {8 * p.vectors}] local" in text, text
+
+
 def plan_of(x, w, b, target, **options):
     X, W, B, out = declared(x, w, b, **options)
     return default_schedule(out, target, constants=[W]), [X, W, B, out]
