@@ -26,7 +26,7 @@ from ..te import Tensor, cast, compute, dim, placeholder
 from ..te.graph import inputs as te_inputs
 from ..te.graph import variables_of
 from .graph import Node, Value
-from .planes import Plane, has_plane, plane_of
+from .planes import Plane, plane_of
 
 
 @dataclass
@@ -46,7 +46,7 @@ def declare(nodes: Sequence[Node], outputs: Sequence[Value]) -> Declared:
     """The te of these nodes, which compute ``outputs``. Raises DeclareError for what an operator refuses."""
     plane = plane_of(nodes, outputs)
     if plane is not None:
-        # height and width as one axis, where every operator can be said so: vectors run across rows
+        # two axes as one, where every operator can be said so: vectors or tiles run across the end of a row
         with contextlib.suppress(DeclareError):
             return _Region(True, plane).declared(nodes, outputs)
     try:
@@ -59,7 +59,7 @@ def declare(nodes: Sequence[Node], outputs: Sequence[Value]) -> Declared:
 class _Region:
     def __init__(self, own_dims: bool, plane: Plane | None = None) -> None:
         self.own = own_dims
-        self.plane = plane  # height and width that are one axis here
+        self.plane = plane  # two axes that are one here
         self.sizes: dict[Expr, Expr] = {}  # of the graph → of the region
         self.dims: dict[Var, Expr] = {}
         self.tensors: dict[Value, Tensor] = {}
@@ -98,20 +98,23 @@ class _Region:
             self._keep(*v.shape)
             return _in_shape(t, v.shape)
         shape = self._shape(v)
-        if shape is not v.shape and t.shape[-1] is not self._size(shape[-1]):
-            raise DeclareError(f"{t.name} keeps its height and width apart")
+        at = 1 if self.plane is not None and self.plane.first else -1
+        if shape is not v.shape and t.shape[at] is not self._size(shape[at]):
+            raise DeclareError(f"{t.name} keeps two axes apart that are one")
         return _in_shape(t, [a if isinstance(a, Const) else b for a, b in zip(shape, t.shape, strict=True)])
 
     def _shape(self, v: Value) -> Sequence[Expr]:
         """The shape of a value here, in sizes of the graph."""
-        if self.plane is None or not has_plane(v.shape, self.plane):
+        if self.plane is None or not self.plane.within(v.shape):
             return v.shape
         return self._one_axis(v.shape)
 
     def _one_axis(self, shape: Sequence[Expr]) -> Sequence[Expr]:
-        """A shape that ends with the plane."""
+        """A shape that begins or ends with the plane."""
         assert self.plane is not None
-        return type(shape)([*shape[:-2], make.const(1, "int32"), make.mul(*self.plane)])  # type: ignore[call-arg]
+        one = [make.const(1, "int32"), make.mul(*self.plane[:2])]
+        others = self.plane.others(shape)
+        return type(shape)([*one, *others] if self.plane.first else [*others, *one])  # type: ignore[call-arg]
 
     def _tensor(self, v: Value) -> Tensor:
         if v not in self.tensors:
@@ -155,8 +158,9 @@ class _Region:
         low, high = Facts().interval(e)
         each = e.multiple_of if isinstance(e, Var) else 1
         usual = _usual(e)
-        if usual is None and self.plane is not None and e is make.mul(*self.plane):
-            usual = typical(self.plane[0], SIDE) * typical(self.plane[1], SIDE)
+        plane = self.plane
+        if usual is None and plane is not None and not plane.first and e is make.mul(*plane[:2]):
+            usual = typical(plane.high, SIDE) * typical(plane.wide, SIDE)
             usual = max(low or 0, usual if high is None else min(usual, high))
         # numbered and not named: equal regions of a model have equal text, and so one kernel
         own = dim(f"d{len(self.dims)}", max(0, low or 0), high, each, usual)
@@ -169,7 +173,7 @@ class _Region:
         if isinstance(x, Expr):
             return self._inside(x)
         if isinstance(x, list | tuple):
-            if self.plane is not None and has_plane(x, self.plane):
+            if self.plane is not None and self.plane.within(x):
                 x = self._one_axis(x)
             return type(x)(self._attribute(y) for y in x)
         if isinstance(x, np.ndarray) and x.dtype == object:

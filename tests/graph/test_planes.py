@@ -1,4 +1,5 @@
-"""Height and width as one axis: where a region passes them side by side, and only there."""
+"""Height and width, or batch and length, as one axis: where a region passes them side by side, and only
+there."""
 
 from __future__ import annotations
 
@@ -133,4 +134,83 @@ def test_what_tells_rows_or_columns_apart_keeps_both(case):
     fused, apart = (g.compile(level=n) for n in (2, 0))
     for n, h, w in SHAPES[1:4]:
         a = inputs(case, given, n, h, w)
+        assert np.array_equal(fused(*a), apart(*a))
+
+
+def by_weights(g, x, outputs=12):
+    return g.call(ops.matmul, x, g.constant(whole(8, outputs)))
+
+
+def with_bias():
+    """A bias, an addend of the same place, and one of each row."""
+    g = Graph()
+    x, y = g.input(("b", "n", 8), name="x"), g.input(("b", "n", 12), name="y")
+    z = g.input(("b", "n", 1), name="z")
+    made = g.call(ops.relu, g.call(ops.add, by_weights(g, x), g.constant(whole(12))))
+    g.output(g.call(ops.multiply, g.call(ops.add, made, y), z))
+    return g, ((12,), (1,))
+
+
+def gated():
+    """Two products of one sequence."""
+    g = Graph()
+    x = g.input(("b", "n", 8), name="x")
+    g.output(g.call(ops.multiply, g.call(ops.relu, by_weights(g, x)), by_weights(g, x)))
+    return g, ()
+
+
+def of_positions():
+    """An addend of each place in a sequence."""
+    g = Graph()
+    x, y = g.input(("b", "n", 8), name="x"), g.input((1, "n", 12), name="y")
+    g.output(g.call(ops.add, by_weights(g, x), y))
+    return g, ("position",)
+
+
+def of_both():
+    """Weights of each sequence."""
+    g = Graph()
+    x, w = g.input(("b", "n", 8), name="x"), g.input(("b", 8, 12), name="w")
+    g.output(g.call(ops.matmul, x, w))
+    return g, ("weights",)
+
+
+def of_a_known_length():
+    g = Graph()
+    g.output(by_weights(g, g.input(("b", 20, 8), name="x")))
+    return g, "known"
+
+
+ROWS = [(1, 1), (2, 5), (7, 1), (3, 9), (0, 2), (2, 0), (5, 33)]
+
+
+def rows(given, b, n):
+    x = whole(b, 20 if given == "known" else n, 8)
+    if given == "known":
+        return (x,)
+    others = {"position": (1, n, 12), "weights": (b, 8, 12)}
+    return (x, *(whole(*(others[o] if isinstance(o, str) else (b, n, *o))) for o in given))
+
+
+@pytest.mark.parametrize("case", [with_bias, gated], ids=lambda c: c.__name__)
+def test_rows_of_all_sequences_are_those_of_one_product(case):
+    """Of two rows of each of 20 sequences a tile had two."""
+    g, given = case()
+    for r in regions(g):
+        shape = declare(r.nodes, r.outputs).args[0].shape
+        assert str(shape[0]) == "1" and len(shape) == 3
+    fused, apart = (g.compile(level=n) for n in (2, 0))
+    for b, n in ROWS:
+        a = rows(given, b, n)
+        found = fused(*a)
+        assert found.shape[:2] == (b, n) and np.array_equal(found, apart(*a))
+
+
+@pytest.mark.parametrize("case", [of_positions, of_both, of_a_known_length], ids=lambda c: c.__name__)
+def test_what_tells_sequences_apart_keeps_both(case):
+    g, given = case()
+    assert str(first(g)[0]) != "1"
+    fused, apart = (g.compile(level=n) for n in (2, 0))
+    for b, n in ROWS[:4]:
+        a = rows(given, b, n)
         assert np.array_equal(fused(*a), apart(*a))
