@@ -190,18 +190,25 @@ class Step:
             s: te.placeholder(self.shape, layer.inside, name=f"{self.name}.{s}_state") for s in firsts
         }
         self.init = {s: self._started(s, first) for s, first in firsts.items()}
-        # all times of all sequences as the rows of one product, for a product of each time has few
-        lines = inputs.stage(
+        self.given = self.of_input()
+
+    def lines(self, x: Tensor) -> Tensor:
+        """All times of all sequences as the rows of one product, for a product of each time has few."""
+        return inputs.stage(
             f"{self.name}.lines",
             tags.LINES,
             (make.mul(x.shape[0], x.shape[1]), x.shape[2]),
             lambda m, i: x(make.floordiv(m, x.shape[1]), make.floormod(m, x.shape[1]), i),
         )
-        i = te.reduce_axis((0, x.shape[2]), "i")
-        self.given = te.compute(
+
+    def of_input(self) -> Tensor:
+        """The product of x with the input weights."""
+        layer, lines = self.layer, self.lines(self.layer.x)
+        i = te.reduce_axis((0, layer.x.shape[2]), "i")
+        return te.compute(
             (lines.shape[0], layer.w.shape[1]),
             lambda m, g: te.sum(
-                te.cast(layer.inside, lines(m, i)) * te.cast(layer.inside, layer.w(d, g, i)), axis=i
+                te.cast(layer.inside, lines(m, i)) * te.cast(layer.inside, layer.w(self.d, g, i)), axis=i
             ),
             name=f"{self.name}.input",
             tag=tags.DENSE,
@@ -230,8 +237,9 @@ class Step:
         line = make.add(make.mul(time, self.layer.x.shape[1]), n)
         return self.given(line, self.layer.row(gate, j))
 
-    def rounded(self, s: Tensor) -> Callable[[Any, Any, Any], Expr]:
-        """A state as ``dynamic_quantize_linear`` rounds that of all sequences, step by step."""
+    def range_of(self, s: Tensor) -> tuple[Tensor, Tensor]:
+        """Scale and zero point, as floats [T], by which ``dynamic_quantize_linear`` rounds the state before a
+        time, that of all sequences."""
 
         def end(what: str, fold: Callable[..., Expr]) -> Tensor:
             n, k = te.reduce_axis((0, self.shape[1]), "n"), te.reduce_axis((0, self.shape[2]), "k")
@@ -245,14 +253,20 @@ class Step:
         # one range for the states of all sequences, as ONNX quantises a whole tensor
         least, most = end("least", te.min), end("most", te.max)
         scale = number("scale", lambda t: scale_of_range(least(t), most(t)))
-        zero = number("zero", lambda t: zero_of_range(least(t), scale(t)))
+        return scale, number("zero", lambda t: zero_of_range(least(t), scale(t)))
+
+    def stored(self, s: Tensor, scale: Tensor, zero: Tensor, t: Any, n: Any, k: Any) -> Expr:
+        """The state before a time in steps of that range, as a float from 0 to 255."""
         top = make.const(255.0, self.layer.inside)
+        whole = te.nearbyint(s(t - 1, n, k) / scale(t)) + zero(t)
+        return make.max_(make.min_(whole, top), make.const(0.0, top.dtype))
 
-        def value(t: Any, n: Any, k: Any) -> Expr:
-            whole = te.nearbyint(s(t - 1, n, k) / scale(t)) + zero(t)
-            return (make.max_(make.min_(whole, top), make.const(0.0, top.dtype)) - zero(t)) * scale(t)
-
-        return self.stage("rounded", value)
+    def rounded(self, s: Tensor) -> Callable[[Any, Any, Any], Expr]:
+        """A state as ``dynamic_quantize_linear`` rounds that of all sequences, step by step."""
+        scale, zero = self.range_of(s)
+        return self.stage(
+            "rounded", lambda t, n, k: (self.stored(s, scale, zero, t, n, k) - zero(t)) * scale(t)
+        )
 
     def product(self, name: str, gates: str, value: Callable[[Any, Any, Any], Expr]) -> Tensor:
         """``value [T, B, H]`` of a step times the recurrent weights of some gates that stand together."""
@@ -473,22 +487,23 @@ def lstm(
         inputs.same_size(
             "lstm", f"the number of rows of p {p.name}", p.shape[1], layer.size * 3, "it is [D, 3 H]"
         )
-    states = [
-        _lstm_cell(layer, Step(layer, d, firsts), p, input_forget, rounds_state)
-        for d in range(len(layer.reverse))
-    ]
+    states = []
+    for d in range(len(layer.reverse)):
+        step = Step(layer, d, firsts)
+        h = step.state["h"]
+        before = step.rounded(h) if rounds_state else lambda t, n, k, h=h: h(t - 1, n, k)
+        states.append(_lstm_cell(layer, step, step.product("state", layer.order, before), p, input_forget))
     y, h, c = _results(layer, states)
     return y, h, c
 
 
 def _lstm_cell(
-    layer: Layer, step: Step, p: Tensor | None, input_forget: bool, rounds_state: bool
+    layer: Layer, step: Step, product: Tensor, p: Tensor | None, input_forget: bool
 ) -> dict[str, Tensor]:
+    """The states of a direction, where ``product`` is that of the state before a step with r."""
     h, c, d, size = step.state["h"], step.state["c"], step.d, layer.size
     f, g = (layer.function(d, k) for k in range(2))
     of_cell = layer.function(d, 2, clips=False)
-    before = step.rounded(h) if rounds_state else lambda t, n, k: h(t - 1, n, k)
-    product = step.product("state", layer.order, before)
 
     def gate(q: str, t: Any, n: Any, j: Any, cell: Expr | None) -> Expr:
         e = step.read(q, t, n, j) + product(t, n, layer.row(q, j)) + layer.bias(d, q, j)

@@ -49,3 +49,65 @@ def test_any_batch_and_number_of_times():
     kernel = tl.compile([X, W, S])
     x, w = np.ones((3, 5, 16), "float32"), np.eye(16, dtype="float32")
     assert np.array_equal(kernel(x, w), x * np.array([1, 2, 3], "float32")[:, None, None])
+
+
+def of_bytes(times, batch, size):
+    """A state rounded to bytes and multiplied by a weight of bytes, step by step."""
+    X, W = te.placeholder((times, batch, size), name="X"), te.placeholder((size, size), "int8", name="W")
+    state = te.placeholder((times, batch, size), name="state")
+    k, c = te.reduce_axis((0, size), "k"), te.reduce_axis((0, size), "c")
+    first = te.compute((1, batch, size), lambda t, n, j: X[t, n, j], name="first")
+    least = te.compute((times,), lambda t: te.min(state[t - 1, 0, c], axis=c), name="least")
+    stored = te.compute(
+        (times, batch, size),
+        lambda t, n, j: te.cast(
+            "uint8", te.nearbyint(te.max(state[t - 1, n, j], 0.0) / te.exp(least[t] * 0.0))
+        ),
+        name="stored",
+    )
+    product = te.compute(
+        (times, batch, size),
+        lambda t, n, j: te.sum(te.cast("int32", stored[t, n, k]) * te.cast("int32", W[k, j]), axis=k),
+        name="product",
+    )
+    new = te.compute(
+        (times, batch, size), lambda t, n, j: te.cast("float32", product[t, n, j]) + X[t, n, j], name="new"
+    )
+    return X, W, te.scan(first, new, state, name="S")
+
+
+@pytest.mark.parametrize("size", [36, 37, 64])
+@pytest.mark.parametrize("batch", [1, 7])
+def test_bytes_of_a_turn_are_multiplied_in_fours(batch, size):
+    X, W, S = of_bytes(4, batch, size)
+    rng = np.random.default_rng(0)
+    x = rng.integers(-2, 3, (4, batch, size)).astype("float32")
+    w = rng.integers(-1, 2, (size, size)).astype("int8")
+    want = x.copy()
+    for t in range(1, 4):
+        want[t] += want[t - 1].clip(0).astype("uint8").astype("int32") @ w.astype("int32")
+    assert np.array_equal(tl.compile([X, W, S])(x, w), want)
+    if size == 36:  # the end of a row may be multiplied otherwise
+        return
+    vnni = "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu"
+    asm = tl.compile([X, S], constants={W: w}, target=vnni).get_source("asm")
+    assert ("vpdpbusd" in asm) is (size == 64)
+
+
+def test_one_number_of_each_turn_is_reduced_in_vectors():
+    """The largest of a state was found element by element."""
+    times, size = 5, 64
+    X = te.placeholder((times, size), name="X")
+    state = te.placeholder((times, size), name="state")
+    k = te.reduce_axis((0, size), "k")
+    first = te.compute((1, size), lambda t, j: X[t, j], name="first")
+    most = te.compute((times,), lambda t: te.max(state[t - 1, k], axis=k), name="most")
+    new = te.compute((times, size), lambda t, j: state[t - 1, j] - most[t] + X[t, j], name="new")
+    S = te.scan(first, new, state, name="S")
+    kernel = tl.compile([X, S], target="llvm -mcpu=haswell -mtriple=x86_64-linux-gnu")
+    assert re.search(r"most\.rf\[0 : \d+, 0\] = max\(", kernel.get_source("ir"))
+    x = np.random.default_rng(0).integers(-9, 9, (times, size)).astype("float32")
+    want = x.copy()
+    for t in range(1, times):
+        want[t] += want[t - 1] - want[t - 1].max()
+    assert np.array_equal(tl.compile([X, S])(x), want)

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ... import ops
 from ...expr.nodes import const_int
+from ...graph import Value
+from ...ops.recurrent_bytes import lstm_of_bytes
 from ...te import Tensor
+from . import narrow
 from .microsoft import attended_packed, embed_layer_normalization, in_steps, matmul_integer_to_float
 from .microsoft_names import channels_first
 from .microsoft_names import channels_last as _last
@@ -206,8 +209,24 @@ def _shares(
     return in_steps(y, y_scale, y_zero, x.dtype)
 
 
-@te_op("DynamicQuantizeLSTM", domain=MICROSOFT)
-def dynamic_quantize_lstm(
+@graph_op("DynamicQuantizeLSTM", domain=MICROSOFT)
+def dynamic_quantize_lstm(c: Importer, call: Call) -> Any:
+    """Constant weights are int8 without zero points, where they fit."""
+    given: list[Value | None] = [c.tensor(n) if n else None for n in call.inputs]
+    given += [None] * (12 - len(given))
+    for weight, zero in ((1, 9), (2, 11)):
+        w, z = given[weight], given[zero]
+        if z is not None and z.data is not None:
+            # of each direction, or of each of its columns
+            z = c.new(z.data.reshape(z.data.shape[0], 1, -1))
+        whole, left = narrow.less_zero_points([w, z], None, 0, 1, None, c.g.constant)
+        if left is None:
+            given[weight], given[zero] = whole, None
+    how: dict[str, Any] = {"op": call.op, "name": call.name, "outputs": call.outputs}
+    return c.g.call(_byte_lstm, *given, results=len(call.outputs), **call.attrs, **how)
+
+
+def _byte_lstm(
     x: Tensor,
     w: Tensor,
     r: Tensor,
@@ -233,23 +252,29 @@ def dynamic_quantize_lstm(
     """Weights [D, I, 4 H] and [D, H, 4 H] of whole numbers, with a scale for each direction, or for each of
     its columns; the input, and the state at each time, are rounded to uint8 over their range."""
     assert w_scale is not None and r_scale is not None
+    how: dict[str, Any] = {
+        "sequence_lens": lengths,
+        "initial_h": initial_h,
+        "initial_c": initial_c,
+        "direction": direction,
+        "activations": activations,
+        "activation_alpha": activation_alpha,
+        "activation_beta": activation_beta,
+        "clip": clip,
+        "input_forget": bool(input_forget),
+    }
+    bytes_ = w.dtype.name == r.dtype.name == "int8" and w_zero is None and r_zero is None
+    if bytes_ and peepholes is None and x.dtype.name == "float32":
+        return as_results(lstm_of_bytes(x, w, r, b, w_scale, r_scale, **how), 0, results)
     made = ops.lstm(
         # rounded to 8 bits and back: answers are those of the quantised product, computed in floats
         ops.dequantize_linear(*ops.dynamic_quantize_linear(x)),
         _weights(w, w_scale, w_zero),
         _weights(r, r_scale, r_zero),
         b,
-        sequence_lens=lengths,
-        initial_h=initial_h,
-        initial_c=initial_c,
         p=peepholes,
-        direction=direction,
-        activations=activations,
-        activation_alpha=activation_alpha,
-        activation_beta=activation_beta,
-        clip=clip,
-        input_forget=bool(input_forget),
         rounds_state=True,
+        **how,
     )
     return as_results(made, 0, results)
 
