@@ -41,6 +41,7 @@ from . import (
     copies,
     depthwise,
     direct,
+    enlarged,
     flat,
     gemm,
     lines,
@@ -198,6 +199,7 @@ def _inline(s: Schedule, done: set[str], where: Target, constants: Sequence[Tens
             or stage.op.reduce_axis
             or stage.op.tag in KEPT
             or winograd.keeps(s, stage)
+            or enlarged.keeps(s, stage)
         ):
             continue
         if not s.can("compute_inline", stage.name):
@@ -306,6 +308,9 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     iterations = work(stage) * max(1, operations(stage.op.body) // PLAIN)
     if any(size(a) == 0 for a in axes):
         return "no elements"
+    held = enlarged.held_in(s, stage)
+    if held is not None and enlarged.apply(s, stage, held, target):
+        return f"images in another size, with `{held.name}` of a plane held: {_known_as(enlarged)}"
     transposition = transposed(stage.op)
     if transposition is not None:
         copies.transpose_in_tiles(s, stage, transposition, target)
