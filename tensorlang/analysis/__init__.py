@@ -31,6 +31,7 @@ from ..te.patterns import (
     reducer_kind,
     repeated_along,
     rows_by_data,
+    stands_for,
     step,
     typical,
 )
@@ -142,6 +143,7 @@ __all__ = [
     "row_of",
     "rows_by_data",
     "saved_at",
+    "stands_for",
     "step",
     "times",
     "transposed",

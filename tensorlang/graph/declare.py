@@ -29,6 +29,9 @@ from .graph import Node, Value
 from .planes import Plane, plane_of
 
 
+MOST = 2**63 - 1  # that the bound of a size may be
+
+
 @dataclass
 class Declared:
     """``inputs`` and ``constants`` (values of the graph) stand for the placeholders in ``args``, which are in
@@ -156,6 +159,8 @@ class _Region:
 
     def _new(self, e: Expr) -> Var:
         low, high = Facts().interval(e)
+        if high is not None and high > MOST:  # of several sizes that are only known to be below 10⁹
+            high = None
         each = e.multiple_of if isinstance(e, Var) else 1
         usual = _usual(e)
         plane = self.plane

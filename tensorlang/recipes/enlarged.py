@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import math
 
-from ..analysis import constant, reads_of, step
-from ..expr import make
-from ..expr.nodes import Expr, FloorDiv, const_int
-from ..expr.walk import substitute, variables
+from ..analysis import SIDE, constant, reads_of, stands_for, step, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, IterVar
+from ..te import ComputeOp, Expr, IterVar
 from .common import share_out, size, work
 from .lanes import vector_width
 
-SIDE = 64  # of an image of open size
 AGAIN = 2  # reads of an element, from which on it is held
 
 
@@ -51,7 +47,7 @@ def apply(s: Schedule, out: Stage, held: Stage, target: Target) -> bool:
     assert across is not None
     at = out.op.axis.index(across)
     front, iterations = list(out.op.axis[:at]), work(out)
-    plane = math.prod(_typical(n) for n in held.op.outputs[0].shape[at:])
+    plane = math.prod(typical(n, SIDE) for n in held.op.outputs[0].shape[at:])
     planes = math.prod(size(a) or 1 for a in front)
     if planes < 2 * target.num_cores or plane * held.op.body[0].dtype.bytes > target.l2_bytes // 2:
         return False
@@ -77,7 +73,7 @@ def _gathers(op: ComputeOp) -> bool:
         return False
     last = op.axis[-1]
     moved = [at[-1] for _, at in reads_of(op).plain if len(at) == len(op.axis)]
-    repeats = all(type(i) is FloorDiv and i.a is last.var and const_int(i.b) is not None for i in moved)
+    repeats = all(stands_for(i, last) is not None for i in moved)
     return bool(moved) and not repeats and all(step(i, last) != 1 for i in moved)
 
 
@@ -93,15 +89,11 @@ def _across(op: ComputeOp, held: Stage) -> IterVar | None:
     (d,) = apart
     if d in (0, len(op.axis) - 1):
         return None
-    often = len(set(reads)) * _typical(op.axis[d].extent)
-    return op.axis[d] if often >= AGAIN * _typical(held.op.axis[d].extent) else None
+    have, want = size(held.op.axis[d]), size(op.axis[d])
+    # open sizes mostly are of layers that make an image larger
+    often = have is None or want is None or len(set(reads)) * want >= AGAIN * have
+    return op.axis[d] if often else None
 
 
 def _own(index: Expr, axis: IterVar) -> bool:
     return index is axis.var or (constant(axis.extent) == 1 and constant(index) == 0)
-
-
-def _typical(n: Expr) -> int:
-    """A size as a number, of an open image one of usual size."""
-    found = const_int(substitute(n, {v: make.const(v.hint or SIDE, v.dtype) for v in variables(n)}))
-    return SIDE if found is None else found

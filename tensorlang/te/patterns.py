@@ -10,7 +10,21 @@ from weakref import WeakKeyDictionary
 from ..arith.conditions import conjuncts
 from ..arith.facts import Facts
 from ..expr.linear import poly, reads_data
-from ..expr.nodes import LE, LT, Access, Call, Cast, Choice, Const, Expr, FloorMod, Mul, Var, const_int
+from ..expr.nodes import (
+    LE,
+    LT,
+    Access,
+    Call,
+    Cast,
+    Choice,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Mul,
+    Var,
+    const_int,
+)
 from ..expr.walk import preorder, variables
 from .axis import IterVar
 from .reducers import Reduce
@@ -80,6 +94,12 @@ def step(index: Expr, axis: IterVar) -> int | None:
     ):
         return None
     return poly(index).get((axis.var,), 0)
+
+
+def stands_for(index: Expr, axis: IterVar) -> int | None:
+    """For how many neighbours along ``axis`` an index stands still, as ``j // 2`` does for two; None for any
+    other index."""
+    return const_int(index.b) if isinstance(index, FloorDiv) and index.a is axis.var else None
 
 
 def own_place(op: ComputeOp, at: Sequence[Expr]) -> bool:

@@ -214,3 +214,16 @@ def test_what_tells_sequences_apart_keeps_both(case):
     for b, n in ROWS[:4]:
         a = rows(given, b, n)
         assert np.array_equal(fused(*a), apart(*a))
+
+
+def test_a_batch_of_open_images_as_rows():
+    """The product of three sizes below 10⁹ is no bound that a kernel can hold."""
+    g = Graph()
+    b, h, w = (te.dim(d, 0, 10**9) for d in "bhw")
+    x = g.input((b, 8, h, w), name="x")
+    rows = g.call(ops.transpose, g.call(ops.reshape, x, shape=(b, 8, h * w)), axes=(0, 2, 1))
+    g.output(g.call(ops.relu, by_weights(g, rows)))
+    fused, apart = (g.compile(level=n) for n in (2, 0))
+    for shape in ((1, 8, 3, 5), (3, 8, 2, 2)):
+        a = whole(*shape)
+        assert np.array_equal(fused(a), apart(a))
