@@ -28,7 +28,6 @@ from ..te.graph import variables_of
 from .graph import Node, Value
 from .planes import Plane, plane_of
 
-
 MOST = 2**63 - 1  # that the bound of a size may be
 
 
