@@ -23,9 +23,9 @@ _CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range", "
 def load_torch(program: Any) -> Graph:
     """The graph of an exported program: ``tl.load_torch(torch.export.export(module, args))``.
 
-    Sizes that were exported as dynamic stay open; parameters and buffers become constants. Raises
-    TensorLangError for what is no such program, for modules that change their buffers, and for operators
-    that are not supported, all of them at once.
+    Sizes that were exported as dynamic stay open, and are one where an operator needs that; parameters and
+    buffers become constants. Raises TensorLangError for what is no such program, for modules that change
+    their buffers, and for operators that are not supported, all of them at once.
     """
     if not isinstance(program, torch.export.ExportedProgram):
         raise TensorLangError(
@@ -42,14 +42,21 @@ def load_torch(program: Any) -> Graph:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             own = program.constants if spec.target in program.constants else program.state_dict
             constants[spec.arg.name] = own[spec.target]
-    importer = Importer(_name(program), constants, _ranges(program))
     count = len(signature.user_outputs)
     names = [f"output{i}" for i in range(count)] if count > 1 else ["output"]
-    try:
-        return importer.load(program.graph, names)
-    except Refused as error:
-        where = f"load_torch: {error.node.name} cannot be imported"
-        raise TensorLangError(where, because=str(error)) from None
+    same: dict[Any, Any] = {}
+    while True:
+        importer = Importer(_name(program), constants, _ranges(program), same=same)
+        try:
+            return importer.load(program.graph, names)
+        except Refused as error:
+            # sizes that torch keeps apart and an operator must have equal, as those of cached keys and
+            # values: one dim, which a call checks
+            found = {} if error.apart is None else importer.sizes.equal(*error.apart)
+            if not found:
+                where = f"load_torch: {error.node.name} cannot be imported"
+                raise TensorLangError(where, because=str(error)) from None
+            same |= found
 
 
 def _ranges(program: Any) -> dict[Any, Any]:

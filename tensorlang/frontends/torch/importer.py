@@ -24,7 +24,7 @@ from ...expr.nodes import Var, const_int
 from ...expr.walk import variables
 from ...graph import Graph, Value
 from ..words import name_of_ours
-from .symbols import Sizes
+from .symbols import EMPTY, Sizes
 from .table import OPERATORS, Operator, Placed
 from .tensors import dtype_name, held, inverse, memory_order, supported
 
@@ -79,11 +79,12 @@ class Importer:
         ranges: Any = None,
         lying: bool = False,
         later: Collection[str] = (),
+        same: Mapping[Any, Any] = EMPTY,
     ) -> None:
         self.g = Graph(name)
         self.constants = constants
         self.later = frozenset(later)
-        self.sizes = Sizes(ranges)
+        self.sizes = Sizes(ranges, same)
         self.env: dict[fx.Node, Any] = {}
         self.inputs: list[int] = []
         self.sized: set[int] = set()
@@ -230,7 +231,9 @@ class Importer:
         try:
             made = self._called(entry, node)
         except TensorLangError as error:  # without the place, which is within torch
-            raise Refused(node, "\n".join(error.brief(MOST_LINES))) from None
+            refused = Refused(node, "\n".join(error.brief(MOST_LINES)))
+            refused.apart = error.apart if isinstance(error, DeclareError) else None
+            raise refused from None
         except BROKEN as error:
             raise Refused(node, f"{type(error).__name__}: {error}") from error
         self._check(node, made)

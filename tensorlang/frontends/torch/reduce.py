@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ... import ops
+from ... import ops, te
 from ...core.dtype import BOOL, INT64
+from ...expr import make
+from ...expr.nodes import const_int
+from ...ops.inputs import at_most
 from ...te import Tensor
 from ..words import constant_like
 from .table import aten, known, needs
-from .types import as_type, floats
+from .types import as_type, floats, rounded_once
 
 
 def _axes(dims: Any) -> Any:
@@ -164,6 +167,88 @@ def cumsum(x: Tensor, dim: int, kind: str | None = None) -> Tensor:
 def cumprod(x: Tensor, dim: int, kind: str | None = None) -> Tensor:
     x = _whole(x, kind)
     return x if _no_axes(x) else ops.cumprod(x, dim, x.dtype)
+
+
+@aten("logcumsumexp")
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    """Each with the largest so far taken off, so that no exponential is too large. One turn after another:
+    ``m = max(m, x)``, ``s = s exp(m_before - m) + exp(x - m)``."""
+    needs(x.dtype.is_float, "logarithms of whole numbers")
+    if _no_axes(x) or any(const_int(n) == 0 for n in x.shape):
+        return x
+    return rounded_once(_log_of_sums)(x, dim % x.ndim)
+
+
+def _log_of_sums(x: Tensor, d: int) -> Tensor:
+    rows, rest = x.shape[d], [n for k, n in enumerate(x.shape) if k != d]
+    # a recurrence has a first row
+    begin = make.const(1, rows.dtype) if at_most(1, rows) else make.min_(rows, 1)
+
+    def element(t: Any, *i: Any) -> Any:  # the recurrence runs over the first dimension of its state
+        return x(*i[:d], t, *i[d:])
+
+    most, total = (te.placeholder((rows, *rest), x.dtype, n) for n in ("most", "total"))
+    first = te.compute((begin, *rest), element, name="first")
+    one = te.compute((begin, *rest), lambda *i: te.const(1, x.dtype), name="one")
+
+    def larger(t: Any, *i: Any) -> Any:
+        a, b = most(t - 1, *i), element(t, *i)
+        # what is no number stays
+        return te.select(te.any(a >= b, te.isnan(a)), a, b)
+
+    now = te.compute((rows, *rest), larger, name="larger")
+
+    def below(e: Any, m: Any) -> Any:
+        # of two that are infinite the difference is no number, and means none
+        return te.select(
+            te.any(e == m, te.all(te.isnan(e), te.isnan(m))), te.const(1, x.dtype), te.exp(e - m)
+        )
+
+    def added(t: Any, *i: Any) -> Any:
+        m = now(t, *i)
+        return total(t - 1, *i) * below(most(t - 1, *i), m) + below(element(t, *i), m)
+
+    sums = te.compute((rows, *rest), added, name="added")
+    m, s = te.scan([first, one], [now, sums], [most, total], name="logcumsumexp")
+
+    def result(*i: Any) -> Any:
+        at = (i[d], *i[:d], *i[d + 1 :])
+        infinite = te.abs(m(*at)) == te.infinity(str(x.dtype))
+        return te.select(infinite, m(*at), m(*at) + te.log(s(*at)))
+
+    return te.compute(x.shape, result, name="result")  # type: ignore[return-value]
+
+
+@aten("histc")
+def histc(x: Tensor, bins: int = 100, low: float = 0, high: float = 0) -> Tensor:
+    """How many numbers are in each of equal parts from ``low`` to ``high``, or of the range of all where
+    both are equal; those beyond are in none, nor is what is no number."""
+    needs(x.dtype.is_float, "counts of whole numbers")
+    return rounded_once(_counted)(x, bins, low, high)
+
+
+def _counted(x: Tensor, bins: int, low: float, high: float) -> Tensor:
+    kind = x.dtype
+    flat = ops.reshape(x, (-1,)) if x.ndim != 1 else x
+    if low == high:
+        given = [ops.min(flat, 0), ops.max(flat, 0)] if const_int(flat.shape[0]) != 0 else [None, None]
+        ends = [constant_like(flat, low) if g is None else g for g in given]
+        single = lambda: ends[0]() == ends[1]()
+        # all numbers are one: the parts are of what lies around it
+        begin = te.compute((), lambda: te.select(single(), ends[0]() - 1, ends[0]()), name="begin")
+        end = te.compute((), lambda: te.select(single(), ends[1]() + 1, ends[1]()), name="end")
+    else:
+        begin, end = (te.compute((), lambda v=v: te.const(v, kind), name="end") for v in (low, high))
+
+    def place(i: Any) -> Any:
+        at = te.cast("int64", (flat(i) - begin()) * bins / (end() - begin()))
+        inside = te.all(flat(i) >= begin(), flat(i) <= end())
+        # the last part has its end
+        return te.select(inside, te.min(te.max(at, 0), bins - 1), te.const(-1, "int64"))
+
+    return te.scatter(  # type: ignore[return-value]
+        0, flat.shape, place, lambda i: te.const(1, kind), combine="add", shape=(bins,), dtype=str(kind)
+    )
 
 
 @aten("sort", "sort.stable")

@@ -5,24 +5,29 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ... import te
 from ...errors import DeclareError
-from ...expr.nodes import Expr
+from ...expr.linear import poly
+from ...expr.nodes import Expr, Var
 from ...ops.inputs import at_most
 from ...te import dim
 
 MAX_DIM = 10**9
+EMPTY: Mapping[Any, Any] = MappingProxyType({})
 MOST_BELOW = 1024  # of a float in arithmetic of sizes
 
 
 class Sizes:
     """The dims of a graph. ``ranges`` has for a symbol the least and the largest value, where they are
-    known."""
+    known; ``same`` symbols stand for others that they are taken to be equal to."""
 
-    def __init__(self, ranges: Any = None) -> None:
+    def __init__(self, ranges: Any = None, same: Mapping[Any, Any] = EMPTY) -> None:
         self.ranges = ranges or {}
+        self.same = same
         self.dims: dict[Any, Expr] = {}
         self.opaque: dict[Any, Expr] = {}
         self.below: dict[Any, Expr] = {}  # what symbols that may be negative are less than 0
@@ -31,6 +36,7 @@ class Sizes:
         """The size of an axis that is given: of arithmetic that cannot be said here, a dim."""
         self._ranges_of(n)
         e = None if isinstance(n, int) else n.node.expr
+        e = self.same.get(e, e)
         if e is not None and e.is_Symbol and e not in self.dims:
             low, high = self._range(e)
             self.dims[e] = dim(str(e), max(low, 0), high)
@@ -94,6 +100,7 @@ class Sizes:
 
     def symbol(self, s: Any) -> Expr:
         """The dim of a symbol; of one that may be negative, as no size is, the difference of two."""
+        s = self.same.get(s, s)
         if s not in self.dims:
             low, high = self._range(s)
             if low >= 0:
@@ -102,6 +109,16 @@ class Sizes:
                 below = self.below[s] = dim(f"{s}_below", max(-high, 0), -low)
                 self.dims[s] = 0 - below if high <= 0 else dim(str(s), 0, high) - below
         return self.dims[s]
+
+    def equal(self, a: Expr, b: Expr) -> dict[Any, Any]:
+        """Which symbol stands for which other one if ``a == b``; none where that is not all it takes."""
+        names = {d: s for s, d in self.dims.items() if isinstance(d, Var)}
+        terms = list(poly(a - b).items())
+        if sorted(c for _, c in terms) != [-1, 1] or not all(len(m) == 1 and m[0] in names for m, _ in terms):
+            return {}
+        # the one that came later
+        first, later = sorted((names[m[0]] for m, _ in terms), key=list(self.dims).index)  # type: ignore[index]
+        return {later: first}
 
     def _range(self, s: Any) -> tuple[int, int]:
         found = self.ranges.get(s)

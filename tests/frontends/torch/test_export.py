@@ -175,3 +175,47 @@ def test_places_among_boundaries(right):
     for got, expected in zip(engine(*args), Places()(*args), strict=True):
         assert str(got.dtype) == str(expected.dtype).removeprefix("torch.")
         np.testing.assert_array_equal(np.asarray(got), expected.numpy())
+
+
+class _Counts(torch.nn.Module):
+    def forward(self, x):
+        sums = torch.logcumsumexp(x, 0), torch.logcumsumexp(x * 1000, -1)
+        low = torch.logcumsumexp(torch.where(x > 0, x, -float("inf")), 1)
+        return (
+            *sums,
+            low,
+            torch.histc(x, 10, -1.5, 1.5),
+            torch.histc(x, 7),
+            torch.histc(torch.ones(3) * x[0, 0], 5),
+        )
+
+
+def test_logarithms_of_running_sums_and_counts_in_equal_parts():
+    """Among them infinite and huge numbers, parts with their ends, and a range of one number."""
+    x = torch.randn(5, 9)
+    x[1, 1], x[2, 2], x[3, 3] = 1.5, -1.5, 3.0
+    program = torch.export.export(_Counts(), (x,), dynamic_shapes=({0: torch.export.Dim.DYNAMIC},))
+    engine = tl.load_torch(program).compile()
+    for a in (x, x[:2], torch.randn(8, 9)):
+        for got, expected in zip(engine(a.numpy()), _Counts()(a), strict=True):
+            np.testing.assert_allclose(got, expected.numpy(), rtol=1e-5, atol=1e-6)
+
+
+class _Cached(torch.nn.Module):
+    def forward(self, x, k, v):
+        k, v = torch.cat([k, x], 2), torch.cat([v, x * 2], 2)
+        return torch.nn.functional.scaled_dot_product_attention(x, k, v), k, v
+
+
+def test_sizes_that_an_operator_needs_equal_are_one():
+    """Torch gives cached keys and values a length each, for nothing that it traced told that they are one."""
+    auto = torch.export.Dim.AUTO
+    x, cache = torch.randn(1, 2, 1, 8), torch.randn(1, 2, 6, 8)
+    program = torch.export.export(_Cached(), (x, cache, cache * 2), dynamic_shapes=({}, {2: auto}, {2: auto}))
+    engine = tl.load_torch(program).compile()
+    for n in (6, 1, 9):
+        given = x, torch.randn(1, 2, n, 8), torch.randn(1, 2, n, 8)
+        for got, expected in zip(engine(*[t.numpy() for t in given]), _Cached()(*given), strict=True):
+            np.testing.assert_allclose(got, expected.numpy(), rtol=1e-5, atol=1e-6)
+    with pytest.raises(tl.CallError):
+        engine(x.numpy(), cache.numpy(), cache.numpy()[:, :, :3])
