@@ -122,7 +122,8 @@ def _behind(past: Tensor, new: Tensor, before: Any) -> Tensor:
     def element(n: Any, head: Any, s: Any, e: Any) -> Expr:
         at = s - before(n)
         own = kept_within(at, count)
-        # behind the last new row some row is written: lengths hide it
-        return te.if_then_else(at >= 0, new(n, head, own, e), past(n, head, make.min_(s, make.sub(p, 1)), e))
+        # behind the last new row some row is written: lengths hide it. A cache may be empty
+        old = te.if_then_else(p > 0, past(n, head, make.min_(s, make.sub(p, 1)), e), te.const(0, past.dtype))
+        return te.if_then_else(at >= 0, new(n, head, own, e), old)
 
     return te.compute((b, h, make.add(p, count), d), element, name="present")  # type: ignore[return-value]
