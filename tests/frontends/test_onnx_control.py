@@ -426,3 +426,56 @@ def test_nodes_in_an_order_in_which_they_cannot_run():
     engine = tl.load_onnx(m).compile()
     for x in (np.float32([1, 2, 3]), np.float32([-4])):
         np.testing.assert_array_equal(engine(x), (x * x + x if x.sum() > 0 else -x) + x)
+
+
+def filled(inner, state):
+    """A loop that appends a value ``row`` to a list, which is put together along axis 1 of what is new."""
+    body = graph(
+        [*inner, node("SequenceInsert", ["l", "row"], ["l2"]), node("Identity", ["go_in"], ["go"])],
+        [*COUNTERS, ("s", F, None), ("l", F, None)],
+        [("go", B, []), (state, F, None), ("l2", F, None)],
+    )
+    return model(
+        [
+            node("SequenceEmpty", [], ["none"]),
+            node("Loop", ["n", "", "x", "none"], ["last", "list"], body=body),
+            node("ConcatFromSequence", ["list"], ["y"], axis=1, new_axis=1),
+        ],
+        [("x", F, ["k"]), ("n", I, [])],
+        [("last", F, None), ("y", F, None)],
+    )
+
+
+def test_a_list_of_states_is_stacked_rows():
+    """A recurrence whose states torch collects in a list: a value may be both carried and appended. It was
+    imported anew at each step."""
+    made = tl.load_onnx(filled([node("Add", ["s", "x"], ["row"])], "row"))
+    assert made.rest is None
+    engine = made.compile(level=0)
+    for k, n in ((3, 2), (4, 5), (2, 1)):
+        x = np.arange(k, dtype="float32")
+        last, y = engine(x, np.array(n))
+        assert np.array_equal(last, x * (n + 1))
+        assert np.array_equal(y, np.stack([x * (j + 2) for j in range(n)], 1))
+
+
+def test_a_list_of_values_of_several_shapes_stays_a_list():
+    inner = [node("Concat", ["s", "s"], ["t"], axis=0), node("Neg", ["t"], ["row"])]
+    body = graph(
+        [*inner, node("SequenceInsert", ["l", "row"], ["l2"]), node("Identity", ["go_in"], ["go"])],
+        [*COUNTERS, ("s", F, ["w"]), ("l", F, None)],
+        [("go", B, []), ("t", F, ["v"]), ("l2", F, None)],
+    )
+    m = model(
+        [
+            node("SequenceEmpty", [], ["none"]),
+            node("Loop", ["n", "", "x", "none"], ["last", "list"], body=body),
+            node("ConcatFromSequence", ["list"], ["y"], axis=0),
+        ],
+        [("x", F, [3]), ("n", I, [])],
+        [("last", F, None), ("y", F, None)],
+    )
+    x = np.array([1, -2, 3], "float32")
+    last, y = tl.load_onnx(m).compile(level=0)(x, np.array(3))
+    assert np.array_equal(last, np.tile(x, 8))
+    assert np.array_equal(y, -np.concatenate([np.tile(x, n) for n in (2, 4, 8)]))

@@ -13,6 +13,7 @@ from ...graph import Graph, Opaque, Value
 from ...runtime import engine_loops
 from ...te import dim
 from . import forms
+from .appended import stacked
 from .independent import independent
 from .known import as_known
 from .proto import Body, Call
@@ -169,6 +170,14 @@ def _sizes(v: Any) -> list[Expr]:
 @graph_op("Loop")
 def loop(c: Importer, call: Call) -> Any:
     """The body until its condition fails or it has run often enough."""
+    rows = stacked(c, call)
+    made = None if rows is None else looped(c, rows.call, rows.count)
+    return looped(c, call) if rows is None or made is None else rows.results(c, made)
+
+
+def looped(c: Importer, call: Call, alike: int = 0) -> Any:
+    """The results of a Loop, of which the last ones, so many, must be of one shape in all iterations: None
+    where that is not known."""
     most, condition = call.inputs[0], call.inputs[1]
     state = [c.value(n) for n in call.inputs[2:]]
     at_once = independent(c, call, most, condition, state)
@@ -176,6 +185,10 @@ def loop(c: Importer, call: Call) -> Any:
         return at_once
     counters = [Value("i", (), "int64"), Value("go", (), "bool")]
     made = _Body(c, call.graphs["body"], state, counters)
+    results = [*made.state(), *made.rows(_trips(c, made, most, condition))]
+    for row in results[len(results) - alike :]:
+        if isinstance(row, str) or any(n is None for n in row[0][1:]):
+            return None
     return c.g.host(
         engine_loops.looped,
         [
@@ -183,7 +196,7 @@ def loop(c: Importer, call: Call) -> Any:
             *(_packed(c, v) for v in state),
             *made.reads,
         ],
-        [*made.state(), *made.rows(_trips(c, made, most, condition))],
+        results,
         call.op,
         call.name,
         call.outputs,

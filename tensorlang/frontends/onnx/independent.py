@@ -2,7 +2,7 @@
 exporters write for bags of embeddings, and what a list filled in a Python loop becomes.
 
 The body is imported once, with the number of the iteration as a size. Counters that it carries are sums of
-that number; a sequence that it only appends to is stacked. A slice that ends where data says has a size that
+that number. A slice that ends where data says has a size that
 is data, so a sum over it runs from where it begins to where it ends (``te.each``). Both branches of an If on
 data are computed, and one is picked. Anything else that is carried, or whose size differs in the results,
 leaves the loop to ``engine_loops``. Knows the importer.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import ops, te
+from ... import te
 from ...arith.facts import Facts
 from ...arith.simplify import simplify_expr
 from ...core.dtype import INT64
@@ -59,13 +59,6 @@ def independent(c: Importer, call: Call, most: str, condition: str, state: Seque
         return None
 
 
-class Appended:
-    """A sequence that is carried, with what this iteration appends to it."""
-
-    def __init__(self, values: tuple[Value, ...] = ()) -> None:
-        self.values = values
-
-
 class _Loop:
     def __init__(self, c: Importer, call: Call, body: Body, state: Sequence[Any]) -> None:
         self.c = c
@@ -105,10 +98,7 @@ class _Loop:
         now.around(self.c, self.body, self.row, most)
         given: list[Any] = [_number("i", self.row), self.c.new(np.array(True))]
         for v, n in zip(self.state, numbers, strict=True):
-            if isinstance(v, list) and not v:
-                given.append(Appended())
-            else:
-                given.append(v if n is None else _number("counter", n, v))
+            given.append(v if n is None else _number("counter", n, v))
         now.env |= {n: v for (n, _), v in zip(self.body.inputs, given, strict=True)}
         now.carried = given[2:]
         now.run()
@@ -136,43 +126,22 @@ class _Loop:
     def _made(self, now: _Iteration, count: Expr) -> Any:
         carried = len(self.state)
         ends, scanned = now.found[1 : 1 + carried], now.found[1 + carried :]
-        stacked: list[Value] = []
-        places: list[Any] = []
+        states: list[Any] = []
         for k, (v, begin) in enumerate(zip(ends, now.carried, strict=True)):
-            name = self.call.outputs[k] if k < len(self.call.outputs) else ""
-            if isinstance(v, Appended):
-                if len(v.values) != 1 or (name and not _only_joined(self.c, name)):
-                    raise Apart
-                stacked += v.values
-                places.append((v.values[0], name))
-            elif self.steps[k] is not None:
-                places.append(self._end(k, count, name))
+            if self.steps[k] is not None:
+                states.append(self._end(k, count))
             elif v is begin:
-                places.append(self.state[k])
+                states.append(self.state[k])
             else:
                 raise Apart
-        rows = self._rows(now, [*stacked, *scanned], count)
-        joined = dict(zip(stacked, rows, strict=False))
-        results: list[Any] = []
-        for p in places:
-            if isinstance(p, tuple):
-                v, name = p
-                if name:
-                    _join(self.c, name, joined[v])
-                results.append([])
-            else:
-                results.append(p)
-        return (*results, *rows[len(stacked) :])
+        return (*states, *self._rows(now, scanned, count))
 
-    def _end(self, k: int, count: Expr, name: str) -> Any:
+    def _end(self, k: int, count: Expr) -> Any:
         begin, step = as_known(self.state[k]), self.steps[k]
         assert begin is not None and step is not None
         last = make.add(_expr(begin), make.mul(count, step))
         return result(
-            self.c,
-            replace(self.call, outputs=(name or "end",)),
-            np.full(begin.shape, last),
-            self.state[k].dtype,
+            self.c, replace(self.call, outputs=("end",)), np.full(begin.shape, last), self.state[k].dtype
         )
 
     def _rows(self, now: _Iteration, wanted: Sequence[Any], count: Expr) -> list[Value]:
@@ -354,15 +323,6 @@ def _loop(c: _Iteration, call: Call) -> Any:
     return True
 
 
-def _inserted(c: _Iteration, call: Call) -> Any:
-    before = c.value(call.inputs[0])
-    if not isinstance(before, Appended):
-        return None
-    if any(call.inputs[2:]):
-        raise Apart
-    return Appended((*before.values, c.array(c.value(call.inputs[1]))))
-
-
 def _mean(c: _Iteration, call: Call) -> Any:
     """Of nothing 0, as onnxruntime has it and torch means by what it exports; the standard leaves it open."""
     x = c.value(call.inputs[0])
@@ -373,14 +333,7 @@ def _mean(c: _Iteration, call: Call) -> Any:
     return c.g.call(_or_zero, made, op=call.op, outputs=call.outputs, count=functools.reduce(make.mul, gone))
 
 
-_OWN = {
-    "ReduceMean": _mean,
-    "Slice": _sliced,
-    "If": _if,
-    "Loop": _loop,
-    PICKED: _picked,
-    "SequenceInsert": _inserted,
-}
+_OWN = {"ReduceMean": _mean, "Slice": _sliced, "If": _if, "Loop": _loop, PICKED: _picked}
 
 
 class _Rows:
@@ -483,18 +436,6 @@ def _either_number(condition: Tensor, *, a: Expr, b: Expr) -> Tensor:
     return te.compute((), picked, name="either")
 
 
-def _joined(rows: Tensor, *, axis: int, stacked: bool) -> Tensor:
-    """What is stacked along axis 0, along another one, or behind each other along it."""
-    last = rows.ndim - (1 if stacked else 2)
-    axis = axis + last + 1 if axis < 0 else axis
-    order = [*range(1, axis + 1), 0, *range(axis + 1, rows.ndim)]
-    moved = rows if axis == 0 else ops.transpose(rows, order)
-    if stacked:
-        return moved
-    shape = list(moved.shape)
-    return ops.reshape(moved, [*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]])
-
-
 # -- small
 
 
@@ -551,21 +492,3 @@ def _runs(row: Var, begin: Expr, again: Expr) -> Expr | None:
 def _margin(e: Expr) -> Expr:
     a, b = e.children()
     return make.sub(a, b) if isinstance(e, LE) else make.add(make.sub(a, b), 1)
-
-
-def _only_joined(c: Importer, name: str) -> bool:
-    """Whether a sequence is put together by what reads it, and by nothing else."""
-    readers = [w for w in c.work if name in w.reads]
-    joins = all(w.op == "ConcatFromSequence" and w.inputs == (name,) and not w.domain for w in readers)
-    return joins and name not in c.outputs
-
-
-def _join(c: Importer, name: str, rows: Value) -> None:
-    """Put the rows in the place of what the sequence would have been put together to."""
-    for k, w in enumerate(c.work):
-        if name in w.reads:
-            how = {"axis": w.attrs["axis"], "stacked": bool(w.attrs.get("new_axis", 0))}
-            made = c.g.call(_joined, rows, op=w.op, name=w.name, outputs=w.outputs, **how)
-            own = c.unique(w.outputs[0])
-            c.env[own] = made
-            c.work[k] = Call("Identity", "", (own,), w.outputs, {})
