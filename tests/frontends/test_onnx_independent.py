@@ -203,3 +203,72 @@ def test_rows_that_a_fixed_number_of_iterations_multiplies():
     c, y = made.compile()(x, w)
     assert c == 13
     assert np.array_equal(y, (x.T @ w)[:, None])
+
+
+def test_what_an_iteration_makes_for_the_next_one_is_read_a_row_before():
+    """Where a slice ends the next one begins, and each row is compared with the one before: neither is a
+    recurrence."""
+    body = graph(
+        [
+            const("axis", [0]),
+            node("Gather", ["ends", "i"], ["b"]),
+            node("Unsqueeze", ["a", "axis"], ["a1"]),
+            node("Unsqueeze", ["b", "axis"], ["b1"]),
+            node("Slice", ["x", "a1", "b1", "axis"], ["part"]),
+            node("ReduceSum", ["part", "axis"], ["row"], keepdims=0),
+            node("Gather", ["x", "i"], ["own"]),
+            node("Sub", ["own", "old"], ["step"]),
+            node("Identity", ["go_in"], ["go"]),
+        ],
+        [*COUNTERS, ("a", I, []), ("old", F, [3])],
+        [("go", B, []), ("b", I, []), ("own", F, [3]), ("row", F, None), ("step", F, None)],
+    )
+    m = model(
+        [
+            const("zero", 0),
+            node("Size", ["ends"], ["count"]),
+            node("Loop", ["count", "", "zero", "first"], ["a", "old", "sums", "steps"], body=body),
+        ],
+        [("x", F, ["n", 3]), ("ends", I, ["k"]), ("first", F, [3])],
+        [("a", I, []), ("old", F, [3]), ("sums", F, None), ("steps", F, None)],
+        opset=17,
+    )
+    made = tl.load_onnx(m)
+    assert made.rest is None
+    assert not loops(made)
+    engine = made.compile()
+    rng = np.random.default_rng(0)
+    x, first = rng.integers(-5, 5, (8, 3)).astype("float32"), np.ones(3, "float32")
+    for ends in ([2, 3, 8], [5], []):
+        a, old, sums, steps = engine(x, np.array(ends, "int64"), first)
+        k = len(ends)
+        assert a == (ends[-1] if k else 0)
+        assert np.array_equal(old, x[k - 1] if k else first)
+        want = [x[b:e].sum(0) for b, e in itertools.pairwise([0, *ends])]
+        assert np.array_equal(sums, np.reshape(want, (-1, 3)))
+        assert np.array_equal(steps, x[:k] - np.concatenate([first[None], x[: max(k - 1, 0)]])[:k])
+
+
+def test_a_sum_that_is_carried_stays_a_loop():
+    body = graph(
+        [
+            node("Gather", ["x", "i"], ["v"]),
+            node("Add", ["s", "v"], ["t"]),
+            node("Identity", ["go_in"], ["go"]),
+        ],
+        [*COUNTERS, ("s", F, [3])],
+        [("go", B, []), ("t", F, [3]), ("t2", F, [3])],
+    )
+    body.node.append(node("Identity", ["t"], ["t2"]))
+    m = model(
+        [const("four", 4), node("Loop", ["four", "", "first"], ["s", "all"], body=body)],
+        [("x", F, ["n", 3]), ("first", F, [3])],
+        [("s", F, [3]), ("all", F, None)],
+        opset=17,
+    )
+    made = tl.load_onnx(m)
+    assert loops(made)
+    x, first = np.arange(15, dtype="float32").reshape(5, 3), np.ones(3, "float32")
+    s, rows = made.compile()(x, first)
+    assert np.array_equal(rows, first + np.cumsum(x[:4], 0))
+    assert np.array_equal(s, rows[-1])

@@ -2,7 +2,8 @@
 exporters write for bags of embeddings, and what a list filled in a Python loop becomes.
 
 The body is imported once, with the number of the iteration as a size. Counters that it carries are sums of
-that number. A slice that ends where data says has a size that
+that number, and what an iteration makes for the next one alone, of nothing that it was given, is read a row
+before. A slice that ends where data says has a size that
 is data, so a sum over it runs from where it begins to where it ends (``te.each``). Both branches of an If on
 data are computed, and one is picked. Anything else that is carried, or whose size differs in the results,
 leaves the loop to ``engine_loops``. Knows the importer.
@@ -11,9 +12,10 @@ leaves the loop to ``engine_loops``. Knows the importer.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +36,7 @@ from .known import as_known, result
 from .proto import BROKEN, Body, Call
 from .table import OPERATORS
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+EMPTY: Mapping[int, Value] = MappingProxyType({})
 PICKED = "Picked"  # one of two values, by a condition
 # what reads or writes at places that are data
 AT_PLACES = {"Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND", "OneHot"}
@@ -65,26 +65,49 @@ class _Loop:
         self.call = call
         self.body = body
         self.state = state
-        self.steps: list[int | None] = [None] * len(state)  # of counters, from one iteration to the next
         self.row = te.dim("row", 0, MAX_DIM)
+        self.steps: list[int | None] = [None] * len(state)  # of counters, from one iteration to the next
+        self.same: set[int] = set()  # what is handed on as it is
+        self.late: list[int] = []  # what each iteration makes for the next one, of nothing that is carried
 
     def results(self, most: str, condition: str) -> Any:
-        # once to see what counts how fast, once with the counters as sums of the iteration's number
-        counters = [self._counter(k) for k in range(len(self.state))]
-        first = self._imported(counters, None)
-        for k, v in enumerate(counters):
-            if v is not None:
-                self.steps[k] = _step(v, first.found[1 + k])
+        self._sorted()
         count, last = self._count(self._again(None).found[0], most, condition)
-        return self._made(self._again(last), count)
+        now, made = self._again(last), list[Value]()
+        if self.late:
+            made = self._rows(now, [now.found[1 + k] for k in self.late], count)
+            now = self._again(last, dict(zip(self.late, made, strict=True)))
+        return self._made(now, count, dict(zip(self.late, made, strict=True)))
 
-    def _again(self, most: Expr | None) -> _Iteration:
+    def _sorted(self) -> None:
+        """What is carried by its kind. Raises Apart for anything else."""
+        counters = [self._counter(k) for k in range(len(self.state))]
+        now = self._imported(counters, None)
+        while True:
+            pairs = list(zip(counters, now.found[1:], strict=False))
+            others = [k for k, (v, after) in enumerate(pairs) if v is not None and _step(v, after) is None]
+            if not others:
+                break
+            for k in others:  # whole numbers that are data from the first iteration on
+                counters[k] = None
+            now = self._imported(counters, None)
+        self.steps = [None if v is None else _step(v, after) for v, after in pairs]
+        rest = [k for k, v in enumerate(counters) if v is None]
+        self.same = {k for k in rest if now.found[1 + k] is now.carried[k]}
+        self.late = [k for k in rest if k not in self.same]
+        carried = {now.carried[k] for k in rest}
+        if any(not _alike(now.found[1 + k], self.state[k]) for k in self.late):
+            raise Apart
+        if not carried.isdisjoint(_read_by([now.found[1 + k] for k in self.late])):
+            raise Apart
+
+    def _again(self, most: Expr | None, before: Mapping[int, Value] = EMPTY) -> _Iteration:
         begins = [as_known(v) for v in self.state]
         numbers = [
             None if s is None or b is None else make.add(make.as_expr(b.item()), make.mul(self.row, s))
             for s, b in zip(self.steps, begins, strict=True)
         ]
-        return self._imported(numbers, most)
+        return self._imported(numbers, most, before)
 
     def _counter(self, k: int) -> Expr | None:
         """A variable for a whole number that is known at the beginning."""
@@ -93,12 +116,24 @@ class _Loop:
         whole = known is not None and known.size == 1 and str(v.dtype) in ("int32", "int64")
         return te.dim(f"counter{k}", 0, MAX_DIM) if whole else None
 
-    def _imported(self, numbers: Sequence[Expr | None], most: Expr | None) -> _Iteration:
+    def _imported(
+        self, numbers: Sequence[Expr | None], most: Expr | None, before: Mapping[int, Value] = EMPTY
+    ) -> _Iteration:
+        """The body with these counters; ``before`` has what all iterations made for the next ones."""
         now = _Iteration(self.c.model, Graph("iteration"))
         now.around(self.c, self.body, self.row, most)
         given: list[Any] = [_number("i", self.row), self.c.new(np.array(True))]
-        for v, n in zip(self.state, numbers, strict=True):
-            given.append(v if n is None else _number("counter", n, v))
+        for k, (v, n) in enumerate(zip(self.state, numbers, strict=True)):
+            if n is not None:
+                given.append(_number("counter", n, v))
+            elif k in before:
+                given.append(now.g.call(_before, self.c.array(v), before[k], op="Before", row=self.row))
+            elif k in self.same:
+                given.append(v)
+            elif isinstance(v, Value) and not isinstance(v, Opaque):
+                given.append(Value("state", v.shape, v.dtype))
+            else:
+                raise Apart
         now.env |= {n: v for (n, _), v in zip(self.body.inputs, given, strict=True)}
         now.carried = given[2:]
         now.run()
@@ -123,18 +158,16 @@ class _Loop:
         count = make.max_(below, make.as_expr(0))
         return simplify_expr(count, Facts(sizes=frozenset(variables(count)))), below
 
-    def _made(self, now: _Iteration, count: Expr) -> Any:
-        carried = len(self.state)
-        ends, scanned = now.found[1 : 1 + carried], now.found[1 + carried :]
+    def _made(self, now: _Iteration, count: Expr, late: Mapping[int, Value]) -> Any:
         states: list[Any] = []
-        for k, (v, begin) in enumerate(zip(ends, now.carried, strict=True)):
+        for k, v in enumerate(self.state):
             if self.steps[k] is not None:
                 states.append(self._end(k, count))
-            elif v is begin:
-                states.append(self.state[k])
+            elif k in late:
+                states.append(self.c.g.call(_last, self.c.array(v), late[k], op="Last", count=count))
             else:
-                raise Apart
-        return (*states, *self._rows(now, scanned, count))
+                states.append(v)
+        return (*states, *self._rows(now, now.found[1 + len(states) :], count))
 
     def _end(self, k: int, count: Expr) -> Any:
         begin, step = as_known(self.state[k]), self.steps[k]
@@ -343,22 +376,25 @@ class _Rows:
 
     def __init__(self, now: _Iteration, results: Sequence[Value]) -> None:
         self.row = now.row
-        self.told = now.told
         self.results = list(results)
-        wanted = {*results, *now.told.values()}
+        wanted = set(results)
+        found = {d for v in results for e in v.shape for d in variables(e)}
         kept: list[Node] = []
+        # backwards: a size that is data was computed before the nodes that speak of it
         for n in reversed(now.g.nodes):
+            wanted.update(now.told[d] for d in found if d in now.told)
             if not wanted.isdisjoint(n.outputs):
                 kept.append(n)
                 wanted.update(n.reads)
+                sizes = (e for v in (*n.reads, *n.outputs) for e in v.shape)
+                found.update(d for e in (*sizes, *_exprs(n.attrs)) for d in variables(e))
         self.nodes = kept[::-1]
+        self.told = {d: v for d, v in now.told.items() if d in found}
         made = {v for n in self.nodes for v in n.outputs}
-        read = [*(v for n in self.nodes for v in n.reads), *results, *now.told.values()]
+        read = [*(v for n in self.nodes for v in n.reads), *results, *self.told.values()]
         self.leaves = [v for v in dict.fromkeys(read) if v not in made]
         if any(isinstance(v, Opaque) for v in self.leaves):
             raise Apart
-        mentioned = [*(n for v in wanted for n in v.shape), *(x for n in self.nodes for x in _exprs(n.attrs))]
-        found = {d for e in mentioned for d in variables(e)}
         self.sizes = sorted(found - {self.row, *self.told}, key=lambda d: d.name)
 
     def __call__(self, *tensors: Tensor, count: Expr, sizes: Sequence[Expr]) -> tuple[Tensor, ...]:
@@ -421,6 +457,21 @@ def _length(start: Tensor, end: Tensor, *, size: Expr) -> Tensor:
     )
 
 
+def _before(begin: Tensor, rows: Tensor, *, row: Expr) -> Tensor:
+    """What the iteration before made, in the first one what is there at the beginning."""
+    return te.compute(
+        begin.shape,
+        lambda *i: te.if_then_else(row > 0, rows(te.max(row - 1, 0), *i), begin(*i)),
+        name="before",
+    )
+
+
+def _last(begin: Tensor, rows: Tensor, *, count: Expr) -> Tensor:
+    return te.compute(
+        begin.shape, lambda *i: te.if_then_else(count > 0, rows(count - 1, *i), begin(*i)), name="last"
+    )
+
+
 def _or_zero(x: Tensor, *, count: Expr) -> Tensor:
     return te.compute(x.shape, lambda *i: te.select(count > 0, x(*i), te.const(0, x.dtype)), name="mean")
 
@@ -454,12 +505,29 @@ def _expr(known: np.ndarray) -> Expr:
 
 
 def _step(counter: Expr, after: Any) -> int | None:
-    """How much a counter grows by; None for a value that is handed on as it is, or is no counter."""
+    """How much a counter grows by; None for what is no counter."""
     known = as_known(after) if isinstance(after, Value) else None
     step = None if known is None or known.size != 1 else const_int(make.sub(_expr(known), counter))
-    if step is None or step < 0:
-        raise Apart
-    return step
+    return None if step is None or step < 0 else step
+
+
+def _alike(v: Any, begin: Any) -> bool:
+    """Whether a value has the type and the shape of another one."""
+    if not isinstance(v, Value) or isinstance(v, Opaque) or v.dtype != begin.dtype or v.ndim != begin.ndim:
+        return False
+    return all(a is b or const_int(make.sub(a, b)) == 0 for a, b in zip(v.shape, begin.shape, strict=True))
+
+
+def _read_by(values: Sequence[Any]) -> set[Value]:
+    """These values and all that they are made of."""
+    found: set[Value] = set()
+    left = list(values)
+    while left:
+        v = left.pop()
+        if v not in found:
+            found.add(v)
+            left += v.node.reads if v.node is not None else ()
+    return found
 
 
 def _runs(row: Var, begin: Expr, again: Expr) -> Expr | None:
