@@ -272,3 +272,38 @@ def test_a_sum_that_is_carried_stays_a_loop():
     s, rows = made.compile()(x, first)
     assert np.array_equal(rows, first + np.cumsum(x[:4], 0))
     assert np.array_equal(s, rows[-1])
+
+
+@pytest.mark.parametrize("n, stays", [(100, False), (600, True)])
+def test_what_holds_much_between_its_steps_stays_a_loop(n, stays):
+    """All iterations at once would hold as much for each of them."""
+    body = graph(
+        [
+            node("Gather", ["x", "i"], ["row"]),
+            node("Unsqueeze", ["row", "zero"], ["across"]),
+            node("Unsqueeze", ["row", "one"], ["along"]),
+            node("MatMul", ["along", "across"], ["outer"]),
+            node("Softmax", ["outer"], ["soft"], axis=0),
+            node("MatMul", ["soft", "row"], ["made"]),
+            node("Identity", ["go_in"], ["go"]),
+        ],
+        [("i", I, []), ("go_in", B, [])],
+        [("go", B, []), ("made", F, None)],
+    )
+    m = model(
+        [
+            const("zero", [0]),
+            const("one", [1]),
+            const("count", 3),
+            node("Loop", ["count", ""], ["y"], body=body),
+        ],
+        [("x", F, [3, n])],
+        [("y", F, None)],
+        opset=17,
+    )
+    made = tl.load_onnx(m)
+    assert bool(loops(made)) is stays
+    x = np.random.default_rng(1).standard_normal((3, n)).astype("float32")
+    outer = np.exp(x[:, :, None] * x[:, None].astype("float64"))
+    want = np.einsum("bij,bj->bi", outer / outer.sum(1, keepdims=True), x)
+    np.testing.assert_allclose(made.compile()(x), want, rtol=1e-4, atol=1e-5)

@@ -12,6 +12,7 @@ leaves the loop to ``engine_loops``. Knows the importer.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -41,6 +42,9 @@ PICKED = "Picked"  # one of two values, by a condition
 # what reads or writes at places that are data
 AT_PLACES = {"Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND", "OneHot"}
 # kernels of their own serve these better than one for all iterations
+# between the steps of an iteration: all iterations hold as much at once, and where one works on so much its
+# loop costs nothing
+MOST_BYTES = 1 << 20
 HEAVY = {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv"}
 
 
@@ -226,6 +230,8 @@ class _Iteration(Importer):
         if self.g.assumed or self.g.rest is not None or any(n.kind != "te" for n in self.g.nodes):
             raise Apart
         self.found = [self.value(n) for n in self.outputs]
+        if sum(_least_bytes(v) for n in self.g.nodes for v in n.results if v not in self.found) > MOST_BYTES:
+            raise Apart
 
     def take(self, call: Call) -> None:
         if self.within and _may_fail(self, call):
@@ -263,6 +269,11 @@ class _Iteration(Importer):
                 self.number(_length, both, size=size),
             )
         return self._spans[key]
+
+
+def _least_bytes(v: Value) -> int:
+    """Of a value whose open sizes are 1."""
+    return v.dtype.bytes * math.prod(const_int(n) or 1 for n in v.shape)
 
 
 def _sliced(c: _Iteration, call: Call) -> Any:
