@@ -8,7 +8,6 @@ a computation the rules do not fit keeps its plain loops. Uses public primitives
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
@@ -27,7 +26,6 @@ from ..analysis import (
     reduces_rows,
     step,
     transposed,
-    uneven_along,
 )
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
@@ -59,7 +57,7 @@ from . import (
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import in_registers, read_again, share_out, size, stream_stores, work
-from .lanes import elements_of, reduce_in_lanes, share_reduction, stretch_of, vector_width
+from .lanes import elements_of, reduce_in_lanes, share_reduction, stretch_of, vector_width, write_out
 from .minimal_filtering import all_by_block, filtered_in_place
 from .register_tile import even
 
@@ -95,9 +93,6 @@ NO_VECTORS = (
     "one element at a time, in scalar loops: neither what is reduced nor what is given are neighbours in "
     "memory, or there are too few"
 )
-# vectors of a row that are written out where the places of their lanes are numbers then, so that each reads
-# its neighbourhood at once and puts it in order, and what is made of the place is a constant
-MOST_KNOWN = 128
 SHORT = 7  # elements along memory that are reduced one by one: a vector of them would be mostly empty
 
 
@@ -341,10 +336,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
             stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)
         )
         stage.vectorize(inner)
-        known = _known_vectors(stage, width)
-        if known > 1:
-            outer, some = stage.split(outer, known)
-            stage.unroll(some)
+        outer = write_out(stage, outer, width)
         how = f"elements, in vectors of {width} along `{stage.op.axis[-1].name}`"
         axes[-1] = outer
         if beside is not None:
@@ -359,23 +351,6 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
         stream_stores(stage, shared, target)
     return how
-
-
-def _known_vectors(stage: Stage, width: int) -> int:
-    """How many vectors of a row to write out, so that the places of their lanes are numbers, to a multiple of
-    what all lanes move: each reads its neighbourhood at once and puts it in order, and what is made of a
-    place is a constant. 0 where places are neighbours, or data, and where too many were to be written.
-
-    Measured (Zen 4, one thread; of AVX2 and SSE the same processor): images resized to 1.5 to 3 times their
-    width 0.12 to 0.3 of the time, to a third 0.3 to 0.5.
-    """
-    last = stage.op.axis[-1]
-    n, repeats = size(last), uneven_along(stage.op, last)
-    if n is None or repeats is None:
-        return 0
-    vectors = -(-n // width)
-    again = math.lcm(repeats, width) // width
-    return vectors if vectors <= MOST_KNOWN else again if again <= MOST_KNOWN else 0
 
 
 def _repeats(stage: Stage) -> int | None:

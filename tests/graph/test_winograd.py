@@ -101,7 +101,7 @@ def test_a_margin_of_another_value_is_no_margin_of_zeros():
 def test_the_target_of_the_compile_decides_not_this_machine():
     """The direct sum gains by wide vectors, and a weight that comes from memory does not. The same graph is
     compiled for both: what was found for one target says nothing about the other."""
-    g, _, _ = graph((1, 256, 8, 8), 256, padding=1)
+    g, _, _ = graph((1, 256, 7, 7), 256, padding=1)
     for cpu, taken in [("haswell", True), ("skylake-avx512", False), ("haswell", True)]:
         engine = g.compile(target=f"llvm -mcpu={cpu}", cache=False, workers=1)
         assert ("Winograd" in str(engine.explain())) == taken, cpu
