@@ -105,6 +105,11 @@ _NEAREST: dict[str, dict[str, Any]] = {
 }
 
 
+def _window(p: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of a pool."""
+    return {"kernel_shape": [p["kernel"]] * 2, "strides": [p["stride"]] * 2, "pads": [p["padding"]] * 4}
+
+
 def _padded(mode: str) -> Callable[[Case], Graph]:
     def graph(case: Case) -> Graph:
         margin = case.params["margin"]
@@ -214,24 +219,9 @@ OPERATORS: dict[str, Callable[[Case], Graph]] = {
     "argmax": _one("ArgMax", axis=-1, keepdims=0),
     "pad_reflect": _padded("reflect"),
     "pad_edge": _padded("edge"),
-    "max_pool": _named(
-        "MaxPool",
-        lambda p: {
-            "kernel_shape": [p["kernel"]] * 2,
-            "strides": [p["stride"]] * 2,
-            "pads": [p["padding"]] * 4,
-        },
-    ),
+    "max_pool": _named("MaxPool", _window),
     "resize_to": _resized(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
     "resize_linear": _resized(mode="linear"),
     "grid_sample": _one("GridSample"),
-    "avg_pool": _named(
-        "AveragePool",
-        lambda p: {
-            "kernel_shape": [p["kernel"]] * 2,
-            "strides": [p["stride"]] * 2,
-            "pads": [p["padding"]] * 4,
-            "count_include_pad": 1,
-        },
-    ),
+    "avg_pool": _named("AveragePool", lambda p: {**_window(p), "count_include_pad": 1}),
 }

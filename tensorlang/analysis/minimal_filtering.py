@@ -9,7 +9,6 @@ layers of a detector of 32 to 128 channels took 1.0 to 2.6 times as long by dire
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..schedule.legality.filtering import Filter
@@ -26,6 +25,7 @@ PACKED = 9  # the same of a copy of the weight as it is, which a direct sum take
 GAIN = 0.85  # of the time of a direct sum, at most
 DIRECT = 1.15  # times the multiply-adds take with what is around them
 TILES = (2, 4)  # of outputs, in each direction
+EXACT = (2,)  # those whose sums round like direct ones
 # times a weight takes that is requested beside the sums, and not hidden by them, of what the third cache
 # brings. Measured (Granite Rapids), 20 convolutions of 7 × 7 to 56 × 56 whose weights come in turn, on one
 # and two threads: with it the choice takes 1.01 times as long as the best of direct sums and both tiles.
@@ -64,18 +64,16 @@ class FilterSizes:
         return FilterSizes(images, height, width, channels, outputs)
 
 
-def outputs_at_once(
-    sizes: FilterSizes, known: bool, target: Target, tiles: Sequence[int] = TILES
-) -> int | None:
+def outputs_at_once(sizes: FilterSizes, known: bool, target: Target, *, exact: bool = False) -> int | None:
     """How many outputs a tile has in each direction where that takes the least time; None where the direct
-    sum takes less, or little more. ``known``: the weight is known ahead of a call; ``tiles``: what to choose
-    among."""
+    sum takes less, or little more. ``known``: the weight is known ahead of a call; ``exact``: only tiles
+    whose sums round like direct ones."""
     lanes, table = target.vector_lanes("float32"), cost_of(target).of_whole
     weight = 9 * sizes.channels * sizes.outputs
     direct = DIRECT * weight * sizes.images * sizes.height * sizes.width / (table.per_cycle * lanes)
     direct += FAR_WEIGHT * 4 * weight / table.l3_rate if known else PACKED / lanes * weight
-    times = {tile: _time(sizes, tile, known, target) for tile in tiles}
-    best = min(tiles, key=lambda tile: times[tile])
+    times = {tile: _time(sizes, tile, known, target) for tile in (EXACT if exact else TILES)}
+    best = min(times, key=lambda tile: times[tile])
     return best if times[best] < GAIN * direct else None
 
 

@@ -73,8 +73,7 @@ class _ByteStep(Step):
         super().__init__(layer, d, firsts)
 
     def of_input(self) -> Tensor:
-        stored, scale, zero = self.x
-        w, each = self.w
+        (stored, *by), (w, _) = self.x, self.w
         lines, i = self.lines(stored), te.reduce_axis((0, w.shape[1]), "i")
         made = te.compute(
             (lines.shape[0], w.shape[2]),
@@ -82,20 +81,11 @@ class _ByteStep(Step):
             name=f"{self.name}.input",
             tag=tags.DENSE,
         )
-        sums = self._sums("input_sums", w)
-        return inputs.stage(
-            f"{self.name}.given",
-            tags.ELEMENTWISE,
-            made.shape,
-            lambda m, g: (
-                te.cast(self.layer.inside, made(m, g) - te.cast(INT32, zero()) * sums(g))
-                * (scale() * self._scale(each, g))
-            ),
-        )
+        return self._in_floats("given", made, self._sums("input_sums", w), self.w, *by)
 
     def of_state(self) -> Tensor:
         """The product of the state before a step with the recurrent weights."""
-        (r, each), h = self.r, self.state["h"]
+        (r, _), h = self.r, self.state["h"]
         scale, zero = self.range_of(h)
         stored = self.stage("stored", lambda t, n, k: te.cast("uint8", self.stored(h, scale, zero, t, n, k)))
         k = te.reduce_axis((0, r.shape[1]), "k")
@@ -105,16 +95,28 @@ class _ByteStep(Step):
             name=f"{self.name}.state",
             tag=tags.DENSE,
         )
-        sums = self._sums("state_sums", r)
-        return inputs.stage(
-            f"{self.name}.of_state",
-            tags.ELEMENTWISE,
-            made.shape,
-            lambda t, n, g: (
-                te.cast(self.layer.inside, made(t, n, g) - te.cast(INT32, zero(t)) * sums(g))
-                * (scale(t) * self._scale(each, g))
-            ),
-        )
+        return self._in_floats("of_state", made, self._sums("state_sums", r), self.r, scale, zero)
+
+    def _in_floats(
+        self,
+        name: str,
+        made: Tensor,
+        sums: Tensor,
+        weight: tuple[Tensor, Tensor],
+        scale: Tensor,
+        zero: Tensor,
+    ) -> Tensor:
+        """Products of stored numbers by a weight as floats, less what their zero point added. Scale and zero
+        point are of all, or of each time."""
+        each = weight[1]
+
+        def value(*at: Any) -> Expr:
+            own, g = at[: zero.ndim], at[-1]
+            less = made(*at) - te.cast(INT32, zero(*own)) * sums(g)
+            of_weight = each(self.d, g) if each.ndim == 2 else each(self.d)
+            return te.cast(self.layer.inside, less) * (scale(*own) * of_weight)
+
+        return inputs.stage(f"{self.name}.{name}", tags.ELEMENTWISE, made.shape, value)
 
     def _sums(self, name: str, w: Tensor) -> Tensor:
         """What a zero point of 1 adds to each sum."""
@@ -124,6 +126,3 @@ class _ByteStep(Step):
             lambda g: te.sum(te.cast(INT32, w(self.d, k, g)), axis=k),
             name=f"{self.name}.{name}",
         )
-
-    def _scale(self, each: Tensor, g: Any) -> Expr:
-        return each(self.d, g) if each.ndim == 2 else each(self.d)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import math
 
-from ..analysis import SIDE, constant, reads_of, stands_for, step, typical
+from ..analysis import SIDE, own_index, reads_of, stands_for, step, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, Expr, IterVar, TensorRead
+from ..te import ComputeOp, IterVar, TensorRead
 from .common import share_out, size, work
 from .lanes import vector_width, write_out
 
@@ -88,7 +88,9 @@ def _across(op: ComputeOp, held: Stage) -> IterVar | None:
     reads = [at for tensor, at in reads_of(op).plain if tensor in held.op.outputs]
     if op.reduce_axis or not reads or any(len(at) != len(op.axis) for at in reads):
         return None
-    apart = {d for at in reads for d, (i, a) in enumerate(zip(at, op.axis, strict=True)) if not _own(i, a)}
+    apart = {
+        d for at in reads for d, (i, a) in enumerate(zip(at, op.axis, strict=True)) if not own_index(i, a)
+    }
     if len(apart) != 1:
         return None
     (d,) = apart
@@ -99,7 +101,3 @@ def _across(op: ComputeOp, held: Stage) -> IterVar | None:
     enough = AGAIN_AS_IS if isinstance(held.op.body[0], TensorRead) else AGAIN
     often = have is None or want is None or len(set(reads)) * want >= enough * have
     return op.axis[d] if often else None
-
-
-def _own(index: Expr, axis: IterVar) -> bool:
-    return index is axis.var or (constant(axis.extent) == 1 and constant(index) == 0)

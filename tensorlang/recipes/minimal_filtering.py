@@ -15,8 +15,6 @@ from ..schedule import Schedule
 from ..target import Target
 from ..te import ComputeOp, Tensor
 
-EXACT = 2  # outputs of a tile, in each direction, that round like the direct sum
-
 
 def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Tensor | None:
     """What may take the place of a convolution that gains by minimal filtering; None for all else."""
@@ -53,7 +51,7 @@ def filtered_in_place(s: Schedule, target: Target, constants: Sequence[Tensor]) 
         known = any(f.weight.tensor is t for t in constants)
         if known and window_of(op) is not None:
             continue
-        tile = outputs_at_once(FilterSizes.of_filter(f), known, target, *(() if known else ((EXACT,),)))
+        tile = outputs_at_once(FilterSizes.of_filter(f), known, target, exact=not known)
         if tile is not None and s.can("winograd", stage.name, tile):
             s.winograd(stage.name, tile)
             found = True

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import SIDE, bytes_of, constant, cost_of, own_place, product_of, reads_of, typical
+from ..analysis import SIDE, bytes_of, constant, cost_of, own_index, own_place, product_of, reads_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -31,6 +31,9 @@ MOST_READ = 32
 # times as long
 COPIES = 48
 PRODUCTS_OF_TRANSFORM = 16  # iterations of products for one of the weight's copy
+# elements: points whose distance is a multiple of the first fall into few sets of a cache, and are written
+# side by side; they are the second further apart
+FAR, APART = 256, 16
 CHANNELS = 8  # of a weight whose taps are transposed before they are transformed
 
 
@@ -95,11 +98,7 @@ def _places(out: Stage, made: Tensor) -> tuple[IterVar, IterVar, IterVar, IterVa
     beside = [at for t, at in reads_of(out.op).plain if t is made]
     for own in ((n, b, c, a), (n, a, b, c)):
         # of a single image, n may be missing
-        if all(
-            i is axis.var or (constant(i) == 0 and size(axis) == 1)
-            for at in beside
-            for i, axis in zip(at, own[-len(at) :], strict=True)
-        ):
+        if all(own_index(i, axis) for at in beside for i, axis in zip(at, own[-len(at) :], strict=True)):
             return own
     return None
 
@@ -142,15 +141,13 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
         grid = (-(-(size(y) or 1) // tile), -(-(size(x) or 1) // tile))
         many, high, tiles, by_phase = _block(f.product, size(images) or 1, grid, threads, target)
     blocks = (size(images) or 0) // many * -(-(size(y) or 0) // (high * tile))
-    product = product_of(f.product.op)
-    assert product is not None
-    kernel = s[s.state.of(product.right).name]
+    kernel = _transform_of_call(s, f.product, constants)
     # each thread transforms a weight that stays with it, rather than wait for what others have written
     mine = (
-        threads > 1
+        kernel is not None
+        and threads > 1
         and blocks >= threads
         and not by_phase
-        and _comes_with_call(kernel, constants)
         and (bytes_of(kernel.op.outputs[0]) or target.l2_bytes) < target.l2_bytes
     )
     no, ni = out.split(images, many)
@@ -178,8 +175,8 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
         if f.margin is not None:
             share_out(f.margin, list(f.margin.op.axis[:2]), work(f.product), target)
     _transform(s, f.data, f.data_rows, lanes, by_phase)
-    beside = _products(s, f.product, tiles, lanes, constants, by_phase, mine, target)
-    if share is not None:
+    beside = _products(s, f.product, tiles, lanes, constants, by_phase, kernel, mine, target)
+    if kernel is not None and share is not None:
         kernel.compute_at(out, share)
     *n, y, x, c = f.inverse.op.axis
     cuts = {"y": tile, "x": tile, "c": lanes}
@@ -273,11 +270,13 @@ def _products(
     lanes: int,
     constants: Sequence[Tensor],
     parallel: bool,
+    kernel: Stage | None,
     alone: bool,
     target: Target,
 ) -> set[str]:
-    """The products of all points, in register tiles of rows × vectors of outputs. ``alone``: each thread
-    transforms the weight. The names of the stages of the weight and of the sums."""
+    """The products of all points, in register tiles of rows × vectors of outputs. ``kernel`` transforms a
+    weight that comes with the call, in each thread if ``alone``. The names of the stages of the weight and of
+    the sums."""
     inside = s[s.cache_write(product.name, "local")]
     found = product_of(inside.op)
     assert found is not None and found.row is not None
@@ -286,9 +285,8 @@ def _products(
     whole = in_whole_vectors(columns, lanes)
     high, vectors = tile_for(tiles, columns, lanes, target.vector_registers, table.of_panels, masks=whole)
     width = lanes * vectors
-    kernel = s[s.state.of(found.right).name]
-    comes_with_call, done = _comes_with_call(kernel, constants), {inside.name}
-    if comes_with_call:
+    done = {inside.name}
+    if kernel is not None:
         among = not alone and table.shared(iterations // PRODUCTS_OF_TRANSFORM)
         done |= _transformed_in_panels(s, kernel, width, lanes, among)
     else:
@@ -310,16 +308,19 @@ def _products(
     made = sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": outputs}, "f k | p o")
     if any(t is found.right for t in constants):
         inside.prefetch(weight.name, made.place, share=True)
-    elif not comes_with_call:
+    elif kernel is None:
         fill(weight, 1, lines_at_once(size(k)))
         share_out(weight, [weight.leaf_iter_vars[0]], iterations // PRODUCTS_OF_TRANSFORM, target)
     return done
 
 
-def _comes_with_call(kernel: Stage, constants: Sequence[Tensor]) -> bool:
-    """Whether a transformed weight is a stage that a call computes."""
-    tensor = kernel.op.outputs[0]
-    return kernel.op.tag == tags.WINOGRAD_WEIGHT and not _made_of(tensor, constants)
+def _transform_of_call(s: Schedule, products: Stage, constants: Sequence[Tensor]) -> Stage | None:
+    """The stage of the transformed weight that a call computes; None of one that is known ahead of it."""
+    found = product_of(products.op)
+    assert found is not None
+    kernel = s[s.state.of(found.right).name]
+    of_call = kernel.op.tag == tags.WINOGRAD_WEIGHT and not _made_of(found.right, constants)
+    return kernel if of_call else None
 
 
 def _made_of(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
@@ -343,7 +344,7 @@ def _transformed_in_panels(s: Schedule, kernel: Stage, width: int, lanes: int, s
     rows.compute_at(kernel, loops.place)
     in_registers(s, rows)
     nest(rows, _rows_of(s, rows, a), "p | j i c")
-    kernel.storage_align(b, 256, 16)
+    kernel.storage_align(b, FAR, APART)
     done = {kernel.name, rows.name}
     if isinstance(source.op, ComputeOp) and source.op.tag == tags.WINOGRAD_WEIGHT:
         source.compute_at(kernel, loops.around[0])

@@ -104,11 +104,12 @@ def stands_for(index: Expr, axis: IterVar) -> int | None:
 
 def own_place(op: ComputeOp, at: Sequence[Expr]) -> bool:
     """Whether an element of ``op`` reads at these indices what stands where it does itself."""
-    return len(at) == len(op.axis) and all(
-        # a broadcast dimension is read at 0, which is its only place
-        i is a.var or (constant(a.extent) == 1 and constant(i) == 0)
-        for i, a in zip(at, op.axis, strict=True)
-    )
+    return len(at) == len(op.axis) and all(own_index(i, a) for i, a in zip(at, op.axis, strict=True))
+
+
+def own_index(index: Expr, axis: IterVar) -> bool:
+    """Whether an index is the axis itself; a broadcast dimension is read at 0, which is its only place."""
+    return index is axis.var or (constant(axis.extent) == 1 and constant(index) == 0)
 
 
 def period(op: ComputeOp, axis: IterVar) -> int | None:

@@ -3,10 +3,10 @@ exporters write for bags of embeddings, and what a list filled in a Python loop 
 
 The body is imported once, with the number of the iteration as a size. Counters that it carries are sums of
 that number, and what an iteration makes for the next one alone, of nothing that it was given, is read a row
-before. A slice that ends where data says has a size that
-is data, so a sum over it runs from where it begins to where it ends (``te.each``). Both branches of an If on
-data are computed, and one is picked. Anything else that is carried, or whose size differs in the results,
-leaves the loop to ``engine_loops``. Knows the importer.
+before. A slice that ends where data says has a size that is data, so a sum over it runs from where it begins
+to where it ends (``te.each``). Both branches of an If on data are computed, and one is picked. Anything else
+that is carried, or whose size differs in the results, leaves the loop to ``engine_loops``. Knows the
+importer.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ PICKED = "Picked"  # one of two values, by a condition
 # what reads or writes at places that are data
 AT_PLACES = {"Gather", "GatherElements", "GatherND", "Scatter", "ScatterElements", "ScatterND", "OneHot"}
 # kernels of their own serve these better than one for all iterations
+HEAVY = {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv"}
 # between the steps of an iteration: all iterations hold as much at once, and where one works on so much its
 # loop costs nothing
 MOST_BYTES = 1 << 20
-HEAVY = {"Conv", "ConvTranspose", "ConvInteger", "QLinearConv"}
 
 
 class Apart(Exception):
