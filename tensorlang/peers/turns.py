@@ -23,7 +23,6 @@ from .runtimes import OURS
 
 # seconds in which threads of the one before fall asleep: onnxruntime's spin for 47 ms
 ASLEEP = 0.06
-LEAST = 3  # turns that make a median
 
 
 @dataclass
@@ -40,9 +39,9 @@ class Row:
 
     @property
     def median(self) -> float:
-        """Seconds of a call: the median of the medians of the turns that count; of all, where too few do."""
+        """Seconds of a call: the median of the medians of the turns that count; of all, where none does."""
         counted = [t for t, counts in zip(self.turns, self.counted, strict=True) if counts]
-        return statistics.median(counted if len(counted) >= LEAST else self.turns)
+        return statistics.median(counted or self.turns)
 
 
 def race(
