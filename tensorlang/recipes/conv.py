@@ -114,7 +114,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     width = lanes * vectors
     iterations = work(inside)
     order = [*conv.taps, conv.channels] if together > 1 else _order(conv, _taps_unrolled(conv, high))
-    weight = pack_weight(s, conv, inside, width, order, together)
+    weight = pack_weight(s, conv, inside, width, order, together, filled=not fixed)
     turned = by_pixel(s, conv, inside, together) if conv.pointwise else None
 
     def laid_out(*at: Any) -> list[Any]:
@@ -190,13 +190,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if together == 1 and conv.pointwise and (size(conv.channels) or 1) % UNROLLED_CHANNELS == 0:
         _, few = inside.split(conv.channels, UNROLLED_CHANNELS)
         inside.unroll(few)
+    panels = [] if fixed else fill_weight(weight, conv, order, lanes, together)
     if here:
         weight.compute_at(out, loops.around[len(images)])
-        fill_weight(weight, conv, order, together)
     elif not fixed:
-        share_out(
-            weight, list(fill_weight(weight, conv, order, together)), iterations // PACKED_PIXELS, target
-        )
+        share_out(weight, list(panels), iterations // PACKED_PIXELS, target)
     if padded is not None and share:
         padded.compute_at(out, loops.around[0])
         rows_in_vectors(padded, lanes)

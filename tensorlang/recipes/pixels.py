@@ -95,10 +95,17 @@ def convolve(
 
 
 def pack_weight(
-    s: Schedule, conv: Conv, inside: Stage, width: int, deep: Sequence[IterVar], together: int = 1
+    s: Schedule,
+    conv: Conv,
+    inside: Stage,
+    width: int,
+    deep: Sequence[IterVar],
+    together: int = 1,
+    filled: bool = False,
 ) -> Stage:
     """The weight in panels of ``width`` outputs of a group, the rest in the order of the reduction, of whose
-    last loop so many neighbours are multiplied ``together``."""
+    last loop so many neighbours are multiplied ``together``. One loop after the other writes it, unless it is
+    ``filled`` by a nest of its own."""
     groups = conv.groups > 1
     whole = groups and (conv.each == width or conv.each % width > 0)
     weight = pack(
@@ -112,14 +119,16 @@ def pack_weight(
         each=conv.each if groups and not whole else 0,
         together=together,
     )
-    if together == 1:
+    if together == 1 and not filled:
         weight.vectorize(weight.op.axis[-1])
     return weight
 
 
-def fill_weight(weight: Stage, conv: Conv, deep: Sequence[IterVar], together: int = 1) -> Sequence[IterVar]:
+def fill_weight(
+    weight: Stage, conv: Conv, deep: Sequence[IterVar], lanes: int, together: int = 1
+) -> Sequence[IterVar]:
     """The loops of a weight that is packed in each call: as many of its neighbours side by side as can be
-    transposed. The loops over its panels."""
+    transposed, for a vector of outputs. The loops over its panels."""
     if together > 1:
         *front, lane, group = weight.op.axis
         nest(weight, {"f": front, "g": group, "o": lane}, "f | g o")
@@ -129,12 +138,13 @@ def fill_weight(weight: Stage, conv: Conv, deep: Sequence[IterVar], together: in
     axes: Axes = {"f": front[: -len(deep)], "c": loops[conv.channels], "o": lane}
     *some, last = [loops[a] for a in conv.taps]
     axes |= {"t": some, "l": last}
-    if conv.each % (constant(lane.extent) or 1):
+    if conv.each % lanes:
         # the last panel reads lane by lane, each behind a test: written out, that alone took LLVM half a
         # second
         nest(weight, axes, "f c t l | o")
     elif math.prod(constant(a.extent) or 1 for a in conv.taps) <= WINDOW_TAPS:
-        nest(weight, axes, "f co | ci t l o", {"c": FEW})
+        # a vector of them at a time: a panel of four took LLVM four times as long, and 1.4 times the call
+        nest(weight, axes, "f co oo | ci t l oi", {"c": FEW, "o": lanes})
     else:
         nest(weight, axes, "f c t | l o")
     return front[: -len(deep)]

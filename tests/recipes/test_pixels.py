@@ -59,3 +59,16 @@ def test_threads_wait_for_no_weight_that_another_has_packed(cores):
     X, W, B, out = declared(*(np.zeros(n, "f4") for n in ((1, 24, 9, 9), (128, 24, 3, 3), 128)), padding=1)
     tree = str(default_schedule(out, f"{AVX512} -num-cores={cores}").tree())
     assert re.search(r"parallel\n +├─ storage W", tree), tree
+
+
+@pytest.mark.parametrize("outputs", [112, 128])
+def test_a_weight_of_the_call_is_transposed_a_vector_of_outputs_at_a_time(outputs):
+    """Panels of four vectors took LLVM four times as long; the last panel of 112 outputs, which has only
+    three, was read lane by lane."""
+    X, W, B, out = declared(
+        *(np.zeros(n, "f4") for n in ((1, 64, 28, 28), (outputs, 64, 3, 3), outputs)), padding=1, stride=2
+    )
+    one = f"{AVX512} -num-cores=1"
+    f = tl.build(default_schedule(out, one), [X, W, B, out], target=one)
+    packed = [s for s in f.get_source("ir").splitlines() if re.match(r" *W\.\S+\[.*\] = ", s)]
+    assert len(packed) == 36 and all(re.search(r"16 : [^:]*16\] = ", s) for s in packed), packed
