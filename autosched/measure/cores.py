@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -40,6 +41,19 @@ def apart_after_a_pause(threads: int) -> bool:
         while time.perf_counter() < end:
             kernel()
     return apart(threads)
+
+
+@contextmanager
+def threads_of(target: str | tl.Target | None) -> Iterator[int]:
+    """Kernels use as many threads as their target has cores, at most as many as are allowed: the number. A
+    target for one core would else be judged by what runs on two: default schedules are parallel whatever
+    the target is, and what a search makes for one core is not."""
+    before = tl.num_threads()
+    tl.set_num_threads(before if target is None else min(before, tl.Target(target).num_cores))
+    try:
+        yield tl.num_threads()
+    finally:
+        tl.set_num_threads(before)
 
 
 def prepare() -> None:

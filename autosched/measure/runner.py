@@ -228,8 +228,13 @@ class Workbench:
 
 
 def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
-    """Check and time the kernel that a builder left. Never raises for what a candidate may do, except by
-    dying."""
+    """Check and time the kernel that a builder left, on as many threads as its target has cores. Never raises
+    for what a candidate may do, except by dying."""
+    with cores.threads_of(job.target):
+        return _run(job, directory, say)
+
+
+def _run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
     start = checked = time.perf_counter()
 
     def outcome(status: str, error: str = "", times: tuple[float, ...] = ()) -> Outcome:
@@ -255,7 +260,7 @@ def run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
             if wrong:
                 return outcome(WRONG_ANSWER, wrong)
         checked = time.perf_counter()
-        parallel = any(b"tensorlang_parallel" in k.object_code for k in kernels)
+        parallel = tl.num_threads() > 1 and any(b"tensorlang_parallel" in k.object_code for k in kernels)
         with bench.ordinary(), _alone(parallel, say):
             if job.also:
                 threads = tl.num_threads() if parallel else 1

@@ -152,7 +152,11 @@ class _Unchecked(Workbench):
 
 def _turn(kernel: tl.Module, bench: Workbench) -> float:
     """Seconds of a run, the mean of a turn; another one where two processors shared a core meanwhile."""
-    threads = tl.num_threads() if b"tensorlang_parallel" in kernel.object_code else 1
+    with cores.threads_of(kernel.target) as most:
+        return _timed(kernel, bench, most if b"tensorlang_parallel" in kernel.object_code else 1)
+
+
+def _timed(kernel: tl.Module, bench: Workbench, threads: int) -> float:
     call, arguments, clock = kernel.entry, bench.arguments, time.perf_counter
 
     def run(times: int) -> float:

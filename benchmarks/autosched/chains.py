@@ -152,6 +152,11 @@ def timed(name: str, kernels: list[str], target: str | None = None, first: Seque
     count; ``anyhow``, over all; ``shared``, whether all had to count; ``peak`` operations a second of
     multiply-adds; ``since``, how many times as fast the last is as that of the steps in ``first``, if there
     are any, in other turns."""
+    with cores.threads_of(target):
+        return _timed(name, kernels, target, first)
+
+
+def _timed(name: str, kernels: list[str], target: str | None, first: Sequence[str]) -> Entry:
     tensors = declared(name)
     inputs = [t for t in tensors if isinstance(t.op, te.PlaceholderOp)]
     rng = np.random.default_rng(0)

@@ -316,6 +316,29 @@ def test_builders_stand_still_while_a_parallel_kernel_is_timed() -> None:
     assert got == [0] * 6
 
 
+@pytest.mark.parametrize("cores_of_target", [1, 2])
+def test_a_kernel_is_timed_on_as_many_threads_as_its_target_has_cores(
+    cores_of_target: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A default schedule is parallel whatever the target: timed on two threads it was kept in a search for one
+    core, whose candidates are serial, and of 1.88 that were told 1.18 was true."""
+
+    def parallel() -> list[te.Tensor]:
+        a = te.placeholder((64, 64), name="a")
+        return [a, te.compute((64, 64), lambda i, j: a[i, j] + 1, name="b")]
+
+    task = SearchTask(parallel, target=f"llvm -num-cores={cores_of_target}")
+    s = tl.create_schedule(task.tensors[-1])
+    s[task.tensors[-1]].parallel(task.tensors[-1].op.axis[0])
+    job, seen = _job(task, s.trace.to_json()), list[int]()
+    tl.set_num_threads(2)
+    monkeypatch.setattr(runner, "timed", lambda *_: seen.append(tl.num_threads()) or (1e-6,))
+    assert builder.build(job, str(tmp_path), print).status == BUILT
+    assert runner.run(job, str(tmp_path), lambda _: None).status == "ok"
+    assert seen == [cores_of_target] and tl.num_threads() == 2
+    tl.set_num_threads(None)
+
+
 def test_jobs_of_a_name_run_in_a_process_that_has_run_nothing_else() -> None:
     """Where a process has its arrays after a search decides over a third of the time of many a kernel."""
     task, v = _scale()
