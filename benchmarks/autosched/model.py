@@ -1,8 +1,8 @@
 """Trains the cost model that the package ships, and says how good it is on tasks it has not seen. Knows
 autosched.
 
-The records that it was trained on are kept beside the results: 5,214 candidates of 66 kinds of tasks on one
-and on two threads of a Granite Rapids, of which today's spaces still hold 3,682, a half of them once found by
+The records that it was trained on are kept beside the results: 4,679 candidates of 66 kinds of tasks on one
+and on two threads of a Granite Rapids, of which today's spaces still hold 3,153, a half of them once found by
 ``benchmarks.autosched sample``, the others as a search proposed them, all timed in turns by five processes
 that did nothing else (``again``). One of them puts 93 % of pairs in the order of the other four, and 99 % of
 those that are 5 % apart: no model can be seen to know more (``ceiling``).
