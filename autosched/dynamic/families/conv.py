@@ -146,7 +146,8 @@ def _apply(
     image, weight, channel, (down, across) = conv.data, conv.weight, conv.channels, conv.taps
     # the loop inside is long, or has no end to guess
     order = [down, channel, across] if tile.written else [down, across, channel]
-    packed = pack_weight(s, conv, inside, width, order)
+    comes = not any(t is weight for t in constants)
+    packed = pack_weight(s, conv, inside, width, order, filled=comes)
     padded = s[s.state.of(image).name] if isinstance(s.state.of(image).op, te.ComputeOp) else None
     if tile.kind == COUNTED:
         padded = s[s.cache_read(image, "global", [inside.name])] if padded is None else padded
@@ -177,10 +178,9 @@ def _apply(
     )
     if tile.written:
         inside.unroll(across)
-    if not any(t is weight for t in constants):
+    if comes:
         panel = packed.op.axis[0]
-        if conv.each % width == 0:
-            fill_weight(packed, conv, order)
+        fill_weight(packed, conv, order, lanes)
         if threads > 1:
             packed.parallel(panel)
     if padded is not None:
