@@ -223,5 +223,6 @@ OPERATORS: dict[str, Callable[[Case], Graph]] = {
     "resize_to": _resized(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"),
     "resize_linear": _resized(mode="linear"),
     "grid_sample": _one("GridSample"),
+    "einsum": _named("Einsum", lambda p: {"equation": p["subscripts"]}),
     "avg_pool": _named("AveragePool", lambda p: {**_window(p), "count_include_pad": 1}),
 }

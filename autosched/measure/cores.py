@@ -44,12 +44,12 @@ def apart_after_a_pause(threads: int) -> bool:
 
 
 @contextmanager
-def threads_of(target: str | tl.Target | None) -> Iterator[int]:
+def threads_of(target: str | None) -> Iterator[int]:
     """Kernels use as many threads as their target has cores, at most as many as are allowed: the number. A
     target for one core would else be judged by what runs on two: default schedules are parallel whatever
     the target is, and what a search makes for one core is not."""
     before = tl.num_threads()
-    tl.set_num_threads(before if target is None else min(before, tl.Target(target).num_cores))
+    tl.set_num_threads(before if target is None else min(before, tl.Target.parse(target).num_cores))
     try:
         yield tl.num_threads()
     finally:

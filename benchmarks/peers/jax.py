@@ -74,6 +74,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "layer_norm": layer_norm,
     "batch_norm_relu": batch_norm_relu,
     "gelu": lambda x: jax.nn.gelu(x, approximate=False),
+    "einsum": lambda a, b, subscripts: jnp.einsum(subscripts, a, b),
     "sum_last": lambda x, axis: x.sum(axis),
     "sum_first": lambda x, axis: x.sum(axis),
     "max_last": lambda x, axis: x.max(axis),

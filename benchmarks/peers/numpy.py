@@ -140,6 +140,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "matmul_tn": lambda a, b, *, out: np.matmul(a.T, b, out=out),
     "matmul_nt": lambda a, b, *, out: np.matmul(a, b.T, out=out),
     "attention_shared": attention_shared,
+    "einsum": lambda a, b, *, out, subscripts: np.einsum(subscripts, a, b, out=out, optimize=True),
     "tanh": np.tanh,
     "cbrt": np.cbrt,
     "cumsum": np.cumsum,

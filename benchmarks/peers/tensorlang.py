@@ -110,5 +110,6 @@ OPERATORS: dict[str, Callable[..., te.Tensor]] = {
     "resize_to": lambda x, size: ops.resize(x, size),
     "resize_linear": lambda x, size: ops.resize(x, size, "linear"),
     "grid_sample": lambda x, grid: ops.grid_sample(x, grid),
+    "einsum": lambda a, b, subscripts: ops.einsum(subscripts, a, b),
     "avg_pool": lambda x, kernel, stride, padding: ops.avg_pool2d(x, kernel, stride, padding),
 }

@@ -69,6 +69,7 @@ NEW: dict[str, Callable[..., Any]] = {
     "resize_linear": lambda x, size: F.interpolate(x, size, mode="bilinear"),
     "grid_sample": lambda x, grid: F.grid_sample(x, grid, align_corners=False),
     "avg_pool": lambda x, kernel, stride, padding: F.avg_pool2d(x, kernel, stride, padding),
+    "einsum": lambda a, b, subscripts: torch.einsum(subscripts, a, b),
 }
 
 

@@ -6,7 +6,8 @@ Sizes are uniform in their logarithm, and so are the classes of work: small and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from . import matmul, memory
 from .attention import attention_case
 from .conv import conv_case
 
+T = TypeVar("T")
 EACH = 4  # cases of each kind
 MOST = 4e8  # operations of a case: more tells nothing that less does not
 
@@ -30,6 +32,9 @@ class Draw:
         be."""
         n = round(math.exp(self._rng.uniform(math.log(low), math.log(high))))
         return max(8, n // 8 * 8) if n >= 8 and self._rng.random() < 1 / 3 else n
+
+    def order(self, of: Sequence[T]) -> list[T]:
+        return [of[i] for i in self._rng.permutation(len(of))]
 
     def of(self, *options: int) -> int:
         return int(self._rng.choice(options))
@@ -105,12 +110,38 @@ def _rows(draw: Draw, row: Rows, quick: bool) -> Case:
     )
 
 
+def _contraction(draw: Draw, quick: bool) -> Case:
+    """A sum of products over one or two axes, of axes in any order: one or two of each operand alone, and one
+    of both or none."""
+    letters = iter("abcdefg")
+    both, rows, columns, sums = ([next(letters) for _ in range(draw.of(*n))] for n in ((0, 1), *[(1, 2)] * 3))
+    sizes = {c: draw.size(2, 10) for c in both}
+    for group in (rows, columns, sums):
+        few = draw.size(2, 16) if len(group) == 2 else 1
+        sizes |= zip(group, draw.order([few, max(2, draw.size(16, 300) // few)][-len(group) :]), strict=True)
+    a, b, c = (draw.order(both + group) for group in (rows + sums, columns + sums, rows + columns))
+    subscripts = f"{''.join(a)},{''.join(b)}->{''.join(c)}"
+    return Case(
+        "drawn",
+        f"{subscripts} {'x'.join(str(sizes[k]) for k in sorted(sizes))}",
+        "einsum",
+        tuple(Argument(n, tuple(sizes[k] for k in axes)) for n, axes in (("a", a), ("b", b))),
+        Argument("c", tuple(sizes[k] for k in c)),
+        lambda x, y: np.einsum(subscripts, x, y, optimize=True),
+        flops=2 * math.prod(sizes.values()),
+        params={"subscripts": subscripts},
+        quick=quick,
+    )
+
+
 def cases(seed: int = 0) -> list[Case]:
     """Different cases for different seeds, and the same for the same."""
     draw, found = Draw(seed), []
+    others = Draw(~seed & 0xFFFFFFFF)
     for n in range(EACH):
         for packed in (False, True):
             found += [make(draw, packed, n == 0) for make in (_product, _convolution, _depthwise)]
         found.append(_attention(draw, n == 0))
         found += [_rows(draw, row, n == 0) for row in OVER_ROWS]
+        found += [_contraction(others, n == 0) for _ in range(2)]
     return list({(c.name, c.weights): c for c in found}.values())

@@ -36,7 +36,16 @@ from ..te.patterns import (
     step,
     typical,
 )
-from ..te.products import Conv, Product, conv_of, phases_of, product_of, windows_of
+from ..te.products import (
+    Contraction,
+    Conv,
+    Product,
+    contraction_of,
+    conv_of,
+    phases_of,
+    product_of,
+    windows_of,
+)
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
 from .cost_tables import cost_of, costs_text, generic, saved_at
@@ -72,6 +81,7 @@ from .streams import (
     transposed,
     uneven_along,
 )
+from .ways import ways_of
 from .work import Work
 
 __all__ = [
@@ -79,6 +89,7 @@ __all__ = [
     "SIDE",
     "Access",
     "Analysis",
+    "Contraction",
     "Conv",
     "Cost",
     "Decision",
@@ -106,6 +117,7 @@ __all__ = [
     "choose",
     "compile_columns",
     "constant",
+    "contraction_of",
     "conv_of",
     "cost_of",
     "costs_text",
@@ -151,6 +163,7 @@ __all__ = [
     "transposed",
     "typical",
     "uneven_along",
+    "ways_of",
     "window_of",
     "windows_of",
     "worth_a_thread",

@@ -26,6 +26,7 @@ from ..analysis import (
     reduces_rows,
     step,
     transposed,
+    ways_of,
 )
 from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
@@ -35,6 +36,7 @@ from . import (
     across,
     channels_last,
     columns,
+    contraction,
     conv,
     copies,
     depthwise,
@@ -42,6 +44,7 @@ from . import (
     enlarged,
     flat,
     gemm,
+    interleaved,
     lines,
     phases,
     picks,
@@ -169,7 +172,13 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             why[stage.name] = "an operator of rows: all its stages for one row, then for the next"
             continue
         fused = _reduction_to_fuse(s, stage)
-        if fused is not None:
+        whole = _as_matrices(s, fused or stage, where, constants)
+        if whole:
+            done |= whole.keys()
+            why |= whole
+            if fused is not None:
+                why[stage.name] = _elementwise(s, stage, where)
+        elif fused is not None:
             done.add(fused.name)
             why[stage.name] = f"`{fused.name}` within it; {_in_tiles(s, stage, fused, where, constants)}"
         elif stage.op.reduce_axis:
@@ -177,6 +186,21 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
         else:
             why[stage.name] = _elementwise(s, stage, where)
     return why
+
+
+def _as_matrices(s: Schedule, stage: Stage, where: Target, constants: Sequence[Tensor]) -> dict[str, str]:
+    """Schedule a contraction as a product of matrices and copies, where that takes less time; how each is
+    computed. Nothing where it does not."""
+    c = contraction.contraction_in(stage.op)
+    if c is None:
+        return {}
+    known = gemm.applies(s, stage, where, constants)
+    found = contraction.as_matrices(s, stage, c, where, constants, known)
+    if found is None:
+        return {}
+    inside, copied = found
+    why = {c.name: _elementwise(s, c, where) for c in copied}
+    return why | {inside.name: _reduction(s, inside, where, constants)}
 
 
 def _known_as(family: ModuleType) -> str:
@@ -310,6 +334,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if transposition is not None:
         copies.transpose_in_tiles(s, stage, transposition, target)
         return f"a copy in another order of axes: {_known_as(copies)}"
+    ways = ways_of(stage.op)
+    if ways is not None and s.can("cache_write", stage.name):
+        interleaved.apply(s, stage, ways, target)
+        return _known_as(interleaved)
     picked = picks.rows_of(stage, target)
     if picked is not None:
         picks.apply(stage, picked, target)

@@ -235,6 +235,10 @@ def _rows_counted(inside: Stage, out: Stage) -> list[IterVar]:
     product, loops = product_of(inside.op), list(out.op.axis)
     if product is None or product.row is None:
         return loops
+    # what is read at quotients is known as rows where an element of one is read for each index of the sum
+    *more, last = inside.op.reduce_axis
+    if more or product.left_axes[last] < len(product.left.shape) - 1:
+        return loops
     rows = [a for a in inside.op.axis if a in product.left_axes and a not in product.right_axes]
     at = {a: (d, product.left_axes.get(a, 0)) for d, a in enumerate(inside.op.axis)}
     run: list[IterVar] = []

@@ -105,6 +105,33 @@ def _row(rows: Sequence[IterVar]) -> IterVar | None:
 
 
 @dataclass(frozen=True, slots=True)
+class Contraction:
+    """A sum of products of two tensors over axes that both have, each index of which is an axis: ``sides``
+    are the tensors, with the dimension of each axis, and the axes of the result that they alone have;
+    ``both`` those that both have."""
+
+    sides: tuple[tuple[Tensor, dict[IterVar, int], tuple[IterVar, ...]], ...]
+    both: tuple[IterVar, ...]
+
+
+def contraction_of(op: ComputeOp) -> Contraction | None:
+    """The contraction that ``op`` computes, None when it is something else."""
+    by_var: dict[Expr, IterVar] = {a.var: a for a in (*op.axis, *op.reduce_axis)}
+    operands = [(t, {by_var[i]: d for d, i in enumerate(at) if i in by_var}) for t, at in _factors(op)]
+    known = {a for _, places in operands for a in places}
+    if (
+        len(operands) != 2
+        or any(len(places) < len(t.shape) for t, places in operands)
+        or not all(a in places for _, places in operands for a in op.reduce_axis)
+        or not known.issuperset(op.axis)
+    ):
+        return None
+    both = tuple(a for a in op.axis if all(a in places for _, places in operands))
+    own = [tuple(a for a in op.axis if a in places and a not in both) for _, places in operands]
+    return Contraction(tuple((*o, mine) for o, mine in zip(operands, own, strict=True)), both)
+
+
+@dataclass(frozen=True, slots=True)
 class Moved:
     """How an index of an image moves: ``axis * stride + tap * dilation + added``. Without such an axis it is
     None and its step 0; a step that is not always the same is 0, what is added and no number is None."""

@@ -1,0 +1,45 @@
+"""In how many ways the elements of a result are computed in turn. Knows te and expressions; no schedules."""
+
+from __future__ import annotations
+
+from ..expr.nodes import Choice, Expr, FloorMod, const_int
+from ..expr.walk import preorder, variables
+from ..te import ComputeOp
+from ..te.patterns import constant, typical
+
+MOST = 4  # ways whose elements are put in order
+LEAST = 4  # elements of each way in a row
+
+
+def ways_of(op: ComputeOp) -> int | None:
+    """In how many ways the elements along the last axis are computed in turn, as those of pairs are; None
+    where they are not, or in more than four."""
+    if not op.axis or op.reduce_axis or len(op.body) != 1:
+        return None
+    last, n = op.axis[-1], constant(op.axis[-1].extent)
+    tests = [c.cond for c in preorder(op.body[0]) if isinstance(c, Choice)]
+    asked = [t for t in tests if any(v is last.var for v in variables(t))]
+    if n is None or not asked:
+        return None
+    if 2 <= n <= MOST:
+        long = len(op.axis) > 1 and typical(op.axis[-2].extent, LEAST) >= LEAST
+        return n if long else None
+    found = {_period(t, last.var) for t in asked}
+    p = found.pop() if len(found) == 1 else None
+    return p if p is not None and n % p == 0 and n // p >= LEAST else None
+
+
+def _period(test: Expr, var: Expr) -> int | None:
+    """After how many elements a condition on an axis repeats, where it asks for the rest of a division
+    alone."""
+    rests = [e for e in preorder(test) if isinstance(e, FloorMod) and e.a is var]
+    periods = {const_int(e.b) for e in rests}
+    p = periods.pop() if len(periods) == 1 else None
+    return p if p is not None and 2 <= p <= MOST and not _asks_else(test, var) else None
+
+
+def _asks_else(e: Expr, var: Expr) -> bool:
+    """Whether an expression asks for an axis other than by the rest of a division."""
+    if isinstance(e, FloorMod) and e.a is var:
+        return False
+    return e is var or any(_asks_else(c, var) for c in e.children())

@@ -1,0 +1,125 @@
+"""Contractions of two tensors over several axes in any order, as ``einsum`` has them, as products of
+matrices: the axes of one tensor alone are the rows, those of the other the columns. Knows the table of costs
+and schedules; no recipe of a product.
+
+Where axes are short, register tiles along one of them are mostly empty. Copies lay the axes of each side
+together, and the result is a copy of a product of matrices: a pass over each tensor more (transpose,
+transpose, product, transpose: Springer and Bientinesi, "Design of a High-Performance GEMM-like Tensor-Tensor
+Multiplication", section 2).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..analysis import Contraction, contraction_of, cost_of, product_of
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import ComputeOp, IterVar, Tensor
+from .common import size
+from .pixels import counted
+from .register_tile import column, tile_for
+
+# cycles of an element that is laid elsewhere. Measured (Zen 4): 0.5 to 1.7 near, up to 3 in the third cache
+COPIED = 1.0
+
+
+def contraction_in(op: ComputeOp) -> Contraction | None:
+    """The contraction of known sizes that ``op`` is, each side with axes of its own."""
+    c = contraction_of(op) if op.reduce_axis else None
+    if c is None or any(size(a) is None for a in (*op.axis, *op.reduce_axis)):
+        return None
+    return c if min(_elements(own) for _, _, own in c.sides) > 1 else None
+
+
+def as_matrices(
+    s: Schedule, stage: Stage, c: Contraction, target: Target, constants: Sequence[Tensor], known: bool
+) -> tuple[Stage, list[Stage]] | None:
+    """Let a contraction be a product of matrices where that takes less time than tiles along two of its axes,
+    or than what becomes of it where no recipe has it ``known``. The product, and the copies that are to be
+    scheduled; None, and nothing is changed, where it stays as it is."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    sides = [own for _, _, own in c.sides]
+    if known and all(len(own) == 1 for own in sides):
+        return None
+    lanes = target.vector_lanes(op.body[0].dtype)
+    # of equals the one whose axis comes last has the columns
+    order = sorted((0, 1), key=lambda n: -op.axis.index(sides[n][-1]))
+    times = {n: _time(op, c, n, lanes, target, constants) for n in order}
+    right = min(times, key=lambda n: times[n])
+    if times[right] > _along_axes(op, known, lanes, target):
+        return None
+    return _laid_out(s, stage, c, right)
+
+
+def _elements(axes: Sequence[IterVar]) -> int:
+    return math.prod(size(a) or 1 for a in axes)
+
+
+def _time(
+    op: ComputeOp, c: Contraction, right: int, lanes: int, target: Target, constants: Sequence[Tensor]
+) -> float:
+    """Cycles of the product of matrices and of the copies."""
+    m, n = (_elements(c.sides[side][2]) for side in (1 - right, right))
+    sums = _elements(c.both) * _elements(op.reduce_axis) * _in_tiles(m, n, lanes, target)
+    copied = [places for t, places, own in c.sides if len(own) > 1 and not any(t is k for k in constants)]
+    return sums + COPIED * (_elements(op.axis) + sum(_elements(list(places)) for places in copied))
+
+
+def _along_axes(op: ComputeOp, known: bool, lanes: int, target: Target) -> float:
+    """Cycles of register tiles along one axis of each side."""
+    p, every = product_of(op), _elements(op.axis) * _elements(op.reduce_axis)
+    if p is None or p.row is None or not known:
+        return every / (1 if p is None else min(lanes, size(p.column) or 1))
+    m, n = size(p.row) or 1, size(p.column) or 1
+    return every / (m * n) * _in_tiles(m, n, lanes, target)
+
+
+def _in_tiles(m: int, n: int, lanes: int, target: Target) -> float:
+    """Cycles of an iteration of the sum for ``m × n`` results."""
+    table = cost_of(target) if 2 * n <= lanes else cost_of(target).of_whole
+    high, vectors = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks)
+    tiles, left = divmod(-(-n // lanes), vectors)
+    time = tiles * column(m, high, vectors, table)
+    return time + column(m, high, left, table) if left else time
+
+
+def _laid_out(s: Schedule, stage: Stage, c: Contraction, right: int) -> tuple[Stage, list[Stage]]:
+    op, copies = stage.op, []
+    assert isinstance(op, ComputeOp)
+    place = {a: d for d, a in enumerate(op.axis)}
+    sums = [[places[a] for a in op.reduce_axis] for _, places, _ in c.sides]
+    for side, (tensor, places, own) in enumerate(c.sides):
+        if len(own) > 1:
+            copy = s[s.cache_read(tensor, "global", [stage.name])]
+            front, behind = [[places[a] for a in c.both]], [sums[side]]
+            mine = ([places[a] for a in own], [size(a) or 1 for a in own])
+            copy.transform_layout(
+                _layout([*front, *behind], [mine]) if side == right else _layout(front, [mine], behind)
+            )
+            copies.append(copy)
+    inside = stage
+    if stage.state.is_output:
+        inside = s[s.cache_write(stage.name, "global")]
+        copies.append(stage)
+    groups = [([place[a] for a in own], [size(a) or 1 for a in own]) for _, _, own in c.sides]
+    rows, columns = groups[1 - right], groups[right]
+    inside.transform_layout(_layout([[place[a] for a in c.both]], [rows, columns]))
+    return inside, copies
+
+
+def _layout(
+    front: Sequence[Sequence[int]],
+    together: Sequence[tuple[Sequence[int], Sequence[int]]],
+    behind: Sequence[Sequence[int]] = (),
+) -> Callable[..., list[Any]]:
+    """Some dimensions as they are, then those of each group as one, then others as they are."""
+
+    def layout(*at: Any) -> list[Any]:
+        one = [i for dims, sizes in together for i in counted([at[d] for d in dims], sizes)]
+        return [*(at[d] for ds in front for d in ds), *one, *(at[d] for ds in behind for d in ds)]
+
+    return layout
