@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..analysis import Contraction, contraction_of, cost_of, product_of
+from ..analysis import Contraction, alone_in_of, contraction_of, cost_of, product_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
@@ -53,6 +53,37 @@ def as_matrices(
     if times[right] > _along_axes(op, known, lanes, target):
         return None
     return _laid_out(s, stage, c, right)
+
+
+def in_columns(
+    s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]
+) -> tuple[Stage, list[Stage]] | None:
+    """Let the axes of a weight alone be one, where the last fills no vector, whatever windows of the other
+    tensor are read. The sums, and the copies that are to be scheduled; None, and nothing is changed, where it
+    stays as it is."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    found = alone_in_of(op) if op.reduce_axis else None
+    if found is None or any(size(a) is None for a in (*op.axis, *op.reduce_axis)):
+        return None
+    weight, places, own = found
+    lanes = target.vector_lanes(op.body[0].dtype)
+    few, wide = _elements(own[-1:]), min(lanes, _elements(own))
+    copied = _elements(op.axis) + (0 if any(weight is t for t in constants) else _elements(list(places)))
+    if (
+        len(own) < 2
+        or _elements(op.axis) * _elements(op.reduce_axis) * (1 / few - 1 / wide) < COPIED * copied
+    ):
+        return None
+    together = [size(a) or 1 for a in own]
+    copy = s[s.cache_read(weight, "global", [stage.name])]
+    others = [d for a, d in places.items() if a not in own]
+    copy.transform_layout(_layout([others], [([places[a] for a in own], together)]))
+    inside, copies = _written_back(s, stage)
+    at = {a: d for d, a in enumerate(op.axis)}
+    others = [at[a] for a in op.axis if a not in own]
+    inside.transform_layout(_layout([others], [([at[a] for a in own], together)]))
+    return inside, [copy, *copies]
 
 
 def _elements(axes: Sequence[IterVar]) -> int:
@@ -101,14 +132,16 @@ def _laid_out(s: Schedule, stage: Stage, c: Contraction, right: int) -> tuple[St
                 _layout([*front, *behind], [mine]) if side == right else _layout(front, [mine], behind)
             )
             copies.append(copy)
-    inside = stage
-    if stage.state.is_output:
-        inside = s[s.cache_write(stage.name, "global")]
-        copies.append(stage)
+    inside, back = _written_back(s, stage)
     groups = [([place[a] for a in own], [size(a) or 1 for a in own]) for _, _, own in c.sides]
     rows, columns = groups[1 - right], groups[right]
     inside.transform_layout(_layout([[place[a] for a in c.both]], [rows, columns]))
-    return inside, copies
+    return inside, [*copies, *back]
+
+
+def _written_back(s: Schedule, stage: Stage) -> tuple[Stage, list[Stage]]:
+    """A stage that may lie in another layout, and the copy in its own where somebody wants it so."""
+    return (s[s.cache_write(stage.name, "global")], [stage]) if stage.state.is_output else (stage, [])
 
 
 def _layout(

@@ -192,10 +192,13 @@ def _as_matrices(s: Schedule, stage: Stage, where: Target, constants: Sequence[T
     """Schedule a contraction as a product of matrices and copies, where that takes less time; how each is
     computed. Nothing where it does not."""
     c = contraction.contraction_in(stage.op)
-    if c is None:
-        return {}
-    known = gemm.applies(s, stage, where, constants)
-    found = contraction.as_matrices(s, stage, c, where, constants, known)
+    if c is not None:
+        known = gemm.applies(s, stage, where, constants)
+        found = contraction.as_matrices(s, stage, c, where, constants, known)
+    elif stage.op.reduce_axis and not any(f.applies(s, stage, where, constants) for f in FAMILIES):
+        found = contraction.in_columns(s, stage, where, constants)
+    else:
+        found = None
     if found is None:
         return {}
     inside, copied = found

@@ -131,6 +131,20 @@ def contraction_of(op: ComputeOp) -> Contraction | None:
     return Contraction(tuple((*o, mine) for o, mine in zip(operands, own, strict=True)), both)
 
 
+def alone_in_of(op: ComputeOp) -> tuple[Tensor, dict[IterVar, int], tuple[IterVar, ...]] | None:
+    """Of a sum of products of two tensors the one that has the last axis of the result, where each of its
+    indices is an axis: with the dimension of each, and the axes that it alone has, whatever windows of the
+    other are read. None where there is none."""
+    by_var: dict[Expr, IterVar] = {a.var: a for a in (*op.axis, *op.reduce_axis)}
+    reads = _factors(op) if op.axis else ()
+    for (tensor, at), (_, other) in (reads, reads[::-1]) if reads else ():
+        places = {by_var[i]: d for d, i in enumerate(at) if i in by_var}
+        beside = {v for i in other for v in variables(i)}
+        if len(places) == len(at) and op.axis[-1] in places and op.axis[-1].var not in beside:
+            return tensor, places, tuple(a for a in op.axis if a in places and a.var not in beside)
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     """How an index of an image moves: ``axis * stride + tap * dilation + added``. Without such an axis it is

@@ -67,3 +67,24 @@ def test_rows_of_two_axes_and_a_sum_over_two():
     A, B, out = declared(spec, sizes)
     a, b, want = values(spec, sizes)
     assert (tl.compile([A, B, out])(a, b) == want).all()
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2, 3, 4), (3, 0, 1, 4, 2), (4, 2, 0, 3, 1)])
+def test_short_axes_of_a_weight_are_columns_whatever_windows_it_is_for(order):
+    """A convolution of capsules had vectors of the four elements of the last axis: twice the time."""
+    n, extents = 14, [3, 4, 6, 5, 4]  # taps, channels, and of the weight: outputs, sums, columns
+    x = te.placeholder((n + 2, n, 4, 5), name="x")
+    w = te.placeholder([extents[d] for d in order], name="w")
+    r, c, k = (te.reduce_axis((0, extents[d]), name) for d, name in ((0, "r"), (1, "c"), (3, "k")))
+
+    def element(i, f, j, b):
+        at = (r, c, f, k, b)
+        return te.sum(x[i + r, j, c, k] * w[tuple(at[d] for d in order)], axis=[r, c, k])
+
+    out = te.compute((n, 6, n, 4), element, name="out")
+    assert "w.global" in str(default_schedule(out, AVX512).tree())
+    X, W = (RNG.integers(-3, 4, [int(str(s)) for s in t.shape]).astype("float32") for t in (x, w))
+    windows = np.lib.stride_tricks.sliding_window_view(X, 3, axis=0)  # i, j, c, k, r
+    want = np.einsum("ijckr,rcfkb->ifjb", windows, np.transpose(W, np.argsort(order)))
+    assert (tl.compile([x, w, out])(X, W) == want).all()
+    assert (tl.compile([x, out], constants={w: W})(X) == want).all()
