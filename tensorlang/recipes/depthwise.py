@@ -148,7 +148,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         tiled.pragma(xi, "whole_vectors", wide)
         inside.pragma(own[-1], "whole_vectors", wide)
     if padded is not None:
-        if len(around) == 1 and _far(padded, places, target):
+        # rows lie in pieces, of which there is one
+        if len(around) == 1 and far(padded, places + 1, target):
             padded.compute_at(tiled, around[-1])
         else:
             padded.compute_at(out, channel)
@@ -171,12 +172,12 @@ def _rows_apart(inside: Stage) -> bool:
     return ((size(tap) or 1) - 1) * (step(row, tap) or 1) < (step(row, place) or 1)
 
 
-def _far(padded: Stage, places: int, target: Target) -> bool:
-    """Whether a padded plane does not stay in the first cache, so that one strip of its rows is copied at a
-    time, those that two strips read twice. Measured (Zen 4, one thread): pools and convolutions of 3 × 3 and
-    5 × 5 over 112 × 112 and 224 × 224 take 0.78 to 0.95 of the time, over 28 × 28 and 56 × 56, whose planes
-    stay, 0.94 to 1.14."""
-    elements = elements_of(padded.op.axis[-places - 1 :])  # rows lie in pieces, of which there is one
+def far(padded: Stage, dimensions: int, target: Target) -> bool:
+    """Whether a padded plane, which has so many dimensions, does not stay in the first cache, so that one
+    strip of its rows is copied at a time, those that two strips read twice. Measured (Zen 4, one thread):
+    pools and convolutions of 3 × 3 and 5 × 5 over 112 × 112 and 224 × 224 take 0.78 to 0.95 of the time, over
+    28 × 28 and 56 × 56, whose planes stay, 0.94 to 1.14."""
+    elements = elements_of(padded.op.axis[-dimensions:])
     return elements is not None and elements * padded.op.body[0].dtype.bytes > target.l1_bytes
 
 

@@ -310,8 +310,9 @@ class StageMethods:
           1  pragma(z, i, pragma=auto_unroll_max_step, value=16)
         """
     def prefetch(self, tensor: StageKey, loop: IterVar | str, offset: int=1, share: bool=False, level: int=1, outer: IterVar | str | None=None) -> None:
-        """Ask for what this stage reads of ``tensor``, or writes where that is its own, ``offset`` iterations
-        of ``loop`` ahead. ``level=2`` brings it no nearer than the second cache: what streams from memory
+        """Ask for what this stage reads of ``tensor``, or writes where that is its own or of the same shape
+        and this stage is computed in its loops, ``offset`` iterations of ``loop`` ahead. ``level=2`` brings
+        it no nearer than the second cache: what streams from memory
         would come to the first one too early, or too late. ``outer`` counts the iterations of another loop,
         around ``loop``: each iteration of this one asks for what it will read then.
 
@@ -472,6 +473,22 @@ class ScheduleMethods:
         └─ loop B.i                  0..1
            └─ loop B.k.inner.v       0..16  reduce
               └─ compute B           reads B.rf
+        """
+    def separate(self, tensor: Tensor | Operation | str, axis: IterVar | str) -> Tensor:
+        """Reduce windows in two passes: ``tensor`` along all its reduction axes but ``axis`` for each element
+        that a window reaches along that, then along ``axis``; returns the tensor of the partial results,
+        ``tensor.part``, as wide as the windows reach.
+
+        ``axis`` moves one index of what is reduced, together with one axis of the result, as the columns of a
+        pool do; extents of both are known. A sum of floats is added up in another order, which rounds
+        otherwise. Raises ScheduleError for other reductions, and where the schedule of ``tensor`` is begun.
+
+        >>> A = te.placeholder((9, 9), name="A")
+        >>> i, j = te.reduce_axis((0, 3), name="i"), te.reduce_axis((0, 3), name="j")
+        >>> B = te.compute((4, 4), lambda y, x: te.max(A[2 * y + i, 2 * x + j], axis=[i, j]), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> s.separate(B, j)
+        Tensor(B.part: float32[4, 9])
         """
     def winograd(self, tensor: Tensor | Operation | str, tile: int=4) -> Tensor:
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,

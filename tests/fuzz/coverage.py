@@ -21,7 +21,12 @@ PAIRS: tuple[Pair, ...] = tuple(
 LEAST = 50
 
 #: Pairs that no legal schedule has, and why.
-IMPOSSIBLE: dict[Pair, str] = {("winograd", "winograd"): "no program has two convolutions"}
+IMPOSSIBLE: dict[Pair, str] = {
+    ("winograd", "winograd"): "no program has two convolutions",
+    ("separate", "separate"): "no program has two reductions over windows",
+    ("separate", "winograd"): "no program has windows with weights and windows without",
+    ("separate", "tensorize"): "blocks that an intrinsic computes are no windows",
+}
 
 #: Families in which a primitive applies often; the first that a pair of primitives names is used for it.
 HOMES: dict[str, tuple[str, ...]] = {
@@ -36,6 +41,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "compute_root": ("stencil", "diamond", "normalise", "elementwise"),
     "storage_align": ("stencil", "diamond", "elementwise", "strided", "extern"),
     "set_scope": ("stencil", "diamond", "normalise", "elementwise", "extern"),
+    "separate": ("pooling",),
     "winograd": ("conv2d",),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }

@@ -25,6 +25,7 @@ from .rfactor import Rfactor
 from .sample_categorical import SampleCategorical
 from .sample_location import SampleLocation
 from .sample_tile import SampleTile
+from .separate import Separate
 from .set_scope import SetScope
 from .split import Split
 from .storage_align import StorageAlign
@@ -49,6 +50,7 @@ TABLE: tuple[type[Primitive], ...] = (
     CacheRead,
     CacheWrite,
     Rfactor,
+    Separate,
     Winograd,
     SetScope,
     StoreAt,

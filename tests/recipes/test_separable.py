@@ -1,0 +1,99 @@
+"""The recipe for large pools: two passes where they are much less work, right bit for bit, in vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512
+from tests.ops import images
+from tests.ops.arrays import exact
+from tests.ops.images import small
+
+RNG = np.random.default_rng(19)
+MEAN, LARGEST = ops.avg_pool2d, ops.max_pool2d
+
+# (channels, height, width, kernel, stride, padding): rows of whole vectors, with a rest, shorter than one
+SHAPES = [
+    (3, 56, 56, 5, 3, 0),
+    (3, 41, 50, 5, 3, 2),
+    (2, 45, 47, 5, 1, 2),
+    (5, 35, 35, 7, 7, 0),
+    (4, 20, 20, 13, 1, 6),
+    (2, 33, 29, 4, 3, 1),
+    (2, 100, 75, 7, 2, 3),
+    (1, 19, 140, (17, 18), (1, 2), (8, 9)),
+]
+
+
+def taken(out, target):
+    """Whether the default schedule computes it in two passes."""
+    s = default_schedule(out, target)
+    return any(stage.name.endswith(".part") for stage in s.stages)
+
+
+@pytest.mark.parametrize("pool", [LARGEST, MEAN])
+@pytest.mark.parametrize(("channels", "height", "width", "kernel", "stride", "padding"), SHAPES, ids=str)
+def test_odd_shapes(pool, channels, height, width, kernel, stride, padding):
+    X = te.placeholder((2, channels, height, width), name="X")
+    out = pool(X, kernel, stride, padding)
+    assert taken(out, AVX512)
+    x = small(RNG, (2, channels, height, width))
+    want = images.pool(x, "max" if pool is LARGEST else "avg", kernel, stride, padding)
+    f = tl.compile([X, out])
+    if pool is LARGEST:
+        exact(f(x), want, "float32")
+    else:
+        np.testing.assert_allclose(f(x), want, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_taps_are_loaded_and_picked_in_vectors(target, stride):
+    X = te.placeholder((1, 64, 56, 56), name="X")
+    out = ops.max_pool2d(X, 5, stride, 2)
+    s = default_schedule(out, target)
+    asm = tl.build(s, [X, out], target=target).get_source("asm")
+    assert "maxss" not in asm and "gather" not in asm and "insertps" not in asm
+
+
+def test_a_reduction_of_each_row_and_column_of_a_window():
+    """Of 9 × 9 elements 18 are compared and not 81."""
+    X = te.placeholder((1, 16, 32, 24), name="X")
+    out = ops.max_pool2d(X, 9, 1, 4)
+    s = default_schedule(out, AVX512)
+    text = str(tl.lower(s, [X, out]))
+    assert text.count("= max(") == 18
+
+
+@pytest.mark.parametrize(("kernel", "stride"), [(2, 2), (3, 1), (3, 2), (3, 3)])
+def test_small_windows_stay_in_one_pass(kernel, stride):
+    X = te.placeholder((1, 16, 56, 56), name="X")
+    assert not taken(ops.max_pool2d(X, kernel, stride), AVX512)
+
+
+def test_weights_and_open_sizes_stay_in_one_pass():
+    X, W = te.placeholder((1, 16, 56, 56), name="X"), te.placeholder((16, 1, 5, 5), name="W")
+    assert not taken(ops.conv2d(X, W, groups=16), AVX512)
+    X = te.placeholder((1, 16, 56, te.var("n")), name="X")
+    assert not taken(ops.max_pool2d(X, 5, 3), AVX512)
+
+
+def test_volumes_and_what_is_done_to_sums():
+    X = te.placeholder((1, 3, 9, 40, 40), name="X")
+    out = ops.relu(ops.max_pool3d(X, 3, 2, 1))
+    assert taken(out, AVX512)
+    x = small(RNG, (1, 3, 9, 40, 40))
+    exact(tl.compile([X, out])(x), np.maximum(images.pool(x, "max", 3, 2, 1), 0), "float32")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float16", "float64"])
+def test_other_types(dtype):
+    X = te.placeholder((1, 3, 43, 50), dtype, name="X")
+    out = ops.max_pool2d(X, 6, 2, 0)
+    x = RNG.integers(0, 100, (1, 3, 43, 50)).astype(dtype)
+    (right,) = te.reference.evaluate([out], {X: x})
+    assert np.array_equal(tl.compile([X, out])(x), right)
