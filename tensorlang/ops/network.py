@@ -46,6 +46,23 @@ def sort_lanes(b: LoopBuilder, keys: list[Expr]) -> None:
         _compared(b, keys, i, j)
 
 
+def keep_first(
+    b: LoopBuilder, kept: list[Expr], places: list[Expr], most: int, key: Expr, place: Expr
+) -> tuple[list[Expr], list[Expr]]:
+    """The keys and places that are ``kept`` in each lane, in order, with one more among them, at most so
+    many; of equal keys the earlier one stays in front."""
+    before = [b.let("before", key > one) for one in kept]  # of those behind a key it is before all
+    keys, at = [], []
+    for j in range(min(len(kept) + 1, most)):
+        pushed = (key, place)
+        if j:
+            pushed = (te.min(key, kept[j - 1]), te.select(before[j - 1], places[j - 1], place))
+        last = j == len(kept)
+        keys.append(b.let("kept", pushed[0] if last else te.max(kept[j], pushed[0])))
+        at.append(b.let("at", pushed[1] if last else te.select(before[j], pushed[1], places[j])))
+    return keys, at
+
+
 def lines_of(kind: DType) -> int:
     """The keys of a line, and the lines of a tile."""
     return 32 // kind.bytes

@@ -231,16 +231,35 @@ def test_few_and_many_of_long_rows(t, k):
     exact(values, np.take_along_axis(r, want, -1), t)
 
 
+@pytest.mark.parametrize("n, k", [(64, 2), (37, 5), (9, 7), (17, 16), (100, 16)])
+@pytest.mark.parametrize("rows", [16, 35, None])
+def test_few_of_many_short_rows_are_kept_in_lanes(n, k, rows):
+    """A row in each lane, no matter how many rows there are; none is collected and dropped."""
+    x = te.placeholder((te.var("m") if rows is None else rows, n), name="x")
+    kernel = tl.compile([x, *ops.top_k(x, k)])
+    ir = kernel.get_source("ir")
+    assert f"at: int32[{16 * k}] " in ir
+    assert rows != 16 or "for i in" not in ir
+    for m in [rows] if rows else [0, 5, 16, 50]:
+        a = few((m, n), "float32", nan=True)
+        want = np.argsort(-np.where(np.isnan(a), np.inf, a), -1, kind="stable")[:, :k]
+        values, at = kernel(a)
+        exact(at, want, "int64")
+        exact(values, np.take_along_axis(a, want, -1), "float32")
+
+
 @pytest.mark.parametrize("largest", [True, False])
-@pytest.mark.parametrize("t", ["float64", "int32", "int64", "uint32", "uint64", "bfloat16"])
-def test_the_first_of_rows_with_the_ends_of_a_type(t, largest):
-    """Rows of which more is dropped than there is room for, again and again, sorted either way or not."""
+@pytest.mark.parametrize("copies", [1, 5])
+@pytest.mark.parametrize("t", ["float32", "float64", "int32", "int64", "uint32", "uint64", "bfloat16"])
+def test_the_first_of_rows_with_the_ends_of_a_type(t, copies, largest):
+    """Rows of which more is dropped than there is room for, again and again, sorted either way or not; and so
+    many rows that each is in a lane."""
     a = stored(np.arange(-250, 250) if t not in ("uint32", "uint64") else np.arange(500), t)
-    if t in ("float64", "bfloat16"):
+    if t in ("float32", "float64", "bfloat16"):
         a[240:256] = np.tile(stored(np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40]), t), 2)
     else:
         a[[7, 50, 300]], a[[8, 90, 301]] = np.iinfo(t).max, np.iinfo(t).min
-    rows = np.stack([a, a[::-1], RNG.permutation(a), RNG.permutation(a)])
+    rows = np.stack([a, a[::-1], RNG.permutation(a), RNG.permutation(a)] * copies)
     x = te.placeholder(rows.shape, t, name="x")
     r = real(rows, t)
     key = np.where(np.isnan(r), np.inf, r) if r.dtype.kind == "f" else r
