@@ -39,6 +39,7 @@ from ..schedule.bounds import Bounds, bounds_of, lanes_around
 from ..schedule.legality.places import pending_verdict
 from ..schedule.legality.tensorize import Operand, match, mismatched
 from ..schedule.primitives.kind import LIMITS
+from ..schedule.primitives.prefetch import written_around
 from ..schedule.relations import depends_on_dims
 from ..schedule.sliding import NOTHING as NO_SLIDE
 from ..schedule.sliding import Slide, slides_of, sliding_parts
@@ -407,6 +408,8 @@ class _Writer:
             asked = next_share(self.bounds, stage, loop, tensor, p.offset, line)
             return seq(*[ask(self.element(tensor, at), False, p.level) for at in asked])
         own, place = tensor.op is stage.key, At(stage.name, loop.name)
+        # or what the stage around it writes at the same place
+        own = own or written_around(self.bounds.state, stage.name, tensor)
         ends = self.bounds.written(stage, place) if own else self.bounds.touched(tensor.op, [stage], place)
         if ends is None:
             return NOTHING

@@ -16,6 +16,7 @@ from .partition import partition
 from .peel import peel
 from .reuse_storage import reuse_storage
 from .rows import rows
+from .rows_in_outputs import rows_in_outputs
 from .simplify import simplify, simplify_versions
 from .split_lanes import split_lanes
 from .tighten import tighten
@@ -33,6 +34,8 @@ PIPELINE = PassPipeline(
         Pass(
             "simplify", simplify, "folds expressions and tests that the ranges of loops decide", settles=True
         ),
+        # while the nest that writes a row is one, and its tails are guards
+        Pass("rows in outputs", rows_in_outputs, "a row that is kept lies where its result will"),
         # while a split's loop still carries the note of its tail, and before its guards become bounds
         Pass("peel", peel, "the last iterations of tail='peel' become a loop of their own"),
         Pass("rows", rows, "loops over rows of data end where data says"),

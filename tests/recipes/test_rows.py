@@ -12,6 +12,8 @@ from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX512
 
+RNG = np.random.default_rng(23)
+
 
 def softmax(a: np.ndarray, axis: int) -> np.ndarray:
     e = np.exp(a.astype("float64") - a.max(axis=axis, keepdims=True))
@@ -43,9 +45,9 @@ def test_the_next_row_of_what_leaves_the_second_cache_is_asked_for(n):
     assert not any(st.state.prefetches for st in small.stages)
 
 
-def test_the_longest_chain_asks_for_the_next_row_and_the_last_stage_for_what_it_will_write():
-    """Of stages that read the same, the one with exp has the time; not for a result that the caches hold, or
-    that is written past them."""
+def test_the_longest_chain_asks_for_the_next_row_and_for_what_will_be_written():
+    """The one with exp has the time, for what others read too and for the row that is written next; not for a
+    result that the caches hold, or that is written past them."""
     one_line = "llvm -mcpu=znver4 -num-cores=1"
 
     def asked(shape):
@@ -56,10 +58,29 @@ def test_the_longest_chain_asks_for_the_next_row_and_the_last_stage_for_what_it_
     l3 = tl.Target(one_line).l3_bytes
     rows = l3 // 3 // 4 // 1000
     exp = ("log_softmax.exp", "x")
-    assert asked((rows, 1000)) == [("log_softmax", "log_softmax"), exp]
+    assert asked((rows, 1000)) == [("log_softmax.exp", "log_softmax"), exp]
     assert asked((rows // 3, 1000)) == [exp]
     assert asked((rows * 3, 1000)) == [exp]
     assert asked((rows * 10, 100)) == [exp]  # short rows are here before their lines
+    assert asked((rows // 10, 10000)) == [exp]  # and long ones lie in the result from the beginning
+
+
+def test_the_last_stage_asks_for_what_it_will_write_where_no_other_has_its_elements():
+    x, w, b = (te.placeholder(shape, name="x") for shape in ((2800, 1000), (1000,), (1000,)))
+    s = default_schedule(ops.layer_norm(x, 1000, w, b), "llvm -mcpu=znver4 -num-cores=1")
+    last = s.outputs[0].output(0)
+    assert [p.tensor for p in s[last].state.prefetches if p.tensor is last] == [last]
+
+
+@pytest.mark.parametrize("op", [ops.softmax, ops.log_softmax])
+@pytest.mark.parametrize("shape", [(6, 5000), (2, 3, 5001), (te.var("m"), 4099)])
+def test_a_long_row_is_kept_in_the_result(op, shape):
+    x = te.placeholder(shape, name="x")
+    f = tl.compile([x, op(x)])
+    assert ".exp: float32" not in f.get_source("ir")
+    a = RNG.standard_normal([n if isinstance(n, int) else 5 for n in shape]).astype("float32")
+    (right,) = te.reference.evaluate([op(x)], {x: a})
+    np.testing.assert_allclose(f(a), right, rtol=3e-6, atol=1e-6)
 
 
 def test_every_loop_of_a_layer_norm_reads_in_vectors():

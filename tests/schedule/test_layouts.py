@@ -189,6 +189,30 @@ def test_what_a_stage_writes_is_asked_for_to_be_written():
         s[C].prefetch(A, C.op.axis[0], 1, level=3)
 
 
+def test_what_the_stage_around_will_write_is_asked_for():
+    A = te.placeholder((64, 64), name="A")
+    B = te.compute((64, 64), lambda i, j: A[i, j] + 1, name="B")
+    C = te.compute((64, 64), lambda i, j: B[i, j] * 2, name="C")
+    s = te.create_schedule(C.op)
+    with pytest.raises(ScheduleError, match="does not read"):
+        s[B].prefetch(C, B.op.axis[1])
+    s[B].compute_at(s[C], C.op.axis[0])
+    s[B].prefetch(C, B.op.axis[1], 0)
+    assert "prefetch(C[i, j], 1, 3)" in str(tl.lower(s, [A, C]))
+
+
+def test_an_element_that_a_loop_asks_for_is_read_ahead_of_it():
+    """Its address was taken from within the loop: no code could be made."""
+    A, k = te.placeholder((16, 4), name="A"), te.reduce_axis((0, 4), name="k")
+    B = te.compute((16,), lambda i: te.max(A[i, k], axis=k), name="B")
+    C = te.compute((16, 4), lambda i, j: A[i, j] - B[i], name="C")
+    s = te.create_schedule(C.op)
+    s[C].prefetch(B, C.op.axis[1], 0)
+    s[C].unroll(C.op.axis[0])
+    a = np.arange(64, dtype="float32").reshape(16, 4) % 7
+    assert np.array_equal(tl.build(s, [A, C])(a), a - a.max(1, keepdims=True))
+
+
 def test_an_array_of_the_declared_shape_is_refused():
     A, C, a, _ = image()
     s = te.create_schedule(C.op)

@@ -206,10 +206,8 @@ def _fits(buffer: Buffer) -> bool:
 
 def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
     """The address of the element at ``offset`` (a scalar)."""
-    element = types.memory_element(buffer.dtype, em.target)
-    storage = em.storage[buffer]
-    address = storage.pointer
-    constant = const_int(offset)
+    element, storage = types.memory_element(buffer.dtype, em.target), em.storage[buffer]
+    address, constant = storage.pointer, const_int(offset)
     if constant is None:
         # the constant stays out: it becomes a displacement of the instruction, which costs nothing
         terms = dict(linear.poly(offset))
@@ -218,10 +216,12 @@ def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
         address = em.pointers.get(_key(storage.pointer, terms)) or _added(em, storage, terms, offset, element)
     if not constant:
         return address
-    found = em.pointers.get((address, constant))
-    if found is None:
+    # what is computed ahead of a loop may not use what stands in it
+    made = (em.pointers.get((address, constant, depth)) for depth in range(em.at, -1, -1))
+    found = next(filter(None, made), "")
+    if not found:
         found = em.ins(f"getelementptr {element}, ptr {address}, i64 {constant}")
-        em.remember(em.pointers, (address, constant), found, em.at, frozenset())
+        em.remember(em.pointers, (address, constant, em.at), found, em.at, frozenset())
     return found
 
 

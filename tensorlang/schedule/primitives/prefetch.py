@@ -11,6 +11,9 @@ the same one reads at the next j.
 ``for i: C[i] = A[i]`` with s[C].prefetch(C, i, 2) asks for the lines of C[i + 2] to write to: a store to a
 line that no cache near has waits for it, and others behind it.
 
+``for i: { for j: B[j] = …; for j: C[i, j] = B[j] … }`` with s[B].prefetch(C, j, 0) asks for them while B is
+computed within the loops of a C of the same shape.
+
 A hint: it does nothing when the tensor is moved so that its memory is made inside the loop, where a later
 iteration has other memory.
 """
@@ -21,6 +24,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...te.axis import IterVar
+from ...te.tensor import Tensor
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import INLINED, Ahead, ScheduleState, change
 from .base import Primitive, check_loop, check_output
@@ -35,12 +39,22 @@ MAX_OFFSET = 1 << 20
 LEVELS = (1, 2)  # caches that may be named
 
 
+def written_around(state: ScheduleState, stage: str, tensor: Tensor) -> bool:
+    """Whether ``stage`` is computed in the loops of the one that writes ``tensor``, place for place."""
+    st = state.stage(stage)
+    if st.host != state.of(tensor).name or not st.op.outputs:
+        return False
+    own, other = st.op.outputs[0].shape, tensor.shape
+    return len(own) == len(other) and all(n is m for n, m in zip(own, other, strict=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Prefetch(Primitive):
     """At each iteration of ``loop``, ask for what ``stage`` reads of output ``index`` of ``tensor``, or
-    writes of its own, ``offset`` iterations later; with ``share``, for a share of what comes after the loops
-    around the stage that read the same again. ``level`` is the cache that it shall come to. ``outer`` is the
-    loop whose iterations are counted, one around ``loop``; None: ``loop`` itself."""
+    writes of its own, or what the stage around it writes there, ``offset`` iterations later; with ``share``,
+    for a share of what comes after the loops around the stage that read the same again. ``level`` is the
+    cache that it shall come to. ``outer`` is the loop whose iterations are counted, one around ``loop``;
+    None: ``loop`` itself."""
 
     stage: StageName
     tensor: TensorName
@@ -64,7 +78,9 @@ class Prefetch(Primitive):
         verdict = check_output(state, self.tensor, self.index)
         if not verdict:
             return verdict
-        own = self.tensor == self.stage
+        own = self.tensor == self.stage or written_around(
+            state, self.stage, state.stage(self.tensor).op.outputs[self.index]
+        )
         if own and self.share:
             return refuse("share=True is for what other loops read again; a stage writes its own once")
         if not own and not any(r.name == self.stage for r in state.readers(self.tensor)):
@@ -116,8 +132,9 @@ class Prefetch(Primitive):
         level: int = 1,
         outer: IterVar | str | None = None,
     ) -> None:
-        """Ask for what this stage reads of ``tensor``, or writes where that is its own, ``offset`` iterations
-        of ``loop`` ahead. ``level=2`` brings it no nearer than the second cache: what streams from memory
+        """Ask for what this stage reads of ``tensor``, or writes where that is its own or of the same shape
+        and this stage is computed in its loops, ``offset`` iterations of ``loop`` ahead. ``level=2`` brings
+        it no nearer than the second cache: what streams from memory
         would come to the first one too early, or too late. ``outer`` counts the iterations of another loop,
         around ``loop``: each iteration of this one asks for what it will read then.
 
