@@ -79,6 +79,7 @@ from .streams import (
     reduces_columns,
     reduces_rows,
     row_of,
+    samples_image,
     transposed,
     uneven_along,
 )
@@ -158,6 +159,7 @@ __all__ = [
     "repeated_along",
     "row_of",
     "rows_by_data",
+    "samples_image",
     "saved_at",
     "stands_for",
     "step",

@@ -15,6 +15,7 @@ from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
 from ..te.patterns import constant, reads_of, reducer_kind
+from ..te.reducers import Reduce
 from ..te.tensor import ComputeOp, Tensor, TensorRead
 
 
@@ -59,6 +60,23 @@ def picks_columns(op: ComputeOp) -> list[IterVar]:
     if last.var not in along or any(reads_data(i) for i in element.indices[:-1]):
         return []
     return [a for a in outer if a.var not in along]
+
+
+def samples_image(op: ComputeOp) -> Tensor | None:
+    """The image [N, C, …] of which a reduction [N, C, …] reads elements at places that are data, the same for
+    each of its channels, which nothing else that it reads moves with; None for any other."""
+    if len(op.body) != 1 or not isinstance(op.body[0], Reduce) or len(op.axis) < 3:
+        return None
+    channel, found = op.axis[1].var, list[TensorRead]()
+    for e in preorder(op.body[0]):
+        if type(e) is TensorRead and channel in variables(e):
+            found.append(e)
+    if len(found) != 1 or len(found[0].indices) != len(op.axis) or found[0].indices[1] is not channel:
+        return None
+    first, _, *places = found[0].indices
+    if channel in variables(first) or not any(reads_data(i) for i in places):
+        return None
+    return found[0].tensor
 
 
 def uneven_along(op: ComputeOp, axis: IterVar) -> int | None:

@@ -51,6 +51,7 @@ from . import (
     planes,
     pointwise,
     rows,
+    sampled,
     scans,
     separable,
     sparse,
@@ -69,6 +70,7 @@ from .register_tile import even
 # target, constants)
 FAMILIES = (
     sparse,
+    sampled,
     gemm,
     pointwise,
     flat,
