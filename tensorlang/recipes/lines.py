@@ -1,11 +1,14 @@
 """Convolutions along one axis of open length, with a constant weight: register tiles of a few pixels ×
 vectors of output channels, summed from packed weights and the line where it lies. Vectors along the line, as
-``direct`` has them, are mostly empty where it is short, and a rest costs a whole one. Uses public primitives
-only.
+``direct`` has them, are mostly empty where it is short, and a rest costs a whole one; where it is long, sums
+are written far apart, and what lies a power of two apart wants one set of the first cache. Without a stride a
+call chooses by the length. Uses public primitives only.
 
-Measured (Zen 3, one thread): 64 to 96 channels, three taps, are 4.2, 2.4, 3.3 and 1.4 times as fast as in
-``direct`` with 4, 8, 9 and 1000 pixels. Images are left to ``direct``: of a wide one it has a few rows at a
-time in the second cache.
+Measured in turns with ``direct`` (Zen 4, one thread and two; 32 to 256 channels of 1 to 15 taps, without a
+stride): of 4 to 9 pixels lines take 0.3 to 0.8 of the time, of 33 0.75 to 0.95, of 64 1.0 to 1.25, of 100 and
+130 0.9 to 1.15, of 200 and 400 1.0 to 1.3, of 1024 1.2 to 3.2; AVX2 on the same processor likewise. With a
+stride of 2 or 4, for which ``direct`` picks pixels, 0.4 to 1.05 but of 1024 up to 2.6. Images are left to
+``direct``: of a wide one it has a few rows at a time in the second cache.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from ..analysis import conv_of, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
+from .choices import at_most
 from .common import size, work
 from .nests import nest, sums
 from .pixels import pack_weight
@@ -24,12 +28,13 @@ from .register_tile import tile_for
 
 PIXELS = 4  # of a tile; a rest of fewer has one of its own
 EMPTY = 1 / 4  # of the lanes of all outputs, at most: more, and vectors of pixels waste less
+SHORT = 64  # pixels, up to which lines without a stride take less
 PANELS = 4  # for each thread, from which on they alone are shared out, and not also stretches of the line
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` is a convolution for ``apply``: with outputs that fill vectors, and sums long enough
-    to be worth a tile."""
+    """Whether ``inside`` is a convolution for ``apply``: with outputs that fill vectors, sums long enough to
+    be worth a tile, and a line that is short or picked from by a stride."""
     conv = conv_of(inside.op)
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     return (
@@ -43,6 +48,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         and depth(conv) >= lanes
         and any(t is conv.weight for t in constants)
         and conv.weight.dtype == inside.op.body[0].dtype
+        and (conv.strides[0] > 1 or at_most(conv.spatial[0].extent, SHORT))
     )
 
 
