@@ -33,6 +33,7 @@ from ...graph import Graph, Node, Opaque, Value
 from ...te import Tensor, each
 from .equal import fixed
 from .importer import MAX_DIM, Importer, Needs
+from .kept import filter_of, length, places, read
 from .known import as_known, result
 from .proto import BROKEN, Body, Call
 from .table import OPERATORS
@@ -212,6 +213,7 @@ class _Iteration(Importer):
     def __init__(self, model: Any, graph: Graph) -> None:
         super().__init__(model, graph)
         self.told: dict[Var, Value] = {}
+        self.keeps: dict[Value, Value] = {}  # of lists, and rows of them: which of their elements are there
         self.within = 0  # how many branches that may not be taken
         self._spans: dict[Any, tuple[Var, Var]] = {}
 
@@ -230,10 +232,15 @@ class _Iteration(Importer):
         if self.g.assumed or self.g.rest is not None or any(n.kind != "te" for n in self.g.nodes):
             raise Apart
         self.found = [self.value(n) for n in self.outputs]
+        if any(isinstance(v, Value) and v in self.keeps for v in self.found):
+            raise Apart
         if sum(_least_bytes(v) for n in self.g.nodes for v in n.results if v not in self.found) > MOST_BYTES:
             raise Apart
 
     def take(self, call: Call) -> None:
+        if call.op not in ("If", "Identity") and any(self.env.get(n) in self.keeps for n in call.reads):
+            self._read(call)
+            return
         if self.within and _may_fail(self, call):
             raise Apart
         own = _OWN.get(call.op) if call.domain == "" else None
@@ -242,6 +249,15 @@ class _Iteration(Importer):
             super().take(call)
         elif made is not True:  # which says that it put work or values in its place
             self.env[call.outputs[0]] = made
+
+    def _read(self, call: Call) -> None:
+        """Import what reads a list."""
+        made = read(self, call, self.keeps)
+        if made is None:
+            raise Apart
+        self.env[call.outputs[0]], in_rows = made
+        if in_rows:
+            self.keeps[made[0]] = next(self.keeps[v] for v in made[0].node.inputs if v in self.keeps)
 
     def fact(self, condition: Expr) -> bool:
         """Whether a condition holds in every iteration."""
@@ -359,6 +375,14 @@ def _picked(c: _Iteration, call: Call) -> Any:
 
 def _loop(c: _Iteration, call: Call) -> Any:
     """A loop in a loop, if it can be made at once too."""
+    if (of := filter_of(c, call)) is not None:
+        c.env[of.most] = _number("most", make.min_(c.number(length, [of.start, of.end]), of.bound))
+        made = independent(c, of.loop, of.most, "", [])
+        if made is None or any(of.last in w.reads for w in c.work) or of.last in c.outputs:
+            raise Apart
+        c.env[of.name] = c.g.call(places, of.start, op="Range", outputs=[of.name], size=made[0].shape[0])
+        c.keeps[c.env[of.name]] = made[0]
+        return True
     state = [c.value(n) for n in call.inputs[2:]]
     made = independent(c, call, call.inputs[0], call.inputs[1], state)
     if made is None:
