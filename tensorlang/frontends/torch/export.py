@@ -68,6 +68,7 @@ def _ranges(program: Any) -> dict[Any, Any]:
 def _taken_apart(program: Any) -> Any:
     """The program without operators that write to what they are given, in which those that are not in the
     table are said by others, where torch says how, and without what only checks."""
+    _known_sizes(program)
     for turn in range(_ROUNDS + 1):
         # only what has to be taken apart is, and operators stay as models write them. Those that write are
         # replaced by torch itself
@@ -86,6 +87,18 @@ def _taken_apart(program: Any) -> Any:
         if str(node.target).removeprefix("aten.").split(".")[0] in _CHECKS and not node.users:
             graph.erase_node(node)
     return program
+
+
+def _known_sizes(program: Any) -> None:
+    """Leave sizes alone among those that torch knows the ranges of. ``torch.export.load`` notes those of
+    expressions too (of a height that is ``8 * n``), and torch fails when it traces such a program anew."""
+    for node in program.graph.nodes:
+        for n in getattr(node.meta.get("val"), "shape", ()):
+            if isinstance(n, torch.SymInt):
+                ranges = getattr(n.node.shape_env, "var_to_range", {})
+                for e in [e for e in ranges if not e.is_Symbol]:
+                    del ranges[e]
+                return
 
 
 def _way(op: Any) -> Any:

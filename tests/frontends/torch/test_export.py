@@ -219,3 +219,20 @@ def test_sizes_that_an_operator_needs_equal_are_one():
             np.testing.assert_allclose(got, expected.numpy(), rtol=1e-5, atol=1e-6)
     with pytest.raises(tl.CallError):
         engine(x.numpy(), cache.numpy(), cache.numpy()[:, :, :3])
+
+
+def test_a_program_that_was_saved_has_sizes_that_are_multiples(tmp_path):
+    """Of a height that is 8 times a number: torch fails to trace such a program anew when it was loaded."""
+
+    class Halves(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.avg_pool2d(torch.nn.functional.pad(x, (1, 1)), 2)
+
+    x = torch.arange(2.0 * 16 * 10).reshape(1, 2, 16, 10)
+    eight = {2: 8 * torch.export.Dim("h8", min=1, max=40)}
+    path = tmp_path / "halves.pt2"
+    torch.export.save(torch.export.export(Halves(), (x,), dynamic_shapes=(eight,)), path)
+    engine = tl.load_torch(torch.export.load(path)).compile()
+    for height in (8, 16, 80):
+        x = torch.rand(1, 2, height, 10)
+        np.testing.assert_allclose(engine(x.numpy()), Halves()(x).numpy(), rtol=1e-6)
