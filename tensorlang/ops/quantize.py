@@ -314,15 +314,42 @@ def matmul_integer(
         _stored_numbers(op, "b", b, b_zero_point),
     )
     row = 0 if a.ndim == 1 else -2
-    if a.ndim > 1 and b.ndim == 2 and not _few(a.shape[-2]) and _apart(a, a_zero, b, b_zero):
-        a, zero = _unsigned(op, "a", a, a_zero, row)
-        k = te.reduce_axis((0, b.shape[0]), "k")
-        sums = inputs.stage(
-            f"{op}.sums", tags.REDUCE, [b.shape[1]], lambda j: te.sum(te.cast(INT32, b(k, j)), axis=k)
-        )
-        return _taken_away(op, product(op, a, b, False, False, INT32), zero, sums, -1)
+    if a.ndim > 1 and b.ndim == 2 and not _few(a.shape[-2]):
+        if _apart(a, a_zero, b, b_zero):
+            a, zero = _unsigned(op, "a", a, a_zero, row)
+            return _less_columns(op, product(op, a, b, False, False, INT32), b, zero)
+        plain = (const_int(b.shape[1]) or 0) >= MANY and (b_zero is None or b_zero.ndim <= 1)
+        if plain and _apart(a, a_zero, b, None, of_sign=False):
+            return _product_apart(op, a, b, a_zero, b_zero)
     a, b = _shifted(op, "a", a, a_zero, row), _shifted(op, "b", b, b_zero, -1)
     return product(op, a, b, False, False, INT32)
+
+
+def _product_apart(op: str, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero: Tensor | None) -> Tensor:
+    """A product whose right operand is unsigned or has a zero point: of it as int8, less that zero point
+    times the sum of each row's differences, which all columns share."""
+    a, zero = _unsigned(op, "a", a, a_zero, -2)
+    b, b_less = _signed(op, "b", b, b_zero, -1)
+    k = te.reduce_axis((0, a.shape[-1]), "k")
+    rows = inputs.stage(
+        f"{op}.rows",
+        tags.REDUCE,
+        a.shape[:-1],
+        lambda *i: te.sum(te.cast(INT32, a(*i, k)) - zero((*i, k)), axis=k),
+    )
+    total = _less_columns(op, product(op, a, b, False, False, INT32), b, zero)
+    return inputs.stage(
+        f"{op}.b_apart", tags.BROADCAST, total.shape, lambda *i: total(*i) - b_less(i) * rows(*i[:-1])
+    )
+
+
+def _less_columns(op: str, total: Tensor, b: Tensor, zero: At) -> Tensor:
+    """A product less what the zero point of the left operand has added."""
+    k = te.reduce_axis((0, b.shape[0]), "k")
+    sums = inputs.stage(
+        f"{op}.sums", tags.REDUCE, [b.shape[1]], lambda j: te.sum(te.cast(INT32, b(k, j)), axis=k)
+    )
+    return _taken_away(op, total, zero, sums, -1)
 
 
 def _few(rows: Expr) -> bool:
