@@ -339,7 +339,10 @@ def _product_apart(op: str, a: Tensor, b: Tensor, a_zero: Tensor | None, b_zero:
     )
     total = _less_columns(op, product(op, a, b, False, False, INT32), b, zero)
     return inputs.stage(
-        f"{op}.b_apart", tags.BROADCAST, total.shape, lambda *i: total(*i) - b_less(i) * rows(*i[:-1])
+        f"{op}.b_apart",
+        tags.BROADCAST,
+        total.shape,
+        lambda *i: total(*i) - b_less((0, i[-1])) * rows(*i[:-1]),  # one for each column, whatever the row
     )
 
 

@@ -30,6 +30,7 @@ from .streams import right_bytes
 # is lower and wider. Measured (Granite Rapids): 1 × 300 × 64 of open rows 0.75 of the time, 4 × 64 × 64 0.54
 FEWEST_ROWS = 4
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
+WHOLE = 64  # elements of a vector of the loop IR, at most: of longer ones products of a group lie apart
 PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in pairs only in a copy
 # tiles of rows up to which a right operand near is better read where it lies. Measured (Granite Rapids),
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
@@ -320,7 +321,7 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
             high, vectors = other
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
-        vectors = 1 << vectors.bit_length() - 1
+        vectors = min(1 << vectors.bit_length() - 1, max(1, WHOLE // lanes))
     width = lanes * vectors
     overlaps = (
         not fixed

@@ -8,6 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.te.graph import operations
 from tests.ops import images
 from tests.ops.arrays import compiled, exact, sample
 from tests.ops.images import small
@@ -189,6 +190,30 @@ def test_zero_points_apart_from_the_product(kind, zeros):
     got = compiled(ops.conv_integer(x, y, p, None, 2, 1), feed)
     want = images.conv(image.astype("int32") - less, kernel.astype("int32"), stride=2, padding=1)
     assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize(("kind", "other"), [("uint8", "uint8"), ("int8", "uint8"), ("uint8", "int8")])
+@pytest.mark.parametrize("zeros", ["one", "columns", "none"])
+@pytest.mark.parametrize("shape", [(7, 33), (2, 5, 33), (2, 33)])
+def test_a_right_operand_with_zero_points_is_multiplied_as_int8(kind, other, zeros, shape):
+    """They are taken away after, times the sums of rows: the same to the last bit."""
+    a = RNG.integers(np.iinfo(kind).min, np.iinfo(kind).max + 1, shape).astype(kind)
+    low, high = np.iinfo(other).min, np.iinfo(other).max
+    w = RNG.integers(low, high + 1, (33, 20)).astype(other)
+    za = np.array(np.iinfo(kind).min + 9, kind)
+    zw = {"one": np.array(high - 5, other), "columns": RNG.integers(low, high, 20).astype(other)}.get(zeros)
+    x, y, p = placeholders(a, w, za)
+    feed, q = {x: a, y: w, p: za}, None
+    if zw is not None:
+        q = te.placeholder(zw.shape, other, name="q")
+        feed[q] = zw
+    out = ops.matmul_integer(x, y, p, q)
+    # of a few rows differences of the operand cost less
+    wide = [op for op in operations([out.op]) if str(op.outputs[0].dtype) == "int16"]
+    assert bool(wide) is (shape[-2] < 4)
+    less = 0 if zw is None else zw.astype("int32")
+    want = (a.astype("int32") - za.astype("int32")) @ (w.astype("int32") - less)
+    assert np.array_equal(compiled(out, feed), want)
 
 
 @pytest.mark.parametrize("groups", [1, 2])

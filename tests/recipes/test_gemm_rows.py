@@ -56,3 +56,21 @@ def test_threads_share_rows_out_where_panels_of_columns_are_uneven(fixed: bool) 
     a, b = (rng.integers(-4, 5, (120 if t is A else 200, 200)).astype("float32") for t in (A, B))
     f = tl.build(s, [A, C] if fixed else [A, B, C], constants={B: b} if fixed else None)
     np.testing.assert_array_equal(f(a) if fixed else f(a, b), a @ b)
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "instruction"),
+    [
+        ("uint8", "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu", "vpdpbusd"),
+        ("int16", "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu", "vpdpwssd"),
+        ("int16", "llvm -mcpu=haswell -mtriple=x86_64-linux-gnu", "vpmaddwd"),
+    ],
+)
+def test_a_row_of_narrow_integers_by_a_known_weight_is_products_together(
+    kind: str, target: str, instruction: str
+) -> None:
+    """A tile of one row was so wide that its vector was cut, and each product one of 32 bits."""
+    A, B = te.placeholder((1, 64), kind, name="A"), te.placeholder((64, 512), "int8", name="B")
+    C = ops.matmul(A, B, out_dtype="int32")
+    asm = tl.build(default_schedule(C, target, [B]), [A, B, C], target).get_source("asm")
+    assert instruction in asm and "vpmulld" not in asm
