@@ -3,6 +3,8 @@ nothing: one computation, and the values of the loops."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -97,7 +99,7 @@ def kept_of_bags(reduce, read="list", **changes):
 
 
 def bags(f, cuts, step=1):
-    own = [[i % len(TABLE) for i in IDS[b:e:step]] for b, e in zip(cuts, cuts[1:])]
+    own = [[i % len(TABLE) for i in IDS[b:e:step]] for b, e in itertools.pairwise(cuts)]
     own = [[i for i in ids if i != NOTHING] for ids in own]
     made = [f(TABLE[ids], axis=0) if ids else np.zeros(4) for ids in own]
     return np.reshape(made, (-1, 4)).astype("float32"), [len(ids) for ids in own]

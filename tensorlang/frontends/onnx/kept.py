@@ -1,5 +1,5 @@
-"""Numbers of a range of which a loop appends to a list those that a condition keeps: bags of embeddings with an
-index that stands for nothing, as exporters write them. A list whose length each call tells element by element
+"""Numbers of a range of which a loop appends to a list those that a condition keeps: bags of embeddings with
+an index that stands for nothing, as exporters write them. A list whose length data tells element by element
 is no array; the range with its conditions is, and what reads the list (its length, rows of a table, a
 reduction of those) computes with both. Knows the importer; iterations are ``independent``'s.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from ... import ops, te
 from ...core.dtype import INT64
+from ...expr import make
 from ...expr.nodes import Expr
 from ...graph import Opaque, Value
 from ...te import Tensor
@@ -28,9 +29,9 @@ SAME = ("Cast", "CastLike", "Identity")  # of a whole number
 
 @dataclass(frozen=True)
 class Filter:
-    """The numbers from ``start`` up to ``end``, values of one element, of which a loop appends to a list those
-    that are kept. ``loop`` says of each whether it is, as many times as ``most`` tells, which is ``bound`` at most;
-    ``name`` is what the list is called, ``last`` the number behind it."""
+    """The numbers from ``start`` up to ``end``, values of one element, of which a loop appends to a list
+    those that are kept. ``loop`` says of each whether it is, as many times as ``most`` tells, which is
+    ``bound`` at most; ``name`` is what the list is called, ``last`` the number behind it."""
 
     start: Value
     end: Value
@@ -53,7 +54,8 @@ def filter_of(c: Any, call: Call) -> Filter | None:
         at, after = body.inputs[2 + n][0], body.outputs[1 + n][0]
         appending, step = made.get(body.outputs[1 + k][0]), made.get(after)
         if (
-            _is(again, "Less", after)
+            appending is not None
+            and _is(again, "Less", after)
             and _is(step, "Add", at)
             and _one(c, body, made, step.inputs[1])
             and _appends(body, appending, body.inputs[2 + k][0], at)
@@ -69,10 +71,10 @@ def filter_of(c: Any, call: Call) -> Filter | None:
         return None
     if list(first.node.inputs) != [start, stop] or not c.narrow.keys().isdisjoint((start, stop)):
         return None
-    # each number is a place in what the condition reads, which therefore is as long
-    bounds = [_size(c, b) for b in body.calls if b.op == "Gather" and b.inputs[1] == at and not b.attrs.get("axis")]
-    bound = next((n for n in bounds if n is not None), None)
-    if bound is None:
+    # each number is a place in what the condition reads, from the end where it is below 0
+    sizes = [_size(c, b) for b in body.calls if b.op == "Gather" and b.inputs[1] == at]
+    size = next((n for n in sizes if n is not None), None)
+    if size is None:
         return None
     place = Call("Add", "", (begin, row), (at,), {})
     calls = (place, *(b for b in body.calls if b is not appending and b is not again))
@@ -84,17 +86,19 @@ def filter_of(c: Any, call: Call) -> Filter | None:
     )
     most = c.unique("length")
     loop = replace(call, inputs=(most, ""), outputs=(c.unique("keeps"),), graphs={"body": keeps})
-    return Filter(start, stop, loop, most, bound, call.outputs[k], (*call.outputs, "")[n])
+    return Filter(start, stop, loop, most, make.mul(size, 2), call.outputs[k], (*call.outputs, "")[n])
 
 
-def _is(b: Any, op: str, first: str) -> bool:
+def _is(b: Call | None, op: str, first: str) -> TypeGuard[Call]:
     return b is not None and b.op == op and not b.domain and b.inputs[0] == first
 
 
 def _size(c: Any, gather: Call) -> Expr | None:
-    """Of the first axis of what a Gather reads, where it is there before the loop."""
+    """Of the first axis of what a Gather reads along it, where that is there before the loop."""
     v = c.env.get(gather.inputs[0])
-    return v.shape[0] if isinstance(v, Value) and not isinstance(v, Opaque) and v.ndim else None
+    if not isinstance(v, Value) or isinstance(v, Opaque) or not v.ndim or gather.attrs.get("axis", 0):
+        return None
+    return v.shape[0]
 
 
 def _one(c: Any, body: Body, made: Mapping[str, Call], name: str) -> bool:
@@ -107,10 +111,10 @@ def _one(c: Any, body: Body, made: Mapping[str, Call], name: str) -> bool:
     return known is not None and np.size(known) == 1 and bool(np.reshape(known, -1)[0] == 1)
 
 
-def _appends(body: Body, call: Call | None, before: str, at: str) -> bool:
+def _appends(body: Body, call: Call, before: str, at: str) -> bool:
     """Whether an If appends the number ``at`` to the list ``before``, or leaves it as it is; and nothing else
     reads the list."""
-    if call is None or call.op != "If" or call.domain or len(call.outputs) > 1:
+    if call.op != "If" or call.domain or len(call.outputs) > 1:
         return False
     if any(before in b.reads or call.outputs[0] in b.reads for b in body.calls if b is not call):
         return False
