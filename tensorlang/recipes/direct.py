@@ -64,8 +64,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     its own place."""
     conv = conv_of(inside.op)
     assert conv is not None
-    lanes, iterations, batch = target.vector_lanes(inside.op.body[0].dtype), work(inside), len(conv.batch)
-    images, (o, *rows, x) = list(out.op.axis[:batch]), out.op.axis[batch:]
+    rows = conv.spatial[:-1]
     padded = padding_of(s, conv.data) if rows else None
     stride = conv.strides[-1]
     if padded is not None and stride > 1 and conv.each >= MANY:
@@ -73,8 +72,34 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         apart = 1
     else:
         apart = stride
-    high, vectors = _tile(conv, apart, target)
-    weight = _widened(s, inside, conv, high, lanes, constants)
+    tile = _tile(conv, apart, target)
+    lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
+    weight = _widened(s, inside, conv, tile[0], lanes, constants)
+    shared = in_tiles(s, out, inside, conv, tile, target, apart, padded)
+    if weight is not None:
+        weight.compute_at(out, shared[-1])
+    if padded is not None:
+        padded.compute_at(out, shared[-1])
+        rows_in_vectors(padded, lanes)
+    share_out(out, shared, iterations, target)
+
+
+def in_tiles(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    conv: Conv,
+    tile: tuple[int, int],
+    target: Target,
+    apart: int = 1,
+    padded: Stage | None = None,
+) -> list[IterVar]:
+    """The loops of ``out`` around tiles of (outputs, vectors of pixels), and their sums, of which neighbours
+    read pixels that are so far ``apart``; in strips of rows, each of which gets its margin, where one is
+    ``padded``. Those that are to be shared out."""
+    high, vectors = tile
+    lanes, batch = target.vector_lanes(inside.op.body[0].dtype), len(conv.batch)
+    images, (o, *rows, x) = list(out.op.axis[:batch]), out.op.axis[batch:]
     # vectors are counted: a last tile of fewer has a body of its own, instead of lanes that are all masked
     block, oi = out.split(o, high)
     xq, lane = out.split(x, lanes)
@@ -92,12 +117,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     out.unroll(vector)
     out.vectorize(lane)
     _sum(s, inside, conv, out, block, lanes, apart)
-    if weight is not None:
-        weight.compute_at(out, shared[-1])
-    if padded is not None:
-        padded.compute_at(out, shared[-1])
-        rows_in_vectors(padded, lanes)
-    share_out(out, shared, iterations, target)
+    return shared
 
 
 def _widened(
