@@ -64,7 +64,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     high, vectors = tile_for(PIXELS, conv.each, lanes, target.vector_registers)
     deep = [conv.channels, *conv.taps]
     pack_weight(s, conv, inside, lanes * vectors, deep)
-    if conv.strides[0] == 1 and not at_most(conv.spatial[0].extent, SHORT):
+    if max(conv.strides) == 1 and not at_most(conv.spatial[0].extent, SHORT):
         # from the same panels, which a weight has once: as many outputs at a time as divide one
         most, wide = LONG_TILE if target.vector_registers <= FEW_REGISTERS else LONG_TILE_OF_MANY
         tall = max(n for n in range(1, most + 1) if lanes * vectors % n == 0)
