@@ -179,11 +179,11 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
             if vectors is not None:
                 _prefetch_ahead(st, vectors, rows, target, requested)
         if loops and loops[0][1] is not None:
-            longest = _element_stage(out, rows)
+            longest = _element_stage(out, loops)
             if longest is None:
                 _claim_ahead(out, loops[0][1], rows, target)
             else:
-                _claim_row(out, longest, dict(loops)[longest], rows, target)
+                _claim_row(out, *longest, rows, target)
     done = [out.name]
     for name in done:  # grows on the way
         done += s.state.links.attached.get(name, ())
@@ -225,16 +225,20 @@ def _elements(stage: Stage, loops: Sequence[IterVar], n: int | None, target: Tar
     return outer
 
 
-def _element_stage(out: Stage, rows: Rows) -> Stage | None:
-    """The stage of a row that has an element for each of the result, and takes the longest."""
+def _element_stage(
+    out: Stage, loops: Sequence[tuple[Stage, IterVar | None]]
+) -> tuple[Stage, IterVar | None] | None:
+    """The stage of a row that has an element for each of the result, and takes the longest, with its
+    vectors."""
     found = [
-        st
-        for st in rows.members
-        if not st.op.reduce_axis
+        (st, vectors)
+        for st, vectors in loops
+        if st.name != out.name
+        and not st.op.reduce_axis
         and len(st.op.axis) == len(out.op.axis)
         and st.op.body[0].dtype is out.op.body[0].dtype
     ]
-    return max(found, key=lambda st: has_calls(st.op), default=None)
+    return max(found, key=lambda at: has_calls(at[0].op), default=None)
 
 
 def _claim_ahead(out: Stage, vectors: IterVar, rows: Rows, target: Target) -> None:

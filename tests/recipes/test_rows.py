@@ -283,3 +283,14 @@ def test_the_exponentials_of_a_softmax_have_no_branch():
     with np.errstate(invalid="ignore", over="ignore"):
         wanted = softmax(a, -1)
     np.testing.assert_allclose(tl.compile([x, ops.softmax(x)])(a), wanted, rtol=1e-6, atol=1e-38)
+
+
+def test_one_result_of_a_row_beside_a_sum_of_it():
+    """A cross entropy has one number of a row, and so has the logarithm of its sum, which is not a loop over
+    the row's elements: no schedule was found."""
+    x, at = te.placeholder((3, 5), name="x"), te.placeholder((3,), "int64", name="at")
+    y = ops.log_softmax(x)
+    out = te.compute((3,), lambda i: -y[i, at[i]], name="out")
+    a, picked = RNG.random((3, 5), dtype=np.float32), np.array([0, 4, 2])
+    want = -np.log(softmax(a, 1))[np.arange(3), picked]
+    np.testing.assert_allclose(tl.compile([x, at, out])(a, picked), want, rtol=1e-5)
