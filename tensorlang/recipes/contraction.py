@@ -20,7 +20,7 @@ from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
 from .common import size
 from .pixels import counted
-from .register_tile import column, tile_for
+from .register_tile import tile_for, time_of
 
 # cycles of an element that is laid elsewhere. Measured (Zen 4): 0.5 to 1.7 near, up to 3 in the third cache
 COPIED = 1.0
@@ -28,10 +28,8 @@ COPIED = 1.0
 
 def contraction_in(op: ComputeOp) -> Contraction | None:
     """The contraction of known sizes that ``op`` is, each side with axes of its own."""
-    c = contraction_of(op) if op.reduce_axis else None
-    if c is None or any(size(a) is None for a in (*op.axis, *op.reduce_axis)):
-        return None
-    return c if min(_elements(own) for _, _, own in c.sides) > 1 else None
+    c = contraction_of(op) if op.reduce_axis and _known(op) else None
+    return c if c is not None and min(_elements(own) for _, _, own in c.sides) > 1 else None
 
 
 def as_matrices(
@@ -63,8 +61,8 @@ def in_columns(
     stays as it is."""
     op = stage.op
     assert isinstance(op, ComputeOp)
-    found = alone_in_of(op) if op.reduce_axis else None
-    if found is None or any(size(a) is None for a in (*op.axis, *op.reduce_axis)):
+    found = alone_in_of(op) if op.reduce_axis and _known(op) else None
+    if found is None:
         return None
     weight, places, own = found
     lanes = target.vector_lanes(op.body[0].dtype)
@@ -84,6 +82,11 @@ def in_columns(
     others = [at[a] for a in op.axis if a not in own]
     inside.transform_layout(_layout([others], [([at[a] for a in own], together)]))
     return inside, [copy, *copies]
+
+
+def _known(op: ComputeOp) -> bool:
+    """Whether all sizes are."""
+    return all(size(a) is not None for a in (*op.axis, *op.reduce_axis))
 
 
 def _elements(axes: Sequence[IterVar]) -> int:
@@ -112,10 +115,8 @@ def _along_axes(op: ComputeOp, known: bool, lanes: int, target: Target) -> float
 def _in_tiles(m: int, n: int, lanes: int, target: Target) -> float:
     """Cycles of an iteration of the sum for ``m × n`` results."""
     table = cost_of(target) if 2 * n <= lanes else cost_of(target).of_whole
-    high, vectors = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks)
-    tiles, left = divmod(-(-n // lanes), vectors)
-    time = tiles * column(m, high, vectors, table)
-    return time + column(m, high, left, table) if left else time
+    tile = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks)
+    return time_of(m, n, *tile, lanes, table)
 
 
 def _laid_out(s: Schedule, stage: Stage, c: Contraction, right: int) -> tuple[Stage, list[Stage]]:

@@ -403,7 +403,7 @@ def _tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, ta
         if share:
             rows = -(-rows // high) * high
         tiles = -(-rows // high) * -(-conv.each // (lanes * vectors))
-        return time_of(rows, conv.each, high, vectors, lanes, target) + more * tiles
+        return time_of(rows, conv.each, high, vectors, lanes, table) + more * tiles
 
     if block is None:
         return time(pixels)

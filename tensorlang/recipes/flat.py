@@ -87,7 +87,7 @@ def plan(conv: Conv, target: Target) -> Plan:
     def cycles(high: int, outputs: int, tile: tuple[int, int]) -> float:
         pixels = (high - 1) * places + row
         tiles = -(-pixels // (lanes * tile[1])) * lanes * tile[1]
-        sums = depth(conv) * table.crossing * time_of(outputs, tiles, *tile, lanes, target)
+        sums = depth(conv) * table.crossing * time_of(outputs, tiles, *tile, lanes, table)
         return sums + copied * ((high - 1) * conv.strides[-2] + high_taps) * conv.strides[-1]
 
     def option(strip: int) -> Plan:

@@ -107,7 +107,7 @@ def _sums(conv: Conv, target: Target) -> float:
     """Cycles of the sums of one image."""
     pixels, lanes = math.prod(conv.sizes), _lanes(conv, target)
     high, vectors = _tile(conv, target)
-    tiles = depth(conv) * time_of(conv.each, pixels, high, vectors, lanes, target)
+    tiles = depth(conv) * time_of(conv.each, pixels, high, vectors, lanes, cost_of(target))
     if passes(conv, target):  # it comes for each tile of pixels
         again = -(-pixels // (lanes * vectors)) - 1
         tiles += again * weight_of(conv) / cost_of(target).element_rate

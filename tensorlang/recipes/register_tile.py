@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..analysis import ROOFLINE, Cost, cost_of
-from ..target import Target
+from ..analysis import ROOFLINE, Cost
 
 MANY = 1 << 12  # rows or vectors where their number is symbolic: the rests at the end do not decide then
 # lines of memory read side by side. Measured (Zen 5, 1 × 4096 × 4096, 16 KiB from line to line): 4 or 6 are
@@ -33,9 +32,8 @@ def column(rows: int, high: int, vectors: int, table: Cost, rest: float = 1.0) -
     return time + rest * table.tile(left, vectors) if left else time
 
 
-def time_of(rows: int, columns: int, high: int, vectors: int, lanes: int, target: Target) -> float:
+def time_of(rows: int, columns: int, high: int, vectors: int, lanes: int, table: Cost) -> float:
     """Cycles of an iteration of the reduction for all rows and columns, in tiles of ``high × vectors``."""
-    table = cost_of(target)
     tiles, left = divmod(-(-columns // lanes), vectors)
     time = tiles * column(rows, high, vectors, table)
     return time + column(rows, high, left, table) if left else time

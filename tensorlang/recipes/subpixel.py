@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..analysis import bytes_of, phases_of, reads_of
+from ..analysis import bytes_of, cost_of, phases_of, reads_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -189,7 +189,7 @@ def _strip(c: Spread, lanes: int, target: Target) -> tuple[int, int, int, int]:
 
     def time(rows: int) -> float:
         pixels = rows * place
-        return -(-depth // rows) * time_of(pixels, c.each, *tile(pixels), lanes, target)
+        return -(-depth // rows) * time_of(pixels, c.each, *tile(pixels), lanes, cost_of(target))
 
     rows = min(range(1, max(1, min(depth, fit // place)) + 1), key=lambda n: (time(n), -n))
     return (rows, place, *tile(rows * place))

@@ -242,7 +242,7 @@ def _last(product: Stage, rows: int, columns: int, high: int, threads: int, targ
 
     def block(h: int) -> float:
         tile = tile_for(h * columns, o, lanes, target.vector_registers, table.of_panels)
-        products = channels * time_of(h * columns, o, *tile, lanes, target)
+        products = channels * time_of(h * columns, o, *tile, lanes, table)
         weight = channels * o * product.op.body[0].dtype.bytes / table.l2_rate
         transforms = table.transform / lanes * (channels + o) * h * columns
         return points_of_tile * (max(products, weight) + transforms)

@@ -297,3 +297,22 @@ def renamed(state: ScheduleState, stage: str, now: dict[str, str]) -> list[Stage
         if (new.attach, new.store, new.pending) != (st.attach, st.store, st.pending):
             result.append(new)
     return result
+
+
+def check_untouched(state: ScheduleState, stage: str, name: str, mark: tuple[str, str | None]) -> Verdict:
+    """Whether nothing has been said of the loops of a stage, which the primitive ``name`` replaces."""
+    inside = state.attached(stage)
+    if inside:
+        return refuse(
+            f"`{inside[0].name}` is computed inside its loops, which would be gone",
+            mark=mark,
+            try_=f"{name} before compute_at",
+        )
+    st = state.stage(stage)
+    if st.relations or st.kinds or any(x is not None for x in (st.attach, st.pending, st.within)):
+        return refuse(
+            f"its schedule is begun, and the loops of `{stage}` would be others",
+            mark=(stage, None),
+            try_=f"{name} before all other calls for this stage",
+        )
+    return YES

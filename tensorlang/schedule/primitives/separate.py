@@ -22,7 +22,7 @@ from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_loop
+from .base import Primitive, check_loop, check_untouched
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -46,24 +46,9 @@ class Separate(Primitive):
             return verdict
         st = state.stage(self.stage)
         mark = (self.stage, self.loop)
-        if (
-            st.relations
-            or st.kinds
-            or st.attach is not None
-            or st.pending is not None
-            or st.within is not None
-        ):
-            return refuse(
-                f"its schedule is begun, and the loops of `{self.stage}` would be others",
-                mark=(self.stage, None),
-                try_="separate before all other calls for this stage",
-            )
-        for inside in state.attached(self.stage):
-            return refuse(
-                f"`{inside.name}` is computed inside its loops, which would be gone",
-                mark=mark,
-                try_="separate before compute_at",
-            )
+        verdict = check_untouched(state, self.stage, self.name, mark)
+        if not verdict:
+            return verdict
         found = _window(st, self.loop)
         return refuse(f"`{self.stage}`: {found}", mark=mark) if isinstance(found, str) else YES
 

@@ -22,9 +22,9 @@ from ...te.minimal_filtering import DATA_STAGE, INVERSE_STAGE, POINTS, PRODUCT_S
 from ...te.reducers import sum as te_sum
 from ...te.tensor import ComputeOp, Operation, Tensor
 from ..legality.filtering import TAPS, Filter, filter_of
-from ..legality.verdict import YES, Verdict, refuse
+from ..legality.verdict import Verdict, refuse
 from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_stage
+from .base import Primitive, check_stage, check_untouched
 from .fields import Meaning, StageName, whole
 
 if TYPE_CHECKING:
@@ -64,21 +64,8 @@ class Winograd(Primitive):
         found = filter_of(st.compute)
         if isinstance(found, str):
             return refuse(f"`{self.stage}`: {found}", mark=mark)
-        inside = state.attached(self.stage)
-        if inside:
-            return refuse(
-                f"`{inside[0].name}` is computed inside its loops, which would be gone",
-                mark=mark,
-                try_="winograd before compute_at",
-            )
         # seven stages take the place of one, and its loops say nothing of theirs
-        if st.relations or st.kinds or st.attach is not None or st.pending is not None:
-            return refuse(
-                f"its schedule is begun, and the loops of `{self.stage}` would be others",
-                mark=mark,
-                try_="winograd before all other calls for this stage",
-            )
-        return YES
+        return check_untouched(state, self.stage, self.name, mark)
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
         st = state.stage(self.stage)
