@@ -9,6 +9,7 @@ an operator must know (that two sizes are equal), the region is declared over th
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from .graph import Node, Value
 from .planes import Plane, plane_of
 
 MOST = 2**63 - 1  # that the bound of a size may be
+_EPSILON = 2e-5  # what is smaller keeps a divisor from zero
 
 
 @dataclass
@@ -129,10 +131,11 @@ class _Region:
 
     def _constant(self, v: Value) -> Tensor:
         assert v.data is not None
-        # written into the code: no load, and rules fold it
         if v.data.size == 1 and v.data.dtype.kind in "biuf":
             number = v.data.reshape(()).item()
-            return compute(v.shape, lambda *_: make.const(number, v.dtype), name="c")
+            if not _of_a_layer(number, v.data.dtype):
+                # written into the code: no load, and rules fold it
+                return compute(v.shape, lambda *_: make.const(number, v.dtype), name="c")
         kind = str(v.stored.dtype)
         t = placeholder(v.shape, kind, f"w{len(self.constants)}")
         self.constants.append((v, t))
@@ -194,6 +197,18 @@ class _Region:
         return rewrite(
             e, lambda n: self._size(n) if isinstance(n, Var) and n not in self.dims else None, memo
         )
+
+
+def _of_a_layer(number: float, dtype: np.dtype[Any]) -> bool:
+    """Whether a number is likely to be one layer's own, as scales and zero points of quantised layers are: it
+    is read like weights, so that layers that differ in it are one kernel. Not those that rules fold, among
+    them exponents, halves, thirds and epsilons, nor those that are steps of an algorithm (128 moves bytes to
+    the other sign)."""
+    if dtype.name in ("int8", "uint8"):
+        return number not in (0, 128, -128)
+    if dtype.name != "float32" or not _EPSILON < abs(number) < math.inf:
+        return False
+    return bool(np.float32(round(number * 48) / 48) != np.float32(number))
 
 
 def _usual(e: Expr) -> int | None:

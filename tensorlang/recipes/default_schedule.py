@@ -226,6 +226,7 @@ def _inline(s: Schedule, done: set[str], where: Target, constants: Sequence[Tens
             or stage.op.tag in KEPT
             or winograd.keeps(s, stage)
             or enlarged.keeps(s, stage)
+            or _is_number(stage.op, constants)
         ):
             continue
         if not s.can("compute_inline", stage.name):
@@ -242,6 +243,15 @@ def _inline(s: Schedule, done: set[str], where: Target, constants: Sequence[Tens
             and not _hides(s, stage, where, constants)
         ):
             stage.compute_inline()
+
+
+def _is_number(op: ComputeOp, constants: Sequence[Tensor]) -> bool:
+    """Whether ``op`` is one number made of constants: it is computed when they are packed."""
+    read = () if op.axis else op.input_tensors
+    known = lambda t: (
+        any(t is c for c in constants) or (isinstance(t.op, ComputeOp) and _is_number(t.op, constants))
+    )
+    return bool(read) and all(map(known, read))
 
 
 def _hides(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> bool:

@@ -66,6 +66,35 @@ def test_layers_that_differ_in_weights_are_one_kernel():
     assert len(engine.program.kernels) == 3 and len(engine.codes) == 1
 
 
+def quantised(scales, zeros):
+    """Bytes multiplied by one weight in layers of these scales and zero points."""
+    g = tl.Graph()
+    x = g.input(("n", 16), "uint8", "x")
+    w = g.constant(np.random.default_rng(1).integers(-99, 99, (16, 16)).astype("int8"))
+    for scale, zero in zip(scales, zeros, strict=True):
+        s, z = g.constant(np.float32(scale)), g.constant(np.uint8(zero))
+        one = g.constant(np.float32(0.01)), g.constant(np.int8(0))
+        x = g.call(ops.qlinear_matmul, x, s, z, w, *one, s, z)
+    g.output(x)
+    return g
+
+
+def test_layers_that_differ_in_scales_and_zero_points_are_one_kernel():
+    engine = quantised((0.0123, 0.0371, 0.0217), (113, 141, 97)).compile(level=0)
+    assert len(engine.program.kernels) == 3 and len(engine.codes) == 1
+    a = np.random.default_rng(2).integers(0, 256, (5, 16)).astype("uint8")
+    alone = a
+    for s, z in ((0.0123, 113), (0.0371, 141), (0.0217, 97)):
+        alone = quantised((s,), (z,)).compile()(alone)
+    assert np.array_equal(engine(a), alone)
+
+
+def test_numbers_that_rules_fold_are_written_into_the_code():
+    """A zero point of 0 costs nothing, and one of 128 is a change of sign."""
+    engine = quantised((0.0123, 0.0371, 0.0217), (0, 128, 97)).compile(level=0)
+    assert len(engine.codes) == 3
+
+
 def test_engines_of_equal_weights_share_what_is_packed():
     w = np.random.default_rng(3).standard_normal((96, 64)).astype("float32")
     engines = []

@@ -212,3 +212,19 @@ def test_an_index_into_one_element_need_not_be_read():
     x, i = te.placeholder((1, 3), name="x"), te.placeholder((4,), "int32", name="i")
     f = tl.compile([x, i, tl.ops.take(x, i, 0, "wrap")])
     assert (f(np.ones((1, 3), "float32"), np.arange(4, dtype="int32")) == 1).all()
+
+
+def test_numbers_made_of_constants_are_computed_when_they_are_packed():
+    """Once, each operation rounded: as where they are written into the code, and in no loop."""
+    x = te.placeholder((64,), name="x")
+    r, s, z = (te.placeholder((), name=n) for n in "rsz")
+    ratio = te.compute((), lambda: r() / s(), name="ratio")
+    shift = te.compute((), lambda: 128.0 - z() * ratio(), name="shift")
+    y = te.compute((64,), lambda i: te.nearbyint(x[i] * ratio() + shift()), name="y")
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        numbers = {t: np.array(rng.random() + 0.01, "float32") for t in (r, s, z)}
+        f = tl.compile([x, y], constants=numbers)
+        assert "/" not in f.get_source("ir").partition("for ")[2], "the quotient is a constant"
+        q = numbers[r] / numbers[s]
+        assert {float(q), float(np.float32(128) - numbers[z] * q)} == {float(v) for v in f.constants.values()}

@@ -93,7 +93,8 @@ def _arithmetic(em: Emitter, e: Add | Sub | Mul | Div) -> str:
     quotient = divided(em, e) if type(e) is Div else None
     if quotient is not None:
         return quotient
-    result = em.ins(f"f{word} contract {em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
+    fused = "contract " if em.module.fuses else ""
+    result = em.ins(f"f{word} {fused}{em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
     return convert.rounded(em, result, e.dtype)
 
 

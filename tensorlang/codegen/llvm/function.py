@@ -27,16 +27,16 @@ from .work_estimate import work
 _ = (expression, index, memory)  # importing them fills the rule tables
 
 
-def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default") -> str:
+def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default", fuses: bool = True) -> str:
     """The LLVM text of one module with these kernels. ``math``: ``default`` (own vector code, 2 ulp) or
-    ``precise`` (libm)."""
+    ``precise`` (libm). ``fuses``: a product and the sum it feeds may be rounded once."""
     if math not in MODES:
         raise LowerError(
             f"math={math!r}",
             because=f"the modes are {', '.join(MODES)}",
             try_='math="precise" for the C library\'s functions',
         )
-    module = Module(target)
+    module = Module(target, fuses=fuses)
     for func in [funcs] if isinstance(funcs, Func) else funcs:
         kernel(module, promote(func), math, entry_of)
     return module.text()

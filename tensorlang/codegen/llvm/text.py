@@ -59,8 +59,9 @@ class Function:
 class Module:
     """One module: function texts and the external functions they call."""
 
-    def __init__(self, target: Target, lines: Mapping[int, int] | None = None) -> None:
+    def __init__(self, target: Target, lines: Mapping[int, int] | None = None, *, fuses: bool = True) -> None:
         self.target = target
+        self.fuses = fuses  # a product and the sum it feeds may be rounded once
         self.lines = lines  # of a text of the kernel, by the id of the statement that each shows
         self.functions: list[Function] = []
         self._declared: dict[str, str] = {}

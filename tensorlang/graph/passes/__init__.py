@@ -91,13 +91,16 @@ def simplified(
     unknown = sorted(set(without) - set(names))
     if unknown:
         raise DeclareError(f"there is no pass {unknown[0]!r}", because=f"they are {', '.join(names)}")
+    left: dict[str, Program] = {}  # what each pass has given
     # one pass makes work for another: a joined product may be a constant, a folded one dead.
     for _ in range(MOST_ROUNDS):
         start = graph
         for p in PASSES:
-            if p.level > level or p.name in without:
+            # what a pass has left it leaves again
+            if p.level > level or p.name in without or left.get(p.name) is graph:
                 continue
             before, graph = graph, p.run(graph, target)
+            left[p.name] = graph
             for hook in hooks:
                 hook(p.name, before, graph)
         if graph is start:

@@ -1,9 +1,17 @@
 """Operators whose result is their input, element by element in the same shape: a reshape to the shape that is
-there, a transposition of nothing, a cast to the same type."""
+there, a transposition of nothing, a cast to the same type; and pairs that make bytes of bytes, each value as
+itself, as files of quantised networks have them (floats of the bytes, quantised by the same numbers) where an
+operator that stood between is gone."""
 
 from __future__ import annotations
 
-from ...te import ComputeOp
+from collections.abc import Mapping
+
+import numpy as np
+
+from ...errors import TensorLangError
+from ...expr.walk import preorder
+from ...te import ComputeOp, placeholder, reference
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Reading, reading
@@ -13,8 +21,9 @@ from .rewrite import alike_in_shape, renewed, single
 def drop_identities(graph: Program) -> Program:
     """The graph without them."""
     replaced: dict[Value, Value] = {}
+    makers = {v: n for n in graph.nodes for v in n.outputs}
     for n in graph.nodes:
-        source = _source(n)
+        source = _source(n) or _bytes_again(n, makers)
         if source is not None:
             replaced[n.outputs[0]] = source
     fixed = set(graph.outputs) if graph.rest is not None else set()
@@ -38,3 +47,39 @@ def _source(n: Node) -> Value | None:
     if isinstance(body, TensorRead) and body.tensor is source.tensor:
         return source if reading(op, body.indices) is Reading.SAME else None
     return None
+
+
+def _bytes_again(n: Node, makers: Mapping[Value, Node]) -> Value | None:
+    """The bytes that are the operator's result, for they are what its input was made of, by numbers alone."""
+    if not single(n) or n.outputs[0].dtype.name not in ("int8", "uint8"):
+        return None
+    given = _by_itself(n)
+    maker = None if given is None else makers.get(given)
+    source = None if maker is None else _by_itself(maker)
+    if given is None or maker is None or source is None or not alike_in_shape(n.outputs[0], source):
+        return None
+    every = np.arange(256).astype(source.dtype.name).reshape(256, *[1] * (len(source.shape) - 1))
+    whole = placeholder(every.shape, source.dtype, "every")
+    try:
+        (floats,) = maker.of(
+            [whole if v is source else None if v is None else v.tensor for v in maker.inputs]
+        )
+        (again,) = n.of([floats if v is given else None if v is None else v.tensor for v in n.inputs])
+        numbers = {v.tensor: v.data for m in (maker, n) for v in m.reads if v.data is not None}
+        (found,) = reference.evaluate([again], {whole: every, **numbers})
+    except TensorLangError:  # an operator that wants the shape that it had
+        return None
+    return source if np.array_equal(found, every) else None
+
+
+def _by_itself(n: Node) -> Value | None:
+    """The input of which each element of the result is made, of one at the same place, by single numbers;
+    None where there is no such input."""
+    varying = [v for v in n.reads if v.data is None]
+    if not single(n) or len(varying) != 1 or any(v.data.size != 1 for v in n.reads if v.data is not None):
+        return None
+    op = n.results[0].op
+    if not varying[0].shape or not isinstance(op, ComputeOp) or len(op.body) != 1:
+        return None
+    reads = [e for e in preorder(op.body[0]) if isinstance(e, TensorRead) and e.tensor is varying[0].tensor]
+    return varying[0] if reads and all(reading(op, e.indices) is Reading.SAME for e in reads) else None

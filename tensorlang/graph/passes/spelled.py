@@ -118,6 +118,12 @@ class Place:
         inside = self.between(root, {v for v in leaves if v is not None})
         if inside is None or len(inside) < 2:
             return None
+        # of two passes over a graph the second asks the same of most
+        refused = root.memo.setdefault("spells not", set())
+        guess = (op, repr(sorted(attrs.items())), *inside, *leaves)
+        if guess in refused:
+            return None
+        refused.add(guess)
         given = [None if v is None else v.tensor for v in leaves]
         try:
             wanted = (meaning or fn)(*given, **attrs)
@@ -125,6 +131,7 @@ class Place:
                 return None
         except TensorLangError:  # it takes no such arguments
             return None
+        refused.discard(guess)
         node = Node(op, fn, leaves, attrs, root.name)
         node.outputs = list(root.outputs)
         small = sorted(inside, key=self.place.__getitem__)
