@@ -2,12 +2,13 @@
 kernel as it stands.
 
 A stage at the root that reads nothing but constants (a packed copy of weights, a Winograd transform of them)
-is cut out of the schedule: the kernel reads its result as memory it comes with. Knows schedule states; never
-arrays.
+is cut out of the schedule: the kernel reads its result as memory it comes with. So is a table that reads
+nothing at all, as the angles of a Fourier transform are. Knows schedule states; never arrays.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,8 +16,11 @@ from ..errors import DeclareError, LowerError
 from ..expr.nodes import const_int
 from ..expr.walk import variables
 from ..schedule.state import INLINED, At, ScheduleState, StageState
+from ..te.compute import TABLE
 from ..te.serialize import key_of
 from ..te.tensor import ComputeOp, PlaceholderOp, Tensor
+
+LONGEST_TABLE = 1 << 20  # elements that a kernel holds of a table: more are computed by each call
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,11 @@ def split_constants(
     ``state`` holds no symbolic choices. Raises LowerError for a constant that is not a placeholder of it or
     has a symbolic size.
     """
-    if not constants:
-        return state, ()
     for t in constants:
         _check(state, t)
     fixed = _fixed(state, constants)
+    if not fixed:
+        return state, ()
     packings: list[Packing] = []
     left: list[StageState] = []
     for stage in state.stages:
@@ -104,7 +108,8 @@ def _fixed(state: ScheduleState, constants: Iterable[Tensor]) -> set[str]:
             stage.is_output or stage.is_opaque or stage.shares or stage.within or stage.in_part
         ):
             inputs = [state.of(t).name for t in stage.op.input_tensors]
-            if inputs and all(n in fixed for n in inputs) and not _asks_sizes(stage.op):
+            read = all(n in fixed for n in inputs) if inputs else _is_table(stage.op)
+            if read and not _asks_sizes(stage.op):
                 fixed.add(stage.name)
     while True:  # what is computed inside a loop of the rest belongs to the rest, and so does what reads it
         out = {
@@ -116,6 +121,12 @@ def _fixed(state: ScheduleState, constants: Iterable[Tensor]) -> set[str]:
         if not out:
             return fixed
         fixed -= out
+
+
+def _is_table(op: ComputeOp) -> bool:
+    """Whether a stage that reads nothing is a table that a kernel holds."""
+    sizes = [const_int(n) for t in op.outputs for n in t.shape]
+    return op.tag == TABLE and None not in sizes and math.prod(n or 0 for n in sizes) <= LONGEST_TABLE
 
 
 def _asks_sizes(op: ComputeOp) -> bool:

@@ -10,6 +10,7 @@ is the innermost in memory.
 from __future__ import annotations
 
 from ..te import minimal_filtering
+from ..te.compute import TABLE as TABLE_STAGE
 
 # element (i, j, …) of the result reads element (i, j, …) of each tensor, all of one shape
 ELEMENTWISE = "elementwise"
@@ -39,7 +40,12 @@ DEPTHWISE_CONV = "depthwise_conv"
 # conv1d_transpose_ncw, conv2d_transpose_nchw, conv3d_transpose_ncdhw: reduces over the taps of one phase
 CONV_TRANSPOSE = "conv_transpose"
 LINES = "lines"  # what a product reads, copied so that its rows are one dimension
-TABLE = "table"  # of what is read more often than there are elements: computed ahead
+# of what is read more often than there are elements: computed ahead, and once for all calls where it reads
+# nothing and its sizes are known
+TABLE = TABLE_STAGE
+# a step of a Fourier transform, […, time, part, k, frequency so far, …], with ``before`` dimensions in front of
+# the times and ``behind`` after the frequencies
+FOURIER = "fourier"
 PAD = "pad"  # a copy with a margin of one value, where a window reads beyond the edge
 # stages conv2d_winograd.weight.taps, .rows and .weight, which depend on the weight only
 WINOGRAD_WEIGHT = minimal_filtering.WEIGHT_STAGE
@@ -90,6 +96,7 @@ TAGS = (
     DENSE,
     LINES,
     TABLE,
+    FOURIER,
     PAD,
     WINOGRAD_WEIGHT,
     WINOGRAD_DATA,

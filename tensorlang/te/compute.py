@@ -23,6 +23,10 @@ from .reducers import Reduce, forbid_nested
 from .strides import BufferDecl, Strides, checked_strides
 from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice, letters
 
+# the tag of a stage whose elements are read more often than there are of them: of one that reads nothing a
+# kernel holds the values
+TABLE = "table"
+
 _R = TypeVar("_R")
 _I: TypeAlias = IterVar
 # Callable[..., R] fits every function of axes; these tell type checkers what the parameters of a lambda are

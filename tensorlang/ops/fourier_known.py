@@ -1,0 +1,188 @@
+"""Fourier transforms of known lengths in steps (``fourier_steps``), and when they take less work than products
+with matrices. Knows no arguments of operators.
+
+A transform of an even number of real elements is one of half as many complex ones, ``x[2 t] + i x[2 t + 1]``,
+whose results are taken apart; with real results it is the same backwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from .. import te
+from ..core.dtype import DType
+from ..expr import make
+from ..expr.nodes import Expr, const_int
+from ..te import Tensor
+from . import inputs, tags
+from .fourier_matrix import Transform, factors_of
+from .fourier_steps import LANES, PASS, Complex, Element, Plan, angles, plan, spectrum, turned
+
+HALVES = 24  # operations of a pair of results of real elements: loads, sums, an angle, stores
+
+
+def in_steps(t: Transform) -> Tensor | None:
+    """The transform, None where a matrix takes less work, or the length is not known or has a large prime
+    factor."""
+    n = const_int(t.length)
+    if n is None or n == 1:
+        return None
+    rest = [const_int(k) for k in t.shape[t.d + 1 : -1]]
+    along = None in rest or math.prod(k or 1 for k in rest) >= LANES
+    half = n % 2 == 0 < n - 2 and (t.real_result or const_int(t.shape[-1]) == 1)
+    steps = plan(n // 2 if half else n, along)
+    if steps is None:
+        return None
+    cost = (steps.cost + HALVES) / 2 if half else steps.cost
+    if cost > _cost_of_matrix(t, n):
+        return None
+    return _Known(t, n, steps, along, half).made()
+
+
+def _cost_of_matrix(t: Transform, n: int) -> float:
+    """Operations on vectors for each vector of elements: multiply and add is one."""
+    ways = 1 if const_int(t.shape[-1]) == 1 or t.real_result else 2
+    two = None if t.real_result else factors_of(t.length)
+    if two is not None:
+        return 2 * ways * two[0] + 4 * two[1] + 2 * PASS
+    return 2 * ways * n * (0.5 if t.onesided else 1)
+
+
+class _Known:
+    """One transform in the making."""
+
+    def __init__(self, t: Transform, n: int, steps: Plan, along: bool, half: bool) -> None:
+        self.t, self.n, self.steps, self.half = t, n, steps.steps, half
+        self.inside: DType = inputs.wide(t.dtype)
+        self.real = const_int(t.shape[-1]) == 1
+        before, after = t.shape[: t.d], t.shape[t.d + 1 : -1]
+        # vectors run along what lies behind, if that is long enough to be worth it
+        self.before, self.behind = (before, after) if along else ((*before, *after), ())
+
+    def made(self) -> Tensor:
+        t, n, half = self.t, self.n, self.half
+        read = (self._joined if half else self._mirrored) if t.real_result else self._pair if half else self._one
+        size = n // 2 if half else n
+        element = spectrum(t.op, self.before, size, self.behind, read, self.steps, t.inverse, self.inside)
+        if t.real_result:
+            return self._result(n, 1, self._in_turn(element) if half else element)
+        if half:
+            element = self._apart(element)
+            if not t.onesided:
+                element = self._whole(element)
+        return self._result(n // 2 + 1 if t.onesided else n, 2, element)
+
+    # --- what the first step reads --------------------------------------------------------------------------
+
+    def _one(self, at: Sequence[Any], time: Any, k: Any, rest: Sequence[Any]) -> Complex:
+        return self._input(at, time, rest, 0), None if self.real else self._input(at, time, rest, 1)
+
+    def _pair(self, at: Sequence[Any], time: Any, k: Any, rest: Sequence[Any]) -> Complex:
+        """Two neighbours of real elements."""
+        return self._input(at, time * 2, rest, 0), self._input(at, time * 2 + 1, rest, 0)
+
+    def _bin(self, at: Sequence[Any], k: Any, rest: Sequence[Any], end: Any) -> tuple[Expr, Expr]:
+        """An element of half a spectrum. What the ones at its ends have beside a real part is ignored."""
+        zero = make.const(0.0, self.inside)
+        im = zero if self.real else te.select(end, zero, self._input(at, k, rest, 1))
+        return self._input(at, k, rest, 0), im
+
+    def _mirrored(self, at: Sequence[Any], time: Any, k: Any, rest: Sequence[Any]) -> Complex:
+        """Half a spectrum, and its conjugates backwards."""
+        end = te.any(make.eq(time, 0), make.eq(time * 2, self.n))
+        here, there = (self._bin(at, i, rest, end) for i in (time, self.n - time))
+        first = time < self.n // 2 + 1
+        return te.if_then_else(first, here[0], there[0]), te.if_then_else(first, here[1], make.neg(there[1]))
+
+    def _joined(self, at: Sequence[Any], time: Any, k: Any, rest: Sequence[Any]) -> Complex:
+        """The spectrum of ``x[2 t] + i x[2 t + 1]``, from that of x: twice the one of the even elements, and
+        of the odd ones times i."""
+        end = make.eq(time, 0)  # the other end is read with it
+        a, b = self._bin(at, time, rest, end), self._bin(at, self.n // 2 - time, rest, end)
+        odd = turned((a[0] - b[0], a[1] + b[1]), *self._angle(time), True)
+        assert odd[1] is not None
+        return a[0] + b[0] - odd[1], a[1] - b[1] + odd[0]
+
+    def _input(self, at: Sequence[Any], time: Any, rest: Sequence[Any], part: int) -> Expr:
+        """An element of the input, zero behind its end."""
+        t, where = self.t, [*at, *rest]
+        e = te.cast(self.inside, t.x(*where[: t.d], time, *where[t.d :], part))
+        longest = self.n // 2 + 1 if t.real_result else self.n
+        if inputs.at_most(longest, t.shape[t.d]):
+            return e
+        # not a select, which would read behind the end of a shorter signal
+        return te.if_then_else(time < t.shape[t.d], e, make.const(0.0, self.inside))
+
+    # --- what is made of the last step ----------------------------------------------------------------------
+
+    def _in_turn(self, element: Element) -> Element:
+        """Real elements, pairs of which are complex ones."""
+        return lambda at, part, k, rest: element(at, k % 2, k // 2, rest)
+
+    def _apart(self, element: Element) -> Element:
+        """Of the spectrum of ``x[2 t] + i x[2 t + 1]`` that of x, half of it: a half of the sum of an element
+        and the conjugate of the one across is that of the even elements, of their difference that of the odd
+        ones times i."""
+        half = self.n // 2
+        by = make.const(0.5, self.inside)
+
+        def result(at: Sequence[Any], part: Any, k: Any, rest: Sequence[Any]) -> Expr:
+            a, b = ([element(at, p, i, rest) for p in (0, 1)] for i in (k, half - k))
+            odd = turned((a[1] + b[1], b[0] - a[0]), *self._angle(k), self.t.inverse)
+            assert odd[1] is not None
+            re, im = (a[0] + b[0] + odd[0]) * by, (a[1] - b[1] + odd[1]) * by
+            # the first one is across from itself, and both ends are made of it
+            even, other = (element(at, p, 0, rest) for p in (0, 1))
+            end = te.select(make.eq(k, 0), even + other, even - other)
+            ends = te.any(make.eq(k, 0), make.eq(k, half))
+            return te.if_then_else(
+                make.eq(part, 0),
+                te.if_then_else(ends, end, re),
+                te.if_then_else(ends, make.const(0.0, self.inside), im),
+            )
+
+        return result
+
+    def _whole(self, element: Element) -> Element:
+        """Both halves, of which the second is the conjugate of the first, backwards."""
+        half = self.n // 2
+        shape = [*self.before, make.as_expr(half + 1), *self.behind, make.as_expr(2)]
+        m = len(self.before)
+        first = inputs.stage(
+            f"{self.t.op}.half",
+            tags.INJECTIVE,
+            shape,
+            lambda *i: element(i[:m], i[-1], i[m], i[m + 1 : -1]),
+        )
+
+        def result(at: Sequence[Any], part: Any, k: Any, rest: Sequence[Any]) -> Expr:
+            other: Expr = first(*at, self.n - k, *rest, part)
+            other = te.if_then_else(make.eq(part, 0), other, make.neg(other))
+            return te.if_then_else(k < half + 1, first(*at, k, *rest, part), other)
+
+        return result
+
+    def _angle(self, k: Any) -> tuple[Expr, Expr]:
+        """The angle of a frequency of the whole length."""
+        cos, sin = self._angles
+        return cos(0, k), sin(0, k)
+
+    @cached_property
+    def _angles(self) -> tuple[Tensor, Tensor]:
+        return angles(self.t.op, 1, self.n // 2, self.n, self.inside)
+
+    def _result(self, size: int, parts: int, element: Element) -> Tensor:
+        t = self.t
+        scale = make.const(1 / self.n, self.inside)
+
+        def body(*i: Any) -> Expr:
+            before, k, after = i[: t.d], i[t.d], i[t.d + 1 : -1]
+            at, rest = ((*before, *after), ()) if not self.behind else (before, after)
+            e = element(at, i[-1], k, rest)
+            return te.cast(t.dtype, e * scale if t.inverse else e)
+
+        shape = [*t.shape[: t.d], make.as_expr(size), *t.shape[t.d + 1 : -1], make.as_expr(parts)]
+        return inputs.stage(t.op, tags.INJECTIVE, shape, body)
