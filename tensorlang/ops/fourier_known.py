@@ -120,7 +120,7 @@ class _Known:
 
     def _in_turn(self, element: Element) -> Element:
         """Real elements, pairs of which are complex ones."""
-        return lambda at, part, k, rest: element(at, k % 2, k // 2, rest)
+        return lambda at, part, k, rest: _by_parts(k % 2, *(element(at, p, k // 2, rest) for p in (0, 1)))
 
     def _apart(self, element: Element) -> Element:
         """Of the spectrum of ``x[2 t] + i x[2 t + 1]`` that of x, half of it: a half of the sum of an element
@@ -129,20 +129,17 @@ class _Known:
         half = self.n // 2
         by = make.const(0.5, self.inside)
 
-        def result(at: Sequence[Any], part: Any, k: Any, rest: Sequence[Any]) -> Expr:
+        def result(at: Sequence[Any], part: int, k: Any, rest: Sequence[Any]) -> Expr:
+            ends = te.any(make.eq(k, 0), make.eq(k, half))
             a, b = ([element(at, p, i, rest) for p in (0, 1)] for i in (k, half - k))
             odd = turned((a[1] + b[1], b[0] - a[0]), *self._angle(k), self.t.inverse)
             assert odd[1] is not None
-            re, im = (a[0] + b[0] + odd[0]) * by, (a[1] - b[1] + odd[1]) * by
             # the first one is across from itself, and both ends are made of it
+            if part:
+                return te.if_then_else(ends, make.const(0.0, self.inside), (a[1] - b[1] + odd[1]) * by)
             even, other = (element(at, p, 0, rest) for p in (0, 1))
             end = te.select(make.eq(k, 0), even + other, even - other)
-            ends = te.any(make.eq(k, 0), make.eq(k, half))
-            return te.if_then_else(
-                make.eq(part, 0),
-                te.if_then_else(ends, end, re),
-                te.if_then_else(ends, make.const(0.0, self.inside), im),
-            )
+            return te.if_then_else(ends, end, (a[0] + b[0] + odd[0]) * by)
 
         return result
 
@@ -155,12 +152,12 @@ class _Known:
             f"{self.t.op}.half",
             tags.INJECTIVE,
             shape,
-            lambda *i: element(i[:m], i[-1], i[m], i[m + 1 : -1]),
+            lambda *i: _by_parts(i[-1], *(element(i[:m], p, i[m], i[m + 1 : -1]) for p in (0, 1))),
         )
 
-        def result(at: Sequence[Any], part: Any, k: Any, rest: Sequence[Any]) -> Expr:
+        def result(at: Sequence[Any], part: int, k: Any, rest: Sequence[Any]) -> Expr:
             other: Expr = first(*at, self.n - k, *rest, part)
-            other = te.if_then_else(make.eq(part, 0), other, make.neg(other))
+            other = make.neg(other) if part else other
             return te.if_then_else(k < half + 1, first(*at, k, *rest, part), other)
 
         return result
@@ -181,8 +178,12 @@ class _Known:
         def body(*i: Any) -> Expr:
             before, k, after = i[: t.d], i[t.d], i[t.d + 1 : -1]
             at, rest = ((*before, *after), ()) if not self.behind else (before, after)
-            e = element(at, i[-1], k, rest)
+            e = _by_parts(i[-1], *(element(at, p, k, rest) for p in range(parts)))
             return te.cast(t.dtype, e * scale if t.inverse else e)
 
         shape = [*t.shape[: t.d], make.as_expr(size), *t.shape[t.d + 1 : -1], make.as_expr(parts)]
         return inputs.stage(t.op, tags.INJECTIVE, shape, body)
+
+
+def _by_parts(part: Any, re: Expr, im: Expr | None = None) -> Expr:
+    return re if im is None else te.if_then_else(make.eq(part, 0), re, im)

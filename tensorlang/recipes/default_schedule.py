@@ -43,6 +43,7 @@ from . import (
     direct,
     enlarged,
     flat,
+    fourier,
     gemm,
     interleaved,
     lines,
@@ -176,6 +177,11 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
         if filtering is not None:
             done |= winograd.by_block(s, stage, filtering, where, constants)
             why[stage.name] = "a convolution by minimal filtering, all its stages for a block of tiles"
+            continue
+        chain = fourier.chain_of(s, stage)
+        if chain is not None:
+            done |= fourier.apply(s, stage, chain, where)
+            why[stage.name] = "a Fourier transform, its steps row by row"
             continue
         by_row = rows.rows_of(s, stage)
         if by_row is not None and not rows.too_few(stage, by_row, where):

@@ -14,6 +14,7 @@ from typing import Any
 from ..analysis import typical
 from ..schedule import Schedule, Stage
 from ..target import Target
+from ..te import IterVar
 from .common import in_registers, share_out, size, stream_stores, work
 
 OPEN = 16  # elements that an open number of pairs counts as
@@ -22,6 +23,15 @@ OPEN = 16  # elements that an open number of pairs counts as
 def apply(s: Schedule, out: Stage, ways: int, target: Target) -> None:
     """Compute a vector of each way, and write all of them in order."""
     iterations = work(out)
+    *front, outer = in_order(s, out, ways, target)
+    several = any(size(a) != 1 for a in front)
+    shared = share_out(out, front if several else [*front, outer], iterations, target)
+    if shared is not None:
+        stream_stores(out, shared, target)
+
+
+def in_order(s: Schedule, out: Stage, ways: int, target: Target) -> list[IterVar]:
+    """The same within the loops that this gives back, of which none is shared out."""
     inside = s[s.cache_write(out.name, "local")]
     *front, last = out.op.axis
     own = size(last) == ways  # the ways have an axis
@@ -43,7 +53,4 @@ def apply(s: Schedule, out: Stage, ways: int, target: Target) -> None:
     *_, way, element = inside.op.axis
     inside.unroll(way)
     inside.vectorize(element)
-    several = any(size(a) != 1 for a in front)
-    shared = share_out(out, front if several else [*front, outer], iterations, target)
-    if shared is not None:
-        stream_stores(out, shared, target)
+    return [*front, outer]

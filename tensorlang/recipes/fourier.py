@@ -1,0 +1,199 @@
+"""Fourier transforms in steps (``ops.tags.FOURIER``): all steps of a row after one another, while it is in the
+first caches, and for few long rows each step by all threads. Vectors run along frequencies, or along what lies
+behind them; those of the first step run along times, and its results are transposed in registers. The stages
+of a step of two factors are one tile. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..analysis import cost_of, reads_of, typical, ways_of
+from ..ops import tags
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import ComputeOp, IterVar
+from . import interleaved
+from .common import in_registers, share_out, size, work
+
+OPERATIONS = 8  # of an element of a step, in iterations of a plain loop
+OPEN_ROWS = 64  # rows that an open number of them counts as
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The steps of a transform, the last one first, each with the stage of its first factor, if it has two;
+    rows are told apart by so many axes in front."""
+
+    steps: tuple[tuple[Stage, Stage | None], ...]
+    before: int
+
+
+def chain_of(s: Schedule, out: Stage) -> Chain | None:
+    """The steps that ``out`` is made of row by row, itself among them where it is the last one."""
+    op = out.op
+    if not isinstance(op, ComputeOp) or op.reduce_axis:
+        return None
+    last = out if op.tag == tags.FOURIER else _read_in_rows(s, out)
+    if last is None:
+        return None
+    steps = []
+    stage: Stage | None = last
+    while stage is not None:
+        before = _alone(s, stage)
+        inner = before if before is not None and _before(before) > _before(stage) else None
+        steps.append((stage, inner))
+        stage = _alone(s, inner) if inner is not None else before
+    return Chain(tuple(steps), _before(last))
+
+
+def _before(stage: Stage) -> int:
+    return int(stage.op.attrs["before"])
+
+
+def _alone(s: Schedule, stage: Stage) -> Stage | None:
+    """The step that a stage reads, and nobody else does."""
+    for t in stage.op.input_tensors:
+        found = s.state.of(t)
+        if found.op.tag == tags.FOURIER and not found.is_output and found.attach is None:
+            if len(s.state.readers(found.name)) == 1:
+                return s[found.name]
+    return None
+
+
+def _read_in_rows(s: Schedule, out: Stage) -> Stage | None:
+    """The last step of what ``out`` reads, whose rows are its own."""
+    last = _alone(s, out)
+    if last is None or len(out.op.axis) <= _before(last):
+        return None
+    front = [a.var for a in out.op.axis[: _before(last)]]
+    places = [at for t, at in reads_of(out.op).plain if t in last.op.outputs]
+    rows = bool(places) and all(
+        all(i is v for i, v in zip(at, front, strict=False)) for at in places
+    )
+    return last if rows else None
+
+
+def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
+    """Schedule all of it. The names of the stages that are done."""
+    last = chain.steps[0][0]
+    own = out.name == last.name
+    iterations = work(last) * OPERATIONS * len(chain.steps)
+    front = list(out.op.axis[: chain.before])
+    rows = 1
+    for a in front:
+        rows *= typical(a.extent, OPEN_ROWS)
+    apart = 2 * rows <= target.num_cores and cost_of(target).shared(iterations // 2)
+    others = chain.steps[1:] if own else chain.steps
+    done = {out.name}
+    if apart or not front:
+        loops = _step(s, *chain.steps[0], target) if own else _result(s, out, chain.before, target)
+        share_out(out, loops, work(out) * OPERATIONS, target)
+        for st, inner in others:
+            share_out(st, _step(s, st, inner, target), work(st) * OPERATIONS, target)
+    else:
+        if own:
+            _step(s, *chain.steps[0], target)
+        else:
+            _result(s, out, chain.before, target)
+        front = list(out.op.axis[: chain.before])
+        row = front[0] if len(front) == 1 else out.fuse(*front)
+        if cost_of(target).shared(iterations):
+            out.parallel(row)
+        for st, inner in others:
+            _step(s, st, inner, target)
+            s[st.name].compute_at(out, row)
+    for name in list(done):
+        pass
+    names = [out.name, *(st.name for st, _ in others)]
+    for name in names:  # grows on the way
+        names += s.state.links.attached.get(name, ())
+    return done | set(names)
+
+
+def _result(s: Schedule, out: Stage, before: int, target: Target) -> list[IterVar]:
+    """Vectors along the last axis of what is made of the last step. The loops outside of them."""
+    ways = ways_of(out.op)
+    if ways is not None and s.can("cache_write", out.name):
+        return interleaved.in_order(s, out, ways, target)
+    *front, last = out.op.axis
+    lanes = target.vector_lanes(out.op.body[0].dtype)
+    n = size(last)
+    vo, vi = out.split(last, lanes if n is None else min(lanes, n))
+    out.vectorize(vi)
+    return [*front, vo]
+
+
+def _step(s: Schedule, stage: Stage, inner: Stage | None, target: Target) -> list[IterVar]:
+    """Tiles of all results of a step for a vector. The loops outside of them."""
+    lanes = target.vector_lanes(stage.op.body[0].dtype)
+    m, behind = _before(stage), int(stage.op.attrs["behind"])
+    if not behind and len((inner or stage).op.axis) == _before(inner or stage) + 3:
+        return _first(s, stage, inner, m, lanes)
+    axes = list(stage.op.axis)
+    front, (time, part, k), rest = axes[:m], axes[m : m + 3], axes[m + 3 :]
+    unrolled, loops = [], [time]
+    so_far = rest.pop(0) if len(rest) > behind else None
+    n = size(rest[-1] if rest else so_far) if so_far is not None or rest else None
+    if inner is not None:
+        assert so_far is not None
+        each = size(inner.op.axis[_before(inner) + 2])
+        before = (size(so_far) or 0) // (each or 1)
+        outer, so_far = (so_far, None) if before == 1 else stage.split(so_far, before)
+        unrolled.append(outer)
+        n = n if rest else before
+    if so_far is not None:
+        rest.insert(0, so_far)
+    *others, along = rest
+    vo, vi = stage.split(along, lanes if n is None else min(lanes, n))
+    stage.reorder(*front, *loops, *others, vo, *unrolled, k, part, vi)
+    for a in (*unrolled, k, part):
+        stage.unroll(a)
+    stage.vectorize(vi)
+    if inner is not None:
+        inner.compute_at(stage, vo)
+        in_registers(s, inner)
+        own = list(inner.op.axis)
+        at = _before(inner) - 1
+        number, one, part, k = own[at : at + 4]
+        inner.reorder(*own[:at], one, *own[at + 4 : -1], number, k, part, own[-1])
+        for a in (number, k, part):
+            inner.unroll(a)
+        inner.vectorize(own[-1])
+    return [*front, *loops, *others, vo]
+
+
+def _first(s: Schedule, stage: Stage, inner: Stage | None, m: int, lanes: int) -> list[IterVar]:
+    """The first step: a vector of times is computed in registers, and laid along frequencies."""
+    last = m + (3 if inner is None else 4)
+    kept = s[s.cache_write(stage.name, "local")]
+    kept.transform_layout(lambda *i: [*i[:m], *i[m + 1 : last], i[m]])
+    stage = s[stage.name]
+    *front, time, part, k = stage.op.axis[: m + 3]
+    if inner is not None:
+        k = stage.fuse(k, stage.op.axis[m + 3])
+    n = size(time) or lanes
+    to, ti = stage.split(time, min(lanes, n))
+    ko, ki = stage.split(k, lanes)
+    stage.reorder(*front, to, part, ko, ti, ki)
+    for a in (part, ko, ti):
+        stage.unroll(a)
+    stage.vectorize(ki)
+    kept.compute_at(stage, to)
+    own = list(kept.op.axis)
+    numbers = own[m + 1 : -1]
+    kept.reorder(*own[:m], *reversed(numbers), own[m], own[-1])
+    for a in (*numbers, own[m]):
+        kept.unroll(a)
+    kept.vectorize(own[-1])
+    if inner is not None:
+        inner.compute_at(stage, to)
+        in_registers(s, inner)
+        inner.transform_layout(lambda *i: [*i[: m + 1], *i[m + 2 :], i[m + 1]])
+        *own, number, part, k, time = inner.op.axis
+        inner.reorder(*own, number, k, part, time)
+        for a in (number, k, part):
+            inner.unroll(a)
+        inner.vectorize(time)
+    return [*front, to]
