@@ -226,13 +226,12 @@ def angles(name: str, rows: int, columns: int, length: int, inside: DType) -> tu
         rest = product if (rows - 1) * (columns - 1) < length else make.floormod(product, length)
         return te.cast(FLOAT64, rest) * make.const(2 * math.pi / length, FLOAT64)
 
-    cos = inputs.stage(
-        f"{name}.cos", tags.TABLE, [rows, columns], lambda j, k: te.cast(inside, te.cos(angle(j, k)))
+    return te.compute(
+        (rows, columns),
+        lambda j, k: tuple(te.cast(inside, f(angle(j, k))) for f in (te.cos, te.sin)),
+        name=f"{name}.angles",
+        tag=tags.TABLE,
     )
-    sin = inputs.stage(
-        f"{name}.sin", tags.TABLE, [rows, columns], lambda j, k: te.cast(inside, te.sin(angle(j, k)))
-    )
-    return cos, sin
 
 
 # --- transforms of a few elements ---------------------------------------------------------------------------

@@ -6,6 +6,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import is_
 
 from ..arith.conditions import conjunction, conjuncts
@@ -54,11 +55,7 @@ def _stmt(s: Stmt, simp: Simplifier) -> Steps[Stmt]:
     if isinstance(s, If):
         return (yield _if(s, simp))
     if isinstance(s, Let):
-        value = simp(s.value)
-        if type(value) is Const or type(value) is Var:
-            return (yield _stmt(replace_var(s.body, s.var, value), simp))
-        body = yield _stmt(s.body, simp)
-        return s if value is s.value and body is s.body else Let(s.var, value, body)
+        return (yield _lets(s, simp))
     if isinstance(s, Alloc):
         body = yield _stmt(s.body, simp)
         return NOTHING if _is_nothing(body) else s if body is s.body else Alloc(s.buffer, body)
@@ -72,10 +69,30 @@ def _leaf(s: Stmt, simp: Simplifier) -> Stmt:
     return s if all(map(is_, old, new)) else s.with_exprs(*new)
 
 
+def _lets(s: Stmt, simp: Simplifier) -> Steps[Stmt]:
+    """Names one after the other, those of what is known replaced all at once: unrolled choices have many."""
+    kept: list[tuple[Let, Expr]] = []
+    known: dict[Var, Expr] = {}
+    while isinstance(s, Let):
+        value = simp(substitute(s.value, known) if known else s.value)
+        if type(value) is Const or type(value) is Var:
+            known[s.var] = value
+        else:
+            kept.append((s, value))
+        s = s.body
+    body = yield _stmt(_replace(s, known) if known else s, simp)
+    for let, value in reversed(kept):
+        body = let if value is let.value and body is let.body else Let(let.var, value, body)
+    return body
+
+
 def replace_var(s: Stmt, var: Var, value: Expr) -> Stmt:
     """``s`` with ``value`` in place of ``var``."""
+    return _replace(s, {var: value})
+
+
+def _replace(s: Stmt, values: Mapping[Var, Expr]) -> Stmt:
     done: dict[Expr, Expr] = {}
-    values = {var: value}
     return map_exprs(s, lambda e: substitute(e, values, done))
 
 
