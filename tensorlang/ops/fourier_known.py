@@ -130,16 +130,16 @@ class _Known:
         by = make.const(0.5, self.inside)
 
         def result(at: Sequence[Any], part: int, k: Any, rest: Sequence[Any]) -> Expr:
-            ends = te.any(make.eq(k, 0), make.eq(k, half))
+            within = te.all(k > 0, k < half)
             a, b = ([element(at, p, i, rest) for p in (0, 1)] for i in (k, half - k))
             odd = turned((a[1] + b[1], b[0] - a[0]), *self._angle(k), self.t.inverse)
             assert odd[1] is not None
             # the first one is across from itself, and both ends are made of it
             if part:
-                return te.if_then_else(ends, make.const(0.0, self.inside), (a[1] - b[1] + odd[1]) * by)
+                return te.if_then_else(within, (a[1] - b[1] + odd[1]) * by, make.const(0.0, self.inside))
             even, other = (element(at, p, 0, rest) for p in (0, 1))
             end = te.select(make.eq(k, 0), even + other, even - other)
-            return te.if_then_else(ends, end, (a[0] + b[0] + odd[0]) * by)
+            return te.if_then_else(within, (a[0] + b[0] + odd[0]) * by, end)
 
         return result
 

@@ -16,6 +16,7 @@ from . import (  # noqa: E402, F401  they fill the table
     backend,
     backward,
     bags,
+    complex_numbers,
     custom,
     elementwise,
     explain,
@@ -25,6 +26,7 @@ from . import (  # noqa: E402, F401  they fill the table
     recurrent,
     reduce,
     shape,
+    spectral,
     windows,
 )
 from .export import load_torch  # noqa: E402

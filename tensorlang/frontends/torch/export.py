@@ -13,7 +13,7 @@ from ...errors import TensorLangError
 from ...graph import Graph
 from .backend import decompositions
 from .importer import Importer, Refused, name_of, unsupported
-from .table import OPERATORS
+from .table import OF_COMPLEX, OPERATORS
 
 _ROUNDS = 4  # an operator may be said by one that is said by others itself
 # of sizes and types, while a program is traced: nothing is computed of them
@@ -24,7 +24,8 @@ def load_torch(program: Any) -> Graph:
     """The graph of an exported program: ``tl.load_torch(torch.export.export(module, args))``.
 
     Sizes that were exported as dynamic stay open, and are one where an operator needs that; parameters and
-    buffers become constants. Raises TensorLangError for what is no such program, for modules that change
+    buffers become constants. Complex numbers are pairs of floats, of inputs and outputs too: arrays
+    ``[…, 2]``, as ``torch.view_as_real`` has them. Raises TensorLangError for what is no such program, for modules that change
     their buffers, and for operators that are not supported, all of them at once.
     """
     if not isinstance(program, torch.export.ExportedProgram):
@@ -75,7 +76,7 @@ def _taken_apart(program: Any) -> Any:
         missing = [
             n.target
             for n in program.graph.nodes
-            if _is_operator(n) and str(n.target) not in OPERATORS and not n.target._schema.is_mutable
+            if _is_operator(n) and not _in_table(n) and not n.target._schema.is_mutable
         ]
         table = {op: way for op in missing if (way := decompositions().get(op) or _way(op)) is not None}
         # each turn traces the program anew, which takes torch longer than all that is done here
@@ -87,6 +88,11 @@ def _taken_apart(program: Any) -> Any:
         if str(node.target).removeprefix("aten.").split(".")[0] in _CHECKS and not node.users:
             graph.erase_node(node)
     return program
+
+
+def _in_table(node: Any) -> bool:
+    name = str(node.target)
+    return name in OPERATORS or name in OF_COMPLEX
 
 
 def _known_sizes(program: Any) -> None:
@@ -143,7 +149,7 @@ def _supported(graph: Any) -> None:
     missing: dict[str, list[str]] = {}
     for node in graph.nodes:
         if _is_operator(node):
-            reason = unsupported(node)
+            reason = unsupported(node, pairs=True)
             if reason:
                 missing.setdefault(f"{name_of(node)}: {reason}", []).append(node.name)
     if missing:

@@ -25,8 +25,9 @@ from ...expr.walk import variables
 from ...graph import Graph, Value
 from ..words import name_of_ours
 from .symbols import EMPTY, Sizes
-from .table import OPERATORS, Operator, Placed
+from .table import OF_COMPLEX, OPERATORS, Complex, Operator, Placed
 from .tensors import dtype_name, held, inverse, memory_order, supported
+from .types import PARTS
 
 # what says where memory is and how it lies, or how something is done: nothing that a result depends on
 _ASIDE = {"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
@@ -110,7 +111,8 @@ class Importer:
         (results,) = graph.output_node().args
         for i, v in enumerate(results if isinstance(results, tuple | list) else [results]):
             order = memory_order(v.meta["val"]) if self.lying else None
-            value = self.env[v] if order is None else self._permuted(self.env[v], order, f"{v.name}_lying")
+            made = self.env[v].pairs if isinstance(self.env[v], Complex) else self.env[v]
+            value = made if order is None else self._permuted(made, order, f"{v.name}_lying")
             name = names[i] if i < len(names) else None
             self.g.output(value, name)
         return self.g
@@ -118,9 +120,14 @@ class Importer:
     def _placeholder(self, place: int, node: fx.Node) -> None:
         fake = node.meta["val"]
         if node.name in self.constants:
-            self.env[node] = self._constant(self.constants[node.name], node.name)
+            self.env[node] = self._known_tensor(self.constants[node.name], node.name)
             return
         shape, kind = [self.sizes.read(n) for n in fake.shape], dtype_name(fake.dtype)
+        if kind in PARTS:
+            x = self.g.input([*shape, 2], PARTS[kind], name_of_ours(node.name))
+            self.env[node] = Complex(x)
+            self.inputs.append(place)
+            return
         if node.name in self.later:
             name = name_of_ours(node.name)
             self.env[node] = Value(self.g.fresh(name), shape, kind)
@@ -148,6 +155,10 @@ class Importer:
                 same = self._shared.setdefault(_place(x), value)
                 # tied weights are one array in the engine too
                 value.data = held(x) if same is value else same.data
+
+    def _known_tensor(self, x: torch.Tensor, name: str) -> Value | Complex:
+        value = self._constant(x, name)
+        return Complex(value) if x.is_complex() else value
 
     def _constant(self, x: torch.Tensor, name: str) -> Value:
         """One value for all who hold the same elements."""
@@ -216,7 +227,7 @@ class Importer:
             owner: Any = node.graph.owning_module
             for part in str(node.target).split("."):
                 owner = getattr(owner, part)
-            self.env[node] = self._constant(owner, node.name)
+            self.env[node] = self._known_tensor(owner, node.name)
         elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymInt):
             self.env[node] = self._made(node)
 
@@ -224,10 +235,10 @@ class Importer:
         if node.target is operator.getitem:
             several: Any = node.args[0]
             return self.env[several][node.args[1]]
-        reason = unsupported(node)
+        reason = unsupported(node, pairs=True)
         if reason:
             raise Refused(node, reason)
-        entry = OPERATORS[str(node.target)]
+        entry = (OF_COMPLEX if has_complex(node) else OPERATORS)[str(node.target)]
         try:
             made = self._called(entry, node)
         except TensorLangError as error:  # without the place, which is within torch
@@ -236,6 +247,11 @@ class Importer:
             raise refused from None
         except BROKEN as error:
             raise Refused(node, f"{type(error).__name__}: {error}") from error
+        said = node.meta["val"]
+        if isinstance(made, dict):
+            made = {i: Complex(v) if said[i].is_complex() else v for i, v in made.items()}
+        elif said.is_complex():
+            made = Complex(made)
         self._check(node, made)
         return made
 
@@ -258,13 +274,13 @@ class Importer:
         tensors: list[Value] = []
         attrs: dict[str, Any] = {}
         for word, x in given:
-            if isinstance(x, Value):
-                order.append(None)
-                tensors.append(x)
-            elif isinstance(x, list | tuple) and any(isinstance(v, Value) for v in x):
+            if isinstance(x, Value | Complex):
+                order.append(_mark(x))
+                tensors.append(_pairs(x))
+            elif isinstance(x, list | tuple) and any(isinstance(v, Value | Complex) for v in x):
                 # the list without its gaps, and where they were
-                order.append(tuple(v is not None for v in x))
-                tensors += [v for v in x if v is not None]
+                order.append(tuple(_mark(v) for v in x))
+                tensors += [_pairs(v) for v in x if v is not None]
             else:
                 word = "input" if word == "self" else word
                 order.append(word)
@@ -296,6 +312,8 @@ class Importer:
             return dtype_name(x)
         if isinstance(x, torch.SymInt):
             return self._size(node, x)
+        if isinstance(x, complex) and has_complex(node):
+            return x
         if isinstance(x, complex | torch.SymFloat | torch.SymBool):
             raise DeclareError(f"the number {x}")
         return x
@@ -305,9 +323,11 @@ class Importer:
         said = node.meta["val"]
         pairs = [(v, said[i]) for i, v in made.items()] if isinstance(made, dict) else [(made, said)]
         for v, fake in pairs:
-            if str(v.dtype) != dtype_name(fake.dtype) or v.ndim != fake.ndim:
+            kind, wanted = dtype_name(fake.dtype), [self._size(node, n) for n in fake.shape]
+            if isinstance(v, Complex):
+                v, kind, wanted = v.pairs, PARTS[kind], [*wanted, 2]
+            if str(v.dtype) != kind or v.ndim != len(wanted):
                 raise Refused(node, f"torch makes {_said(fake)}, tensorlang {v!r}")
-            wanted = [self._size(node, n) for n in fake.shape]
             for have, n in zip(v.shape, wanted, strict=True):
                 # open sizes of several forms may be equal: torch guards them
                 if have is not n and const_int(simplify_expr(as_expr(have) - n, _NO_FACTS)) not in (None, 0):
@@ -327,17 +347,35 @@ def _read(node: fx.Node) -> tuple[int, ...] | None:
     return tuple(sorted({int(n.args[1]) for n in node.users})) or (0,)  # type: ignore[arg-type]
 
 
-def unsupported(node: fx.Node) -> str:
-    """Why a node cannot be said, as far as that shows without its te; empty when nothing speaks against
-    it."""
-    if node.op != "call_function" or str(node.target) not in OPERATORS:
-        return "the operator is not in the table"
+def unsupported(node: fx.Node, pairs: bool = False) -> str:
+    """Why a node cannot be said, as far as that shows without its te; empty when nothing speaks against it.
+    With ``pairs`` complex numbers may be pairs of floats, as those of graphs that are wholly ours."""
+    table = OF_COMPLEX if pairs and has_complex(node) else OPERATORS
+    if node.op != "call_function" or str(node.target) not in table:
+        what = " for complex numbers" if table is OF_COMPLEX and str(node.target) in OPERATORS else ""
+        return f"the operator is not in the table{what}"
     for x in (*node.all_input_nodes, node):
         for fake in _tensors(x.meta.get("val")):
-            reason = supported(fake)
+            reason = supported(fake, pairs)
             if reason:
                 return reason
     return ""
+
+
+def has_complex(node: fx.Node) -> bool:
+    """Whether a node takes or makes complex numbers."""
+    return any(
+        fake.is_complex() for x in (*node.all_input_nodes, node) for fake in _tensors(x.meta.get("val"))
+    )
+
+
+def _mark(x: Any) -> Any:
+    """What ``Placed`` is told of a tensor."""
+    return False if x is None else Complex if isinstance(x, Complex) else None
+
+
+def _pairs(x: Any) -> Value:
+    return x.pairs if isinstance(x, Complex) else x
 
 
 def _tensors(val: Any) -> list[Any]:

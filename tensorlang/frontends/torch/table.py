@@ -31,17 +31,39 @@ class Operator:
 
 
 OPERATORS: dict[str, Operator] = {}
+# the same for calls that take or make complex numbers: see ``complex_numbers``
+OF_COMPLEX: dict[str, Operator] = {}
+
+
+class Complex:
+    """A tensor of complex numbers as operators see it: ``pairs`` has the two parts of each in a dimension
+    more, the last one. In a graph it is what holds the pairs."""
+
+    def __init__(self, pairs: Any) -> None:
+        self.pairs = pairs
 
 
 def aten(*names: str, whole: bool = False, strided: bool = False) -> Callable[[Function], Function]:
     """Register a function of te tensors as these operators; ``add.Tensor`` is ``aten.add.Tensor``, and those
     of torch's ``prims`` say so."""
 
+    return _register(OPERATORS, names, whole, strided)
+
+
+def of_complex(*names: str) -> Callable[[Function], Function]:
+    """Register a function as these operators where they take or make complex numbers, ``Complex`` among its
+    arguments and results."""
+    return _register(OF_COMPLEX, names, False, False)
+
+
+def _register(
+    table: dict[str, Operator], names: tuple[str, ...], whole: bool, strided: bool
+) -> Callable[[Function], Function]:
     def add(fn: Function) -> Function:
         for name in names:
             full = name if "." in name else f"{name}.default"
             full = full if full.startswith("prims.") else f"aten.{full}"
-            OPERATORS[full] = Operator(full, fn, whole, strided)
+            table[full] = Operator(full, fn, whole, strided)
         return fn
 
     return add
@@ -71,8 +93,8 @@ def known(n: Any, what: str) -> int:
 
 class Placed:
     """A function of te tensors with its arguments in place: for each the name of an attribute, None for a
-    tensor, and for a list of tensors a tuple that says of each whether it is there. ``kept`` are the numbers
-    of the results that somebody reads, None for all."""
+    tensor, ``Complex`` for one of pairs, and for a list of tensors a tuple that says the same of each, False
+    where there is none. ``kept`` are the numbers of the results that somebody reads, None for all."""
 
     def __init__(self, fn: Function, order: tuple[Any, ...], kept: tuple[int, ...] | None = None) -> None:
         self.fn = fn
@@ -83,12 +105,16 @@ class Placed:
     def __call__(self, *tensors: Any, **attrs: Any) -> Any:
         given = iter(tensors)
         made = self.fn(*(_argument(what, given, attrs) for what in self.order))
-        return made if self.kept is None else tuple(made[i] for i in self.kept)
+        return _of_pairs(made) if self.kept is None else tuple(_of_pairs(made[i]) for i in self.kept)
 
 
 def _argument(what: Any, given: Iterator[Any], attrs: dict[str, Any]) -> Any:
     if isinstance(what, str):
         return attrs[what]
     if isinstance(what, tuple):
-        return [next(given) if there else None for there in what]
-    return next(given)
+        return [None if there is False else _argument(there, given, attrs) for there in what]
+    return Complex(next(given)) if what is Complex else next(given)
+
+
+def _of_pairs(made: Any) -> Any:
+    return made.pairs if isinstance(made, Complex) else made

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ...core.dtype import dtype
-from .types import KINDS
+from .types import KINDS, PARTS
 
 
 def dtype_name(t: torch.dtype | torch.layout) -> str:
@@ -18,13 +18,13 @@ def dtype_name(t: torch.dtype | torch.layout) -> str:
     return str(t).removeprefix("torch.")
 
 
-def supported(x: torch.Tensor) -> str:
-    """Why kernels cannot read a tensor; empty when they can."""
+def supported(x: torch.Tensor, pairs: bool = False) -> str:
+    """Why kernels cannot read a tensor; empty when they can. With ``pairs`` they can read complex numbers."""
     if x.device.type != "cpu":
         return f"a tensor on {x.device.type}"
     if x.layout is not torch.strided:
         return f"a tensor of layout {dtype_name(x.layout)}"
-    if dtype_name(x.dtype) not in KINDS:
+    if dtype_name(x.dtype) not in KINDS and not (pairs and dtype_name(x.dtype) in PARTS):
         return f"a tensor of {dtype_name(x.dtype)}"
     if x.is_quantized or x.is_nested:
         return "a tensor of a special kind"
@@ -92,7 +92,9 @@ def _likely(n: Any) -> int:
 
 
 def held(x: torch.Tensor) -> np.ndarray:
-    """As ``array_of``, in C order."""
+    """As ``array_of``, in C order; of complex numbers the pairs."""
+    if x.is_complex():
+        x = torch.view_as_real(x.detach().resolve_conj().contiguous())
     return np.ascontiguousarray(array_of(x)) if x.ndim else np.asarray(array_of(x))
 
 

@@ -16,6 +16,7 @@ from ...expr.nodes import Expr
 from ...te import Tensor
 
 Number = bool | int | float
+PARTS = {"complex64": "float32", "complex128": "float64"}  # of complex numbers
 KINDS = {"float32", "float64", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool"}
 
 
