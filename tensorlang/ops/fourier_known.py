@@ -19,9 +19,10 @@ from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
 from .fourier_matrix import Transform, factors_of
-from .fourier_steps import LANES, PASS, Complex, Element, Plan, angles, plan, spectrum, turned
+from .fourier_steps import LANES, Complex, Element, Plan, angles, plan, spectrum, turned
 
-HALVES = 24  # operations of a pair of results of real elements: loads, sums, an angle, stores
+HALVES = 24  # sums that a pair of results of real elements takes the time of: loads, an angle, stores
+PASSES = 60  # and two products beside themselves: parts are put together, turned, and put in order
 
 
 def in_steps(t: Transform) -> Tensor | None:
@@ -43,12 +44,12 @@ def in_steps(t: Transform) -> Tensor | None:
 
 
 def _cost_of_matrix(t: Transform, n: int) -> float:
-    """Operations on vectors for each vector of elements: multiply and add is one."""
+    """Sums of vectors that a vector of elements takes the time of: a product and a sum together take two."""
     ways = 1 if const_int(t.shape[-1]) == 1 or t.real_result else 2
     two = None if t.real_result else factors_of(t.length)
     if two is not None:
-        return 2 * ways * two[0] + 4 * two[1] + 2 * PASS
-    return 2 * ways * n * (0.5 if t.onesided else 1)
+        return 4 * ways * two[0] + 8 * two[1] + PASSES
+    return 4 * ways * n * (0.5 if t.onesided else 1)
 
 
 class _Known:

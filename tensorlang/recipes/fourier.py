@@ -42,7 +42,7 @@ def chain_of(s: Schedule, out: Stage) -> Chain | None:
     stage: Stage | None = last
     while stage is not None:
         before = _alone(s, stage)
-        inner = before if before is not None and _before(before) > _before(stage) else None
+        inner = before if before is not None and before.op.attrs["apart"] else None
         steps.append((stage, inner))
         stage = _alone(s, inner) if inner is not None else before
     return Chain(tuple(steps), _before(last))
@@ -50,6 +50,10 @@ def chain_of(s: Schedule, out: Stage) -> Chain | None:
 
 def _before(stage: Stage) -> int:
     return int(stage.op.attrs["before"])
+
+
+def _so_far(stage: Stage) -> int:
+    return int(stage.op.attrs["so far"])
 
 
 def _alone(s: Schedule, stage: Stage) -> Stage | None:
@@ -86,9 +90,8 @@ def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
         rows *= typical(a.extent, OPEN_ROWS)
     apart = 2 * rows <= target.num_cores and cost_of(target).shared(iterations // 2)
     others = chain.steps[1:] if own else chain.steps
-    done = {out.name}
     if apart or not front:
-        loops = _step(s, *chain.steps[0], target) if own else _result(s, out, chain.before, target)
+        loops = _step(s, *chain.steps[0], target) if own else _result(s, out, False, target)
         share_out(out, loops, work(out) * OPERATIONS, target)
         for st, inner in others:
             share_out(st, _step(s, st, inner, target), work(st) * OPERATIONS, target)
@@ -96,7 +99,7 @@ def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
         if own:
             _step(s, *chain.steps[0], target)
         else:
-            _result(s, out, chain.before, target)
+            _result(s, out, True, target)
         front = list(out.op.axis[: chain.before])
         row = front[0] if len(front) == 1 else out.fuse(*front)
         if cost_of(target).shared(iterations):
@@ -104,23 +107,23 @@ def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
         for st, inner in others:
             _step(s, st, inner, target)
             s[st.name].compute_at(out, row)
-    for name in list(done):
-        pass
-    names = [out.name, *(st.name for st, _ in others)]
-    for name in names:  # grows on the way
-        names += s.state.links.attached.get(name, ())
-    return done | set(names)
+    done = [out.name, *(st.name for st, _ in others)]
+    for name in done:  # grows on the way
+        done += s.state.links.attached.get(name, ())
+    return set(done)
 
 
-def _result(s: Schedule, out: Stage, before: int, target: Target) -> list[IterVar]:
+def _result(s: Schedule, out: Stage, in_rows: bool, target: Target) -> list[IterVar]:
     """Vectors along the last axis of what is made of the last step. The loops outside of them."""
     ways = ways_of(out.op)
-    if ways is not None and s.can("cache_write", out.name):
-        return interleaved.in_order(s, out, ways, target)
-    *front, last = out.op.axis
     lanes = target.vector_lanes(out.op.body[0].dtype)
-    n = size(last)
-    vo, vi = out.split(last, lanes if n is None else min(lanes, n))
+    *front, last = out.op.axis
+    # the last vector of a row overlaps the one before: no more of the steps is asked for than there is
+    n = size(front[-1] if ways is not None and front and size(last) == ways else last)
+    tail = "shift" if in_rows and n is not None and n > lanes and n % lanes else "auto"
+    if ways is not None and s.can("cache_write", out.name):
+        return interleaved.in_order(s, out, ways, target, tail)
+    vo, vi = out.split(last, lanes if n is None else min(lanes, n), tail=tail)
     out.vectorize(vi)
     return [*front, vo]
 
@@ -128,65 +131,58 @@ def _result(s: Schedule, out: Stage, before: int, target: Target) -> list[IterVa
 def _step(s: Schedule, stage: Stage, inner: Stage | None, target: Target) -> list[IterVar]:
     """Tiles of all results of a step for a vector. The loops outside of them."""
     lanes = target.vector_lanes(stage.op.body[0].dtype)
-    m, behind = _before(stage), int(stage.op.attrs["behind"])
-    if not behind and len((inner or stage).op.axis) == _before(inner or stage) + 3:
+    m, before = _before(stage), _so_far(inner or stage)
+    front, (time, part, k), behind = stage.op.axis[:m], stage.op.axis[m : m + 3], stage.op.axis[m + 3 :]
+    if not behind and before == 1:
         return _first(s, stage, inner, m, lanes)
-    axes = list(stage.op.axis)
-    front, (time, part, k), rest = axes[:m], axes[m : m + 3], axes[m + 3 :]
-    unrolled, loops = [], [time]
-    so_far = rest.pop(0) if len(rest) > behind else None
-    n = size(rest[-1] if rest else so_far) if so_far is not None or rest else None
-    if inner is not None:
-        assert so_far is not None
-        each = size(inner.op.axis[_before(inner) + 2])
-        before = (size(so_far) or 0) // (each or 1)
-        outer, so_far = (so_far, None) if before == 1 else stage.split(so_far, before)
-        unrolled.append(outer)
-        n = n if rest else before
-    if so_far is not None:
-        rest.insert(0, so_far)
-    *others, along = rest
+    unrolled, loops = [k], [time]
+    n = size(behind[-1]) if behind else before
+    # new ones, those of the first factor, and those so far
+    for count in dict.fromkeys((_so_far(stage), before)):
+        if count > 1:
+            *unrolled, last = unrolled
+            unrolled += stage.split(last, count)
+    if before > 1:
+        loops.append(unrolled.pop())
+    loops += behind
+    *loops, along = loops
     vo, vi = stage.split(along, lanes if n is None else min(lanes, n))
-    stage.reorder(*front, *loops, *others, vo, *unrolled, k, part, vi)
-    for a in (*unrolled, k, part):
+    new, *first = unrolled
+    stage.reorder(*front, *loops, vo, *first, new, part, vi)
+    for a in (*first, new, part):
         stage.unroll(a)
     stage.vectorize(vi)
     if inner is not None:
         inner.compute_at(stage, vo)
         in_registers(s, inner)
         own = list(inner.op.axis)
-        at = _before(inner) - 1
-        number, one, part, k = own[at : at + 4]
-        inner.reorder(*own[:at], one, *own[at + 4 : -1], number, k, part, own[-1])
-        for a in (number, k, part):
+        number, one, part, new = own[m : m + 4]
+        inner.reorder(*own[:m], one, *own[m + 4 : -1], number, new, part, own[-1])
+        for a in (number, new, part):
             inner.unroll(a)
         inner.vectorize(own[-1])
-    return [*front, *loops, *others, vo]
+    return [*front, *loops, vo]
 
 
 def _first(s: Schedule, stage: Stage, inner: Stage | None, m: int, lanes: int) -> list[IterVar]:
     """The first step: a vector of times is computed in registers, and laid along frequencies."""
-    last = m + (3 if inner is None else 4)
     kept = s[s.cache_write(stage.name, "local")]
-    kept.transform_layout(lambda *i: [*i[:m], *i[m + 1 : last], i[m]])
+    kept.transform_layout(lambda *i: [*i[:m], i[m + 1], i[m + 2], i[m]])
     stage = s[stage.name]
-    *front, time, part, k = stage.op.axis[: m + 3]
-    if inner is not None:
-        k = stage.fuse(k, stage.op.axis[m + 3])
-    n = size(time) or lanes
-    to, ti = stage.split(time, min(lanes, n))
+    *front, time, part, k = stage.op.axis
+    to, ti = stage.split(time, min(lanes, size(time) or lanes))
     ko, ki = stage.split(k, lanes)
     stage.reorder(*front, to, part, ko, ti, ki)
     for a in (part, ko, ti):
         stage.unroll(a)
     stage.vectorize(ki)
     kept.compute_at(stage, to)
-    own = list(kept.op.axis)
-    numbers = own[m + 1 : -1]
-    kept.reorder(*own[:m], *reversed(numbers), own[m], own[-1])
-    for a in (*numbers, own[m]):
+    *own, part, k, time = kept.op.axis
+    numbers = [k] if inner is None else kept.split(k, _so_far(stage))[::-1]
+    kept.reorder(*own, *numbers, part, time)
+    for a in (*numbers, part):
         kept.unroll(a)
-    kept.vectorize(own[-1])
+    kept.vectorize(time)
     if inner is not None:
         inner.compute_at(stage, to)
         in_registers(s, inner)

@@ -30,8 +30,9 @@ def apply(s: Schedule, out: Stage, ways: int, target: Target) -> None:
         stream_stores(out, shared, target)
 
 
-def in_order(s: Schedule, out: Stage, ways: int, target: Target) -> list[IterVar]:
-    """The same within the loops that this gives back, of which none is shared out."""
+def in_order(s: Schedule, out: Stage, ways: int, target: Target, tail: str = "auto") -> list[IterVar]:
+    """The same within the loops that this gives back, of which none is shared out. ``tail`` is that of
+    ``split``."""
     inside = s[s.cache_write(out.name, "local")]
     *front, last = out.op.axis
     own = size(last) == ways  # the ways have an axis
@@ -43,10 +44,10 @@ def in_order(s: Schedule, out: Stage, ways: int, target: Target) -> list[IterVar
 
     inside.transform_layout(apart)
     if own:
-        outer, inner = out.split(front.pop(), lanes)
+        outer, inner = out.split(front.pop(), lanes, tail=tail)
         lane = out.fuse(inner, last)
     else:
-        outer, lane = out.split(last, ways * lanes)
+        outer, lane = out.split(last, ways * lanes, tail=tail)
     out.vectorize(lane)
     inside.compute_at(out, outer)
     in_registers(s, inside)
