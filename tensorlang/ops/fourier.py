@@ -16,9 +16,9 @@ from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
-from . import inputs, tags
-from .fourier_matrix import Transform, by_matrix
+from . import inputs
 from .fourier_known import in_steps
+from .fourier_matrix import Transform, by_matrix
 
 __all__ = ["dft", "stft"]
 

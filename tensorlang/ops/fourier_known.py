@@ -1,5 +1,5 @@
-"""Fourier transforms of known lengths in steps (``fourier_steps``), and when they take less work than products
-with matrices. Knows no arguments of operators.
+"""Fourier transforms of known lengths in steps (``fourier_steps``), and when they take less work than
+products with matrices. Knows no arguments of operators.
 
 A transform of an even number of real elements is one of half as many complex ones, ``x[2 t] + i x[2 t + 1]``,
 whose results are taken apart; with real results it is the same backwards.
@@ -65,7 +65,9 @@ class _Known:
 
     def made(self) -> Tensor:
         t, n, half = self.t, self.n, self.half
-        read = (self._joined if half else self._mirrored) if t.real_result else self._pair if half else self._one
+        read = (
+            (self._joined if half else self._mirrored) if t.real_result else self._pair if half else self._one
+        )
         size = n // 2 if half else n
         element = spectrum(t.op, self.before, size, self.behind, read, self.steps, t.inverse, self.inside)
         if t.real_result:

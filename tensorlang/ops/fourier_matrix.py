@@ -79,6 +79,12 @@ def _product(a: Transform) -> Tensor:
         alone = te.any(make.eq(t, 0), make.eq(make.mul(t, 2), length))
         return te.select(alone, make.const(1.0, inside), make.const(2.0, inside))
 
+    if real_result:  # in the tables, so that the sum is one of two factors
+        cos, sin = (
+            inputs.stage(f"{m.name}.twice", tags.TABLE, m.shape, lambda t, k, m=m: m(t, k) * twice(t))
+            for m in (cos, sin)
+        )
+
     outer = [size if k == d else m for k, m in enumerate(shape[:-1])]
 
     def total(name: str, imaginary: bool) -> Tensor:
@@ -88,7 +94,7 @@ def _product(a: Transform) -> Tensor:
         def body(*i: Any) -> Expr:
             im = element(i, t, 1) if parts == 2 else None
             e = _turned(element(i, t, 0), im, cos(t, i[d]), sin(t, i[d]), int(imaginary), inverse)
-            return te.sum(e * twice(t.var) if real_result else e, axis=t)
+            return te.sum(e, axis=t)
 
         return inputs.stage(name, tags.REDUCE, outer, body)
 
@@ -215,5 +221,3 @@ def _table(
         return te.cast(INT32, whole - te.floor(whole / by) * by)
 
     return inputs.stage(name, tags.TABLE, [rows, columns], lambda t, k: one(rest(t, k)))
-
-

@@ -19,6 +19,7 @@ from typing import Any
 from .. import te
 from ..core.dtype import FLOAT64, INT32, DType
 from ..expr import make
+from ..expr.make import ExprLike
 from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs, tags
@@ -124,7 +125,9 @@ def spectrum(
         stage = partial(_stage, times=times, behind=behind, inverse=inverse, inside=inside)
         called = f"{name}.step{number}"
         if b > 1:
-            inner = stage(f"{called}.inner", (*before, make.as_expr(b)), a, done, _apart(source, m, b, times), True)
+            inner = stage(
+                f"{called}.inner", (*before, make.as_expr(b)), a, done, _apart(source, m, b, times), True
+            )
             done *= a
             last = stage(called, before, b, done, _beside(_element(inner, done // a)))
             done *= b
@@ -205,9 +208,9 @@ def _stage(
         return te.if_then_else(make.eq(part, 0), real, imaginary)
 
     frequencies = [r, done] if own == 2 else [r * done]
-    shape = [*before, times, 2, *frequencies, *behind]
+    shape: list[ExprLike] = [*before, times, 2, *frequencies, *behind]
     attrs = {"before": m, "behind": len(behind), "so far": done, "apart": apart}
-    return inputs.stage(name, tags.FOURIER, [make.as_expr(n) for n in shape], body, attrs)
+    return inputs.stage(name, tags.FOURIER, shape, body, attrs)
 
 
 def _one_of(k: Any, ways: Sequence[Expr]) -> Expr:
@@ -227,8 +230,8 @@ def turned(z: Complex, c: Expr, s: Expr, inverse: bool) -> Complex:
 
 
 def angles(name: str, rows: int, columns: int, length: int, inside: DType) -> tuple[Tensor, Tensor]:
-    """Cosines and sines of ``2 pi j k / length`` [j, k], computed in float64 and rounded once. Of one row j is
-    1."""
+    """Cosines and sines of ``2 pi j k / length`` [j, k], computed in float64 and rounded once. Of one row j
+    is 1."""
 
     def angle(j: Any, k: Any) -> Expr:
         j = 1 if rows == 1 else j
@@ -237,12 +240,13 @@ def angles(name: str, rows: int, columns: int, length: int, inside: DType) -> tu
         rest = product if (rows - 1) * (columns - 1) < length else make.floormod(product, length)
         return te.cast(FLOAT64, rest) * make.const(2 * math.pi / length, FLOAT64)
 
-    return te.compute(
+    cos, sin = te.compute(
         (rows, columns),
         lambda j, k: tuple(te.cast(inside, f(angle(j, k))) for f in (te.cos, te.sin)),
         name=f"{name}.angles",
         tag=tags.TABLE,
     )
+    return cos, sin
 
 
 # --- transforms of a few elements ---------------------------------------------------------------------------

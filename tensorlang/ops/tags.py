@@ -43,9 +43,9 @@ LINES = "lines"  # what a product reads, copied so that its rows are one dimensi
 # of what is read more often than there are elements: computed ahead, and once for all calls where it reads
 # nothing and its sizes are known
 TABLE = TABLE_STAGE
-# a step of a Fourier transform, […, time, part, frequency, …], with ``before`` dimensions in front of the times
-# and ``behind`` after the frequencies, of which there were as many before as ``so far`` says: ``apart`` from
-# what is new, if there are two dimensions
+# a step of a Fourier transform, […, time, part, frequency, …], with ``before`` dimensions in front of the
+# times and ``behind`` after the frequencies, of which there were as many before as ``so far`` says: ``apart``
+# from what is new, if there are two dimensions
 FOURIER = "fourier"
 PAD = "pad"  # a copy with a margin of one value, where a window reads beyond the edge
 # stages conv2d_winograd.weight.taps, .rows and .weight, which depend on the weight only

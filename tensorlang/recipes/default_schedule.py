@@ -88,14 +88,7 @@ FAMILIES = (
 )
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
 # reader; rows of a product, which is known by what it reads; and tables
-KEPT = (
-    tags.WINOGRAD_WEIGHT,
-    tags.WINOGRAD_DATA,
-    tags.WINOGRAD_INVERSE,
-    tags.LINES,
-    tags.TABLE,
-    tags.FOURIER,
-)
+KEPT = (tags.WINOGRAD_WEIGHT, tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES, tags.TABLE, tags.FOURIER)
 # of a body that others were written into: beyond, a pass over memory costs less than it does, and code grows
 MAX_CHAIN_COST = 100
 # operations a body may have to be written into a reduction, where it is evaluated again and again

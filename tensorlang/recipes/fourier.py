@@ -1,12 +1,11 @@
-"""Fourier transforms in steps (``ops.tags.FOURIER``): all steps of a row after one another, while it is in the
-first caches, and for few long rows each step by all threads. Vectors run along frequencies, or along what lies
-behind them; those of the first step run along times, and its results are transposed in registers. The stages
-of a step of two factors are one tile. Uses public primitives only.
+"""Fourier transforms in steps (``ops.tags.FOURIER``): all steps of a row after one another, while it is in
+the first caches, and for few long rows each step by all threads. Vectors run along frequencies, or along what
+lies behind them; those of the first step run along times, and its results are transposed in registers. The
+stages of a step of two factors are one tile. Uses public primitives only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..analysis import cost_of, reads_of, typical, ways_of
@@ -73,9 +72,7 @@ def _read_in_rows(s: Schedule, out: Stage) -> Stage | None:
         return None
     front = [a.var for a in out.op.axis[: _before(last)]]
     places = [at for t, at in reads_of(out.op).plain if t in last.op.outputs]
-    rows = bool(places) and all(
-        all(i is v for i, v in zip(at, front, strict=False)) for at in places
-    )
+    rows = bool(places) and all(all(i is v for i, v in zip(at, front, strict=False)) for at in places)
     return last if rows else None
 
 
@@ -118,12 +115,11 @@ def _result(s: Schedule, out: Stage, in_rows: bool, target: Target) -> list[Iter
     ways = ways_of(out.op)
     lanes = target.vector_lanes(out.op.body[0].dtype)
     *front, last = out.op.axis
-    # the last vector of a row overlaps the one before: no more of the steps is asked for than there is
     n = size(front[-1] if ways is not None and front and size(last) == ways else last)
-    tail = "shift" if in_rows and n is not None and n > lanes and n % lanes else "auto"
+    overlap = in_rows and _overlap(n, lanes)
     if ways is not None and s.can("cache_write", out.name):
-        return interleaved.in_order(s, out, ways, target, tail)
-    vo, vi = out.split(last, lanes if n is None else min(lanes, n), tail=tail)
+        return interleaved.in_order(s, out, ways, target, "shift" if overlap else "auto")
+    vo, vi = _vectors(out, last, n, lanes) if overlap else out.split(last, min(lanes, n or lanes))
     out.vectorize(vi)
     return [*front, vo]
 
@@ -146,7 +142,7 @@ def _step(s: Schedule, stage: Stage, inner: Stage | None, target: Target) -> lis
         loops.append(unrolled.pop())
     loops += behind
     *loops, along = loops
-    vo, vi = stage.split(along, lanes if n is None else min(lanes, n))
+    vo, vi = _vectors(stage, along, n, lanes)
     new, *first = unrolled
     stage.reorder(*front, *loops, vo, *first, new, part, vi)
     for a in (*first, new, part):
@@ -161,7 +157,7 @@ def _step(s: Schedule, stage: Stage, inner: Stage | None, target: Target) -> lis
         for a in (number, new, part):
             inner.unroll(a)
         inner.vectorize(own[-1])
-    return [*front, *loops, vo]
+    return [*front, *loops] if _overlap(n, lanes) else [*front, *loops, vo]
 
 
 def _first(s: Schedule, stage: Stage, inner: Stage | None, m: int, lanes: int) -> list[IterVar]:
@@ -170,7 +166,8 @@ def _first(s: Schedule, stage: Stage, inner: Stage | None, m: int, lanes: int) -
     kept.transform_layout(lambda *i: [*i[:m], i[m + 1], i[m + 2], i[m]])
     stage = s[stage.name]
     *front, time, part, k = stage.op.axis
-    to, ti = stage.split(time, min(lanes, size(time) or lanes))
+    n = size(time)
+    to, ti = _vectors(stage, time, n, lanes)
     ko, ki = stage.split(k, lanes)
     stage.reorder(*front, to, part, ko, ti, ki)
     for a in (part, ko, ti):
@@ -192,4 +189,17 @@ def _first(s: Schedule, stage: Stage, inner: Stage | None, m: int, lanes: int) -
         for a in (number, k, part):
             inner.unroll(a)
         inner.vectorize(time)
-    return [*front, to]
+    return front if _overlap(n, lanes) else [*front, to]
+
+
+def _vectors(stage: Stage, axis: IterVar, n: int | None, lanes: int) -> tuple[IterVar, IterVar]:
+    """The loop over vectors and the one in a vector. The last one overlaps the one before, so that none has a
+    mask: frequencies of other sums would be behind its end."""
+    return stage.split(
+        axis, lanes if n is None else min(lanes, n), tail="shift" if _overlap(n, lanes) else "auto"
+    )
+
+
+def _overlap(n: int | None, lanes: int) -> bool:
+    """Whether vectors along ``n`` elements overlap, and so are not shared out."""
+    return n is not None and n > lanes and n % lanes > 0

@@ -9,7 +9,7 @@ from typing import Any
 
 from ... import ops, te
 from ...te import Tensor
-from . import index, reduce, shape  # noqa: F401  their rows are taken here
+from . import elementwise, index, reduce, shape
 from .elementwise import add, mul, sub
 from .products import linear
 from .table import OPERATORS, Complex, needs, of_complex
@@ -32,7 +32,9 @@ def of_parts(re: Tensor, im: Tensor) -> Complex:
     """Complex numbers of two tensors of one shape and type."""
     return Complex(
         te.compute(
-            [*re.shape, 2], lambda *i: te.if_then_else(i[-1].var < 1, re(*i[:-1]), im(*i[:-1])), name="complex"
+            [*re.shape, 2],
+            lambda *i: te.if_then_else(i[-1].var < 1, re(*i[:-1]), im(*i[:-1])),
+            name="complex",
         )
     )
 
@@ -41,7 +43,7 @@ def is_real(x: Any) -> bool:
     return not isinstance(x, Complex | complex)
 
 
-# --- on each part ---------------------------------------------------------------------------------------------
+# --- on each part -------------------------------------------------------------------------------------------
 
 
 def _each(fn: Callable[..., Any], both: bool) -> Callable[..., Any]:
@@ -63,25 +65,48 @@ def _each(fn: Callable[..., Any], both: bool) -> Callable[..., Any]:
     return g
 
 
-for _name in (
-    "alias.default chunk.default clone.default constant_pad_nd.default contiguous.default detach.default "
-    "diagonal.default expand.default expand_copy.default flatten.using_ints flip.default gather.default "
-    "index.Tensor _unsafe_index.Tensor index_select.default lift_fresh_copy.default mT.default "
-    "movedim.int narrow.default numpy_T.default permute.default permute_copy.default repeat.default "
-    "reshape.default _reshape_alias.default roll.default select.int select_copy.int slice.Tensor "
-    "slice_copy.Tensor split.Tensor split_with_sizes.default split_with_sizes_copy.default squeeze.default "
-    "squeeze.dim squeeze.dims squeeze_copy.dim squeeze_copy.dims swapaxes.default t.default transpose.int "
-    "tril.default triu.default unbind.int unsqueeze.default unsqueeze_copy.default _unsafe_view.default "
-    "view.default view_copy.default"
-).split():
-    if f"aten.{_name}" in OPERATORS:
-        of_complex(_name)(_each(OPERATORS[f"aten.{_name}"].fn, True))
-
-for _name in (
-    "cat.default copy.default cumsum.default neg.default select_scatter.default slice_scatter.default "
-    "stack.default"
-).split():
-    of_complex(_name)(_each(OPERATORS[f"aten.{_name}"].fn, False))
+# what only tells places of elements, and is the same for both parts
+_PLACES = (
+    elementwise.same,
+    index.gather,
+    index.index,
+    index.index_select,
+    shape.chunk,
+    shape.diagonal,
+    shape.expand,
+    shape.flatten,
+    shape.flip,
+    shape.narrow,
+    shape.pad,
+    shape.permute,
+    shape.repeat,
+    shape.roll,
+    shape.select,
+    shape.slice_,
+    shape.split,
+    shape.split_with_sizes,
+    shape.squeeze,
+    shape.t,
+    shape.transpose,
+    shape.tril,
+    shape.triu,
+    shape.unbind,
+    shape.unsqueeze,
+    shape.view,
+)
+# of which all tensors are elements, that may be real
+_ELEMENTS = (
+    ops.negative,
+    reduce.cumsum,
+    shape.cat,
+    shape.copy,
+    shape.select_scatter,
+    shape.slice_scatter,
+    shape.stack,
+)
+for _row in list(OPERATORS.values()):
+    if _row.fn in _PLACES or _row.fn in _ELEMENTS:
+        of_complex(_row.name.removeprefix("aten."))(_each(_row.fn, _row.fn in _PLACES))
 
 
 def _summed(name: str) -> None:
@@ -118,14 +143,16 @@ def _fills(name: str) -> None:
     of_complex(name)(g)
 
 
-for _name in (
-    "zeros.default ones.default empty.memory_format full.default new_zeros.default new_ones.default "
-    "new_full.default zeros_like.default ones_like.default full_like.default"
-).split():
-    _fills(_name)
+for _row in list(OPERATORS.values()):
+    if _row.fn in (shape.zeros, shape.ones, shape.empty, shape.full, shape.new_full) or _row.fn in (
+        shape.zeros_like,
+        shape.ones_like,
+        shape.full_like,
+    ):
+        _fills(_row.name.removeprefix("aten."))
 
 
-# --- made of two parts, and taken apart -------------------------------------------------------------------------
+# --- made of two parts, and taken apart ---------------------------------------------------------------------
 
 
 @of_complex("view_as_real", "view_as_real_copy")
@@ -141,8 +168,8 @@ def view_as_complex(x: Tensor) -> Complex:
 
 @of_complex("complex")
 def complex_(re: Tensor, im: Tensor) -> Complex:
-    a, b = ops.broadcast_arrays(re, im) if re.shape != im.shape else (re, im)
-    return of_parts(a, b)
+    both = te.whole.broadcast_shape("complex", [re, im])
+    return of_parts(ops.broadcast_to(re, both), ops.broadcast_to(im, both))
 
 
 @of_complex("polar")
@@ -170,7 +197,7 @@ def to_copy(x: Any, kind: str | None = None) -> Any:
     return of_parts(*(as_type(part(x, p), PARTS[kind]) for p in (0, 1)))
 
 
-# --- arithmetic -------------------------------------------------------------------------------------------------
+# --- arithmetic ---------------------------------------------------------------------------------------------
 
 
 @of_complex("_conj", "_conj_physical", "conj_physical", "conj")
@@ -186,18 +213,13 @@ def same(x: Complex) -> Complex:
 @of_complex("add.Tensor", "add.Scalar")
 def add_(x: Any, y: Any, alpha: Any = 1) -> Complex:
     y = y if alpha == 1 else mul_(y, alpha)
-    return _paired(*(add(part(x, p), part(y, p)) for p in (0, 1)))
+    return complex_(*(add(part(x, p), part(y, p)) for p in (0, 1)))
 
 
 @of_complex("sub.Tensor", "sub.Scalar")
 def sub_(x: Any, y: Any, alpha: Any = 1) -> Complex:
     y = y if alpha == 1 else mul_(y, alpha)
-    return _paired(*(sub(part(x, p), part(y, p)) for p in (0, 1)))
-
-
-def _paired(re: Tensor, im: Tensor) -> Complex:
-    """Parts whose shapes may differ, where a number was among the operands of one."""
-    return complex_(re, im)
+    return complex_(*(sub(part(x, p), part(y, p)) for p in (0, 1)))
 
 
 def product(f: Callable[[Any, Any], Tensor], x: Any, y: Any) -> Any:
@@ -281,7 +303,11 @@ def power(x: Complex, n: Any) -> Any:
         if bit == "1":
             found = by if found is None else mul_(found, by)
         by = mul_(by, by)
-    return of_parts(*(ops.full(part(x, 0).shape, v, part(x, 0).dtype) for v in (1.0, 0.0))) if found is None else found
+    return (
+        of_parts(*(ops.full(part(x, 0).shape, v, part(x, 0).dtype) for v in (1.0, 0.0)))
+        if found is None
+        else found
+    )
 
 
 @of_complex("abs")

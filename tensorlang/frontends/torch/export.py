@@ -25,8 +25,10 @@ def load_torch(program: Any) -> Graph:
 
     Sizes that were exported as dynamic stay open, and are one where an operator needs that; parameters and
     buffers become constants. Complex numbers are pairs of floats, of inputs and outputs too: arrays
-    ``[…, 2]``, as ``torch.view_as_real`` has them. Raises TensorLangError for what is no such program, for modules that change
-    their buffers, and for operators that are not supported, all of them at once.
+    ``[…, 2]``, as ``torch.view_as_real`` has them.
+
+    Raises TensorLangError for what is no such program, for modules that change their buffers, and for
+    operators that are not supported, all of them at once.
     """
     if not isinstance(program, torch.export.ExportedProgram):
         raise TensorLangError(
