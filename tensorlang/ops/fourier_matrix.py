@@ -17,6 +17,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
+from .fourier_steps import turned
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _product(a: Transform) -> Tensor:
 
         def body(*i: Any) -> Expr:
             im = element(i, t, 1) if parts == 2 else None
-            e = _turned(element(i, t, 0), im, cos(t, i[d]), sin(t, i[d]), int(imaginary), inverse)
+            e = turned((element(i, t, 0), im), cos(t, i[d]), sin(t, i[d]), inverse)[imaginary]
             return te.sum(e, axis=t)
 
         return inputs.stage(name, tags.REDUCE, outer, body)
@@ -137,7 +138,7 @@ def _in_two_steps(t: Transform, factors: tuple[int, int]) -> Tensor:
             at, low, k, rest = split(i)
             re = element(at, t * b + low, rest, 0)
             im = element(at, t * b + low, rest, 1) if parts == 2 else None
-            return te.sum(_turned(re, im, cos(t, k), sin(t, k), part, inverse), axis=t)
+            return te.sum(turned((re, im), cos(t, k), sin(t, k), inverse)[part], axis=t)
 
         return body
 
@@ -149,7 +150,7 @@ def _in_two_steps(t: Transform, factors: tuple[int, int]) -> Tensor:
     def angle(part: int) -> Callable[..., Expr]:
         def body(*i: Any) -> Expr:
             _, low, k, _ = split(i)
-            return _turned(once[0](*i), once[1](*i), between[0](low, k), between[1](low, k), part, inverse)
+            return turned((once[0](*i), once[1](*i)), between[0](low, k), between[1](low, k), inverse)[part]
 
         return body
 
@@ -162,7 +163,7 @@ def _in_two_steps(t: Transform, factors: tuple[int, int]) -> Tensor:
         def body(*i: Any) -> Expr:
             at, k, low, rest = split(i)
             re, im = (v(*at, t, low, *rest) for v in seen)
-            return te.sum(_turned(re, im, cos_b(t, k), sin_b(t, k), part, inverse), axis=t)
+            return te.sum(turned((re, im), cos_b(t, k), sin_b(t, k), inverse)[part], axis=t)
 
         return body
 
@@ -177,15 +178,6 @@ def _in_two_steps(t: Transform, factors: tuple[int, int]) -> Tensor:
         return te.cast(kind, e / scale if inverse else e)
 
     return inputs.stage(op, tags.INJECTIVE, [*before, make.as_expr(size), *after, 2], result)
-
-
-def _turned(re: Expr, im: Expr | None, c: Expr, s: Expr, part: int, inverse: bool) -> Expr:
-    """A part of a complex number, turned by an angle; backwards unless ``inverse``. Without ``im`` it is
-    real."""
-    if part:
-        e = re * s if inverse else make.neg(re * s)
-        return e if im is None else e + im * c
-    return re * c if im is None else re * c - im * s if inverse else re * c + im * s
 
 
 def _tables(
