@@ -106,7 +106,6 @@ class _Known:
         end = make.eq(time, 0)  # the other end is read with it
         a, b = self._bin(at, time, rest, end), self._bin(at, self.n // 2 - time, rest, end)
         odd = turned((a[0] - b[0], a[1] + b[1]), *self._angle(time), True)
-        assert odd[1] is not None
         return a[0] + b[0] - odd[1], a[1] - b[1] + odd[0]
 
     def _input(self, at: Sequence[Any], time: Any, rest: Sequence[Any], part: int) -> Expr:
@@ -136,7 +135,6 @@ class _Known:
             within = te.all(k > 0, k < half)
             a, b = ([element(at, p, i, rest) for p in (0, 1)] for i in (k, half - k))
             odd = turned((a[1] + b[1], b[0] - a[0]), *self._angle(k), self.t.inverse)
-            assert odd[1] is not None
             # the first one is across from itself, and both ends are made of it
             if part:
                 return te.if_then_else(within, (a[1] - b[1] + odd[1]) * by, make.const(0.0, self.inside))

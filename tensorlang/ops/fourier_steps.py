@@ -221,7 +221,7 @@ def _one_of(k: Any, ways: Sequence[Expr]) -> Expr:
     return e
 
 
-def turned(z: Complex, c: Expr, s: Expr, inverse: bool) -> Complex:
+def turned(z: Complex, c: Expr, s: Expr, inverse: bool) -> tuple[Expr, Expr]:
     """A complex number turned by an angle, backwards unless ``inverse``."""
     re, im = z
     if im is None:
