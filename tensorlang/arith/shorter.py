@@ -29,8 +29,9 @@ from ..expr.nodes import (
     Sub,
     TruncDiv,
     TruncMod,
+    const_int,
 )
-from .conditions import conjunction, conjuncts, denied, disjuncts, never_negative, on_sides
+from .conditions import conjunction, conjuncts, denied, disjuncts, holds_when_nonneg, never_negative, on_sides
 from .facts import Facts
 from .inequalities import undivided
 from .sums import rejoined, remainders, shorter_extreme, shorter_sum
@@ -153,7 +154,7 @@ def _compared(e: Compare, facts: Facts) -> Expr:
             return side
         p = never_negative(e)
         assert p is not None  # of indices
-        return _shortest_inequality(e, p, facts)
+        return _shortest_inequality(e, _without_shift(p, facts), facts)
     if isinstance(e, EQ | NE):
         new = add_poly(poly(e.b), poly(e.a), -1)
         g = gcd(*[k for m, k in new.items() if m])
@@ -165,6 +166,28 @@ def _compared(e: Compare, facts: Facts) -> Expr:
         return e
     out = build(*on_sides(new, e.a.dtype))
     return out if _size(out) < _size(e) else e
+
+
+def _without_shift(p: Poly, facts: Facts) -> Poly:
+    """A polynomial that is never negative exactly when ``p`` is not, without the begin of a tile that begins
+    earlier where it would end behind the whole: ``min(x, max(n - 16, 0)) + i < n`` of an i below 16 is ``i <
+    n``, wherever x, which is not negative, lies."""
+    for mono, k in p.items():
+        if k != -1 or len(mono) != 1 or type(least := mono[0]) is not Min:
+            continue
+        rest = add_poly(p, {mono: 1})
+        for x, last in ((least.a, least.b), (least.b, least.a)):
+            if type(last) is not Max or not any(const_int(side) == 0 for side in (last.a, last.b)):
+                continue
+            end = last.a if const_int(last.b) == 0 else last.b
+            # where the last tile begins at 0, all begin there; else none ends behind the whole
+            if _never_below(rest, end, facts) and _never_below(poly(x), make.const(0, x.dtype), facts):
+                return rest
+    return p
+
+
+def _never_below(p: Poly, e: Expr, facts: Facts) -> bool:
+    return facts.prove(holds_when_nonneg(add_poly(p, poly(e), -1), e.dtype)) is True
 
 
 def _shortest_inequality(e: LT | LE, p: Poly, facts: Facts) -> Expr:

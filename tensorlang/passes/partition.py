@@ -39,28 +39,31 @@ def partition(func: Func) -> Func:
     return func.with_body(run(_walk(func.body, Facts(sizes=sizes))))
 
 
-def _walk(s: Stmt, facts: Facts, kept: frozenset[Var] = frozenset()) -> Steps[Stmt]:
+def _walk(s: Stmt, facts: Facts, kept: frozenset[Var] = frozenset(), outermost: bool = True) -> Steps[Stmt]:
+    """``outermost`` where no plain loop is around."""
     if isinstance(s, Seq):
         new = []
         for x in s.stmts:
-            new.append((yield _walk(x, facts, kept)))
+            new.append((yield _walk(x, facts, kept, outermost)))
         return s if all(a is b for a, b in zip(new, s.stmts, strict=True)) else seq(*new)
     if isinstance(s, For):
         inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         if s.kind in ("vectorized", "unrolled"):
             return s
+        if outermost and isinstance(chosen := _two_copies(s, facts, kept, _of_sizes(s)), If):
+            return (yield _walk(chosen, facts, kept, False))
         tail = dict(s.attrs).get("tail")
-        body = yield _walk(s.body, inside, kept | {s.var} if tail in ("guard", "mask") else kept)
+        body = yield _walk(s.body, inside, kept | {s.var} if tail in ("guard", "mask") else kept, False)
         if body is s.body and not tail and s.var in _wanted(s.body):
             body = _two_copies(s.body, inside, kept - {s.var})
         return s if body is s.body else For(s.var, s.begin, s.extent, s.kind, body, s.attrs)
     if isinstance(s, If):
-        then = yield _walk(s.then, facts.assume(s.cond), kept)
-        orelse = None if s.orelse is None else (yield _walk(s.orelse, facts, kept))
+        then = yield _walk(s.then, facts.assume(s.cond), kept, outermost)
+        orelse = None if s.orelse is None else (yield _walk(s.orelse, facts, kept, outermost))
         return s if then is s.then and orelse is s.orelse else If(s.cond, then, orelse)
     if isinstance(s, Alloc | Let):
         (part,) = s.parts()
-        new_part = yield _walk(part, facts, kept)
+        new_part = yield _walk(part, facts, kept, outermost)
         return s if new_part is part else s.with_parts(new_part)
     return s
 
@@ -97,16 +100,25 @@ def _wanted(body: Stmt) -> dict[Var, None]:
     return {v: None for c in run(_guards(body, {}, Facts(), {})) for v in variables(c) if v not in inner}
 
 
-def _two_copies(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:
+def _of_sizes(s: For) -> set[Expr]:
+    """The guards in a nest that no plain loop changes, as those of tiles that all begin early enough: one
+    test in front of all loops decides them."""
+    loops = {
+        st.var for st in preorder(s) if isinstance(st, For) and st.kind not in ("vectorized", "unrolled")
+    }
+    return {c for c in run(_guards(s, {}, Facts(), {})) if loops.isdisjoint(variables(c))}
+
+
+def _two_copies(body: Stmt, facts: Facts, kept: frozenset[Var], only: set[Expr] | None = None) -> Stmt:
     """The body without its guards where those hold, else as it is; guards of loops around that are ``kept``
-    stay in both."""
+    stay in both, as do others than ``only`` these."""
     inner = {st.var for st in preorder(body) if isinstance(st, For)}
     if run(_size(body)) > MAX_COPIED:
         return body
     clean: dict[Expr, None] = {}
     decided: dict[Expr, None] = {}
     for cond, known in run(_guards(body, {}, facts, {})).items():
-        if not kept.isdisjoint(variables(cond)):
+        if not kept.isdisjoint(variables(cond)) or (only is not None and cond not in only):
             continue
         p = never_negative(cond)
         assert p is not None
@@ -115,11 +127,16 @@ def _two_copies(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:
             test = holds_when_nonneg(undivided(poly(worst)), worst.dtype)
             if facts.prove(test) is False:
                 return body  # no iteration of this loop is clean
+            if only is not None and facts.prove(make.le(worst, 0)) is True:
+                continue  # of a size that is at most a tile: its masks are whole in one case only
             decided[cond] = None
             if facts.prove(test) is not True:
                 clean[test] = None
     if not clean:
         return body
+    if only is not None:
+        test = conjunction(_needed(list(clean), facts))
+        return If(test, without(body, decided), body)
 
     test = conjunction(_needed(list(clean), facts))
     return If(test, without(body, decided), _other_part(body, facts.assume(denied(test)), kept))

@@ -95,7 +95,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     padded = _pad(s, inside, lanes)
     long = size(x) or lanes
     highest = TILE if size(x) is None else int(target.vector_registers * SUMS)
-    if padded is None and size(x) is not None and _rows_apart(inside):
+    if padded is None and _rows_apart(inside):
         highest = 1
     wide = lanes if padded is not None else min(lanes, long)
     # the rest of a row is one vector where masks are free, be it the whole row: 7 pixels are no 4 and 2 and

@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..analysis import cost_of, reads_of, reducer_kind, step
+from ..analysis import SIDE, cost_of, reads_of, reducer_kind, step, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -33,13 +33,14 @@ WRITTEN_OUT = 16  # taps of a row or a column
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` reduces windows of one channel that two passes are much less work for: no weights,
-    pixels side by side, all sizes of an image known."""
+    pixels side by side, of an image of open sizes when it is not small."""
     op = inside.op
     if reducer_kind(op) not in REDUCERS or len(op.reduce_axis) < 2 or len(op.axis) <= len(op.reduce_axis):
         return False
     places = len(op.reduce_axis)
-    sizes = [size(a) for a in (*op.axis[-places:], *op.reduce_axis)]
-    if any(n is None or n == 0 for n in sizes) or size(op.axis[-1]) == 1:
+    if any(size(a) == 0 for a in op.axis[-places:]) or any(not size(a) for a in op.reduce_axis):
+        return False
+    if size(op.axis[-1]) == 1:
         return False
     reads = reads_of(op).plain
     if len(reads) != 1 or len(reads[0][1]) != len(op.axis):
@@ -56,7 +57,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     if reducer_kind(op) == "add" and (stride or 1) >= wide and wide % WHOLE == 0:
         return False
     high = math.prod(size(a) or 1 for a in op.reduce_axis[:-1])
-    lanes, results = target.vector_lanes(op.body[0].dtype), size(op.axis[-1]) or 1
+    lanes, results = target.vector_lanes(op.body[0].dtype), typical(op.axis[-1].extent, SIDE)
     columns = ((results - 1) * (stride or 1) + (wide - 1) * (apart or 1) + lanes) // lanes
     # a vector of every n-th element is one operation and n - 1 that put it together
     picked = -(-results // lanes) * wide * (stride or 1)
@@ -72,7 +73,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     _in_whole_vectors(s, part, padded, lanes)
     front, (*around, x) = out.op.axis[:-places], out.op.axis[-places:]
     y = around.pop()
-    y, yi = out.split(y, even(size(y) or 1, ROWS))
+    y, yi = out.split(y, even(size(y) or ROWS, ROWS))
     xo, xi = _vectors(out, x, lanes)
     out.reorder(*front, *around, y, yi, xo, xi)
     inside.compute_at(out, xo)
@@ -99,14 +100,14 @@ def _shared_rows(inside: Stage) -> float:
     op, (_, at) = inside.op, reads_of(inside.op).plain[0]
     place, tap, index = op.axis[-2], op.reduce_axis[-2], at[-2]
     stride, high = step(index, place) or 1, ((size(tap) or 1) - 1) * (step(index, tap) or 1) + 1
-    return max(0, high - stride) / (stride * even(size(place) or 1, ROWS))
+    return max(0, high - stride) / (stride * even(size(place) or ROWS, ROWS))
 
 
 def _in_whole_vectors(s: Schedule, part: Stage, padded: Stage | None, lanes: int) -> None:
     """Begin the rows of the partial results where a vector begins, and end those of a margin where one ends:
     no store of either has a mask, and no load crosses lines of the cache. Measured (Zen 4, one thread, 5 × 5
     at stride 3 of 56 × 56 and a margin) 0.75 of the time."""
-    if padded is None:
+    if padded is None or size(part.op.axis[-1]) is None:
         part.storage_align(part.op.axis[-2], lanes, 0)
         return
     long = -(-max(size(st.op.axis[-1]) or 1 for st in (part, padded)) // lanes) * lanes
@@ -121,7 +122,11 @@ def _in_whole_vectors(s: Schedule, part: Stage, padded: Stage | None, lanes: int
 
 def _vectors(stage: Stage, axis: IterVar, lanes: int) -> tuple[IterVar, IterVar]:
     """Vectors along a row; the last one of several begins earlier, where a mask would be needed."""
-    n = size(axis) or 1
+    n = size(axis)
+    if n is None:
+        outer, inner = stage.split(axis, lanes, tail="shift")
+        stage.vectorize(inner)
+        return outer, inner
     wide = min(lanes, 1 << (n - 1).bit_length())
     outer, inner = stage.split(axis, wide, tail="shift" if n > wide and n % wide else "auto")
     stage.vectorize(inner)

@@ -480,7 +480,7 @@ class ScheduleMethods:
         ``tensor.part``, as wide as the windows reach.
 
         ``axis`` moves one index of what is reduced, together with one axis of the result, as the columns of a
-        pool do; extents of both are known. A sum of floats is added up in another order, which rounds
+        pool do; its own extent is known. A sum of floats is added up in another order, which rounds
         otherwise. Raises ScheduleError for other reductions, and where the schedule of ``tensor`` is begun.
 
         >>> A = te.placeholder((9, 9), name="A")

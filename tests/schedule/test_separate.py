@@ -58,6 +58,25 @@ def test_the_partial_results_are_as_wide_as_the_windows_reach():
     assert str(s.separate(B, j)) == "Tensor(B.part: float32[5, 22])"
 
 
+@pytest.mark.parametrize("stride", [1, 2, 5])
+def test_open_sizes(stride):
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    i, j = te.reduce_axis((0, 3), name="i"), te.reduce_axis((0, 4), name="j")
+    B = te.compute(
+        ((n - 3) // stride + 1, (m - 4) // stride + 1),
+        lambda y, x: te.max(A[stride * y + i, stride * x + j], axis=[i, j]),
+        name="B",
+    )
+    s = te.create_schedule(B.op)
+    s.separate(B, j)
+    f = tl.build(s, [A, B])
+    for shape in [(3, 4), (3, 31), (17, 4), (5, 8), (23, 37)]:
+        x = RNG.integers(-9, 9, shape).astype("float32")
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 4))[::stride, ::stride]
+        assert np.array_equal(f(x), windows.max((2, 3)))
+
+
 def test_halves_are_summed_in_float32_in_both_passes():
     (A, B, total), j = of_halves()
     s = te.create_schedule(B.op)
@@ -107,10 +126,10 @@ def along_a_row():
     return te.compute((7,), lambda x: te.sum(A[x + j], axis=j), name="B"), j
 
 
-def open_wide():
+def open_window():
     A, n = te.placeholder((9, te.var("n")), name="A"), te.var("m")
-    i, j = te.reduce_axis((0, 3), name="i"), te.reduce_axis((0, 3), name="j")
-    return te.compute((7, n), lambda y, x: te.sum(A[y + i, x + j], axis=[i, j]), name="B"), j
+    i, j = te.reduce_axis((0, 3), name="i"), te.reduce_axis((0, n), name="j")
+    return te.compute((7, 7), lambda y, x: te.sum(A[y + i, x + j], axis=[i, j]), name="B"), j
 
 
 def skewed():
@@ -128,7 +147,7 @@ REFUSED = {
     "weights": (weighted, "j does not move one index"),
     "parts of unequal size": (conditional, "has a condition"),
     "one axis": (along_a_row, "reduces along no other axis"),
-    "an open size": (open_wide, "are not known"),
+    "an open size": (open_window, "is not known"),
     "two axes in one index": (skewed, "one axis of the result alone"),
     "begun": (begun, "its schedule is begun"),
 }

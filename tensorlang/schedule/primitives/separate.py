@@ -59,10 +59,7 @@ class Separate(Primitive):
         assert isinstance(found, _Window)
         first = op.body[0]
         assert isinstance(first, Reduce)
-        reach = found.stride * (found.places - 1) + found.dilation * (found.taps - 1) + 1
-        data = tuple(
-            fresh_axis(a.name, make.as_expr(reach) if a is found.axis else a.extent) for a in op.axis
-        )
+        data = tuple(fresh_axis(a.name, found.reach if a is found.axis else a.extent) for a in op.axis)
         renamed: dict[Var, Expr] = {a.var: b.var for a, b in zip(op.axis, data, strict=True)}
         rest = [a for a in op.reduce_axis if a is not found.tap]
         inner = tuple(fresh_axis(a.name, a.extent, REDUCE) for a in rest)
@@ -105,7 +102,7 @@ class Separate(Primitive):
         ``tensor.part``, as wide as the windows reach.
 
         ``axis`` moves one index of what is reduced, together with one axis of the result, as the columns of a
-        pool do; extents of both are known. A sum of floats is added up in another order, which rounds
+        pool do; its own extent is known. A sum of floats is added up in another order, which rounds
         otherwise. Raises ScheduleError for other reductions, and where the schedule of ``tensor`` is begun.
 
         >>> A = te.placeholder((9, 9), name="A")
@@ -132,11 +129,17 @@ class _Window:
     index: Expr
     axis: IterVar
     stride: int
-    places: int
     tap: IterVar
     dilation: int
     taps: int
     first: Expr
+
+    @property
+    def reach(self) -> Expr:
+        """Elements along the index from the first that a window reaches to the last."""
+        more = self.dilation * (self.taps - 1) + 1 - self.stride
+        reach = make.add(make.mul(self.axis.extent, self.stride), more)
+        return reach if more >= 0 or const_int(reach) is not None else make.max_(reach, 0)
 
 
 def _window(st: StageState, loop: str) -> _Window | str:
@@ -174,10 +177,10 @@ def _window(st: StageState, loop: str) -> _Window | str:
     places, taps = const_int(axis.extent), const_int(tap.extent)
     assert tap.dom is not None
     begin = const_int(tap.dom[0])
-    if not places or not taps or begin is None:
-        return f"the extents of {loop} and {axis.name} are not known, or there are no elements"
+    if not taps or begin is None or places == 0:
+        return f"the extent of {loop} is not known, or there are no elements"
     terms = poly(index)
     if len(terms) - (() in terms) != 2:
         return alone
     first = make.as_expr(terms.get((), 0) + dilation * begin)
-    return _Window(index, axis, stride, places, tap, dilation, taps, first)
+    return _Window(index, axis, stride, tap, dilation, taps, first)
