@@ -11,12 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from ..analysis import constant, reducer_kind, samples_image
+from ..core.dtype import INT64
+from ..expr import make
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import Tensor
+from ..te import Expr, Tensor
+from .choices import at_most
 from .common import in_registers, share_out, size, work
 from .pixels import FEW, transpose_pixels
 
@@ -28,17 +32,20 @@ WRITTEN_OUT = 8  # taps of a place
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` sums elements of an image [N, C, …] at places that are data, the same for each of
-    several channels; all sizes but the batch known."""
+    several channels, whose number is known."""
     op = inside.op
     image = samples_image(op)
-    if image is None or reducer_kind(op) != "add":
+    if image is None or reducer_kind(op) != "add" or not all(size(a) for a in op.reduce_axis):
         return False
-    sizes = [size(a) for a in (*op.axis[1:], *op.reduce_axis)]
-    extents = [constant(n) for n in image.shape[2:]]
-    if not all(sizes) or not all(extents) or (sizes[0] or 0) < FEWEST:
+    known = [constant(n) for n in (*image.shape, *op.outputs[0].shape)]
+    if (size(op.axis[1]) or 0) < FEWEST or 0 in known:
         return False
-    places = math.prod(n or 1 for n in sizes[1 : len(op.axis) - 1])
-    return math.prod(n or 1 for n in extents) <= SCARCE * places
+    elements, places = _product(image.shape[2:]), _product([a.extent for a in op.axis[2:]])
+    return at_most(make.floordiv(elements, make.max_(places, 1)), SCARCE)
+
+
+def _product(sizes: Sequence[Expr]) -> Expr:
+    return reduce(make.mul, (make.cast(INT64, n) for n in sizes))
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
