@@ -94,6 +94,7 @@ MAX_CHAIN_COST = 100
 # operations a body may have to be written into a reduction, where it is evaluated again and again
 MAX_INLINE_COST = 8
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
+FEW_STRETCHES = 8  # for each thread, below which their vectors are shared out and not they
 PLAIN = 4  # operations of a body that count as one iteration of a loop
 MOST_STRIDE = 4  # between elements that a vector reads
 ALONG_MEMORY = "a reduction along memory: partial results in vector lanes, one element at a time"
@@ -396,6 +397,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
             stage.unroll(beside)
             several = any(size(a) != 1 for a in axes[:-1])
             how += f", all of `{beside.name}` together, which reads the same"
+    if several and len(together) > 1:
+        # few long stretches: threads share what they are made of
+        rows = elements_of(axes[:-1])
+        several = rows is None or rows >= FEW_STRETCHES * target.num_cores
     shared = share_out(stage, axes[:-1] if several else axes, iterations, target)
     if shared is not None and not has_calls(
         stage.op

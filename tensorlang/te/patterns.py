@@ -236,11 +236,12 @@ def _most(size: Expr) -> int:
     return n
 
 
-def made_of_place(op: ComputeOp) -> bool:
-    """Whether a value depends on its place not only by what is read there, as a range of numbers does."""
+def made_of_place(op: ComputeOp) -> set[Expr]:
+    """Of which variables of its place a value is made otherwise than by what is read there, as a range of
+    numbers is, and what is joined of several tensors."""
     own = {a.var for a in op.axis}
     found = (preorder(e, lambda e: () if type(e) is TensorRead else e.children()) for e in op.body)
-    return any(node in own for nodes in found for node in nodes)
+    return {node for nodes in found for node in nodes if node in own}
 
 
 def reducer_kind(op: ComputeOp) -> str | None:
