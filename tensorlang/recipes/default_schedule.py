@@ -374,6 +374,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         axes[-len(together) :] = [stage.fuse(*together)]
     # else the vectors of the one row are what threads share
     several = again is not None or any(size(a) != 1 for a in axes[:-1])
+    if several and len(together) > 1:
+        # few long stretches: threads share what they are made of
+        rows = elements_of(axes[:-1])
+        several = rows is None or rows >= FEW_STRETCHES * target.num_cores
     n = again if again is not None else elements_of(together) if together else size(axes[-1])
     beside = None if len(together) > 1 or again is not None else read_again(stage)
     how = f"element by element, for `{axes[-1].name}` has one iteration"
@@ -397,10 +401,6 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
             stage.unroll(beside)
             several = any(size(a) != 1 for a in axes[:-1])
             how += f", all of `{beside.name}` together, which reads the same"
-    if several and len(together) > 1:
-        # few long stretches: threads share what they are made of
-        rows = elements_of(axes[:-1])
-        several = rows is None or rows >= FEW_STRETCHES * target.num_cores
     shared = share_out(stage, axes[:-1] if several else axes, iterations, target)
     if shared is not None and not has_calls(
         stage.op

@@ -12,7 +12,7 @@ from ..analysis import Conv, conv_of, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import LINE, in_registers, share_out, size, work
+from .common import FEW_REGISTERS, LINE, in_registers, share_out, size, work
 from .conv import padding_of, rows_in_vectors
 from .pointwise import pack_outputs
 from .register_tile import group_tile
@@ -28,6 +28,9 @@ ROW_TAPS = 3
 # that picking every second element again costs more. Measured (Zen 5): 64 to 128 outputs of 28 × 28 take 0.57
 # of the time, 48 to 64 of 9 × 22 0.77, 32 to 32 of 25 × 42 1.1
 MANY = 48
+# the same with more than 16 registers. Measured (Zen 4, 16 to 40 outputs): 56 × 56 and more take 0.84 to 0.96
+# of the time, 13 × 31 1.0 to 1.08; with AVX2 the same processor 0.95 to 1.05
+MANY_OF_MANY = 16
 MOST_STRIDE = 4  # between elements that a vector reads
 SEVERAL = 4  # outputs, for which pixels that lie far apart are worth to be picked one by one
 REST = 1.05  # times as long takes a block of fewer outputs: its code is another
@@ -67,7 +70,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     rows = conv.spatial[:-1]
     padded = padding_of(s, conv.data) if rows else None
     stride = conv.strides[-1]
-    if padded is not None and stride > 1 and conv.each >= MANY:
+    many = MANY if target.vector_registers <= FEW_REGISTERS else MANY_OF_MANY
+    if padded is not None and stride > 1 and conv.each >= many:
         padded.transform_layout(lambda *at: [*at[:-1], at[-1] % stride, at[-1] // stride])
         apart = 1
     else:

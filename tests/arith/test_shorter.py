@@ -41,6 +41,8 @@ CASES = [
     (te.min(te.min(x, 11), 2), te.min(x, 2)),
     (te.max(te.max(x, 1), 3), te.max(x, 3)),
     (x * 4 + y < 12, x < 3),
+    (te.min(y * 4, te.max(x - 3, 0)) + y < x, y < x),
+    (te.min(y * 4, te.max(0, x - 3)) + y + 1 < x + 1, y < x),
     (x * 4 < 13, x < 4),
     (x + z < x + y, z < y),
     (x * -2 < z * -2, z < x),

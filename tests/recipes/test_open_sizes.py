@@ -72,8 +72,8 @@ def test_a_sum_of_everything_of_an_open_size(sizes: tuple[int, ...]) -> None:
     assert tl.compile([x, y], target=TWO)(a) == a.sum()
 
 
-def _loops(y: te.Tensor) -> int:
-    return str(tl.lower(default_schedule(y), [*y.op.input_tensors, y])).count("for ")
+def _loops(y: te.Tensor, *inputs: te.Tensor) -> int:
+    return str(tl.lower(default_schedule(y), [*(inputs or y.op.input_tensors), y])).count("for ")
 
 
 def test_elements_of_open_sizes_that_lie_together_are_one_loop() -> None:
@@ -91,6 +91,23 @@ def test_elements_of_open_sizes_that_lie_together_are_one_loop() -> None:
         assert np.array_equal(tl.compile([x, y, both])(a, b), a + b)
         below = np.arange(shape[0])[:, None] < np.arange(shape[1])
         assert np.array_equal(tl.compile([x, at])(a), a + below)
+
+
+def test_images_that_are_joined_or_scaled_by_channel_are_a_stretch_for_each_channel() -> None:
+    """Rows of an image ended in a vector each, though what is done to them hangs on the channel alone."""
+    b, h, w = te.dim("b"), te.dim("h"), te.dim("w")
+    x, y = te.placeholder((b, 5, h, w), name="x"), te.placeholder((b, 3, h, w), name="y")
+    scale = te.placeholder((5,), name="scale")
+    joined = ops.concatenate([x, y], 1)
+    scaled = ops.relu(ops.multiply(x, ops.reshape(scale, (5, 1, 1))))
+    assert _loops(joined) == 2 == _loops(scaled, x, scale)
+    first, second = tl.compile([x, y, joined]), tl.compile([x, scale, scaled])
+    rng = np.random.default_rng(3)
+    for shape in ((0, 2, 3), (1, 1, 1), (2, 7, 9), (1, 0, 4), (3, 31, 13), (1, 61, 67)):
+        a, c = (rng.integers(-9, 9, (shape[0], n, *shape[1:])).astype("float32") for n in (5, 3))
+        k = rng.integers(-3, 4, 5).astype("float32")
+        assert np.array_equal(first(a, c), np.concatenate([a, c], 1))
+        assert np.array_equal(second(a, k), np.maximum(a * k[:, None, None], 0))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "float64"])

@@ -99,3 +99,27 @@ def test_few_channels_few_places_and_open_sizes_are_gathered():
     assert not taken(declared(1, 64, (56, 56), (5, 5))[2])
     X, G = te.placeholder((1, 64, te.var("h"), 9), name="X"), te.placeholder((1, 6, 13, 2), name="G")
     assert not taken(ops.grid_sample(X, G))
+
+
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_open_sizes_copy_the_image_where_places_are_many(mode):
+    """A call asks: of an image much larger than its places only what is read is gathered."""
+    n, h, w, p, q = (te.dim(name) for name in "nhwpq")
+    X, G, out = declared(n, 20, (h, w), (p, q), mode=mode)
+    f = tl.compile([X, G, out], target=AVX512)
+    text = f.get_source("ir")
+    many, _, few = text.partition("\n    else:\n")
+    assert "<= 16:" in many and "X.global" in many and "X.global" not in few
+    f = tl.compile([X, G, out])
+    for batch, extents, places in [
+        (1, (1, 1), (1, 1)),
+        (2, (7, 9), (5, 3)),
+        (1, (40, 50), (2, 3)),
+        (1, (13, 31), (17, 19)),
+        (0, (4, 4), (3, 3)),
+        (1, (4, 4), (0, 3)),
+    ]:
+        x = RNG.standard_normal((batch, 20, *extents)).astype("float32")
+        g = RNG.uniform(-1.2, 1.2, (batch, *places, 2)).astype("float32")
+        (want,) = te.reference.evaluate([out], {X: x, G: g}) if batch * places[0] else (f(x, g),)
+        np.testing.assert_allclose(f(x, g), want, rtol=2e-5, atol=2e-5)

@@ -12,6 +12,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import inner_loop
+from tests.ops import images
 
 RNG = np.random.default_rng(0)
 SIZES = [(1, 7, 9), (2, 16, 15), (1, 33, 40), (3, 5, 4), (1, 1, 1)]
@@ -99,6 +100,34 @@ def test_shallow_sums_and_few_outputs_keep_pixels_as_lanes(cpu, rest, shallow):
     for shape, stride in kept:
         s, *_ = built(shape, stride, 1, 1, target=f"llvm -mcpu={cpu} -mtriple=x86_64-linux-gnu")
         assert not any(st.name.endswith(".local") for st in s.stages)
+
+
+@pytest.mark.parametrize(("groups", "inputs", "outputs"), [(2, 32, 64), (4, 64, 64), (2, 64, 96)])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_of_whole_vectors_of_outputs(groups, inputs, outputs, stride):
+    """Each panel of the weight is of one group; pixels along a row left most lanes empty in small images."""
+    n, h, v = te.var("n"), te.var("h"), te.var("v")
+    x = te.placeholder((n, inputs, h, v), name="x")
+    w = te.placeholder((outputs, inputs // groups, 3, 3), name="w")
+    y = ops.conv2d(x, w, stride=stride, padding=1, groups=groups)
+    weight = whole((outputs, inputs // groups, 3, 3))
+    f = tl.compile([x, y], "llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu", constants={w: weight})
+    sums = [line for line in f.get_source("ir").splitlines() if "conv2d.local" in line and " + x16(" in line]
+    assert sums and all("w.global[" in line for line in sums)
+    assert not re.search(r"vfmadd\w+ss|gather", f.get_source("asm"))
+    f = tl.compile([x, y], constants={w: weight})
+    for batch, height, wide in [*SIZES, (0, 5, 5), (1, 3, 61)]:
+        image = whole((batch, inputs, height, wide))
+        assert np.array_equal(f(image), images.conv(image, weight, groups=groups, padding=1, stride=stride))
+
+
+def test_groups_that_fill_no_vector_and_single_pixels_keep_pixels_as_lanes():
+    for shape, taps in ((48, 3), (64, 1)):
+        x = te.placeholder((1, shape, te.var("h"), te.var("v")), name="x")
+        w = te.placeholder((shape, shape // 4 if taps == 3 else shape // 2, taps, taps), name="w")
+        y = ops.conv2d(x, w, groups=4 if taps == 3 else 2)
+        f = tl.compile([x, w, y], "llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu")
+        assert "recipes.windows" not in str(f.explain())
 
 
 @pytest.mark.parametrize(("cpu", "written_out"), [("skylake-avx512", True), ("haswell", False)])
