@@ -25,7 +25,7 @@ are decided.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd
 
@@ -34,8 +34,8 @@ from ..arith.facts import Facts
 from ..core.dtype import INT64
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.linear import add_poly, reads_data
-from ..expr.nodes import CALLS, Binary, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var, const_int
+from ..expr.linear import add_poly, poly, reads_data
+from ..expr.nodes import CALLS, Const, Expr, FloorDiv, FloorMod, TruncDiv, TruncMod, Var, const_int
 from ..expr.walk import preorder as walk
 from ..expr.walk import variables
 from ..loopir.stmt import (
@@ -110,18 +110,23 @@ def _families(body: Stmt) -> list[Family]:
     found: dict[frozenset[object], dict[int, dict[Expr, None]]] = {}
     looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
 
+    counted: list[Expr] = []  # the extents of the loops around, of which each has an iteration
+
     def visit(s: Stmt, loops: tuple[Var | None, ...]) -> Steps[None]:
         if isinstance(s, For):
+            counted.append(s.extent)
             loops = (*loops, s.var) if s.kind == SERIAL else ()
         elif isinstance(s, Alloc) and s.buffer.scope == "local" and looping(s):
             loops = (*loops, None)
         elif isinstance(s, If) and loops:
             for c in conjuncts(s.cond):
-                if loops[-1] not in variables(c) and _movable(c):
+                if loops[-1] not in variables(c) and _movable(c, counted):
                     key, room = _measure(c)
                     found.setdefault(key, {}).setdefault(room, {})[c] = None
         for part in s.parts():
             yield visit(part, loops)
+        if isinstance(s, For):
+            counted.pop()
 
     run(visit(body, ()))
     out = []
@@ -163,14 +168,17 @@ class _Below:
         return result
 
 
-def _movable(c: Expr) -> bool:
-    """Whether ``c`` may be tested earlier than it stands: it reads no memory and divides by constants
-    only."""
-    return not reads_data(c) and not any(
-        isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) and type(e.b) is not Const
+def _movable(c: Expr, counted: Sequence[Expr]) -> bool:
+    """Whether ``c`` may be tested earlier than it stands: it reads no memory and divides by what is not 0, a
+    constant or a factor of how often a loop around runs, as the parts of a fused loop do."""
+    if reads_data(c):
+        return False
+    divisors = {
+        e.b
         for e in walk(c)
-        if isinstance(e, Binary)
-    )
+        if isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) and type(e.b) is not Const
+    }
+    return all(any(all(any(a is d for a in m) for m in poly(n)) for n in counted) for d in divisors)
 
 
 class _Hoist:

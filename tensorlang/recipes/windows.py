@@ -53,9 +53,9 @@ EMPTY = 1 / 8
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` is a convolution with a known weight, of an image of open width, whose outputs nearly
-    fill vectors, those of a group of several whole ones; products of four want one vector of outputs, and may
-    leave any rest."""
+    """Whether ``inside`` is a convolution with a known weight, of an image of open width, whose outputs
+    nearly fill vectors, those of a group of several whole ones; products of four want one vector of outputs,
+    and may leave any rest."""
     conv = conv_of(inside.op)
     if conv is None or len(conv.spatial) < 2 or size(conv.spatial[-1]) is not None:
         return False
@@ -85,10 +85,10 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def _in_panels(conv: Conv, inside: Stage, target: Target) -> bool:
     """Whether each panel of the weight of a grouped convolution is of one group.
 
-    Measured in turns with ``direct`` (Zen 4; of AVX2 the same processor), 64 to 128 channels in 2 to 8 groups:
-    with a stride of 2 images of 3 × 3 and 7 × 9 take 0.26 to 0.42 of the time, 13 × 31 0.84 and 0.9, 56 × 56
-    to 113 × 97 0.7 to 0.84 and 0.62 to 0.7; without one 0.22 to 0.69, 0.92 to 1.03 and 0.86 to 1.02, of
-    single pixels 0.45, 1.06 and 1.1.
+    Measured in turns with ``direct`` (Zen 4; of AVX2 the same processor), 64 to 128 channels in 2 to 8
+    groups: with a stride of 2 images of 3 × 3 and 7 × 9 take 0.26 to 0.42 of the time, 13 × 31 0.84 and 0.9,
+    56 × 56 to 113 × 97 0.7 to 0.84 and 0.62 to 0.7; without one 0.22 to 0.69, 0.92 to 1.03 and 0.86 to 1.02,
+    of single pixels 0.45, 1.06 and 1.1.
     """
     kind = inside.op.body[0].dtype
     lanes = target.vector_lanes(kind)

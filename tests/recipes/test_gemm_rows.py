@@ -11,6 +11,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tensorlang.target import as_target
+from tests.codegen.test_assembly import AVX512
 
 
 @pytest.mark.parametrize(
@@ -74,3 +75,28 @@ def test_a_row_of_narrow_integers_by_a_known_weight_is_products_together(
     C = ops.matmul(A, B, out_dtype="int32")
     asm = tl.build(default_schedule(C, target, [B]), [A, B, C], target).get_source("asm")
     assert instruction in asm and "vpmulld" not in asm
+
+
+def test_rows_of_an_open_axis_among_others_are_tested_in_front_of_the_sums() -> None:
+    """Where rows are one part of a fused loop, tiles of 30 rows of one vector kept a test for each row in the
+    inner loop: 32 rows took twice as long as 30."""
+    b, h, w = te.dim("b"), te.dim("h"), te.dim("w")
+    x, y = te.placeholder((b, h, w, 48), name="x"), te.placeholder((48, 4, 12), name="y")
+    out = ops.einsum("bhwc,cnd->bhwnd", x, y)
+    text = str(tl.lower(default_schedule(out, AVX512), [x, y, out]))
+    loops = re.split(r"\n *for c in ", text)[1:]
+    assert len(loops) > 14
+    assert not any(" if " in f" {line.strip()} " for part in loops for line in sums_of(part))
+    f = tl.compile([x, y, out])
+    rng = np.random.default_rng(5)
+    for shape in ((1, 1, 1), (0, 2, 3), (2, 1, 13), (1, 3, 14), (2, 2, 15), (1, 2, 31), (1, 1, 45)):
+        a, k = (rng.integers(-3, 4, s).astype("float32") for s in ((*shape, 48), (48, 4, 12)))
+        assert np.array_equal(f(a, k), np.einsum("bhwc,cnd->bhwnd", a, k))
+
+
+def sums_of(part: str) -> list[str]:
+    """The lines of a loop's body: deeper than the first line behind it that is not."""
+    lines = part.splitlines()[1:]
+    deep = len(lines[0]) - len(lines[0].lstrip())
+    end = next((n for n, line in enumerate(lines) if len(line) - len(line.lstrip()) < deep), len(lines))
+    return lines[:end]
