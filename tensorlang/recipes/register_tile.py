@@ -15,9 +15,9 @@ MANY = 1 << 12  # rows or vectors where their number is symbolic: the rests at t
 # lines of memory read side by side. Measured (Zen 5, 1 × 4096 × 4096, 16 KiB from line to line): 4 or 6 are
 # 1.2 times as fast as 1, 2, 8 or 15
 STREAMS = 6
-# rows of a tile where a call tells how many there are: a tile has code for each number of them, of more than
-# these the last tile of a call would keep a test for each row in the inner loop. Measured (Zen 4, 12 columns):
-# 16 to 60 rows take 0.5 to 0.7 of the time of tiles of 30
+# rows of a tile where a call tells how many there are: a tile has code for each number of them, and of more
+# than these the last one would keep a test for each row in the inner loop. Measured (Zen 4, 12 columns): 16
+# to 48 rows, not 30, take 0.5 to 0.7 of the time of tiles of 30
 OPEN_ROWS = 14
 Tile = tuple[int, int]  # rows and vectors
 
