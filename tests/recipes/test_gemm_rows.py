@@ -86,7 +86,7 @@ def test_rows_of_an_open_axis_among_others_are_tested_in_front_of_the_sums() -> 
     text = str(tl.lower(default_schedule(out, AVX512), [x, y, out]))
     loops = re.split(r"\n *for c in ", text)[1:]
     assert len(loops) >= 14
-    assert not any(" if " in f" {line.strip()} " for part in loops for line in sums_of(part))
+    assert not any(line.lstrip().startswith("if ") for part in loops for line in sums_of(part))
     f = tl.compile([x, y, out])
     rng = np.random.default_rng(5)
     for shape in ((1, 1, 1), (0, 2, 3), (2, 1, 13), (1, 3, 14), (2, 2, 15), (1, 2, 31), (1, 1, 45)):
