@@ -82,7 +82,7 @@ def test_weights_stay_in_one_pass():
 
 @pytest.mark.parametrize("pool", [LARGEST, MEAN])
 @pytest.mark.parametrize(
-    ("kernel", "stride", "padding"), [(5, 3, 0), (5, 1, 2), (7, 4, 0), (9, 1, 4), (3, 4, 1)]
+    ("kernel", "stride", "padding"), [(5, 3, 0), (5, 1, 2), (7, 4, 0), (9, 1, 4), (3, 4, 1), (7, 2, 3)]
 )
 def test_open_sizes(pool, kernel, stride, padding):
     """Heights and widths that are known at the call, from one window on: 7 × 7 at stride 4 was summed one tap
@@ -90,7 +90,8 @@ def test_open_sizes(pool, kernel, stride, padding):
     n, h, w = te.dim("n"), te.dim("h"), te.dim("w")
     X = te.placeholder((n, 2, h, w), name="X")
     out = pool(X, kernel, stride, padding)
-    assert kernel == 3 or taken(out, AVX512)
+    # a margin that has a stride, or small windows, is copied for nothing
+    assert taken(out, AVX512) is (kernel > 3 and (padding == 0 or (kernel > 5 and stride == 1)))
     f = tl.compile([X, out])
     least = kernel - 2 * padding
     for size in [(least, least), (least + 1, 90), (67, least), (31, 37), (20, 20), (113, 97)]:
