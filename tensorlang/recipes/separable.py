@@ -27,8 +27,8 @@ REDUCERS = ("add", "max", "min")
 SAVES = 0.6
 # the same of open images with a margin, whose rows are copied twice; where they have a stride nothing.
 # Measured (Zen 4, one thread; of AVX2 the same processor): 5 × 5 of 5 × 5 to 40 × 40 0.9 to 1.3 and 1.1 to
-# 1.7, 7 × 7 of 13 × 31 and more 0.6 to 0.7; 5 × 5 at stride 2 1.0 to 3 and 1.8 to 3.5. Without a margin, where
-# it is as of known sizes: 5 × 5 at stride 3 0.45 to 0.7 and 0.3 to 0.6, 6 × 6 0.5 to 1.0
+# 1.7, 7 × 7 of 13 × 31 and more 0.6 to 0.7; 5 × 5 at stride 2 1.0 to 3 and 1.8 to 3.5. Without a margin,
+# where it is as of known sizes: 5 × 5 at stride 3 0.45 to 0.7 and 0.3 to 0.6, 6 × 6 0.5 to 1.0
 SAVES_OPEN = 0.4
 ROWS = 8  # of results in a strip
 FEW_SHARED = 0.1  # of the rows of a strip: so few are padded twice
