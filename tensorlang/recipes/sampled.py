@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
+from operator import mul
 from typing import Any
 
+from .. import te
 from ..analysis import constant, reducer_kind, samples_image
-from ..core.dtype import INT64
-from ..expr import make
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Expr, Tensor
@@ -41,11 +41,11 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     if (size(op.axis[1]) or 0) < FEWEST or 0 in known:
         return False
     elements, places = _product(image.shape[2:]), _product([a.extent for a in op.axis[2:]])
-    return at_most(make.floordiv(elements, make.max_(places, 1)), SCARCE)
+    return at_most(elements // te.max(places, 1), SCARCE)
 
 
 def _product(sizes: Sequence[Expr]) -> Expr:
-    return reduce(make.mul, (make.cast(INT64, n) for n in sizes))
+    return reduce(mul, (te.cast("int64", n) for n in sizes))
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
