@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .. import te
+from ..arith.facts import Facts
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, const_int
@@ -232,6 +233,9 @@ def attend(
 
     values = of.stage("attention.values", tags.ATTENTION_VALUES, (row, ("d", head)), value)
 
+    fewest = Facts().interval(keys)[0]
+    may_see_none = masked or fewest is None or fewest < 1
+
     def divided(*i: Any) -> Expr:
         t = total(*i[:-1])
         # divided last: a row of the result has as many elements as a head, a row of scores one for each key
@@ -239,7 +243,7 @@ def attend(
         zero = te.const(0, inside)
         if nan_is_zero:
             quotient = te.select(te.isnan(t), zero, quotient)
-        return te.cast(out, te.select(make.eq(t, zero), zero, quotient) if masked else quotient)
+        return te.cast(out, te.select(make.eq(t, zero), zero, quotient) if may_see_none else quotient)
 
     return Stages(
         dots, scores, top, exps, total, of.stage("attention", tags.ATTENTION, (row, ("d", head)), divided)

@@ -133,6 +133,15 @@ def test_one_kernel_for_any_tokens(is_causal):
         near(f(q, k, v), oracle(q, k, v, is_causal=is_causal), **CLOSE)
 
 
+@pytest.mark.parametrize("keys", [0, te.dim("t")], ids=["known", "open"])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_no_keys_give_zeros(keys, is_causal):
+    q, k, v = (te.placeholder((2, n, 16), name=name) for n, name in ((5, "q"), (keys, "k"), (keys, "v")))
+    f = tl.compile([q, k, v, attend(q, k, v, is_causal=is_causal)])
+    none = np.zeros((2, 0, 16), "float32")
+    assert not f(sample((2, 5, 16), "float32", 0), none, none).any()
+
+
 def test_scores_never_go_to_memory():
     """The buffer of scores is one for a block of query rows, not one for all of them."""
     q, k, v = (te.placeholder((1, 4, 512, 64), name=n) for n in "qkv")
