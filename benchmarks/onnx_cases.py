@@ -99,6 +99,15 @@ def _with(kind: str, name: str, value: Callable[[Case], Array], *before: str) ->
     return graph
 
 
+def _halves(case: Case) -> Graph:
+    """The half of a spectrum of real numbers that tells all of it."""
+    nodes = [
+        helper.make_node("Unsqueeze", ["x", "last"], ["numbers"]),
+        helper.make_node("DFT", ["numbers", "", "axis"], [case.result.name], onesided=1),
+    ]
+    return nodes, {"last": np.array([-1]), "axis": np.array(-2)}
+
+
 # as torch and numpy count: the element that lies over the place, rounded down
 _NEAREST: dict[str, dict[str, Any]] = {
     "Resize": {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
@@ -213,6 +222,7 @@ OPERATORS: dict[str, Callable[[Case], Graph]] = {
     "tanh": _one("Tanh"),
     "sigmoid": _one("Sigmoid"),
     "gelu_tanh": _one("Gelu", approximate="tanh"),
+    "rfft": _halves,
     "cumsum": _with("CumSum", "axis", lambda case: np.array(case.params["axis"])),
     "resize_nearest": _with("Resize", "scales", lambda case: np.array([1, 1, 2, 2], "float32"), ""),
     "concat_last": _one("Concat", axis=-1),

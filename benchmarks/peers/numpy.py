@@ -144,6 +144,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "tanh": np.tanh,
     "cbrt": np.cbrt,
     "cumsum": np.cumsum,
+    "rfft": lambda x, *, out: np.fft.rfft(x, out=out.view("complex64")[..., 0]),
     "resize_nearest": lambda x, *, out: np.copyto(
         out.reshape(*x.shape[:3], 2, x.shape[3], 2), x[:, :, :, None, :, None]
     ),

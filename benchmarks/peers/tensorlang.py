@@ -100,6 +100,7 @@ OPERATORS: dict[str, Callable[..., te.Tensor]] = {
     "cbrt": lambda x: ops.cbrt(x),
     "sigmoid": lambda x: ops.sigmoid(x),
     "gelu_tanh": lambda x: ops.gelu(x, "tanh"),
+    "rfft": lambda x: ops.dft(ops.expand_dims(x, -1), axis=-2, onesided=True),
     "cumsum": lambda x, axis: ops.cumsum(x, axis),
     "resize_nearest": lambda x: ops.resize(x, [2 * n for n in x.shape[2:]]),
     "concat_last": lambda x, y: ops.concat([x, y], -1),

@@ -59,6 +59,7 @@ NEW: dict[str, Callable[..., Any]] = {
     "sigmoid": torch.sigmoid,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "cumsum": lambda x, axis: torch.cumsum(x, axis),
+    "rfft": lambda x: torch.view_as_real(torch.fft.rfft(x)),
     "resize_nearest": lambda x: F.interpolate(x, scale_factor=2, mode="nearest"),
     "concat_last": lambda x, y: torch.cat([x, y], -1),
     "argmax": lambda x: x.argmax(-1),

@@ -242,6 +242,22 @@ def _moves() -> list[Case]:
     ]
 
 
+def _spectra() -> list[Case]:
+    found = []
+    for rows, length in ((512, 60), (64, 400), (32, 2048), (8, 16384), (100, 101)):
+        kept = length // 2 + 1
+        found.append(
+            _case(
+                "rfft",
+                (Argument("x", (rows, length)),),
+                (rows, kept, 2),
+                lambda x: np.fft.rfft(x.astype("float64")).view("float64").reshape(*x.shape[:-1], -1, 2),
+                2.5 * rows * length * math.log2(length),
+            )
+        )
+    return found
+
+
 def _products() -> list[Case]:
     left, right = (512, 640, 768), (7, 2000, 1000)
     m, k, n = left
@@ -309,5 +325,6 @@ def cases() -> list[Case]:
         _pixels_of_volumes(16, (4, 20, 20), 24),
         *_elementwise(),
         *_moves(),
+        *_spectra(),
         *_products(),
     ]
