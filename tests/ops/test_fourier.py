@@ -10,6 +10,7 @@ from tensorlang import te
 from tests.ops.arrays import compiled, near, sample
 
 ops = tl.ops
+FUZZ = pytest.mark.fuzz  # seconds each, with others like them beside
 
 
 def joined(y):
@@ -79,7 +80,10 @@ def near_of_norm(got, want, bound):
     assert np.linalg.norm(got - want) <= bound * np.linalg.norm(want)
 
 
-@pytest.mark.parametrize("length", [1, 2, 3, 4, 13, 17, 30, 64, 225, 272, 400, 480, 1024, 2048])
+@pytest.mark.parametrize(
+    "length",
+    [1, 2, 3, 4, 13, 17, 30, 64, 272, 480, 2048, *(pytest.param(n, marks=FUZZ) for n in (225, 400, 1024))],
+)
 def test_all_lengths_in_all_ways(length):
     """By matrices, in steps, of halves of real numbers; errors are a few roundings whatever the length."""
     n = te.dim("n", 1, 64)
