@@ -57,7 +57,7 @@ class _Known:
 
     def __init__(self, t: Transform, n: int, steps: Plan, along: bool, half: bool) -> None:
         self.t, self.n, self.steps, self.half = t, n, steps.steps, half
-        self.inside: DType = inputs.wide(t.dtype)
+        self.inside: DType = t.inside
         self.real = const_int(t.shape[-1]) == 1
         before, after = t.shape[: t.d], t.shape[t.d + 1 : -1]
         # vectors run along what lies behind, if that is long enough to be worth it
@@ -110,13 +110,7 @@ class _Known:
 
     def _input(self, at: Sequence[Any], time: Any, rest: Sequence[Any], part: int) -> Expr:
         """An element of the input, zero behind its end."""
-        t, where = self.t, [*at, *rest]
-        e = te.cast(self.inside, t.x(*where[: t.d], time, *where[t.d :], part))
-        longest = self.n // 2 + 1 if t.real_result else self.n
-        if inputs.at_most(longest, t.shape[t.d]):
-            return e
-        # not a select, which would read behind the end of a shorter signal
-        return te.if_then_else(time < t.shape[t.d], e, make.const(0.0, self.inside))
+        return self.t.element((*at, *rest), time, part, self.n // 2 + 1 if self.t.real_result else self.n)
 
     # --- what is made of the last step ----------------------------------------------------------------------
 

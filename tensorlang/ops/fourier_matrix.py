@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from .. import te
@@ -33,13 +34,27 @@ class Transform:
     inverse: bool
     onesided: bool
 
-    @property
+    @cached_property
     def dtype(self) -> DType:
         return self.x(*[0] * len(self.shape)).dtype
 
     @property
+    def inside(self) -> DType:
+        """The type of sums."""
+        return inputs.wide(self.dtype)
+
+    @property
     def real_result(self) -> bool:
         return self.inverse and self.onesided
+
+    def element(self, at: Sequence[Any], time: Any, part: Any, longest: int | None = None) -> Expr:
+        """A part of an element, by its time and its place ``at`` in the other dimensions; zero behind the
+        end, where times up to ``longest`` may lie."""
+        e = te.cast(self.inside, self.x(*at[: self.d], time, *at[self.d :], part))
+        if longest is None or inputs.at_most(longest, self.shape[self.d]):
+            return e
+        # not a select, which would read behind the end of a shorter signal
+        return te.if_then_else(time < self.shape[self.d], e, make.const(0.0, self.inside))
 
 
 def by_matrix(t: Transform) -> Tensor:
@@ -61,7 +76,7 @@ def factors_of(length: Expr) -> tuple[int, int] | None:
 
 
 def _product(a: Transform) -> Tensor:
-    op, shape, d, x, length = a.op, a.shape, a.d, a.x, a.length
+    op, shape, d, length = a.op, a.shape, a.d, a.length
     inverse, onesided, real_result, kind = a.inverse, a.onesided, a.real_result, a.dtype
     parts = const_int(shape[-1])
     half = make.add(make.floordiv(length, 2), 1)
@@ -69,11 +84,8 @@ def _product(a: Transform) -> Tensor:
     given = make.min_(shape[d], half) if real_result else make.min_(shape[d], length)
     given = shape[d] if inputs.equal(given, shape[d]) else given
     size = half if onesided and not inverse else length
-    inside = inputs.wide(kind)
+    inside = a.inside
     cos, sin = _tables(op, given, size, length, inside)
-
-    def element(i: Sequence[Any], t: Any, part: int) -> Expr:
-        return te.cast(inside, x(*i[:d], t, *i[d + 1 :], part))
 
     def twice(t: Any) -> Expr:  # of a onesided spectrum all but the ends stand for two
         # the mean, and of an even length the last one, which are their own conjugates
@@ -93,8 +105,9 @@ def _product(a: Transform) -> Tensor:
         t = te.reduce_axis((0, given), "t")
 
         def body(*i: Any) -> Expr:
-            im = element(i, t, 1) if parts == 2 else None
-            e = turned((element(i, t, 0), im), cos(t, i[d]), sin(t, i[d]), inverse)[imaginary]
+            at = (*i[:d], *i[d + 1 :])
+            im = a.element(at, t, 1) if parts == 2 else None
+            e = turned((a.element(at, t, 0), im), cos(t, i[d]), sin(t, i[d]), inverse)[imaginary]
             return te.sum(e, axis=t)
 
         return inputs.stage(name, tags.REDUCE, outer, body)
@@ -115,16 +128,10 @@ def _product(a: Transform) -> Tensor:
 def _in_two_steps(t: Transform, factors: tuple[int, int]) -> Tensor:
     """The transform of a length ``a b`` (Cooley and Tukey 1965): of every b-th element a transform of a,
     turned by an angle for each, and of those with the same number a transform of b."""
-    op, shape, d, x, inverse, kind = t.op, t.shape, t.d, t.x, t.inverse, t.dtype
+    op, shape, d, inverse, kind, inside = t.op, t.shape, t.d, t.inverse, t.dtype, t.inside
     a, b = factors
-    n, parts, given = a * b, const_int(shape[-1]), shape[d]
-    inside = inputs.wide(kind)
+    n, parts = a * b, const_int(shape[-1])
     before, after = shape[:d], shape[d + 1 : -1]
-
-    def element(at: Sequence[Any], t: Any, rest: Sequence[Any], part: int) -> Expr:
-        e = te.cast(inside, x(*at, t, *rest, part))
-        # not a select, which would read behind the end of a shorter signal
-        return e if inputs.at_most(n, given) else te.if_then_else(t < given, e, make.const(0.0, inside))
 
     def split(i: Sequence[Any]) -> tuple[Sequence[Any], Any, Any, Sequence[Any]]:
         return i[:d], i[d], i[d + 1], i[d + 2 :]
@@ -132,13 +139,13 @@ def _in_two_steps(t: Transform, factors: tuple[int, int]) -> Tensor:
     cos, sin = _tables(f"{op}.first", a, a, a, inside)
 
     def first(part: int) -> Callable[..., Expr]:
-        t = te.reduce_axis((0, a), "t")
+        j = te.reduce_axis((0, a), "t")
 
         def body(*i: Any) -> Expr:
             at, low, k, rest = split(i)
-            re = element(at, t * b + low, rest, 0)
-            im = element(at, t * b + low, rest, 1) if parts == 2 else None
-            return te.sum(turned((re, im), cos(t, k), sin(t, k), inverse)[part], axis=t)
+            re = t.element((*at, *rest), j * b + low, 0, n)
+            im = t.element((*at, *rest), j * b + low, 1, n) if parts == 2 else None
+            return te.sum(turned((re, im), cos(j, k), sin(j, k), inverse)[part], axis=j)
 
         return body
 

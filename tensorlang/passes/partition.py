@@ -50,7 +50,8 @@ def _walk(s: Stmt, facts: Facts, kept: frozenset[Var] = frozenset(), outermost: 
         inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         if s.kind in ("vectorized", "unrolled"):
             return s
-        if outermost and isinstance(chosen := _two_copies(s, facts, kept, _of_sizes(s)), If):
+        of_sizes = _of_sizes(s) if outermost else None
+        if of_sizes and isinstance(chosen := _two_copies(s, facts, kept, of_sizes), If):
             return (yield _walk(chosen, facts, kept, False))
         tail = dict(s.attrs).get("tail")
         body = yield _walk(s.body, inside, kept | {s.var} if tail in ("guard", "mask") else kept, False)
@@ -134,12 +135,9 @@ def _two_copies(body: Stmt, facts: Facts, kept: frozenset[Var], only: set[Expr] 
                 clean[test] = None
     if not clean:
         return body
-    if only is not None:
-        test = conjunction(_needed(list(clean), facts))
-        return If(test, without(body, decided), body)
-
     test = conjunction(_needed(list(clean), facts))
-    return If(test, without(body, decided), _other_part(body, facts.assume(denied(test)), kept))
+    rest = body if only is not None else _other_part(body, facts.assume(denied(test)), kept)
+    return If(test, without(body, decided), rest)
 
 
 def _other_part(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:

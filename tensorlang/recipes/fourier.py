@@ -6,6 +6,8 @@ stages of a step of two factors are one tile. Uses public primitives only.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..analysis import cost_of, reads_of, typical, ways_of
@@ -82,9 +84,7 @@ def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
     own = out.name == last.name
     iterations = work(last) * OPERATIONS * len(chain.steps)
     front = list(out.op.axis[: chain.before])
-    rows = 1
-    for a in front:
-        rows *= typical(a.extent, OPEN_ROWS)
+    rows = math.prod(typical(a.extent, OPEN_ROWS) for a in front)
     apart = 2 * rows <= target.num_cores and cost_of(target).shared(iterations // 2)
     others = chain.steps[1:] if own else chain.steps
     if apart or not front:
@@ -144,19 +144,13 @@ def _step(s: Schedule, stage: Stage, inner: Stage | None, target: Target) -> lis
     *loops, along = loops
     vo, vi = _vectors(stage, along, n, lanes)
     new, *first = unrolled
-    stage.reorder(*front, *loops, vo, *first, new, part, vi)
-    for a in (*first, new, part):
-        stage.unroll(a)
-    stage.vectorize(vi)
+    _written_out(stage, [*front, *loops, vo], [*first, new, part], vi)
     if inner is not None:
         inner.compute_at(stage, vo)
         in_registers(s, inner)
         own = list(inner.op.axis)
         number, one, part, new = own[m : m + 4]
-        inner.reorder(*own[:m], one, *own[m + 4 : -1], number, new, part, own[-1])
-        for a in (number, new, part):
-            inner.unroll(a)
-        inner.vectorize(own[-1])
+        _written_out(inner, [*own[:m], one, *own[m + 4 : -1]], [number, new, part], own[-1])
     return [*front, *loops] if _overlap(n, lanes) else [*front, *loops, vo]
 
 
@@ -169,27 +163,26 @@ def _first(s: Schedule, stage: Stage, inner: Stage | None, m: int, lanes: int) -
     n = size(time)
     to, ti = _vectors(stage, time, n, lanes)
     ko, ki = stage.split(k, lanes)
-    stage.reorder(*front, to, part, ko, ti, ki)
-    for a in (part, ko, ti):
-        stage.unroll(a)
-    stage.vectorize(ki)
+    _written_out(stage, [*front, to], [part, ko, ti], ki)
     kept.compute_at(stage, to)
     *own, part, k, time = kept.op.axis
     numbers = [k] if inner is None else kept.split(k, _so_far(stage))[::-1]
-    kept.reorder(*own, *numbers, part, time)
-    for a in (*numbers, part):
-        kept.unroll(a)
-    kept.vectorize(time)
+    _written_out(kept, own, [*numbers, part], time)
     if inner is not None:
         inner.compute_at(stage, to)
         in_registers(s, inner)
         inner.transform_layout(lambda *i: [*i[: m + 1], *i[m + 2 :], i[m + 1]])
         *own, number, part, k, time = inner.op.axis
-        inner.reorder(*own, number, k, part, time)
-        for a in (number, k, part):
-            inner.unroll(a)
-        inner.vectorize(time)
+        _written_out(inner, own, [number, k, part], time)
     return front if _overlap(n, lanes) else [*front, to]
+
+
+def _written_out(stage: Stage, around: Sequence[IterVar], numbers: Sequence[IterVar], along: IterVar) -> None:
+    """Within the loops ``around`` a vector ``along`` an axis for each of these numbers, all written out."""
+    stage.reorder(*around, *numbers, along)
+    for a in numbers:
+        stage.unroll(a)
+    stage.vectorize(along)
 
 
 def _vectors(stage: Stage, axis: IterVar, n: int | None, lanes: int) -> tuple[IterVar, IterVar]:

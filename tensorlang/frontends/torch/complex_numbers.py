@@ -210,16 +210,19 @@ def same(x: Complex) -> Complex:
     return x
 
 
+def _by_terms(f: Callable[[Any, Any], Tensor], x: Any, y: Any, alpha: Any) -> Complex:
+    y = y if alpha == 1 else mul_(y, alpha)
+    return complex_(*(f(part(x, p), part(y, p)) for p in (0, 1)))
+
+
 @of_complex("add.Tensor", "add.Scalar")
 def add_(x: Any, y: Any, alpha: Any = 1) -> Complex:
-    y = y if alpha == 1 else mul_(y, alpha)
-    return complex_(*(add(part(x, p), part(y, p)) for p in (0, 1)))
+    return _by_terms(add, x, y, alpha)
 
 
 @of_complex("sub.Tensor", "sub.Scalar")
 def sub_(x: Any, y: Any, alpha: Any = 1) -> Complex:
-    y = y if alpha == 1 else mul_(y, alpha)
-    return complex_(*(sub(part(x, p), part(y, p)) for p in (0, 1)))
+    return _by_terms(sub, x, y, alpha)
 
 
 def product(f: Callable[[Any, Any], Tensor], x: Any, y: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...errors import TensorLangError
 from ...expr.walk import preorder
-from ...te import ComputeOp, placeholder, reference
+from ...te import ComputeOp, Tensor, placeholder, reference
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Reading, reading
@@ -61,15 +61,18 @@ def _bytes_again(n: Node, makers: Mapping[Value, Node]) -> Value | None:
     every = np.arange(256).astype(source.dtype.name).reshape(256, *[1] * (len(source.shape) - 1))
     whole = placeholder(every.shape, source.dtype, "every")
     try:
-        (floats,) = maker.of(
-            [whole if v is source else None if v is None else v.tensor for v in maker.inputs]
-        )
-        (again,) = n.of([floats if v is given else None if v is None else v.tensor for v in n.inputs])
+        again = _of(n, given, _of(maker, source, whole))
         numbers = {v.tensor: v.data for m in (maker, n) for v in m.reads if v.data is not None}
         (found,) = reference.evaluate([again], {whole: every, **numbers})
     except TensorLangError:  # an operator that wants the shape that it had
         return None
     return source if np.array_equal(found, every) else None
+
+
+def _of(n: Node, v: Value, t: Tensor) -> Tensor:
+    """The te of the operator's result, of a tensor in the place of an input."""
+    (made,) = n.of([t if w is v else None if w is None else w.tensor for w in n.inputs])
+    return made
 
 
 def _by_itself(n: Node) -> Value | None:

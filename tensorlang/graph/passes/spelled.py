@@ -123,15 +123,15 @@ class Place:
         guess = (op, repr(sorted(attrs.items())), *inside, *leaves)
         if guess in refused:
             return None
-        refused.add(guess)
         given = [None if v is None else v.tensor for v in leaves]
         try:
             wanted = (meaning or fn)(*given, **attrs)
-            if not alike(te_of(root.outputs[0], inside), wanted):
-                return None
+            same = alike(te_of(root.outputs[0], inside), wanted)
         except TensorLangError:  # it takes no such arguments
+            same = False
+        if not same:
+            refused.add(guess)
             return None
-        refused.discard(guess)
         node = Node(op, fn, leaves, attrs, root.name)
         node.outputs = list(root.outputs)
         small = sorted(inside, key=self.place.__getitem__)
