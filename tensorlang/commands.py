@@ -62,9 +62,10 @@ def _arrays(outputs: Any, name: str = "") -> Iterator[tuple[str, np.ndarray]]:
 def bench(given: argparse.Namespace) -> None:
     """a model's time beside onnxruntime and OpenVINO where they are installed, in turns"""
     inputs, threads = _inputs(given), given.threads or num_threads()
-    table = turns.table(turns.race(given.model, inputs, installed(), threads, given.rounds))
+    rows = turns.race(given.model, inputs, installed(), threads, given.rounds, cold=given.cold)
+    table = turns.table(rows)
     sizes = ", ".join(f"{name} {list(a.shape)}" for name, a in inputs.items())
-    print(f"{given.model}: {sizes}; {threads} thread{'s' * (threads > 1)}, {given.rounds} rounds")
+    print(f"{given.model}: {sizes}; {threads} thread{'s' * (threads > 1)}, {given.rounds} rounds{', empty caches' * given.cold}")
     print(table)
 
 
@@ -118,6 +119,7 @@ COMMANDS = {
             *_INPUTS,
             (("--threads",), {"type": _count, "help": "of each runtime"}),
             (("--rounds",), {"type": _count, "default": 9, "help": "rounds of timings of each (default 9)"}),
+            (("--cold",), {"action": "store_true", "help": "empty the caches before each call"}),
         ),
     ),
     "compare": Command(

@@ -147,3 +147,11 @@ def test_rounds_that_do_not_count_are_made_again_and_left_out(network: str) -> N
     assert row.median < 1e6
     (row,) = turns.race(network, given, ["tensorlang"], 1, 3, 0.0, lambda: next(answers, False))
     assert row.counted == [False] * 6 and row.median == float(np.median(row.turns))
+
+
+def test_caches_are_emptied_before_each_call(network: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", network, "--shape", "x=3,8", "--rounds", "1", "--cold"]) == 0
+    assert "1 rounds, empty caches" in capsys.readouterr().out
+    given = inputs.made(load_onnx(network), {})
+    ours, bad = turns.race(network, given, ["tensorlang", "nobody"], 1, 1, 0.0, cold=True)
+    assert len(ours.turns) == 1 and ours.median > 0 and bad.error

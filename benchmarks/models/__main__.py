@@ -3,7 +3,8 @@
 Each runtime in a process of its own, called in turns; for each size the largest difference of the answers
 from onnxruntime's over their scale, the time from file to first answer, and medians of a call. The figure
 that counts is the best peer's time over ours, of rounds in which the processors were cores of their own: a
-hypervisor may give two of them one core for a while, and then two threads are no faster than one.
+hypervisor may give two of them one core for a while, and then two threads are no faster than one. With
+``--cold`` the caches are emptied before each call: a model that is one of many on its machine.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def _part(d: Difference) -> float:
     return math.inf if d.apart else d.largest / max(d.scale, 1e-9)
 
 
-def rows(model: str, threads: list[int], rounds: int) -> list[dict[str, Any]]:
+def rows(model: str, threads: list[int], rounds: int, cold: bool = False) -> list[dict[str, Any]]:
     """The rows of one model; they are printed as they come."""
     file = path(model)
     if file is None:
@@ -59,7 +60,7 @@ def rows(model: str, threads: list[int], rounds: int) -> list[dict[str, Any]]:
         for n in threads:
             tl.set_num_threads(n)
             here = functools.partial(cores.apart_after_a_pause, n)
-            found = {r.name: r for r in race(str(file), inputs, installed(), n, rounds, 0.05, here)}
+            found = {r.name: r for r in race(str(file), inputs, installed(), n, rounds, 0.05, here, cold)}
             ours = found[OURS]
             peers = [r.median for r in found.values() if r is not ours and not r.error]
             best = min(peers, default=math.nan) / ours.median
@@ -67,6 +68,7 @@ def rows(model: str, threads: list[int], rounds: int) -> list[dict[str, Any]]:
             print(f"{model:<14} {shape:<40} {n} threads: {best:.2f}×  {part:.0e}  {text}", flush=True)
             times = {r.name: r.error or [r.median, r.ready] for r in found.values()}
             made.append({"model": model, "shape": shape, "threads": n, "ratio": best, "difference": part})
+            made[-1]["caches"] = "cold" if cold else "warm"
             made[-1]["seconds of a call, from file to answer"] = times
             made[-1]["rounds that count"] = f"{sum(ours.counted)} of {len(ours.counted)}"
     return made
@@ -77,9 +79,10 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help=f"of {', '.join(CASES)}; all by default")
     parser.add_argument("--threads", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--cold", action="store_true", help="empty the caches before each call")
     parser.add_argument("--out", type=Path, help=f"where the figures go, for example {RESULTS}")
     given = parser.parse_args()
-    every = [row for model in given.models or CASES for row in rows(model, given.threads, given.rounds)]
+    every = [r for m in given.models or CASES for r in rows(m, given.threads, given.rounds, given.cold)]
     for n in given.threads:
         ratios = [r["ratio"] for r in every if r["threads"] == n and r["ratio"] > 0]
         if ratios:

@@ -52,11 +52,12 @@ def race(
     rounds: int = 9,
     seconds: float = 0.1,
     counts: Callable[[], bool] = lambda: True,
+    cold: bool = False,
 ) -> list[Row]:
     """A row for each runtime. In each of ``rounds`` every one is called for about ``seconds``, once at
     least; the others wait. What a runtime refuses is in its row. ``counts`` is asked before and after a round
     whether the machine is as it should be; as many rounds more, at most, take the place of those that do not
-    count."""
+    count. ``cold``: the caches are emptied before each call."""
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder, "inputs.npz")
         with data.open("wb") as f:
@@ -68,7 +69,7 @@ def race(
                 begins = counts()
                 for p in processes:
                     time.sleep(ASLEEP)
-                    p.turn(seconds)
+                    p.turn(seconds, cold)
                 time.sleep(ASLEEP)
                 good += _count(processes, begins and counts())
                 if good >= rounds:
@@ -103,12 +104,12 @@ class _Process:
         self.row.ready, self.row.version = said.get("ready", 0.0), said.get("version", "")
         return self
 
-    def turn(self, seconds: float) -> None:
-        """Call it for so long."""
+    def turn(self, seconds: float, cold: bool = False) -> None:
+        """Call it for so long, with empty caches or as it comes."""
         if not self.row.error:
             assert self.process.stdin is not None
             with contextlib.suppress(BrokenPipeError):  # the end of what it says tells
-                print(seconds, file=self.process.stdin, flush=True)
+                print(seconds, *["cold"] * cold, file=self.process.stdin, flush=True)
             times = self._hear().get("times")
             if times:
                 self.row.turns.append(statistics.median(times))

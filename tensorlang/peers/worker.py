@@ -1,19 +1,22 @@
 """The process that runs a model in one runtime: ``python -m tensorlang.peers.worker RUNTIME MODEL INPUTS
-[THREADS]``. Says when it is ready, then reads seconds, a line each, and writes the times of the calls made in
-that time: lines of JSON. Ends with its input.
+[THREADS]``. Says when it is ready, then reads seconds, a line each (``0.1``, or ``0.1 cold``: each call with
+empty caches), and writes the times of the calls made in that time: lines of JSON. Ends with its input.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
 from typing import Any
 
+from ..target.host import caches, num_cores
 from .inputs import read
 from .runtimes import RUNTIMES
 
@@ -27,16 +30,31 @@ def served(name: str, model: str, inputs: str, threads: int | None, turns: Itera
         run = RUNTIMES[name](model, threads)
         run(arrays)
         yield {"ready": time.perf_counter() - begin, "version": version(name)}
+        emptied = None
         for line in turns:
+            seconds, *cold = line.split()
+            if cold and emptied is None:
+                emptied = _emptier()
             run(arrays)  # wakes threads, and gives those of others the time to fall asleep
-            end, times = time.perf_counter() + float(line), list[float]()
+            end, times = time.perf_counter() + float(seconds), list[float]()
             while not times or time.perf_counter() < end:
+                if cold and emptied is not None:
+                    emptied()
                 begin = time.perf_counter()
                 run(arrays)
                 times.append(time.perf_counter() - begin)
             yield {"times": times}
     except Exception as e:  # of any runtime: the table has a row for it
         yield {"error": f"{type(e).__name__}: {e}"}
+
+
+def _emptier() -> Callable[[], None]:
+    """What fills the caches with something else: a core each writes twice the bytes of the last one."""
+    of_machine, cores = caches(), num_cores()
+    size = 2 * of_machine.get("l3_bytes", of_machine.get("l2_bytes", 32 << 20))
+    buffers = [ctypes.create_string_buffer(size) for _ in range(cores)]
+    pool = ThreadPoolExecutor(cores)
+    return lambda: list(pool.map(lambda b: ctypes.memset(b, 0, size), buffers)).clear()
 
 
 def main() -> None:
