@@ -65,7 +65,8 @@ def bench(given: argparse.Namespace) -> None:
     rows = turns.race(given.model, inputs, installed(), threads, given.rounds, cold=given.cold)
     table = turns.table(rows)
     sizes = ", ".join(f"{name} {list(a.shape)}" for name, a in inputs.items())
-    print(f"{given.model}: {sizes}; {threads} thread{'s' * (threads > 1)}, {given.rounds} rounds{', empty caches' * given.cold}")
+    how = f"{threads} thread{'s' * (threads > 1)}, {given.rounds} rounds{', empty caches' * given.cold}"
+    print(f"{given.model}: {sizes}; {how}")
     print(table)
 
 

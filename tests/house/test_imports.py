@@ -62,7 +62,13 @@ ROOMS: dict[str, set[str]] = {
     "build": {"*"},  # the only file that knows the whole flow
     "__init__": {"*"},  # for type checkers; what it loads itself is `lazy`
     "torch": (GROUND - {"core"}) | {"frontends"},  # a façade, which imports torch when it is used
-    "peers": {"errors", "frontends", "options", "runtime", "target"},  # nothing of kernels; caches to be emptied
+    "peers": {
+        "errors",
+        "frontends",
+        "options",
+        "runtime",
+        "target",
+    },  # nothing of kernels; caches to be emptied
     "commands": {"errors", "frontends", "peers", "runtime"},
     "__main__": {"__init__", "errors", "passes", "calibrate", "commands", "migrate"},
     "interpreter": GROUND | {"build", "display", "errors", "loopir", "runtime", "schedule"},

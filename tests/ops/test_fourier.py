@@ -82,7 +82,7 @@ def near_of_norm(got, want, bound):
 
 @pytest.mark.parametrize(
     "length",
-    [1, 2, 3, 4, 13, 17, 30, 64, 272, 480, 2048, *(pytest.param(n, marks=FUZZ) for n in (225, 400, 1024))],
+    [1, 2, 3, 13, 17, 30, 272, *(pytest.param(n, marks=FUZZ) for n in (4, 64, 225, 400, 480, 1024, 2048))],
 )
 def test_all_lengths_in_all_ways(length):
     """By matrices, in steps, of halves of real numbers; errors are a few roundings whatever the length."""

@@ -15,6 +15,8 @@ from tensorlang.ops.network import exchanges
 from tensorlang.te.reference import evaluate
 from tests.ops.arrays import compiled, exact, real, sample, stored
 
+FUZZ = pytest.mark.fuzz  # seconds each, with others like them beside
+
 ops = tl.ops
 TYPES = ["float32", "float64", "float16", "bfloat16", "int8", "int64", "uint32", "bool"]
 RNG = np.random.default_rng(7)
@@ -154,8 +156,14 @@ def test_rows_of_any_length():
         exact(kernel(a), np.argsort(a, -1, kind="stable"), "int64")
 
 
-@pytest.mark.parametrize("descending", [False, True])
-@pytest.mark.parametrize("t", [*TYPES, "uint64", "int16"])
+@pytest.mark.parametrize(
+    ("t", "descending"),
+    [
+        *((t, False) for t in (*TYPES, "uint64", "int16")),
+        *((t, True) for t in ("float32", "int16", "uint64")),
+        *(pytest.param(t, True, marks=FUZZ) for t in TYPES if t != "float32"),
+    ],
+)
 def test_long_rows_are_distributed_by_digits(t, descending):
     """Also numbers of all digits and the ends of a type; the order of the two zeros is kept."""
     a = np.asarray(RNG.standard_normal((3, 700)) * 100)
@@ -250,7 +258,15 @@ def test_few_of_many_short_rows_are_kept_in_lanes(n, k, rows):
 
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("copies", [1, 5])
-@pytest.mark.parametrize("t", ["float32", "float64", "int32", "int64", "uint32", "uint64", "bfloat16"])
+@pytest.mark.parametrize(
+    "t",
+    [
+        "float32",
+        "int64",
+        "uint32",
+        *(pytest.param(t, marks=FUZZ) for t in ("float64", "int32", "uint64", "bfloat16")),
+    ],
+)
 def test_the_first_of_rows_with_the_ends_of_a_type(t, copies, largest):
     """Rows of which more is dropped than there is room for, again and again, sorted either way or not; and so
     many rows that each is in a lane."""

@@ -15,9 +15,10 @@ from tensorlang.recipes import default_schedule, picks
 from tests.fuzz import harness
 from tests.fuzz.check import declared
 from tests.fuzz.graphs import random_graph
+from tests.recipes.long import LONG
 
 
-@pytest.mark.parametrize("chunk", range(6))
+@pytest.mark.parametrize("chunk", [*range(3), *(pytest.param(n, marks=LONG) for n in range(3, 6))])
 def test_right_on_random_computations(chunk: int) -> None:
     for seed in range(chunk * 30, chunk * 30 + 30):
         graph = random_graph(random.Random(seed))

@@ -12,13 +12,14 @@ from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tensorlang.target import as_target
 from tests.codegen.test_assembly import AVX512
+from tests.recipes.long import LONG
 
 
 @pytest.mark.parametrize(
     "shape", [(2, 7, 7), (2, 3, 5), (1, 1, 9), (2, 2, 31), (2, 4, 40), ("b", 7, 7), ("b", 2, 3, 4)]
 )
 @pytest.mark.parametrize("fixed", [False, True])
-@pytest.mark.parametrize("n", [40, 512])
+@pytest.mark.parametrize("n", [40, pytest.param(512, marks=LONG)])
 def test_pixels_of_short_lines_are_rows_of_one_tile(
     shape: tuple[int | str, ...], fixed: bool, n: int
 ) -> None:

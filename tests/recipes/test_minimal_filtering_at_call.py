@@ -10,6 +10,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tests.ops import images
+from tests.recipes.long import LONG
 
 RNG = np.random.default_rng(12)
 TARGET = "llvm -mcpu=skylake-avx512"  # decisions are by its table, whatever runs the tests
@@ -74,7 +75,7 @@ def turned(x, w, b):
 CASES = (plain, activated, without_margin, uneven_margin, residual, pooled, read_twice, turned)
 
 
-@pytest.mark.parametrize("size", [(24, 26), (29, 31)], ids=str)
+@pytest.mark.parametrize("size", [(29, 31), pytest.param((24, 26), marks=LONG)], ids=str)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
 def test_small_integers_are_exact(case, size):
     tensors = inputs(*size)
