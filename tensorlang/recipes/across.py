@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from ..analysis import reads_of, step, typical
 from ..schedule import Schedule, Stage
 from ..te import Expr, IterVar, Tensor
+from .common import is_known
 
 AGAIN = 16  # times that each element is read, from which a copy in the call pays
 
@@ -36,7 +37,7 @@ def lying_across(
     if len(moved) != 1 or at[moved[0]] is not last.var:
         return None
     again = math.prod(typical(a.extent, 64) for a in others if all(step(i, a) == 0 for i in at))
-    return (tensor, moved[0]) if again >= AGAIN or any(tensor is c for c in constants) else None
+    return (tensor, moved[0]) if again >= AGAIN or is_known(tensor, constants) else None
 
 
 def laid_along(s: Schedule, inside: Stage, tensor: Tensor, d: int) -> Stage:

@@ -16,7 +16,7 @@ from ..analysis import bytes_of, cost_of, windows_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import FEW_REGISTERS, share_out, size, work
+from .common import FEW_REGISTERS, is_known, share_out, size, work
 from .nests import Axes, fill, nest, pack, sums
 from .register_tile import even, tile_for
 
@@ -75,7 +75,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     if found is None:
         return False
     kind, weight = inside.op.body[0].dtype, bytes_of(found.weight) or 0
-    fixed, few = any(t is found.weight for t in constants), target.vector_registers <= FEW_REGISTERS
+    fixed, few = is_known(found.weight, constants), target.vector_registers <= FEW_REGISTERS
     pixels = math.prod(size(a) or 1 for a in (*found.rows, found.row))
     outputs, lanes = size(found.outputs) or 0, target.vector_lanes(kind)
     odd = outputs > lanes and -(-outputs // lanes) % 2 == 1
@@ -98,7 +98,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     wide = size(c.row) or 1
     high, vectors = tile_for(wide, size(c.outputs), lanes, target.vector_registers * 15 // 16)
     width = lanes * vectors
-    fixed = any(t is c.weight for t in constants)
+    fixed = is_known(c.weight, constants)
     weight = pack(s, inside, c.weight, c.weight_axes, c.outputs, width, deep=c.deep)
     n, *places, o = out.op.axis
     *rows, x = places

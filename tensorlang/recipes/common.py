@@ -3,6 +3,8 @@ only."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..analysis import bytes_of, constant, cost_of, iterations_of, reads_of, repeated_along
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -25,6 +27,12 @@ PACKED_ROWS = 16  # of a product, from which a copy of its right operand pays
 def size(axis: IterVar) -> int | None:
     """The extent of an axis, None when it is symbolic."""
     return constant(axis.extent)
+
+
+def is_known(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
+    """Whether the values of a tensor are known ahead of a call, so that what is made of it takes no time of
+    one: ``==`` of tensors is an expression."""
+    return any(t is tensor for t in constants)
 
 
 def work(stage: Stage) -> int:

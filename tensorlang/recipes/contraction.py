@@ -18,7 +18,7 @@ from ..analysis import Contraction, alone_in_of, contraction_of, cost_of, produc
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
-from .common import size
+from .common import is_known, size
 from .pixels import counted
 from .register_tile import tile_for, time_of
 
@@ -67,7 +67,7 @@ def in_columns(
     weight, places, own = found
     lanes = target.vector_lanes(op.body[0].dtype)
     few, wide = _elements(own[-1:]), min(lanes, _elements(own))
-    copied = _elements(op.axis) + (0 if any(weight is t for t in constants) else _elements(list(places)))
+    copied = _elements(op.axis) + (0 if is_known(weight, constants) else _elements(list(places)))
     if (
         len(own) < 2
         or _elements(op.axis) * _elements(op.reduce_axis) * (1 / few - 1 / wide) < COPIED * copied
@@ -99,7 +99,7 @@ def _time(
     """Cycles of the product of matrices and of the copies."""
     m, n = (_elements(c.sides[side][2]) for side in (1 - right, right))
     sums = _elements(c.both) * _elements(op.reduce_axis) * _in_tiles(m, n, lanes, target)
-    copied = [places for t, places, own in c.sides if len(own) > 1 and not any(t is k for k in constants)]
+    copied = [places for t, places, own in c.sides if len(own) > 1 and not is_known(t, constants)]
     return sums + COPIED * (_elements(op.axis) + sum(_elements(list(places)) for places in copied))
 
 

@@ -21,7 +21,7 @@ from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
-from .common import FEW_REGISTERS, LINE, share_out, size, together_of, work
+from .common import FEW_REGISTERS, LINE, is_known, share_out, size, together_of, work
 from .nests import Cut, fuse
 from .pixels import (
     by_pixel,
@@ -92,7 +92,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 def packs_weight(conv: Conv, constants: Sequence[Tensor]) -> bool:
     """Whether the weight is packed: a constant, or one for which there are pixels enough in the call."""
     pixels = math.prod(conv.sizes) * (conv.images or 1)
-    return any(t is conv.weight for t in constants) or pixels >= PACKED_PIXELS
+    return is_known(conv.weight, constants) or pixels >= PACKED_PIXELS
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -102,7 +102,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     assert conv is not None
     lanes, cores = target.vector_lanes(inside.op.body[0].dtype), target.num_cores
     together = together_in(conv, target)
-    fixed = any(t is conv.weight for t in constants)
+    fixed = is_known(conv.weight, constants)
     here = together == 1 and not fixed and _packed_where_used(conv, target)
     margin = padding_of(s, conv.data) is not None
     rows = _share(conv, target) if together == 1 and margin and not here else None

@@ -62,7 +62,7 @@ from . import (
 )
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
-from .common import in_registers, read_again, share_out, size, stream_stores, work
+from .common import in_registers, is_known, read_again, share_out, size, stream_stores, work
 from .lanes import elements_of, reduce_in_lanes, share_reduction, stretch_of, vector_width, write_out
 from .minimal_filtering import all_by_block, filtered_in_place
 from .register_tile import even
@@ -255,9 +255,7 @@ def _inline(s: Schedule, done: set[str], where: Target, constants: Sequence[Tens
 def _is_number(op: ComputeOp, constants: Sequence[Tensor]) -> bool:
     """Whether ``op`` is one number made of constants: it is computed when they are packed."""
     read = () if op.axis else op.input_tensors
-    known = lambda t: (
-        any(t is c for c in constants) or (isinstance(t.op, ComputeOp) and _is_number(t.op, constants))
-    )
+    known = lambda t: is_known(t, constants) or (isinstance(t.op, ComputeOp) and _is_number(t.op, constants))
     return bool(read) and all(map(known, read))
 
 

@@ -12,7 +12,7 @@ from ..analysis import Conv, conv_of, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import FEW_REGISTERS, LINE, in_registers, share_out, size, work
+from .common import FEW_REGISTERS, LINE, in_registers, is_known, share_out, size, work
 from .conv import padding_of, rows_in_vectors
 from .pointwise import pack_outputs
 from .register_tile import group_tile
@@ -129,7 +129,7 @@ def _widened(
 ) -> Stage | None:
     """A copy of a narrower weight in the type of the sums, whose elements are used one by one; None where
     it has that type."""
-    if conv.weight.dtype == inside.op.body[0].dtype or not any(t is conv.weight for t in constants):
+    if conv.weight.dtype == inside.op.body[0].dtype or not is_known(conv.weight, constants):
         return None
     return pack_outputs(s, inside, conv, high, lanes, constants)
 

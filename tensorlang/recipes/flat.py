@@ -18,7 +18,7 @@ from ..analysis import Conv, constant, conv_of, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
-from .common import in_registers, share_out, size, work
+from .common import in_registers, is_known, share_out, size, work
 from .conv import by_phase, copying, handed_over, packs_weight, padding_of, rows_in_vectors, time_by_pixel
 from .pointwise import pack_outputs, wide_or_packed
 from .reach import depth, weight_of
@@ -59,7 +59,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     # tiles of outputs want a packed weight. Measured without one (Zen 4, 100 drawn shapes of 2 to 15 pixels):
     # 0.55 of the time of what else there is, of a single row 1.2
     alone = conv.sizes[-2] > 1 and not packs_weight(conv, constants)
-    packed = 0.0 if any(t is conv.weight for t in constants) else _packed(conv, target)
+    packed = 0.0 if is_known(conv.weight, constants) else _packed(conv, target)
     return found.places > 1 and (alone or found.time <= time_by_pixel(conv, target, margin) + packed)
 
 

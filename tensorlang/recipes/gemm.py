@@ -19,7 +19,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from . import deep, matrix_unit, short_lines, streams
 from .choices import at_most, bound
-from .common import LINE, PACKED_ROWS, converts, share_out, size, together_of, work
+from .common import LINE, PACKED_ROWS, converts, is_known, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .pixels import counted
@@ -81,7 +81,7 @@ def _along(inside: Stage, product: Product) -> bool:
 
 
 def _fixed(product: Product, constants: Sequence[Tensor]) -> bool:
-    return any(t is product.right for t in constants)
+    return is_known(product.right, constants)
 
 
 def _rows(product: Product) -> int | None:
@@ -529,7 +529,7 @@ def _read_again(product: Product, total: int, t: _Tiles, target: Target) -> bool
 def _held(inside: Stage, tensor: Tensor, constants: Sequence[Tensor], target: Target) -> bool:
     """Whether an operand is a constant of a narrower type than the sum's, which holds its values."""
     kind = inside.op.body[0].dtype
-    fixed = any(t is tensor for t in constants)
+    fixed = is_known(tensor, constants)
     narrow = kind.is_float and tensor.dtype != kind and kind.holds(tensor.dtype)
     return fixed and narrow and converts(tensor, target)
 

@@ -21,7 +21,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .choices import at_most
-from .common import FEW_REGISTERS, share_out, size, work
+from .common import FEW_REGISTERS, is_known, share_out, size, work
 from .direct import in_tiles
 from .nests import nest, sums
 from .pixels import pack_weight
@@ -49,7 +49,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         and conv.each >= lanes
         and -conv.each % lanes <= EMPTY * conv.each
         and depth(conv) >= lanes
-        and any(t is conv.weight for t in constants)
+        and is_known(conv.weight, constants)
         and conv.weight.dtype == inside.op.body[0].dtype
     )
 

@@ -14,6 +14,7 @@ from ..ops import tags
 from ..schedule import Schedule
 from ..target import Target
 from ..te import ComputeOp, Tensor
+from .common import is_known
 
 
 def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Tensor | None:
@@ -21,7 +22,7 @@ def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Ten
     if not constants or not op.reduce_axis:
         return None
     window, conv = window_of(op), conv_of(op)
-    if window is None or conv is None or not any(window.weight is t for t in constants):
+    if window is None or conv is None or not is_known(window.weight, constants):
         return None
     if any(t.dtype.name != "float32" for t in (op.outputs[0], window.data, window.weight)):
         return None
@@ -48,7 +49,7 @@ def filtered_in_place(s: Schedule, target: Target, constants: Sequence[Tensor]) 
             t.dtype.name != "float32" for t in (op.outputs[0], f.data.tensor, f.weight.tensor)
         ):
             continue
-        known = any(f.weight.tensor is t for t in constants)
+        known = is_known(f.weight.tensor, constants)
         if known and window_of(op) is not None:
             continue
         tile = outputs_at_once(FilterSizes.of_filter(f), known, target, exact=not known)

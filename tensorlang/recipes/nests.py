@@ -25,7 +25,7 @@ from ..analysis import constant, reads_of
 from ..errors import ScheduleError
 from ..schedule import Schedule, Stage
 from ..te import Expr, IterVar, Tensor
-from .common import in_registers
+from .common import in_registers, is_known
 
 WIDEST = 64  # lanes that are transposed in registers at a time
 OPEN_STRIP = 16  # the same where a call tells how many there are: of the last panel as many as are needed
@@ -199,7 +199,7 @@ def wide_ahead(s: Schedule, inside: Stage, constants: Sequence[Tensor]) -> None:
     memory and no time."""
     kind = inside.op.body[0].dtype
     for t in dict.fromkeys(inside.op.input_tensors):
-        if any(t is c for c in constants) and t.dtype != kind and kind.holds(t.dtype):
+        if is_known(t, constants) and t.dtype != kind and kind.holds(t.dtype):
             s.cache_read(t, "global", [inside.name], kind.name)
 
 

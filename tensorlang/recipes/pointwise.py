@@ -18,7 +18,7 @@ from ..analysis import Conv, conv_of, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
-from .common import LINE, converts, in_registers, share_out, size, work
+from .common import LINE, converts, in_registers, is_known, share_out, size, work
 from .conv import by_phase, handed_over, padding_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .pixels import counted
@@ -64,7 +64,7 @@ def _in_call(conv: Conv, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether the weight of single pixels comes with the call, and a vector is a line of memory, so that each
     one that does not begin a line crosses two. Shorter ones cross half as often: by the rules for long ones
     1224 to 36 channels of 14 × 4 took 1.27 of the time, 560 to 64 of 4 × 22 1.11 (Emerald Rapids, AVX2)."""
-    fixed = any(t is conv.weight for t in constants)
+    fixed = is_known(conv.weight, constants)
     return conv.pointwise and not fixed and target.vector_bits // 8 >= LINE
 
 
@@ -242,7 +242,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # lines that another has just written come slowly. Measured (Zen 4, 90 drawn shapes at stride 2, two
     # threads): 0.46 of the time. A weight at the call, which lies as it came, is better read by the thread
     # whose outputs it makes: 256 to 512 channels of 56 × 56 1.2
-    given = any(t is conv.weight for t in constants) or 4 * weight_of(conv) <= target.l2_bytes
+    given = is_known(conv.weight, constants) or 4 * weight_of(conv) <= target.l2_bytes
     own = (
         pixels is not None
         and given
@@ -292,7 +292,7 @@ def wide_or_packed(conv: Conv, inside: Stage, target: Target, constants: Sequenc
     """Whether image and weight have the type of the sums. A copy of the image makes narrower ones wide once;
     a weight that is a constant may be narrower."""
     kind = inside.op.body[0].dtype
-    fixed = any(t is conv.weight for t in constants) and converts(conv.weight, target)
+    fixed = is_known(conv.weight, constants) and converts(conv.weight, target)
     return conv.data.dtype == kind and (conv.weight.dtype == kind or fixed)
 
 
@@ -301,7 +301,7 @@ def pack_outputs(
 ) -> Stage | None:
     """A weight that is a constant, in panels of a tile's outputs. A narrower one has a copy of some panels in
     the type of the sums, for the caller to place; None where there is none."""
-    if not any(t is conv.weight for t in constants):
+    if not is_known(conv.weight, constants):
         return None
     deep = (conv.channels, *conv.taps)
     packed = pack(s, inside, conv.weight, conv.weight_axes, conv.outputs, high, deep=deep)

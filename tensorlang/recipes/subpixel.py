@@ -21,7 +21,7 @@ from ..analysis import bytes_of, cost_of, phases_of, reads_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import FEW_REGISTERS, share_out, size, work
+from .common import FEW_REGISTERS, is_known, share_out, size, work
 from .conv import by_row, padding_of, rows_in_vectors
 from .nests import Axes, nest, sums
 from .pixels import FEW, WINDOW_TAPS, counted
@@ -144,7 +144,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     sums(s, inside, finished, tiles.place, axes, "f k | p o")
     for t in taps:
         inside.unroll(t)
-    if not any(t is c.weight for t in constants):
+    if not is_known(c.weight, constants):
         *panels, ci, lane = packed.op.axis
         window = panels[-len(c.strides) :]
         del panels[-len(c.strides) :]

@@ -19,7 +19,7 @@ from ..analysis import Conv, conv_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import FEW_REGISTERS, share_out, size, work
+from .common import FEW_REGISTERS, is_known, share_out, size, work
 from .conv import fill_margin, padding_of, together_in
 from .direct import STRIP
 from .nests import Axes, nest, sums
@@ -62,7 +62,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     grouped = conv.groups != 1
     if grouped and not _in_panels(conv, inside, target):
         return False
-    if not any(t is conv.weight for t in constants) or any(size(a) == 0 for a in inside.op.axis):
+    if not is_known(conv.weight, constants) or any(size(a) == 0 for a in inside.op.axis):
         return False
     kind = inside.op.body[0].dtype
     if together_in(conv, target) > 1:

@@ -17,7 +17,7 @@ from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
-from .common import in_registers, share_out, size, work
+from .common import in_registers, is_known, share_out, size, work
 from .conv import rows_in_vectors
 from .nests import Axes, fill, lines_at_once, nest, pack, sums
 from .pixels import FEW, transpose_pixels
@@ -306,7 +306,7 @@ def _products(
     points, (p, *outputs) = inside.op.axis[: 2 + len(front)], inside.op.axis[2 + len(front) :]
     (k,) = inside.op.reduce_axis
     made = sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": outputs}, "f k | p o")
-    if any(t is found.right for t in constants):
+    if is_known(found.right, constants):
         inside.prefetch(weight.name, made.place, share=True)
     elif kernel is None:
         fill(weight, 1, lines_at_once(size(k)))
@@ -325,7 +325,7 @@ def _transform_of_call(s: Schedule, products: Stage, constants: Sequence[Tensor]
 
 def _made_of(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
     """Whether ``tensor`` is one of the constants, or is computed from one."""
-    if any(tensor is t for t in constants):
+    if is_known(tensor, constants):
         return True
     op = tensor.op
     return isinstance(op, ComputeOp) and any(_made_of(t, constants) for t in op.input_tensors)
