@@ -27,8 +27,12 @@ from ..schedule import Schedule, Stage
 from ..te import Expr, IterVar, Tensor
 from .common import in_registers, is_known
 
-WIDEST = 64  # lanes that are transposed in registers at a time
-OPEN_STRIP = 16  # the same where a call tells how many there are: of the last panel as many as are needed
+# lanes of a panel that are transposed in registers together, along the whole of their lines before the next:
+# lines whose starts lie 1024 bytes apart or a multiple of it share the sets of the first cache, and of more
+# than 16 each would come from the second one for every few elements. Measured (Zen 4, one thread, few rows by
+# a transposed right operand, beside 64 lanes at a time; depth 256 0.91 of the time, 512 0.80, 768 0.91, 1000
+# 0.95, 1024 and 2048 0.65, 4096 0.69; on two threads the same)
+STRIP = 16
 Size = int | Expr  # a number or a knob
 # how a loop is split: by a size, by one that is sampled for the loop, by one with the tail of its rest
 Cut = Size | Callable[[IterVar], Size] | tuple[int, str]
@@ -219,16 +223,13 @@ def fill(copy: Stage, deep: int, transposed: int | None = None, together: int = 
         panel = others.pop(len(others) - 1 - deep)
         nest(copy, {"f": others, "p": panel, "r": group, "l": lane}, "f p | r l")
     else:
-        is_open = any(constant(a.extent) is None for a in others)
-        strip = _strip(constant(lane.extent), OPEN_STRIP if is_open else WIDEST)
         named: Axes = {"f": others[:-1], "k": others[-1], "l": lane}
-        nest(copy, named, "f ko lo | ki li", {"k": transposed, "l": strip})
+        nest(copy, named, "f lo ko | ki li", {"k": transposed, "l": _strip(constant(lane.extent))})
 
 
-def _strip(width: int | None, most: int) -> int | None:
-    """Lanes of a panel that are transposed at a time, None for all: the code of a tile of 8 lines by 336
-    lanes, and of its copy with masks, took LLVM longer than a product."""
-    if width is None or width <= most:
+def _strip(width: int | None) -> int | None:
+    """Lanes of a panel that are transposed together, None for all."""
+    if width is None or width <= STRIP:
         return None
-    strips = [n for n in range(8, most + 1, 8) if width % n == 0]
+    strips = [n for n in range(8, STRIP + 1, 8) if width % n == 0]
     return max(strips, key=lambda n: (n & -n, n), default=None)  # of whole vectors, and of few
