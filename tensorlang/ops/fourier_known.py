@@ -19,9 +19,10 @@ from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
 from .fourier_matrix import Transform, factors_of
-from .fourier_steps import LANES, Complex, Element, Plan, angles, plan, spectrum, turned
+from .fourier_steps import LANES, TRANSPOSED, Complex, Element, Plan, angles, plan, spectrum, turned
 
 HALVES = 24  # sums that a pair of results of real elements takes the time of: loads, an angle, stores
+SHORT = 64  # elements of rows of which a vector's lanes hold one each
 PASSES = 60  # and two products beside themselves: parts are put together, turned, and put in order
 
 
@@ -34,13 +35,29 @@ def in_steps(t: Transform) -> Tensor | None:
     rest = [const_int(k) for k in t.shape[t.d + 1 : -1]]
     along = None in rest or math.prod(k or 1 for k in rest) >= LANES
     half = n % 2 == 0 < n - 2 and (t.real_result or const_int(t.shape[-1]) == 1)
-    steps = plan(n // 2 if half else n, along)
+    size = n // 2 if half else n
+    steps = plan(size, along)
     if steps is None:
         return None
-    cost = (steps.cost + HALVES) / 2 if half else steps.cost
+    across = not along and _across(t, size, steps)
+    if across:
+        steps = plan(size, True) or steps
+    cost = steps.cost + (2 * TRANSPOSED if across else 0)
+    cost = (cost + HALVES) / 2 if half else cost
     if cost > _cost_of_matrix(t, n):
         return None
-    return _Known(t, n, steps, along, half).made()
+    return _Known(t, n, steps, along, across, half).made()
+
+
+def _across(t: Transform, size: int, steps: Plan) -> bool:
+    """Whether vectors run across rows, an element of each: what is read and what is written is transposed
+    then. For short rows, which fill no vectors; several of longer ones would not fit the first cache."""
+    rows = const_int(t.shape[t.d - 1]) if t.d else 1
+    last = all(const_int(k) == 1 for k in t.shape[t.d + 1 : -1])
+    together = plan(size, True)
+    if not last or size > SHORT or rows is not None and rows < LANES or together is None:
+        return False
+    return together.cost + 2 * TRANSPOSED < steps.cost
 
 
 def _cost_of_matrix(t: Transform, n: int) -> float:
@@ -55,13 +72,16 @@ def _cost_of_matrix(t: Transform, n: int) -> float:
 class _Known:
     """One transform in the making."""
 
-    def __init__(self, t: Transform, n: int, steps: Plan, along: bool, half: bool) -> None:
+    def __init__(self, t: Transform, n: int, steps: Plan, along: bool, across: bool, half: bool) -> None:
         self.t, self.n, self.steps, self.half = t, n, steps.steps, half
         self.inside: DType = t.inside
         self.real = const_int(t.shape[-1]) == 1
         before, after = t.shape[: t.d], t.shape[t.d + 1 : -1]
         # vectors run along what lies behind, if that is long enough to be worth it
         self.before, self.behind = (before, after) if along else ((*before, *after), ())
+        self.across = across
+        if across:
+            self.before, self.behind = before[:-1], before[-1:]
 
     def made(self) -> Tensor:
         t, n, half = self.t, self.n, self.half
@@ -110,7 +130,26 @@ class _Known:
 
     def _input(self, at: Sequence[Any], time: Any, rest: Sequence[Any], part: int) -> Expr:
         """An element of the input, zero behind its end."""
-        return self.t.element((*at, *rest), time, part, self.n // 2 + 1 if self.t.real_result else self.n)
+        if self.across:
+            return self._columns(*at, *rest, time, part)
+        return self.t.element((*at, *rest), time, part, self._longest)
+
+    @property
+    def _longest(self) -> int:
+        return self.n // 2 + 1 if self.t.real_result else self.n
+
+    @cached_property
+    def _columns(self) -> Tensor:
+        """The input, of which a schedule lays elements of several rows side by side."""
+        t = self.t
+        ones = (0,) * (len(t.shape) - t.d - 2)
+        return inputs.stage(
+            f"{t.op}.columns",
+            tags.FOURIER,
+            [*self.before, *self.behind, make.as_expr(self._longest), t.shape[-1]],
+            lambda *i: t.element((*i[:-2], *ones), i[-2], i[-1], self._longest),
+            {"columns": True},
+        )
 
     # --- what is made of the last step ----------------------------------------------------------------------
 
@@ -141,19 +180,23 @@ class _Known:
     def _whole(self, element: Element) -> Element:
         """Both halves, of which the second is the conjugate of the first, backwards."""
         half = self.n // 2
-        shape = [*self.before, make.as_expr(half + 1), *self.behind, make.as_expr(2)]
         m = len(self.before)
-        first = inputs.stage(
-            f"{self.t.op}.half",
-            tags.INJECTIVE,
-            shape,
-            lambda *i: _by_parts(i[-1], *(element(i[:m], p, i[m], i[m + 1 : -1]) for p in (0, 1))),
-        )
+        # rows of which vectors hold one element each stay in front, as in a result
+        front = m + len(self.behind) if self.across else m
+        lies = [*self.before, *self.behind]
+        shape = [*lies[:front], make.as_expr(half + 1), *lies[front:], make.as_expr(2)]
+
+        def read(*i: Any) -> Expr:
+            others = (*i[:front], *i[front + 1 : -1])
+            return _by_parts(i[-1], *(element(others[:m], p, i[front], others[m:]) for p in (0, 1)))
+
+        first = inputs.stage(f"{self.t.op}.half", tags.INJECTIVE, shape, read)
 
         def result(at: Sequence[Any], part: int, k: Any, rest: Sequence[Any]) -> Expr:
-            other: Expr = first(*at, self.n - k, *rest, part)
+            lies = (*at, *rest)
+            other: Expr = first(*lies[:front], self.n - k, *lies[front:], part)
             other = make.neg(other) if part else other
-            return te.if_then_else(k < half + 1, first(*at, k, *rest, part), other)
+            return te.if_then_else(k < half + 1, first(*lies[:front], k, *lies[front:], part), other)
 
         return result
 
@@ -172,7 +215,10 @@ class _Known:
 
         def body(*i: Any) -> Expr:
             before, k, after = i[: t.d], i[t.d], i[t.d + 1 : -1]
-            at, rest = ((*before, *after), ()) if not self.behind else (before, after)
+            if self.across:
+                at, rest = before[:-1], before[-1:]
+            else:
+                at, rest = ((*before, *after), ()) if not self.behind else (before, after)
             e = _by_parts(i[-1], *(element(at, p, k, rest) for p in range(parts)))
             return te.cast(t.dtype, e * scale if t.inverse else e)
 

@@ -29,6 +29,7 @@ class Chain:
 
     steps: tuple[tuple[Stage, Stage | None], ...]
     before: int
+    columns: Stage | None  # the input, of which vectors hold an element of several rows each
 
 
 def chain_of(s: Schedule, out: Stage) -> Chain | None:
@@ -41,12 +42,23 @@ def chain_of(s: Schedule, out: Stage) -> Chain | None:
         return None
     steps = []
     stage: Stage | None = last
-    while stage is not None:
+    while stage is not None and "columns" not in stage.op.attrs:
         before = _alone(s, stage)
-        inner = before if before is not None and before.op.attrs["apart"] else None
+        inner = before if before is not None and before.op.attrs.get("apart") else None
         steps.append((stage, inner))
         stage = _alone(s, inner) if inner is not None else before
-    return Chain(tuple(steps), _before(last))
+    if stage is not None and not _across_rows(out, last):
+        stage = None
+    return Chain(tuple(steps), _before(last), stage)
+
+
+def _across_rows(out: Stage, last: Stage) -> bool:
+    """Whether ``out`` has the rows in front of its numbers that are vectors in the last step."""
+    m = _before(last)
+    if out.name == last.name or len(out.op.axis) < m + 2:
+        return False
+    places = [at for t, at in reads_of(out.op).plain if t in last.op.outputs]
+    return all(at[-1] is out.op.axis[m].var for at in places)
 
 
 def _before(stage: Stage) -> int:
@@ -80,6 +92,8 @@ def _read_in_rows(s: Schedule, out: Stage) -> Stage | None:
 
 def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
     """Schedule all of it. The names of the stages that are done."""
+    if chain.columns is not None:
+        return _across(s, out, chain, chain.columns, target)
     last = chain.steps[0][0]
     own = out.name == last.name
     iterations = work(last) * OPERATIONS * len(chain.steps)
@@ -105,6 +119,45 @@ def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
             _step(s, st, inner, target)
             s[st.name].compute_at(out, row)
     done = [out.name, *(st.name for st, _ in others)]
+    for name in done:  # grows on the way
+        done += s.state.links.attached.get(name, ())
+    return set(done)
+
+
+def _across(s: Schedule, out: Stage, chain: Chain, columns: Stage, target: Target) -> set[str]:
+    """All steps of a vector of rows after one another, in vectors of an element of each: what is read and
+    what is written is transposed in registers."""
+    m, lanes = chain.before, target.vector_lanes(out.op.body[0].dtype)
+    iterations = work(out) * OPERATIONS * len(chain.steps)
+    made = s[s.cache_write(out.name, "global")]
+    for stage in (made, columns):
+        stage.transform_layout(lambda *i: [*i[:m], *i[m + 1 :], i[m]])
+    out = s[out.name]
+    front, row, numbers = list(out.op.axis[:m]), out.op.axis[m], list(out.op.axis[m + 1 :])
+    ro, ri = out.split(row, lanes)
+    number = numbers[0] if len(numbers) == 1 else out.fuse(*numbers)
+    no, ni = out.split(number, lanes)
+    out.reorder(*front, ro, no, ri, ni)
+    out.unroll(ri)
+    out.vectorize(ni)
+    block = out.fuse(*front, ro) if front else ro
+    if cost_of(target).shared(iterations):
+        out.parallel(block)
+    for stage in (made, columns):
+        stage.compute_at(out, block)
+        *own, lane = stage.op.axis
+        several = stage.fuse(*own[m:]) if stage is columns else None
+        if several is None:
+            for a in own[m:]:
+                stage.unroll(a)
+        else:
+            _, some = stage.split(several, lanes)
+            stage.unroll(some)
+        stage.vectorize(lane)
+    for stage, inner in chain.steps:
+        _step(s, stage, inner, target)
+        s[stage.name].compute_at(out, block)
+    done = [out.name, made.name, columns.name, *(st.name for st, _ in chain.steps)]
     for name in done:  # grows on the way
         done += s.state.links.attached.get(name, ())
     return set(done)

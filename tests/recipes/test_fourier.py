@@ -55,3 +55,30 @@ def test_magnitudes_are_computed_row_by_row():
     a = np.random.default_rng(0).standard_normal((64, 512, 1)).astype("float32")
     want = np.abs(np.fft.rfft(a[..., 0].astype("float64"))) ** 2
     np.testing.assert_allclose(tl.compile([x, size])(a), want, rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("rows", [16, 37])
+def test_short_rows_are_transformed_side_by_side(rows):
+    """An element of each in the lanes of a vector; what is read and written is transposed in registers."""
+    x = te.placeholder((3, rows, 20, 2), name="x")
+    y = ops.dft(x, axis=2)
+    assert "dft.columns" in str(default_schedule(y, TARGET).tree())
+    f = tl.compile([x, y])
+    if rows % 16 == 0:
+        assert "gather" not in f.get_source("asm")
+    a = np.random.default_rng(0).standard_normal((3, rows, 20, 2)).astype("float32")
+    want = np.fft.fft(a[..., 0].astype("float64") + 1j * a[..., 1])
+    np.testing.assert_allclose(f(a), np.stack([want.real, want.imag], -1), rtol=1e-4, atol=1e-5)
+
+
+def test_short_rows_in_other_orders():
+    """What reads a transform with its rows elsewhere, and a step that is asked for itself."""
+    x = te.placeholder((40, 12, 1), name="x")
+    y = ops.dft(x)
+    turned = ops.transpose(ops.multiply(y, 2.0), (2, 1, 0))
+    size = ops.sum(ops.square(y), -1)
+    a = np.random.default_rng(0).standard_normal((40, 12, 1)).astype("float32")
+    one, two = tl.compile([x, turned, size])(a)
+    want = np.fft.fft(a[..., 0].astype("float64"))
+    np.testing.assert_allclose(one, 2 * np.stack([want.real.T, want.imag.T]), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(two, np.abs(want) ** 2, rtol=1e-4, atol=1e-4)

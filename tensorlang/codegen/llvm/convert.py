@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.dtype import FLOAT64, DType
+from ...core.dtype import FLOAT32, FLOAT64, DType
 from . import types
 from .emitter import Emitter
 
@@ -134,6 +134,8 @@ def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
             return _float(em, em.ins(f"{word} {source} {x} to {double}"), FLOAT64, t, double, wanted)
         return em.ins(f"{word} {source} {x} to {wanted}")
     if a.is_float:
+        if em.element(a) == "half":  # LLVM converts halves lane by lane; floats hold them, and their limits
+            x, a = em.ins(f"fpext {source} {x} to {types.lanes_of('float', n)}"), FLOAT32.with_lanes(n)
         return _truncated(em, x, a, t)
     if t.bits == a.bits:
         return x
