@@ -1,9 +1,9 @@
 """Fourier transforms of one dimension and of windows that slide: dft and stft. Knows the checks of arguments
 and the ways to compute one; no other operator.
 
-A transform of a known length with small factors is made in steps of one or two of them (``fourier_steps``),
-others are a product with a matrix of cosines and sines, or two (``fourier_matrix``), whichever takes the
-fewest operations. Complex numbers are pairs in the last dimension.
+A transform of a known length with small factors is made in steps of one or two of them (``fourier_steps``), one
+with large factors as a convolution by such (``fourier_chirps``); short ones, and those of open lengths, are a
+product with a matrix of cosines and sines, or two (``fourier_matrix``), whichever takes the fewest operations. Complex numbers are pairs in the last dimension.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def dft(
     neither 1 nor 2, and an axis that is it.
 
     Sums are in x's type, in float32 for float16, of angles that were computed in float64. Of a known length
-    with factors up to 13 the error is that of torch's: 1.5e-7 of the norm for 2048 numbers in float32. Of
-    others, a product with a matrix, it grows with the root of the length.
+    the error is that of torch's: 1.5e-7 of the norm for 2048 numbers in float32, twice that where a factor is
+    larger than 13. Of open ones, a product with a matrix, it grows with the root of the length.
     """
     x = _complex("dft", x)
     d = inputs.axis_of("dft", axis, x.ndim)

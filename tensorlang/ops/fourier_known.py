@@ -18,6 +18,7 @@ from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
+from .fourier_chirps import chirped, length_for
 from .fourier_matrix import Transform, factors_of
 from .fourier_steps import LANES, TRANSPOSED, Complex, Element, Plan, angles, plan, spectrum, turned
 
@@ -38,7 +39,7 @@ def in_steps(t: Transform) -> Tensor | None:
     size = n // 2 if half else n
     steps = plan(size, along)
     if steps is None:
-        return None
+        return _by_chirps(t, n, along)
     across = not along and _across(t, size, steps)
     if across:
         steps = plan(size, True) or steps
@@ -49,13 +50,22 @@ def in_steps(t: Transform) -> Tensor | None:
     return _Known(t, n, steps, along, across, half).made()
 
 
+def _by_chirps(t: Transform, n: int, along: bool) -> Tensor | None:
+    """A length with a large prime factor, where a convolution takes less work than a matrix."""
+    found = length_for(n, along)
+    if found is None or found[-1] > _cost_of_matrix(t, n):
+        return None
+    size, steps, _ = found
+    return _Known(t, n, steps, along, False, False, size).made()
+
+
 def _across(t: Transform, size: int, steps: Plan) -> bool:
     """Whether vectors run across rows, an element of each: what is read and what is written is transposed
     then. For short rows, which fill no vectors; several of longer ones would not fit the first cache."""
     rows = const_int(t.shape[t.d - 1]) if t.d else 1
     last = all(const_int(k) == 1 for k in t.shape[t.d + 1 : -1])
     together = plan(size, True)
-    if not last or size > SHORT or rows is not None and rows < LANES or together is None:
+    if not last or size > SHORT or (rows is not None and rows < LANES) or together is None:
         return False
     return together.cost + 2 * TRANSPOSED < steps.cost
 
@@ -72,7 +82,10 @@ def _cost_of_matrix(t: Transform, n: int) -> float:
 class _Known:
     """One transform in the making."""
 
-    def __init__(self, t: Transform, n: int, steps: Plan, along: bool, across: bool, half: bool) -> None:
+    def __init__(
+        self, t: Transform, n: int, steps: Plan, along: bool, across: bool, half: bool, convolved: int = 0
+    ) -> None:
+        self.plan, self.convolved = steps, convolved
         self.t, self.n, self.steps, self.half = t, n, steps.steps, half
         self.inside: DType = t.inside
         self.real = const_int(t.shape[-1]) == 1
@@ -89,7 +102,12 @@ class _Known:
             (self._joined if half else self._mirrored) if t.real_result else self._pair if half else self._one
         )
         size = n // 2 if half else n
-        element = spectrum(t.op, self.before, size, self.behind, read, self.steps, t.inverse, self.inside)
+        if self.convolved:
+            element = chirped(
+                t.op, self.before, n, self.behind, read, self.convolved, self.plan, t.inverse, self.inside
+            )
+        else:
+            element = spectrum(t.op, self.before, size, self.behind, read, self.steps, t.inverse, self.inside)
         if t.real_result:
             return self._result(n, 1, self._in_turn(element) if half else element)
         if half:

@@ -101,11 +101,12 @@ def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
     rows = math.prod(typical(a.extent, OPEN_ROWS) for a in front)
     apart = 2 * rows <= target.num_cores and cost_of(target).shared(iterations // 2)
     others = chain.steps[1:] if own else chain.steps
+    cut = not own and _cut(out, last)
     if apart or not front:
         loops = _step(s, *chain.steps[0], target) if own else _result(s, out, False, target)
         share_out(out, loops, work(out) * OPERATIONS, target)
         for st, inner in others:
-            share_out(st, _step(s, st, inner, target), work(st) * OPERATIONS, target)
+            share_out(st, _step(s, st, inner, target, cut and st is last), work(st) * OPERATIONS, target)
     else:
         if own:
             _step(s, *chain.steps[0], target)
@@ -116,7 +117,7 @@ def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
         if cost_of(target).shared(iterations):
             out.parallel(row)
         for st, inner in others:
-            _step(s, st, inner, target)
+            _step(s, st, inner, target, cut and st is last)
             s[st.name].compute_at(out, row)
     done = [out.name, *(st.name for st, _ in others)]
     for name in done:  # grows on the way
@@ -177,17 +178,33 @@ def _result(s: Schedule, out: Stage, in_rows: bool, target: Target) -> list[Iter
     return [*front, vo]
 
 
-def _step(s: Schedule, stage: Stage, inner: Stage | None, target: Target) -> list[IterVar]:
-    """Tiles of all results of a step for a vector. The loops outside of them."""
+def _cut(out: Stage, last: Stage) -> bool:
+    """Whether ``out`` reads the first frequencies of the last step only."""
+    m = _before(last)
+    read, made = size(out.op.axis[m]), size(last.op.axis[m + 2])
+    return read is not None and made is not None and read < made and _so_far(last) > 1
+
+
+def _step(s: Schedule, stage: Stage, inner: Stage | None, target: Target, cut: bool = False) -> list[IterVar]:
+    """Tiles of all results of a step for a vector. The loops outside of them. Of a step that is ``cut`` whole
+    tiles are computed: within one each sum would ask whether it is read."""
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     m, before = _before(stage), _so_far(inner or stage)
-    front, (time, part, k), behind = stage.op.axis[:m], stage.op.axis[m : m + 3], stage.op.axis[m + 3 :]
+    counts = list(dict.fromkeys((_so_far(stage), before)))
+    if cut:
+        so_far, counts = counts[0], counts[1:]
+        stage.transform_layout(
+            lambda *i: [*i[: m + 2], i[m + 2] // so_far, i[m + 2] % so_far, *i[m + 3 :]], pad_value="any"
+        )
+    own = list(stage.op.axis)
+    end = len(own) - int(stage.op.attrs["behind"])
+    front, (time, part), numbers, behind = own[:m], own[m : m + 2], own[m + 2 : end], own[end:]
     if not behind and before == 1:
         return _first(s, stage, inner, m, lanes)
-    unrolled, loops = [k], [time]
+    unrolled, loops = numbers, [time]
     n = size(behind[-1]) if behind else before
     # new ones, those of the first factor, and those so far
-    for count in dict.fromkeys((_so_far(stage), before)):
+    for count in counts:
         if count > 1:
             *unrolled, last = unrolled
             unrolled += stage.split(last, count)

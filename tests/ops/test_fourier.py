@@ -189,3 +189,27 @@ def test_a_kernel_holds_the_angles_of_a_known_length(length):
     f = tl.compile([x, ops.dft(x, axis=1)], "llvm -num-cores=1")
     text = f.get_source("ir")
     assert "constant" in text and "cos(" not in text and "sin(" not in text
+
+
+@pytest.mark.parametrize(
+    ("length", "shape", "axis"), [(61, (5, 61), 1), (134, (2, 134), 1), (211, (211, 3), 0)]
+)
+@pytest.mark.parametrize("inverse", [False, True])
+def test_lengths_with_large_prime_factors_are_convolutions(length, shape, axis, inverse):
+    x, r = te.placeholder((*shape, 2), name="x"), te.placeholder((*shape, 1), name="r")
+    a, b = sample((*shape, 2), "float32"), sample((*shape, 1), "float32")
+    if inverse:
+        f = tl.compile([x, ops.dft(x, axis=axis, inverse=True)])
+        near_of_norm(joined(f(a)), np.fft.ifft(joined(a), axis=axis), 1e-6)
+        return
+    f = tl.compile([x, r, ops.dft(x, axis=axis), ops.dft(r, axis=axis, onesided=True)])
+    on, half = f(a, b)
+    near_of_norm(joined(on), np.fft.fft(joined(a), axis=axis), 1e-6)
+    near_of_norm(joined(half), np.fft.rfft(b[..., 0].astype("float64"), axis=axis), 1e-6)
+
+
+def test_the_inverse_of_half_a_spectrum_of_a_prime_length():
+    h = te.placeholder((3, 51, 2), name="h")
+    f = tl.compile([h, ops.dft(h, 101, axis=1, inverse=True, onesided=True)])
+    c = sample((3, 51, 2), "float32")
+    near_of_norm(f(c)[..., 0], np.fft.irfft(joined(c), 101), 1e-6)
