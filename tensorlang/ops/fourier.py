@@ -1,9 +1,10 @@
 """Fourier transforms of one dimension and of windows that slide: dft and stft. Knows the checks of arguments
 and the ways to compute one; no other operator.
 
-A transform of a known length with small factors is made in steps of one or two of them (``fourier_steps``), one
-with large factors as a convolution by such (``fourier_chirps``); short ones, and those of open lengths, are a
-product with a matrix of cosines and sines, or two (``fourier_matrix``), whichever takes the fewest operations. Complex numbers are pairs in the last dimension.
+A transform of a known length with small factors is made in steps of one or two of them (``fourier_steps``),
+one with large factors as a convolution by such (``fourier_chirps``); short ones, and those of open lengths,
+are a product with a matrix of cosines and sines, or two (``fourier_matrix``), whichever takes the fewest
+operations. Complex numbers are pairs in the last dimension.
 """
 
 from __future__ import annotations
