@@ -63,7 +63,16 @@ from . import (
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import in_registers, is_known, read_again, share_out, size, stream_stores, work
-from .lanes import elements_of, reduce_in_lanes, share_reduction, stretch_of, vector_width, write_out
+from .lanes import (
+    FEW_STRETCHES,
+    apart_from_parts,
+    elements_of,
+    reduce_in_lanes,
+    share_reduction,
+    stretch_of,
+    vector_width,
+    write_out,
+)
 from .minimal_filtering import all_by_block, filtered_in_place
 from .register_tile import even
 
@@ -94,7 +103,6 @@ MAX_CHAIN_COST = 100
 # operations a body may have to be written into a reduction, where it is evaluated again and again
 MAX_INLINE_COST = 8
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
-FEW_STRETCHES = 8  # for each thread, below which their vectors are shared out and not they
 PLAIN = 4  # operations of a body that count as one iteration of a loop
 MOST_STRIDE = 4  # between elements that a vector reads
 ALONG_MEMORY = "a reduction along memory: partial results in vector lanes, one element at a time"
@@ -399,7 +407,9 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
             stage.unroll(beside)
             several = any(size(a) != 1 for a in axes[:-1])
             how += f", all of `{beside.name}` together, which reads the same"
-    shared = share_out(stage, axes[:-1] if several else axes, iterations, target)
+    shared = share_out(
+        stage, apart_from_parts(stage, axes[:-1], target) if several else axes, iterations, target
+    )
     if shared is not None and not has_calls(
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them

@@ -33,6 +33,7 @@ from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
 from .register_tile import Tile, column, lane_tile, tile_for
 
+FEW_STRETCHES = 8  # for each thread, below which their vectors are shared out and not they
 VECTORS = 4  # side by side: as many chains of operations, of which each waits for the one before
 # iterations of a short row that leaves a rest, which are written out: the masks of the last one are constants
 # then, and not computed in each. Measured (Emerald Rapids) with the ends of elementwise loops apart: softmax
@@ -159,6 +160,18 @@ def stretch_of(stage: Stage, target: Target) -> list[IterVar]:
     placed = made_of_place(op)
     last = next((d for d in range(len(op.axis), 0, -1) if op.axis[d - 1].var in placed), 0)
     return one_stretch(op, op.axis[last:])
+
+
+def apart_from_parts(stage: Stage, axes: list[IterVar], target: Target) -> list[IterVar]:
+    """Those of ``axes`` that threads share: without the ones that tell of which tensor an element is, where
+    there are enough others. Each part of them is a loop then, and no row asks for its own. Measured (Zen 4,
+    one thread): 33, 129 and 7 rows of 19, joined 65 times, take 0.6 of the time."""
+    if len(stage.op.input_tensors) < 2:
+        return axes
+    placed = made_of_place(stage.op)
+    first = next((d for d, a in enumerate(axes) if a.var in placed), len(axes))
+    rows = elements_of(axes[:first])
+    return axes[:first] if rows is not None and rows >= FEW_STRETCHES * target.num_cores else axes
 
 
 def lanes_of(depth: int | None, lanes: int) -> int:

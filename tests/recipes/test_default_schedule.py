@@ -276,3 +276,13 @@ def test_columns_at_places_that_are_data_are_picked_for_some_rows_together(shape
     rows = [n for n in shape[:-1] if n >= 4]
     assert ("4  unrolled" in s.tree()) == bool(rows) and ("vectorized" in s.tree()) == (not rows)
     assert np.array_equal(tl.build(s, [x, i, y], target=target)(a, at), a.take(at, -1, mode="clip"))
+
+
+def test_parts_that_are_joined_are_loops_of_their_own():
+    """Threads share what lies in front, so that the loop over parts is one that a condition splits."""
+    a, b = (te.placeholder((65, n, 19), name=name) for n, name in ((33, "a"), (50, "b")))
+    y = ops.concatenate([a, b], 1)
+    f = tl.compile([a, b, y], "llvm -mcpu=skylake-avx512 -num-cores=2")
+    text = f.get_source("ir")
+    assert "for i0 in parallel(0, 65)" in text and "for i1 in range(0, 83)" in text
+    assert "//" not in text and "%" not in text
