@@ -20,11 +20,13 @@ from ..te import Tensor
 from . import inputs, tags
 from .fourier_chirps import chirped, length_for
 from .fourier_matrix import Transform, factors_of
-from .fourier_steps import LANES, TRANSPOSED, Complex, Element, Plan, angles, plan, spectrum, turned
+from .fourier_steps import LANES, PASS, TRANSPOSED, Complex, Element, Plan, angles, plan, spectrum, turned
 
 HALVES = 24  # sums that a pair of results of real elements takes the time of: loads, an angle, stores
-SHORT = 64  # elements of rows of which a vector's lanes hold one each
 PASSES = 60  # and two products beside themselves: parts are put together, turned, and put in order
+# of an element: rows are laid across vectors and back, and results wait for that
+ACROSS = 2 * TRANSPOSED + PASS
+SHORT = 64  # elements of rows of which a vector's lanes hold one each
 
 
 def in_steps(t: Transform) -> Tensor | None:
@@ -43,7 +45,7 @@ def in_steps(t: Transform) -> Tensor | None:
     across = not along and _across(t, size, steps)
     if across:
         steps = plan(size, True) or steps
-    cost = steps.cost + (2 * TRANSPOSED if across else 0)
+    cost = steps.cost + (ACROSS if across else 0)
     cost = (cost + HALVES) / 2 if half else cost
     if cost > _cost_of_matrix(t, n):
         return None
@@ -67,7 +69,7 @@ def _across(t: Transform, size: int, steps: Plan) -> bool:
     together = plan(size, True)
     if not last or size > SHORT or (rows is not None and rows < LANES) or together is None:
         return False
-    return together.cost + 2 * TRANSPOSED < steps.cost
+    return together.cost + ACROSS < steps.cost
 
 
 def _cost_of_matrix(t: Transform, n: int) -> float:
