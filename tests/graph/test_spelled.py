@@ -193,6 +193,32 @@ def test_keys_whose_heads_and_rows_are_exchanged_at_once(axes, masked, n, m):
     same(g, *arrays, *([wave(3, 1, 1, m)] if masked else []))
 
 
+@pytest.mark.parametrize(("batch", "heads", "n"), [(1, 2, 40), (1, 1, 37), (1, 4, 1), (2, 1, 5), (1, 1, 1)])
+@pytest.mark.parametrize("axes", [[0, 1, 3, 2], [0, 2, 3, 1]])
+def test_attention_with_dimensions_of_one_element(batch, heads, n, axes):
+    """The one element of a dimension is read at 0, not at an axis: a batch of one was three kernels."""
+    g = Graph()
+    m, by = 41, number(g, 3)
+    rows = (batch, heads, m, 8) if axes[1] == 1 else (batch, m, heads, 8)
+    q, k = g.input((batch, heads, n, 8), name="q"), g.input(rows, name="k")
+    v = g.input((batch, heads, m, 8), name="v")
+    scaled = g.call(ops.multiply, q, number(g, 0.7))
+    scores = g.call(ops.divide, g.call(ops.matmul, scaled, g.call(ops.transpose, k, axes=axes)), by)
+    g.output(g.call(ops.matmul, g.call(ops.softmax, scores), v))
+    assert names(g) == ["Attention"]
+    same(g, wave(batch, heads, n, 8), wave(*rows), wave(batch, heads, m, 8))
+
+
+def test_a_query_that_is_broadcast_over_heads_of_one_stays_right():
+    """A dimension of one element that a factor spreads is not the dimension of what it makes."""
+    g = Graph()
+    q, k, v = (g.input((1, h, 40, 8), name=name) for name, h in (("q", 1), ("k", 3), ("v", 3)))
+    spread = g.call(ops.multiply, q, g.constant(np.full((1, 3, 1, 1), 0.5, "float32")))
+    keys = g.call(ops.transpose, k, axes=[0, 1, 3, 2])
+    g.output(g.call(ops.matmul, g.call(ops.softmax, g.call(ops.matmul, spread, keys)), v))
+    same(g, wave(1, 1, 40, 8), wave(1, 3, 40, 8), wave(1, 3, 40, 8))
+
+
 def test_keys_that_lie_across_stay():
     """Elements of a key that are far apart are read by a product as they lie."""
     g = Graph()

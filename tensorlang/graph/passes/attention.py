@@ -8,7 +8,7 @@ from typing import Any
 
 from ... import ops, te
 from ...analysis import typical
-from ...expr.nodes import Expr
+from ...expr.nodes import Expr, const_int
 from ...ops import inputs
 from ...ops.attention import attend
 from ...te import Tensor, whole
@@ -185,15 +185,19 @@ def _leads_to_product(at: Place, v: Value, far: int) -> bool:
 
 def _factor(n: Node, x: Value) -> float | None:
     """The number by which a node multiplies ``x``; None when it does something else."""
-    return _read(te_of(n.outputs[0], [n]), x, [axis(d) for d in range(len(x.shape))])
+    found = _read_anyhow(te_of(n.outputs[0], [n]), x)
+    same = range(x.ndim)
+    return found[0] if found is not None and _order(found[1], x, same) == tuple(same) else None
 
 
-def _read(t: Tensor, x: Value, indices: list[Any]) -> float | None:
-    """The number by which ``t`` multiplies the element of ``x`` at these indices."""
-    found = _read_anyhow(t, x)
-    if found is None or len(found[1]) != len(indices):
-        return None
-    return found[0] if all(a is b for a, b in zip(found[1], indices, strict=True)) else None
+def _order(indices: Sequence[Any], x: Value, wanted: Sequence[int]) -> tuple[int, ...] | None:
+    """The dimensions of ``x``, read at these indices, that stand for the ``wanted`` ones of what reads it;
+    None where it is read in another way."""
+    # the one element of a dimension is read at 0, whichever dimension asks for it
+    ones = iter([d for d, n in enumerate(x.shape) if const_int(n) == 1])
+    found = [next((d for d, i in enumerate(indices) if i is axis(w)), None) for w in wanted]
+    order = tuple(next(ones, None) if d is None else d for d in found)
+    return None if len(order) != x.ndim or None in order else order  # type: ignore[return-value]
 
 
 def _read_anyhow(t: Tensor, x: Value) -> tuple[float, list[Any]] | None:
@@ -226,7 +230,7 @@ def _keys(at: Place, turned: Any) -> tuple[Value, float, tuple[int, ...]] | None
     order that its dimensions want first: an exporter writes the exchange and the one that brings heads
     before keys as one."""
     rank = turned.ndim
-    wanted = [axis(d) for d in (*range(rank - 2), rank - 1, rank - 2)]
+    wanted = (*range(rank - 2), rank - 1, rank - 2)
     v, inside = turned, list[Node]()
     for _ in range(FAR):
         n = at.made(v)
@@ -238,8 +242,8 @@ def _keys(at: Place, turned: Any) -> tuple[Value, float, tuple[int, ...]] | None
         found = None if v.ndim != rank else _read_anyhow(te_of(turned, inside), v)
         if found is not None:
             factor, indices = found
-            order = tuple(d for a in wanted for d, i in enumerate(indices) if i is a)
+            order = _order(indices, v, wanted)
             # elements of a key are neighbours
-            if len(order) == rank and order[-1] == rank - 1:
+            if order is not None and order[-1] == rank - 1:
                 return v, factor, order
     return None
