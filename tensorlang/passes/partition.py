@@ -24,10 +24,11 @@ from ..expr import make
 from ..expr.linear import from_poly, poly, wraps
 from ..expr.nodes import Expr, Var
 from ..expr.walk import variables
-from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, preorder, seq
+from ..loopir.stmt import Alloc, For, Func, If, Let, Seq, Stmt, Store, preorder, seq
 from .guards import alternatives, clamped, tested, without
 
 MAX_COPIED = 4000  # statements after unrolling that may be written twice
+MAX_TURNS = 400  # the same of those that are written a third time, for all terms of a sum but the last
 # the same of those that are written for each part of what is joined, and how many parts: more are code that
 # takes LLVM long
 MAX_JOINED, MAX_PARTS = 100, 8
@@ -56,7 +57,7 @@ def _walk(s: Stmt, facts: Facts, kept: frozenset[Var] = frozenset(), outermost: 
         tail = dict(s.attrs).get("tail")
         body = yield _walk(s.body, inside, kept | {s.var} if tail in ("guard", "mask") else kept, False)
         if body is s.body and not tail and s.var in _wanted(s.body):
-            body = _two_copies(s.body, inside, kept - {s.var})
+            body = _two_copies(s.body, inside, kept - {s.var}, own=s.var)
         return s if body is s.body else For(s.var, s.begin, s.extent, s.kind, body, s.attrs)
     if isinstance(s, If):
         then = yield _walk(s.then, facts.assume(s.cond), kept, outermost)
@@ -110,14 +111,16 @@ def _of_sizes(s: For) -> set[Expr]:
     return {c for c in run(_guards(s, {}, Facts(), {})) if loops.isdisjoint(variables(c))}
 
 
-def _two_copies(body: Stmt, facts: Facts, kept: frozenset[Var], only: set[Expr] | None = None) -> Stmt:
+def _two_copies(
+    body: Stmt, facts: Facts, kept: frozenset[Var], only: set[Expr] | None = None, own: Var | None = None
+) -> Stmt:
     """The body without its guards where those hold, else as it is; guards of loops around that are ``kept``
-    stay in both, as do others than ``only`` these."""
+    stay in both, as do others than ``only`` these. ``own`` is the variable of the loop whose body it is."""
     inner = {st.var for st in preorder(body) if isinstance(st, For)}
     if run(_size(body)) > MAX_COPIED:
         return body
     clean: dict[Expr, None] = {}
-    decided: dict[Expr, None] = {}
+    decided: dict[Expr, Expr | None] = {}  # guards, and the test that tells of each, if there has to be one
     for cond, known in run(_guards(body, {}, facts, {})).items():
         if not kept.isdisjoint(variables(cond)) or (only is not None and cond not in only):
             continue
@@ -130,14 +133,25 @@ def _two_copies(body: Stmt, facts: Facts, kept: frozenset[Var], only: set[Expr] 
                 return body  # no iteration of this loop is clean
             if only is not None and facts.prove(make.le(worst, 0)) is True:
                 continue  # of a size that is at most a tile: its masks are whole in one case only
-            decided[cond] = None
-            if facts.prove(test) is not True:
+            decided[cond] = None if facts.prove(test) is True else test
+            if decided[cond] is not None:
                 clean[test] = None
     if not clean:
         return body
     test = conjunction(_needed(list(clean), facts))
     rest = body if only is not None else _other_part(body, facts.assume(denied(test)), kept)
+    turns = {t: None for t in clean if own in variables(t)}
+    if 0 < len(turns) < len(clean) and _sums_over(own, body) and run(_size(body)) <= MAX_TURNS:
+        # a tile that is the last one is so for a whole sum, in which most groups of products are complete
+        free = {c: None for c, t in decided.items() if t is None or t in turns}
+        rest = If(conjunction(_needed(list(turns), facts)), without(body, free), rest)
     return If(test, without(body, decided), rest)
+
+
+def _sums_over(var: Var | None, body: Stmt) -> bool:
+    """Whether each turn of the loop of ``var`` stores where the one before did."""
+    places = (i for st in preorder(body) if isinstance(st, Store) for i in st.indices)
+    return all(var not in variables(i) for i in places)
 
 
 def _other_part(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:
