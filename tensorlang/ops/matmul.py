@@ -36,8 +36,9 @@ def matmul(
     Dimensions before the last two broadcast. A vector counts as one row on the left and one column on the
     right and loses that dimension again. ``transpose_a`` takes [..., K, M], ``transpose_b`` [..., N, K];
     neither is for vectors. int8 by int8 is faster as :func:`matmul_integer`, on processors that multiply
-    uint8 and int8 in fours. Raises DeclareError when the sizes of K differ, the other dimensions do not
-    broadcast, or an operand has no dimension.
+    uint8 and int8 in fours. bfloat16 is summed in float32; processors that multiply it in pairs (AVX512_BF16)
+    take numbers below the normal ones for zero. Raises DeclareError when the sizes of K differ, the other
+    dimensions do not broadcast, or an operand has no dimension.
 
     >>> A, B = te.placeholder((4, 8), name="A"), te.placeholder((8, 5), name="B")
     >>> ops.matmul(A, B)

@@ -96,7 +96,10 @@ def share_out(stage: Stage, loops: list[IterVar], iterations: int, target: Targe
 
 def together_of(a: Tensor, b: Tensor, target: Target) -> int:
     """How many products of neighbours, of operands of 8 and 16 bits, one instruction sums: four of uint8 and
-    int8 where the processor has that, two of others, as 16-bit integers; else one."""
+    int8 where the processor has that, two of bfloat16 likewise, and of other integers, as those of 16 bits;
+    else one."""
+    if a.dtype.is_float or b.dtype.is_float:
+        return 2 if a.dtype == b.dtype == "bfloat16" and target.sums_bfloat16 else 1
     if target.summed(4) and {a.dtype.name, b.dtype.name} == {"uint8", "int8"}:
         return 4
     return 2 if target.summed(2) else 1

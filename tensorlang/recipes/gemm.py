@@ -298,10 +298,10 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
         at_most(product.row.extent, FEWEST_ROWS)  # the tile of so few is wider: a call tells
     m, n = _most_rows(product), size(product.column)
     together = 1
-    if product.narrow and (fixed or m is None or m >= PAIRED_ROWS):
+    if (product.narrow or _halves(inside, product)) and (fixed or m is None or m >= PAIRED_ROWS):
         together = together_of(product.left, product.right, target)
     # one register less for a pair of products on its way to the sum
-    registers = target.vector_registers - (together == 2)
+    registers = target.vector_registers - (together == 2 and product.narrow)
     table = cost_of(target)
     # read where they lie, far apart, columns are read as seldom as can be. Measured (Granite Rapids): tiles
     # of 14 × 2 for 14 × 600 × 600 0.72 of the time of 5 × 4, of 12 × 2 for 12 × 512 × 512 0.88, of 10 × 2
@@ -365,7 +365,7 @@ def _right(s: Schedule, inside: Stage, product: Product, fixed: bool, t: _Tiles,
     # nothing beside the products of a tile. Measured (Zen 5, float16, bfloat16 and int8, 768 × 768): 1 to
     # 384 rows 0.97 to 1.02 of the time, one row 0.57
     widens = _widens(inside, product.right) and not (fixed and converts(product.right, target))
-    dtype = "int16" if t.together == 2 else "float32" if widens else ""
+    dtype = "float32" if widens and t.together == 1 else "int16" if t.together == 2 and product.narrow else ""
     right, axes = product.right, product.right_axes
     return pack(s, inside, right, axes, product.column, t.width, together=t.together, dtype=dtype)
 
@@ -377,10 +377,10 @@ def _left(
     if product.left is product.right and t.packs:  # one copy, which both read
         return None
     held = product.row in product.left_axes and _held(inside, product.left, constants, target)
-    wide = held or _widens(inside, product.left)
-    # four bytes side by side are read where they lie; pairs are widened, and others put side by side
+    wide = t.together == 1 and (held or _widens(inside, product.left))
+    # what lies side by side is read there, though bytes are widened to pairs; others are put side by side
     apart = product.left_axes.get(inside.op.reduce_axis[-1]) != len(product.left.shape) - 1
-    together = t.together == 2 or (t.together > 1 and apart)
+    together = (t.together == 2 and product.narrow) or (t.together > 1 and apart)
     if not (together or (t.packs and t.high > 1 and _far(product, target, t)) or (t.high > 1 and wide)):
         return None
     n = size(product.column)
@@ -492,6 +492,11 @@ def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target
     return few > 0 and at_most(product.row.extent, few)
 
 
+def _halves(inside: Stage, product: Product) -> bool:
+    """Whether products of bfloat16 are summed in float32."""
+    return all(t.dtype == "bfloat16" and _widens(inside, t) for t in (product.left, product.right))
+
+
 def _widens(inside: Stage, tensor: Tensor) -> bool:
     """Whether an operand of 16-bit floats is summed in float32. A copy of it is of that type: converted once
     by whole vectors, and not at every use, where one element of the left operand takes three instructions in
@@ -549,7 +554,7 @@ def _copy_left(
     line far away. Pairs whose elements are neighbours are widened where they lie, and so are 16-bit
     floats."""
     k = inside.op.reduce_axis[-1]
-    pairs = together == 2
+    pairs = together == 2 and product.narrow
     dtype = "int16" if pairs else inside.op.body[0].dtype.name if widens else ""
     if (
         product.row not in product.left_axes

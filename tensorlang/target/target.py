@@ -241,6 +241,17 @@ class Target(metaclass=_Named):
         """
         return x86.summed(count, self.instruction_sets) if self.arch == "x86_64" else ()
 
+    @property
+    def sums_bfloat16(self) -> bool:
+        """Whether an instruction multiplies two pairs of bfloat16 and adds both products to a float32, in
+        each lane of a vector: as two additions that round to nearest, of which a result below the normal
+        numbers is zero.
+
+        >>> [tl.Target.parse(f"llvm -mcpu={cpu}").sums_bfloat16 for cpu in ("znver4", "znver3")]
+        [True, False]
+        """
+        return self.arch == "x86_64" and "avx512bf16" in self.instruction_sets
+
     def vector_lanes(self, element: str | DType) -> int:
         """How many elements of that type one vector register holds (at least 1).
 

@@ -6,7 +6,8 @@ four such stores of every fourth element.
 
 ``S = S + int32(A[k]) * int32(B[ramp(b, 2, 8)]); S = S + int32(A[k + 1]) * int32(B[ramp(b + 1, 2, 8)])`` is
 what pmaddwd of x86 is for: the products of neighbours, summed in pairs. Four such stores of uint8 times int8
-are its vpdpbusd. These sums wrap as the additions do, so every value is exact. Other targets keep the stores.
+are its vpdpbusd. These sums wrap as the additions do, so every value is exact. Two of bfloat16, added to
+float32, are its vdpbf16ps, which rounds each addition as a fused one does. Other targets keep the stores.
 Knows no statements but stores; it reads and writes the same elements and no others.
 """
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.dtype import INT32
+from ...core.dtype import FLOAT32, INT32
 from ...expr import make
 from ...expr.nodes import Add, Cast, Expr, Mul, Ramp, const_int, lane_of
 from ...loopir.stmt import Load, Stmt, Store, load
@@ -22,6 +23,7 @@ from . import memory, transposed, types
 from .emitter import Emitter, buffers_read
 
 MOST = 4  # stores that become one
+INTEGERS = ("int16", "int8", "uint8")
 
 # by how many products are summed, and by the lanes of 32 bits; the sums of four also take the lanes they are
 # added to. Which of them the processor has is the target's knowledge
@@ -125,6 +127,8 @@ def _mixed(em: Emitter, columns: Sequence[str], lanes: int, element: str) -> str
 def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     first, count = stores[0], len(stores)
     lanes = first.value.dtype.lanes
+    if first.buffer.dtype is FLOAT32:
+        return count == 2 and _add_halves(em, stores, lanes)
     width = next((bits // 32 for bits in em.target.summed(count) if lanes % (bits // 32) == 0), None)
     if width is None or first.buffer.dtype is not INT32 or any(s.value.dtype.lanes != lanes for s in stores):
         return False
@@ -154,21 +158,48 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     return True
 
 
-def products(em: Emitter, stores: Sequence[Store]) -> tuple[Load, Load] | None:
+def _add_halves(em: Emitter, stores: Sequence[Store], lanes: int) -> bool:
+    """Two products of bfloat16, if the target sums them."""
+    first = stores[0]
+    width = next((bits // 32 for bits in (512, 256, 128) if lanes % (bits // 32) == 0), None)
+    if width is None or not (em.target.sums_bfloat16 and em.module.fuses):
+        return False
+    if any(s.value.dtype.lanes != lanes for s in stores):
+        return False
+    sides = products(em, stores, ("bfloat16",))
+    if sides is None:
+        return False
+    old = em.value(load(first.buffer, first.indices))
+    name, half = f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}", f"<{2 * width} x bfloat>"
+    sums = []
+    for at in range(0, lanes, width):
+        to = (f"<{width} x float>", transposed.part(em, old, lanes, at, width, "float"))
+        pairs = [_neighbours(em, x, at, width, 2) for x in sides]
+        operands = [(half, _as(em, x, f"<{width} x i32>", half)) for x in pairs]
+        sums.append(em.call(f"<{width} x float>", name, to, *operands))
+    flat = _place(em, first)
+    assert type(flat) is Ramp
+    memory.store_row(em, first.buffer, flat.base, lanes, transposed.joined(em, sums, width, "float"), None)
+    return True
+
+
+def products(
+    em: Emitter, stores: Sequence[Store], kinds: Sequence[str] = INTEGERS
+) -> tuple[Load, Load] | None:
     """What the first of these stores multiplies, where each adds products of the neighbours of what the one
-    before has multiplied, lane by lane, to the same sums."""
+    before has multiplied, lane by lane, to the same sums; elements are of one of these ``kinds``."""
     factors = []
     for s in stores:
-        both = _factors(em, s)
+        both = _factors(em, s, kinds)
         if both is None:
             return None
         factors.append(both)
     return _in_turn(em, factors)
 
 
-def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
+def _factors(em: Emitter, s: Store, kinds: Sequence[str]) -> tuple[Load, Load] | None:
     """x and y of ``S = S + int32(x) * int32(y)`` with 8- or 16-bit elements read from memory, S a row of
-    neighbours."""
+    neighbours; the same of floats."""
     flat = _place(em, s)
     if (
         type(s.value) is not Add
@@ -188,7 +219,7 @@ def _factors(em: Emitter, s: Store) -> tuple[Load, Load] | None:
             type(e) is not Cast
             or type(e.a) is not Load
             or (e.a.mask is not None and e.a.dtype.lanes == 1)
-            or e.a.dtype.element not in ("int16", "int8", "uint8")
+            or e.a.dtype.element not in kinds
         ):
             return None
         read.append(e.a)
