@@ -31,6 +31,7 @@ from .streams import right_bytes
 FEWEST_ROWS = 4
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
 WHOLE = 64  # elements of a vector of the loop IR, at most: of longer ones products of a group lie apart
+PAIRS_PAY = 64  # rows from which pairs of bfloat16 that lie column by column are put side by side
 PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in pairs only in a copy
 # tiles of rows up to which a right operand near is better read where it lies. Measured (Granite Rapids),
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
@@ -485,6 +486,8 @@ def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Ta
 def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target: Target) -> bool:
     depth, n = size(inside.op.reduce_axis[-1]), size(product.column)
     if not _along(inside, product):
+        return False
+    if (m or 0) >= PAIRS_PAY and _halves(inside, product) and target.sums_bfloat16:
         return False
     if m is not None or product.row is None:
         return in_lanes(m, n, depth, product.left.dtype.bytes, lanes, target)
