@@ -53,7 +53,7 @@ def picks_columns(op: ComputeOp) -> list[IterVar]:
     if len(op.body) != 1 or len(op.axis) < 2:
         return []
     element = op.body[0]
-    if type(element) is not TensorRead or not reads_data(element.indices[-1]):
+    if type(element) is not TensorRead or not element.indices or not reads_data(element.indices[-1]):
         return []
     along = variables(element.indices[-1])
     *outer, last = op.axis
@@ -128,7 +128,7 @@ def reduces_columns(op: ComputeOp) -> bool:
 def reads_lines(op: ComputeOp, tensor: Tensor) -> bool:
     """Whether the last index by which ``tensor`` is read moves with the last axis."""
     last = op.axis[-1].var
-    return any(t is tensor and last in variables(indices[-1]) for t, indices in reads_of(op).plain)
+    return any(t is tensor and last in variables(at[-1]) for t, at in reads_of(op).plain if at)
 
 
 def row_of(indices: tuple[Expr, ...], axes: tuple[IterVar, ...]) -> int | None:

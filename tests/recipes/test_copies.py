@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -227,3 +228,19 @@ def test_far_copies_are_right(axes, cores):
     x = te.placeholder(shape, name="x")
     f = tl.compile([x, ops.transpose(x, axes)], target=f"llvm -num-cores={cores}")
     assert np.array_equal(f(a), a.transpose(axes))
+
+
+@pytest.mark.parametrize("shape", [(64, 70), (3, 64, 70), (64, te.var("n"))])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_one_number_in_all_places(shape: tuple[Any, ...], chosen: bool) -> None:
+    """A tensor without a dimension has no last index to ask about."""
+    s = te.placeholder((), "int64", name="s")
+    x = te.placeholder(shape, "int64", name="x")
+    y = te.compute(shape, lambda *i: s(), name="y")
+    if chosen:
+        y = ops.where(ops.less(x, x), x, s)
+    number, like = np.int64(-7), np.zeros([n if isinstance(n, int) else 5 for n in shape], "int64")
+    kernel = tl.compile([s, x, y])
+    out = np.empty_like(like)
+    kernel(np.asarray(number), like, out)
+    assert (out == number).all()
