@@ -169,7 +169,8 @@ def apart_from_parts(stage: Stage, axes: list[IterVar], target: Target) -> list[
     if len(stage.op.input_tensors) < 2:
         return axes
     placed = made_of_place(stage.op)
-    first = next((d for d, a in enumerate(axes) if a.var in placed), len(axes))
+    own = set(stage.op.axis)  # others are parts of one, which tell less
+    first = next((d for d, a in enumerate(axes) if a not in own or a.var in placed), len(axes))
     rows = elements_of(axes[:first])
     return axes[:first] if rows is not None and rows >= FEW_STRETCHES * target.num_cores else axes
 

@@ -286,3 +286,14 @@ def test_parts_that_are_joined_are_loops_of_their_own():
     text = f.get_source("ir")
     assert "for i0 in parallel(0, 65)" in text and "for i1 in range(0, 83)" in text
     assert "//" not in text and "%" not in text
+
+
+@pytest.mark.parametrize("n", [16, 33, 64])
+def test_several_tensors_read_along_an_axis_that_is_cut(n: int) -> None:
+    """What repeats along one axis is a loop around it, which is no axis of the operator and has no extent."""
+    a = te.placeholder((n,), "int32", name="a")
+    t = ops.tile(a, (2,))
+    m = ops.max(t, axis=0, keepdims=True)
+    x = np.arange(n, dtype="int32")
+    y, most = tl.compile([a, ops.maximum(t, m), m])(x)
+    assert (y == n - 1).all() and most[0] == n - 1
