@@ -276,8 +276,10 @@ class _Hoist:
         parts = _parted(s, self.tests)
         if parts is None or sum(_bytes(a.buffer) for a in parts.held) > MOST_HELD:
             return self._chosen(tests, made)
-        fronts = [_without_note(v) for v in self._made(parts.front, tests, spare) if v is not None]
-        return parts.closed(self._chosen(tests, fronts))
+        fronts = list(self._made(parts.front, tests, spare))
+        if any(v is None for v in fronts):  # spare rows, where all that stores them is behind
+            return self._chosen(tests, made)
+        return parts.closed(self._chosen(tests, [_without_note(v) for v in fronts if v is not None]))
 
     def _made(self, s: Stmt, tests: list[int], spare: bool) -> Iterator[Stmt | None]:
         """The versions for the answers to these tests, most rows first; None for one that cannot be."""

@@ -41,3 +41,11 @@ def test_more_programs(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TENSORLANG_ISOLATE", "1")
     for n in range(50):
         run(1_000_000 + chunk * 50 + n, Counter())
+
+
+# programs that were wrong once: spare rows of a tile could not be told of its loops alone (hoist_guards)
+@pytest.mark.parametrize("seed", [28143])
+def test_programs_that_were_wrong(seed: int) -> None:
+    ended: Counter[str] = Counter()
+    run(seed, ended)
+    assert ended["right"]
