@@ -11,6 +11,7 @@ from .cse import cse
 from .dead_code import dead_code
 from .double_buffer import double_buffer
 from .hoist_guards import hoist_guards
+from .one_end import one_end
 from .pad_rows import pad_rows
 from .partition import partition
 from .peel import peel
@@ -39,6 +40,8 @@ PIPELINE = PassPipeline(
         # while a split's loop still carries the note of its tail, and before its guards become bounds
         Pass("peel", peel, "the last iterations of tail='peel' become a loop of their own"),
         Pass("rows", rows, "loops over rows of data end where data says"),
+        # before masks and versions are made of guards
+        Pass("one end", one_end, "two guards that end the same iterations of a tile become one"),
         # a bound costs nothing in the loop, so it comes before the passes that copy loops for the sake of
         # guards
         Pass("tighten", tighten, "guards become bounds of the loops around them"),
