@@ -16,7 +16,7 @@ from ...core.dtype import INT64, DType
 from ...expr import linear, make
 from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Ramp, Select, Sub, const_int
 from ...loopir.stmt import Buffer, Load, load
-from . import convert, near, sides, streaming, types
+from . import convert, narrowed, near, sides, streaming, types
 from .emitter import Emitter, Storage, buffers_read
 from .expression import rules
 from .text import Function
@@ -581,7 +581,7 @@ def store_row(em: Emitter, buffer: Buffer, first: Expr, lanes: int, operand: str
         _call_void(
             em,
             f"llvm.masked.store.{types.mangle(element, lanes)}.p0",
-            (vector, operand),
+            (vector, narrowed.kept_apart(em, operand, element, lanes)),
             (f"ptr align {align}", address),
             (f"<{lanes} x i1>", flags),
         )

@@ -19,7 +19,7 @@ from ...core.dtype import FLOAT32, INT32
 from ...expr import make
 from ...expr.nodes import Add, Cast, Expr, Mul, Ramp, const_int, lane_of
 from ...loopir.stmt import Load, Stmt, Store, load
-from . import memory, transposed, types
+from . import memory, shuffles, types
 from .emitter import Emitter, buffers_read
 
 MOST = 4  # stores that become one
@@ -112,7 +112,7 @@ def _interleave(em: Emitter, stores: Sequence[Store]) -> bool:
 def _mixed(em: Emitter, columns: Sequence[str], lanes: int, element: str) -> str:
     """The columns lane by lane."""
     half = len(columns) // 2  # an instruction takes two vectors
-    parts = [transposed.joined(em, list(c), lanes, element) for c in (columns[:half], columns[half:])]
+    parts = [shuffles.joined(em, list(c), lanes, element) for c in (columns[:half], columns[half:])]
     wide = half * lanes
     order = types.vector_literal("i32", [c * lanes + at for at in range(lanes) for c in range(len(columns))])
     return em.ins(
@@ -147,9 +147,9 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
             halves = [(f"<{2 * width} x i16>", _as(em, x, t, f"<{2 * width} x i16>")) for t, x in operands]
             sums.append(em.call(f"<{width} x i32>", name, *halves))
         else:
-            to = (f"<{width} x i32>", transposed.part(em, old, lanes, at, width, "i32"))
+            to = (f"<{width} x i32>", shuffles.part(em, old, lanes, at, width, "i32"))
             sums.append(em.call(f"<{width} x i32>", name, to, *operands))
-    total = transposed.joined(em, sums, width, "i32")
+    total = shuffles.joined(em, sums, width, "i32")
     flat = _place(em, first)
     assert type(flat) is Ramp
     if count == 2:
@@ -173,13 +173,13 @@ def _add_halves(em: Emitter, stores: Sequence[Store], lanes: int) -> bool:
     name, half = f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}", f"<{2 * width} x bfloat>"
     sums = []
     for at in range(0, lanes, width):
-        to = (f"<{width} x float>", transposed.part(em, old, lanes, at, width, "float"))
+        to = (f"<{width} x float>", shuffles.part(em, old, lanes, at, width, "float"))
         pairs = [_neighbours(em, x, at, width, 2) for x in sides]
         operands = [(half, _as(em, x, f"<{width} x i32>", half)) for x in pairs]
         sums.append(em.call(f"<{width} x float>", name, to, *operands))
     flat = _place(em, first)
     assert type(flat) is Ramp
-    memory.store_row(em, first.buffer, flat.base, lanes, transposed.joined(em, sums, width, "float"), None)
+    memory.store_row(em, first.buffer, flat.base, lanes, shuffles.joined(em, sums, width, "float"), None)
     return True
 
 
@@ -264,7 +264,7 @@ def _neighbours(em: Emitter, first: Load, at: int, width: int, count: int) -> st
         if first.mask is None:
             result = em.ins(f"load {kind}, ptr {address}, align {buffer.dtype.bytes}")
         else:  # of a lane that is off zeros, which add nothing
-            flags = transposed.part(em, em.value(first.mask), first.dtype.lanes, at, width, "i1")
+            flags = shuffles.part(em, em.value(first.mask), first.dtype.lanes, at, width, "i1")
             result = memory.masked_load(em, address, flags, "i32", width, buffer.dtype.bytes)
         result = result if type(place) is Ramp else em.splat(result, "i32", width)
         em.remember(em.memo, key, result, em.depth, frozenset([buffer]))

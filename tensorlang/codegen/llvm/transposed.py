@@ -18,7 +18,7 @@ from ...expr import linear, make
 from ...expr.nodes import LE, LT, Broadcast, Expr, IfThenElse, Ramp, const_int
 from ...expr.walk import rewrite, variables
 from ...loopir.stmt import Buffer, If, Load, Stmt, Store, load, loads, seq
-from . import memory, types
+from . import memory, shuffles, types
 from .emitter import Emitter, buffers_read
 
 _NEAR = 4  # elements apart up to which whole vectors are loaded and thinned out
@@ -202,14 +202,14 @@ def _block(
                     flag = _flag(em, mask, lane)
                     place = em.ins(f"select i1 {flag}, ptr {place}, ptr {_zeros(em)}")
                 parts.append(em.ins(f"load {short}, ptr {place}, align {buffer.dtype.bytes}"))
-            rows.append(joined(em, parts, few, element))
+            rows.append(shuffles.joined(em, parts, few, element))
         for column, value in zip(made, _transposed(em, rows, few, wide, element), strict=True):
             column.append(value)
     for e, column in zip(loads, made, strict=True):
         em.remember(
             em.memo,
             e,
-            memory.from_memory(em, joined(em, column, wide, element), e.dtype),
+            memory.from_memory(em, shuffles.joined(em, column, wide, element), e.dtype),
             home,
             buffers_read(e),
         )
@@ -265,29 +265,4 @@ def _shuffled(em: Emitter, a: str, b: str, pick: tuple[int, ...], wide: int, ele
     return em.ins(
         f"shufflevector <{wide} x {element}> {a}, <{wide} x {element}> {b}, <{wide} x i32> "
         f"{types.vector_literal('i32', order)}"
-    )
-
-
-def joined(em: Emitter, parts: list[str], lanes: int, element: str) -> str:
-    """Vectors one behind the other."""
-    while len(parts) > 1:
-        order = types.vector_literal("i32", list(range(2 * lanes)))
-        parts = [
-            em.ins(
-                f"shufflevector <{lanes} x {element}> {a}, <{lanes} x {element}> {b}, <{2 * lanes} x i32> "
-                f"{order}"
-            )
-            for a, b in zip(parts[::2], parts[1::2], strict=True)
-        ]
-        lanes *= 2
-    return parts[0]
-
-
-def part(em: Emitter, whole: str, lanes: int, at: int, width: int, element: str) -> str:
-    """``width`` lanes of a vector, from lane ``at`` on."""
-    if width == lanes:
-        return whole
-    order = types.vector_literal("i32", list(range(at, at + width)))
-    return em.ins(
-        f"shufflevector <{lanes} x {element}> {whole}, <{lanes} x {element}> poison, <{width} x i32> {order}"
     )
