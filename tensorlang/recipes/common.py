@@ -21,6 +21,7 @@ LINE = 64  # bytes of memory that are read together
 # itself asks late, and not beyond a page. Measured (Zen 4, rows of 64 MiB, one thread): 3 KiB take 0.77 of
 # the time, 1 and 4 0.79, into the first cache 0.9; 8 KiB 1.2, and from the third cache 1.1 to 1.25
 AHEAD = 3 << 10
+EVEN = 1.03  # times its share that a thread has to do, at most, where work counts as shared out evenly
 PACKED_ROWS = 16  # of a product, from which a copy of its right operand pays
 
 
@@ -81,6 +82,12 @@ def far_inputs(stage: Stage, target: Target) -> list[Tensor]:
     """What a stage reads at plain places and no cache holds, so that each call brings it from memory."""
     found = dict.fromkeys(tensor for tensor, _ in reads_of(stage.op).plain)
     return [t for t in found if (bytes_of(t) or 0) >= target.l3_bytes]
+
+
+def evenly(parts: int, threads: int) -> bool:
+    """Whether threads have the same to do where each part is done by one of them; not where how many there
+    are is not known (0)."""
+    return 0 < -(-parts // threads) * threads <= EVEN * parts
 
 
 def share_out(stage: Stage, loops: list[IterVar], iterations: int, target: Target) -> IterVar | None:

@@ -19,8 +19,9 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from . import deep, matrix_unit, short_lines, streams
 from .choices import at_most, bound
-from .common import LINE, PACKED_ROWS, converts, is_known, share_out, size, together_of, work
+from .common import EVEN, LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
+from .narrow import halves, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .pixels import counted
 from .register_tile import column, even, tile_for
@@ -165,17 +166,21 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # of products that are summed together a rest is one vector too, so that they stay neighbours
     whole = (lanes if t.together == 1 else t.width) if target.has_masks else 0
     cores = target.num_cores if shared else 1
-    # pairs and fours of short integers are dear to pack, and were not faster by rows of one block
+    # pairs and fours are dear to pack, and were not faster by rows of one block
     near = t.together == 1 and (bytes_of(product.right) or target.l2_bytes) <= target.l2_bytes // 2
     block = _columns_at_once(inside, product, fixed, t, 1 if t.by_rows else cores, target)
+    # products that pack their own right operands, as many for each thread, are not cut where one block has
+    # all columns (Zen 4, two threads: 12 × 197 × 64 × 197 0.93, 8 × 150 × 96 × 300 0.99 of the time)
+    own_right = bool(keep) and not fixed and all(a in product.right_axes for a in keep)
+    if block is not None and own_right and evenly(math.prod(size(a) or 0 for a in keep), cores):
+        block = block if _columns_at_once(inside, product, fixed, t, 1, target) else None
     if block is not None and t.by_rows:
         # too many columns for one block: the blocks are what is shared out, if all do not stay near anyway
         block = None if near else _columns_at_once(inside, product, fixed, t, cores, target)
     blocks = bool(keep) or block is not None
-    each = blocks and not fixed and all(a in product.right_axes for a in keep)  # a copy for each block
-    # a batch may be of one, and of one block of columns: rows are what there is for every thread. Measured
-    # (Zen 4, two threads): 784 × 128 × 512 0.53 of the time, 3136 × 64 ×
-    # 256 0.55
+    each = own_right or (blocks and not fixed and not keep)  # a copy for each block
+    # a batch may be of one, and of one block of columns: rows are what there is for every thread (Zen 4, two
+    # threads: 784 × 128 × 512 0.53 of the time, 3136 × 64 × 256 0.55)
     rows_too = shared and bool(keep) and left is None and t.packs and not each
     # each thread packs what it reads again and again, rather than wait for what others have written
     mine = t.by_rows and block is None and near and right is not None and left is None and not fixed
@@ -299,7 +304,7 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
         at_most(product.row.extent, FEWEST_ROWS)  # the tile of so few is wider: a call tells
     m, n = _most_rows(product), size(product.column)
     together = 1
-    if (product.narrow or _halves(inside, product)) and (fixed or m is None or m >= PAIRED_ROWS):
+    if (product.narrow or halves(inside, product)) and (fixed or m is None or m >= PAIRED_ROWS):
         together = together_of(product.left, product.right, target)
     # one register less for a pair of products on its way to the sum
     registers = target.vector_registers - (together == 2 and product.narrow)
@@ -327,7 +332,7 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
     overlaps = (
         not fixed
         and together == 1
-        and not (product.left is product.right and _widens(inside, product.left))
+        and not (product.left is product.right and widens(inside, product.left))
         and _overlaps(inside, product, high, width, target)
     )
     packs = (
@@ -365,8 +370,8 @@ def _right(s: Schedule, inside: Stage, product: Product, fixed: bool, t: _Tiles,
     # a fixed one stays as narrow as it is: it takes half the memory, and converting a vector of it costs
     # nothing beside the products of a tile. Measured (Zen 5, float16, bfloat16 and int8, 768 × 768): 1 to
     # 384 rows 0.97 to 1.02 of the time, one row 0.57
-    widens = _widens(inside, product.right) and not (fixed and converts(product.right, target))
-    dtype = "float32" if widens and t.together == 1 else "int16" if t.together == 2 and product.narrow else ""
+    wide = widens(inside, product.right) and not (fixed and converts(product.right, target))
+    dtype = "float32" if wide and t.together == 1 else "int16" if t.together == 2 and product.narrow else ""
     right, axes = product.right, product.right_axes
     return pack(s, inside, right, axes, product.column, t.width, together=t.together, dtype=dtype)
 
@@ -378,7 +383,7 @@ def _left(
     if product.left is product.right and t.packs:  # one copy, which both read
         return None
     held = product.row in product.left_axes and _held(inside, product.left, constants, target)
-    wide = t.together == 1 and (held or _widens(inside, product.left))
+    wide = t.together == 1 and (held or widens(inside, product.left))
     # what lies side by side is read there, though bytes are widened to pairs; others are put side by side
     apart = product.left_axes.get(inside.op.reduce_axis[-1]) != len(product.left.shape) - 1
     together = (t.together == 2 and product.narrow) or (t.together > 1 and apart)
@@ -487,24 +492,12 @@ def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target
     depth, n = size(inside.op.reduce_axis[-1]), size(product.column)
     if not _along(inside, product):
         return False
-    if (m or 0) >= PAIRS_PAY and _halves(inside, product) and target.sums_bfloat16:
+    if (m or 0) >= PAIRS_PAY and halves(inside, product) and target.sums_bfloat16:
         return False
     if m is not None or product.row is None:
         return in_lanes(m, n, depth, product.left.dtype.bytes, lanes, target)
     few = rows_in_lanes(n, depth, product.left.dtype.bytes, lanes, target)
     return few > 0 and at_most(product.row.extent, few)
-
-
-def _halves(inside: Stage, product: Product) -> bool:
-    """Whether products of bfloat16 are summed in float32."""
-    return all(t.dtype == "bfloat16" and _widens(inside, t) for t in (product.left, product.right))
-
-
-def _widens(inside: Stage, tensor: Tensor) -> bool:
-    """Whether an operand of 16-bit floats is summed in float32. A copy of it is of that type: converted once
-    by whole vectors, and not at every use, where one element of the left operand takes three instructions in
-    the place of a load."""
-    return tensor.dtype.is_float and tensor.dtype.bits == 16 and inside.op.body[0].dtype.name == "float32"
 
 
 def _far(product: Product, target: Target, t: _Tiles | None = None) -> bool:
@@ -589,7 +582,7 @@ def _block(n: int | None, width: int, most: int, threads: int) -> int | None:
     # blocks of nearly equal size
     sizes = [even(panels, n) for n in range(min(fit, panels), 0, -1)]
     least = min(_busiest(panels, size, threads) for size in sizes)
-    block = next(size for size in sizes if _busiest(panels, size, threads) <= 1.03 * least)
+    block = next(size for size in sizes if _busiest(panels, size, threads) <= EVEN * least)
     return None if block >= panels else block
 
 

@@ -101,3 +101,16 @@ def sums_of(part: str) -> list[str]:
     deep = len(lines[0]) - len(lines[0].lstrip())
     end = next((n for n, line in enumerate(lines) if len(line) - len(line.lstrip()) < deep), len(lines))
     return lines[:end]
+
+
+@pytest.mark.parametrize(("batch", "n", "shares"), [(12, 197, 12), (3, 197, 6), (4, 700, 16)])
+def test_products_as_many_for_each_thread_are_not_cut_in_columns(batch: int, n: int, shares: int) -> None:
+    """Twelve products were halved for two threads, and the lines of their results written in two parts."""
+    A, B = te.placeholder((batch, 197, 64), name="A"), te.placeholder((batch, n, 64), name="B")
+    tensors = [A, B, ops.batch_matmul(A, B, transpose_b=True)]
+    target = as_target(f"{AVX512} -num-cores=2")
+    text = str(tl.lower(default_schedule(tensors[-1], target), tensors))
+    assert [int(found) for found in re.findall(r"parallel\(0, (\d+)\)", text)] == [shares]
+    rng = np.random.default_rng(n)
+    a, b = (rng.integers(-4, 5, (batch, rows, 64)).astype("float32") for rows in (197, n))
+    assert np.array_equal(tl.compile(tensors)(a, b), a @ b.swapaxes(1, 2))
