@@ -52,15 +52,17 @@ def one_end(func: Func) -> Func:
 
 def _joined(s: If, tiles: frozenset[Var]) -> Stmt | None:
     """The test with guards of the same iterations as one."""
-    left = conjuncts(s.cond)
+    left = list(conjuncts(s.cond))
     out: list[Expr] = []
     while left:
         cond = left.pop(0)
-        for other in list(left):
+        others, left = left, []
+        for other in others:
             smaller = _smaller(cond, other, tiles)
-            if smaller is not None:
+            if smaller is None:
+                left.append(other)
+            else:
                 cond = smaller
-                left.remove(other)
         out.append(cond)
     return If(conjunction(out), s.then, s.orelse) if len(out) < len(conjuncts(s.cond)) else None
 

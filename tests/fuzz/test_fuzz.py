@@ -20,7 +20,7 @@ from tests.fuzz.schedules import Sampler, random_steps
 from tests.fuzz.wrong import sequence
 
 CHUNK = 52
-CHUNKS, BY_DEFAULT = 40, 14
+CHUNKS, BY_DEFAULT = 40, 10
 ROUNDS = int(os.environ.get("TENSORLANG_FUZZ_ROUNDS", "0"))
 
 

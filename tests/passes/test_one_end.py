@@ -61,3 +61,13 @@ def test_rows_are_computed_as_far_as_they_are_read(read_again):
     for n in (1, 2, 3, 5, 8, 11, 12, 13, 37, 100):
         x = np.arange(n * 16, dtype="float32").reshape(n, 16)
         assert np.array_equal(f(x), 2 * x + (2 * x[:, ::-1] if read_again else 1))
+
+
+def test_several_guards_of_which_two_are_one() -> None:
+    """Guards are told apart by what they are: whether two expressions are equal is an expression."""
+    x, w = te.placeholder((1, 3, 20, 20), name="x"), te.placeholder((3, 4, 3, 3), name="w")
+    y = ops.conv_transpose2d(x, w, stride=3)
+    a, b = (np.arange(np.prod(s), dtype="float32").reshape(s) % 5 for s in ((1, 3, 20, 20), (3, 4, 3, 3)))
+    kernel = tl.compile([x, w, y])
+    want = np.einsum("nchw,cors->nohrws", a, b).reshape(1, 4, 60, 60)
+    assert np.array_equal(kernel(a, b), want)
