@@ -103,8 +103,13 @@ def run(seed: int, ended: Counter[str], arena: Arena | None = None) -> None:
     start = processor()
     try:
         args, outputs = declared(program)
+    except tl.TensorLangError as error:
+        ended[refusal(error)] += 1
+        return
+    try:
         ways = kernels(seed, program, args, outputs)
-    except (tl.CompileError, tl.ScheduleError):  # nobody asked for a schedule
+    # nobody asked for a schedule, and what is declared is declared
+    except (tl.CompileError, tl.ScheduleError, tl.DeclareError):
         raise
     except tl.TensorLangError as error:
         ended[refusal(error)] += 1
