@@ -172,7 +172,9 @@ def test_rows_of_products_are_read_where_they_lie():
     same(g, *(wave(2, 3, 2, 8) for _ in "qkv"))
 
 
-@pytest.mark.parametrize("axes", [[0, 2, 3, 1], [2, 0, 3, 1], [1, 2, 3, 0]])
+@pytest.mark.parametrize(
+    "axes", [[0, 2, 3, 1], [2, 0, 3, 1], pytest.param([1, 2, 3, 0], marks=pytest.mark.fuzz)]
+)
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize(("n", "m"), [(1, 33), (37, 41), (5, 64)])
 def test_keys_whose_heads_and_rows_are_exchanged_at_once(axes, masked, n, m):

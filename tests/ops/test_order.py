@@ -104,7 +104,7 @@ def test_the_network_of_rows_of_a_known_length(n, t):
     exact(falling, np.flip(np.sort(a, -1), -1), t)
 
 
-@pytest.mark.parametrize("descending", [False, True])
+@pytest.mark.parametrize("descending", [True, pytest.param(False, marks=FUZZ)])
 @pytest.mark.parametrize(
     ("n", "t"),
     [
