@@ -6,6 +6,7 @@ empty caches), and writes the times of the calls made in that time: lines of JSO
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import os
 import signal
@@ -30,16 +31,13 @@ def served(name: str, model: str, inputs: str, threads: int | None, turns: Itera
         run = RUNTIMES[name](model, threads)
         run(arrays)
         yield {"ready": time.perf_counter() - begin, "version": version(name)}
-        emptied = None
         for line in turns:
             seconds, *cold = line.split()
-            if cold and emptied is None:
-                emptied = _emptier()
+            emptied = _emptier() if cold else _nothing
             run(arrays)  # wakes threads, and gives those of others the time to fall asleep
             end, times = time.perf_counter() + float(seconds), list[float]()
             while not times or time.perf_counter() < end:
-                if cold and emptied is not None:
-                    emptied()
+                emptied()
                 begin = time.perf_counter()
                 run(arrays)
                 times.append(time.perf_counter() - begin)
@@ -48,6 +46,11 @@ def served(name: str, model: str, inputs: str, threads: int | None, turns: Itera
         yield {"error": f"{type(e).__name__}: {e}"}
 
 
+def _nothing() -> None:
+    """Caches stay as they are."""
+
+
+@functools.cache
 def _emptier() -> Callable[[], None]:
     """What fills the caches with something else: a core each writes twice the bytes of the last one."""
     of_machine, cores = caches(), num_cores()

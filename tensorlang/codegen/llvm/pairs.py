@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...core.dtype import FLOAT32, INT32
+from ...core.dtype import FLOAT32, INT32, DType
 from ...expr import make
 from ...expr.nodes import Add, Cast, Expr, Mul, Ramp, const_int, lane_of
 from ...loopir.stmt import Load, Stmt, Store, load
@@ -25,15 +25,29 @@ from .emitter import Emitter, buffers_read
 MOST = 4  # stores that become one
 INTEGERS = ("int16", "int8", "uint8")
 
-# by how many products are summed, and by the lanes of 32 bits; the sums of four also take the lanes they are
-# added to. Which of them the processor has is the target's knowledge
-_FUNCTIONS = {
-    (2, 16): "llvm.x86.avx512.pmaddw.d.512",
-    (2, 8): "llvm.x86.avx2.pmadd.wd",
-    (2, 4): "llvm.x86.sse2.pmadd.wd",
-    (4, 16): "llvm.x86.avx512.vpdpbusd.512",
-    (4, 8): "llvm.x86.avx512.vpdpbusd.256",
-    (4, 4): "llvm.x86.avx512.vpdpbusd.128",
+_SIZES = {"i32": 32, "i16": 16, "bfloat": 16}
+# by the type of the sums and how many products: what is multiplied, as what the instruction takes it, its
+# name by the lanes of 32 bits, and whether it takes the lanes it is added to. Which of them the processor has
+# is the target's knowledge
+_SUMS: dict[tuple[DType, int], tuple[tuple[str, str], str, dict[int, str], bool]] = {
+    (INT32, 2): (
+        ("int16", "int16"),
+        "i16",
+        {16: "llvm.x86.avx512.pmaddw.d.512", 8: "llvm.x86.avx2.pmadd.wd", 4: "llvm.x86.sse2.pmadd.wd"},
+        False,
+    ),
+    (INT32, 4): (
+        ("uint8", "int8"),
+        "i32",
+        {n: f"llvm.x86.avx512.vpdpbusd.{32 * n}" for n in (16, 8, 4)},
+        True,
+    ),
+    (FLOAT32, 2): (
+        ("bfloat16", "bfloat16"),
+        "bfloat",
+        {n: f"llvm.x86.avx512bf16.dpbf16ps.{32 * n}" for n in (16, 8, 4)},
+        True,
+    ),
 }
 
 
@@ -126,61 +140,42 @@ def _mixed(em: Emitter, columns: Sequence[str], lanes: int, element: str) -> str
 
 def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     first, count = stores[0], len(stores)
-    lanes = first.value.dtype.lanes
-    if first.buffer.dtype is FLOAT32:
-        return count == 2 and _add_halves(em, stores, lanes)
-    width = next((bits // 32 for bits in em.target.summed(count) if lanes % (bits // 32) == 0), None)
-    if width is None or first.buffer.dtype is not INT32 or any(s.value.dtype.lanes != lanes for s in stores):
+    lanes, kind = first.value.dtype.lanes, first.buffer.dtype
+    width = next((bits // 32 for bits in _bits(em, kind, count) if lanes % (bits // 32) == 0), None)
+    if width is None or any(s.value.dtype.lanes != lanes for s in stores):
         return False
-    sides = products(em, stores)
-    kinds = ("int16", "int16") if count == 2 else ("uint8", "int8")
-    if sides is None or {x.dtype.element for x in sides} != set(kinds):
+    wanted, element, name, adds = _SUMS[kind, count]
+    sides = products(em, stores, wanted)
+    if sides is None or {x.dtype.element for x in sides} != set(wanted):
         return False
-    if sides[0].dtype.element != kinds[0]:
+    if sides[0].dtype.element != wanted[0]:
         sides = sides[1], sides[0]
-    name = _FUNCTIONS[count, width]
+    own = em.element(kind)
+    vector, taken = f"<{width} x {own}>", f"<{32 * width // _SIZES[element]} x {element}>"
     old = em.value(load(first.buffer, first.indices))
     sums = []
     for at in range(0, lanes, width):
-        operands = [(f"<{width} x i32>", _neighbours(em, x, at, width, count)) for x in sides]
-        if count == 2:
-            halves = [(f"<{2 * width} x i16>", _as(em, x, t, f"<{2 * width} x i16>")) for t, x in operands]
-            sums.append(em.call(f"<{width} x i32>", name, *halves))
-        else:
-            to = (f"<{width} x i32>", shuffles.part(em, old, lanes, at, width, "i32"))
-            sums.append(em.call(f"<{width} x i32>", name, to, *operands))
-    total = shuffles.joined(em, sums, width, "i32")
+        operands = []
+        for x in sides:
+            read = _neighbours(em, x, at, width, count)
+            operands.append((taken, read if element == "i32" else _as(em, read, f"<{width} x i32>", taken)))
+        to = [(vector, shuffles.part(em, old, lanes, at, width, own))] if adds else []
+        sums.append(em.call(vector, name[width], *to, *operands))
+    total = shuffles.joined(em, sums, width, own)
     flat = _place(em, first)
     assert type(flat) is Ramp
-    if count == 2:
-        total = em.ins(f"add <{lanes} x i32> {old}, {total}")
+    if not adds:
+        total = em.ins(f"add <{lanes} x {own}> {old}, {total}")
     memory.store_row(em, first.buffer, flat.base, lanes, total, None)
     return True
 
 
-def _add_halves(em: Emitter, stores: Sequence[Store], lanes: int) -> bool:
-    """Two products of bfloat16, if the target sums them."""
-    first = stores[0]
-    width = next((bits // 32 for bits in (512, 256, 128) if lanes % (bits // 32) == 0), None)
-    if width is None or not (em.target.sums_bfloat16 and em.module.fuses):
-        return False
-    if any(s.value.dtype.lanes != lanes for s in stores):
-        return False
-    sides = products(em, stores, ("bfloat16",))
-    if sides is None:
-        return False
-    old = em.value(load(first.buffer, first.indices))
-    name, half = f"llvm.x86.avx512bf16.dpbf16ps.{32 * width}", f"<{2 * width} x bfloat>"
-    sums = []
-    for at in range(0, lanes, width):
-        to = (f"<{width} x float>", shuffles.part(em, old, lanes, at, width, "float"))
-        pairs = [_neighbours(em, x, at, width, 2) for x in sides]
-        operands = [(half, _as(em, x, f"<{width} x i32>", half)) for x in pairs]
-        sums.append(em.call(f"<{width} x float>", name, to, *operands))
-    flat = _place(em, first)
-    assert type(flat) is Ramp
-    memory.store_row(em, first.buffer, flat.base, lanes, shuffles.joined(em, sums, width, "float"), None)
-    return True
+def _bits(em: Emitter, kind: DType, count: int) -> tuple[int, ...]:
+    """The bits of the vectors in which so many products are added to sums of that type, the widest first."""
+    if kind is INT32:
+        return em.target.summed(count)
+    pairs = kind is FLOAT32 and count == 2 and em.target.sums_bfloat16 and em.module.fuses
+    return (512, 256, 128) if pairs else ()
 
 
 def products(
