@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis import bytes_of, constant, cost_of, iterations_of, reads_of, repeated_along
+from ..analysis import bytes_of, constant, cost_of, iterations_of, operations, reads_of, repeated_along
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -22,6 +22,7 @@ LINE = 64  # bytes of memory that are read together
 # the time, 1 and 4 0.79, into the first cache 0.9; 8 KiB 1.2, and from the third cache 1.1 to 1.25
 AHEAD = 3 << 10
 EVEN = 1.03  # times its share that a thread has to do, at most, where work counts as shared out evenly
+PLAIN = 4  # operations of a body that count as one iteration of a loop
 PACKED_ROWS = 16  # of a product, from which a copy of its right operand pays
 
 
@@ -40,6 +41,11 @@ def work(stage: Stage) -> int:
     """Iterations of the body in the largest call: a loop is parallel where they are worth it, and in how many
     parts a call of open sizes runs it is decided by its sizes (``codegen.llvm.parallel``)."""
     return iterations_of(stage.op)
+
+
+def plain_work(stage: Stage) -> int:
+    """The same in iterations of a few operations each; the kernel asks again for what they take."""
+    return work(stage) * max(1, operations(stage.op.body) // PLAIN)
 
 
 def read_again(stage: Stage, inlined: bool = False) -> IterVar | None:

@@ -17,7 +17,6 @@ from ..analysis import (
     cost_of,
     few_operations,
     has_calls,
-    operations,
     own_place,
     period,
     phases_of,
@@ -62,7 +61,7 @@ from . import (
 )
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
-from .common import in_registers, is_known, read_again, share_out, size, stream_stores, work
+from .common import in_registers, is_known, plain_work, read_again, share_out, size, stream_stores, work
 from .lanes import (
     FEW_STRETCHES,
     apart_from_parts,
@@ -103,7 +102,6 @@ MAX_CHAIN_COST = 100
 # operations a body may have to be written into a reduction, where it is evaluated again and again
 MAX_INLINE_COST = 8
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
-PLAIN = 4  # operations of a body that count as one iteration of a loop
 MOST_STRIDE = 4  # between elements that a vector reads
 ALONG_MEMORY = "a reduction along memory: partial results in vector lanes, one element at a time"
 NO_VECTORS = (
@@ -353,8 +351,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     axes = list(stage.op.axis)
     if not axes:
         return "a single element"
-    # few dear elements are worth threads too; the kernel asks again for what they take
-    iterations = work(stage) * max(1, operations(stage.op.body) // PLAIN)
+    iterations = plain_work(stage)  # few dear elements are worth threads too
     if any(size(a) == 0 for a in axes):
         return "no elements"
     held = enlarged.held_in(s, stage)

@@ -177,10 +177,10 @@ def _run(conv: Conv, vectors: int, target: Target) -> int:
     return max(1, min(WRITTEN, target.l2_bytes // 8 // _read(conv, vectors, target)))
 
 
-def _evenly(tiles: int, most: int) -> int:
+def _evenly(tiles: int, most: int, threads: int) -> int:
     """How many of so many tiles come in a run, which all are computed: those of the last one that there are
-    not, too."""
-    return min(range(most // 2 + 1, most + 1), key=lambda run: (-(-tiles // run) * run, -run))
+    not, too. So many ``threads`` have runs of their own: what counts is the one with the most of them."""
+    return min(range(most // 2 + 1, most + 1), key=lambda run: (-(-tiles // (run * threads)) * run, -run))
 
 
 def _tile(conv: Conv, target: Target) -> tuple[int, int]:
@@ -231,24 +231,20 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     block, oi = out.split(o, high)
     pv, lane = out.split(fuse(out, places), lanes)
     po, vector = out.split(pv, vectors)
-    tiles, within = -(-math.prod(conv.sizes) // (lanes * vectors)), []
-    run = _evenly(tiles, RUN if weight is not None else _run(conv, vectors, target))
-    if run > 1:
-        within, tiles = [po], -(-tiles // run)
-        po, within[0] = out.split(po, run)
-    shared = [*images, po] if pixels is None else [po]
-    each = -(-tiles // target.num_cores)
     # each thread copies what a stride picks for its own tiles, where they can be shared out evenly enough:
     # lines that another has just written come slowly. Measured (Zen 4, 90 drawn shapes at stride 2, two
     # threads): 0.46 of the time. A weight at the call, which lies as it came, is better read by the thread
     # whose outputs it makes: 256 to 512 channels of 56 × 56 1.2
     given = is_known(conv.weight, constants) or 4 * weight_of(conv) <= target.l2_bytes
-    own = (
-        pixels is not None
-        and given
-        and conv.images == 1
-        and 1 < target.num_cores <= each * target.num_cores <= tiles * EVEN
-    )
+    threads = target.num_cores if pixels is not None and given and conv.images == 1 else 1
+    tiles, within = -(-math.prod(conv.sizes) // (lanes * vectors)), []
+    run = _evenly(tiles, RUN if weight is not None else _run(conv, vectors, target), threads)
+    each = -(-tiles // (run * threads)) * run  # tiles of the thread with the most
+    own = threads > 1 and each * threads <= tiles * EVEN
+    if run > 1:
+        within, tiles = [po], -(-tiles // run)
+        po, within[0] = out.split(po, run)
+    shared = [*images, po] if pixels is None else [po]
     around = shared
     if own:
         part, po = out.split(po, nparts=target.num_cores)

@@ -25,7 +25,7 @@ from ..analysis import (
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
-from .common import in_registers, size, stream_stores, work
+from .common import in_registers, plain_work, size, stream_stores, work
 from .lanes import one_stretch, reduce_in_lanes, vector_width
 
 LONG_ROW = 2 << 10  # bytes, which take about as long as a line of the third cache takes to come
@@ -192,13 +192,15 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
 
 def too_few(out: Stage, rows: Rows, target: Target) -> bool:
     """Whether there are so few rows that threads are left without one, and each is long enough to be shared
-    out: its stages then come one after the other, each by all threads."""
+    out: its stages then come one after the other, each by all threads. Measured (Zen 4, two threads): softmax
+    of one row of 65,536 takes 0.66 of the time, of 128,256 0.68, log softmax 0.90 and 0.86; one of 20,000
+    0.95 and 0.99."""
     units = 1
     for axis in out.op.axis[: rows.depth]:
         units *= typical(axis.extent, 64)
     if rows.every is not None:
         units //= rows.every
-    most = max(work(st) for st in (out, *rows.members))
+    most = max(plain_work(st) for st in (out, *rows.members))
     return 2 * units <= target.num_cores and cost_of(target).shared(most // 2)
 
 

@@ -188,11 +188,23 @@ def test_an_image_of_one_row_has_its_outputs_side_by_side():
 
 def test_a_last_run_of_tiles_is_nearly_full():
     """11 tiles in runs of ten were once computed as 20: a third of the speed."""
-    assert [_evenly(tiles, 10) for tiles in (10, 11, 20, 21, 61)] == [10, 6, 10, 7, 9]
-    assert _evenly(5, 1) == 1
+    assert [_evenly(tiles, 10, 1) for tiles in (10, 11, 20, 21, 61)] == [10, 6, 10, 7, 9]
+    assert _evenly(5, 1, 1) == 1
     for tiles in range(1, 100):
-        run = _evenly(tiles, 8)
+        run = _evenly(tiles, 8, 1)
         assert 4 < run <= 8 and -(-tiles // run) * run - tiles < run
+
+
+@pytest.mark.parametrize(("channels", "width", "taps", "dilation"), [(128, 700, 3, 4), (100, 610, 7, 1)])
+def test_threads_with_runs_of_their_own_have_the_same_to_do(channels, width, taps, dilation):
+    """11 tiles in runs of four were once shared out as 8 and 3: two threads took as long as one."""
+    X = te.placeholder((1, channels, width), name="X")
+    W = te.placeholder((channels, channels, taps), name="W")
+    margin = dilation * (taps - 1)
+    out = ops.conv1d(X, W, padding=margin // 2, dilation=dilation)
+    tree = str(default_schedule(out, f"{AVX512} -num-cores=2", [W]).tree())
+    own = re.search(rf"0\.\.2  parallel\n +├─ storage conv1d.pad +float32\[1, {channels}, (\d+)\]", tree)
+    assert own and int(own[1]) - margin <= 4 / 3 * width / 2, tree
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,15 @@ def test_all_stages_of_a_row_are_in_one_parallel_loop(op):
     assert sum("parallel" in loop for loop in loops(s)) == 1
 
 
+def test_threads_share_one_long_row_whose_elements_are_dear():
+    """Serial before, at 65,536 elements as well: only how many they are was asked."""
+    x = te.placeholder((1, 32768), name="x")
+    target = f"{AVX512} -num-cores=2"
+    assert "parallel" in str(default_schedule(ops.softmax(x), target).tree())
+    short = te.placeholder((1, 4096), name="x")
+    assert "parallel" not in str(default_schedule(ops.softmax(short), target).tree())
+
+
 @pytest.mark.parametrize("n", [1024, 1000, 1003])
 def test_the_next_row_of_what_leaves_the_second_cache_is_asked_for(n):
     """Also where rows leave a rest: as many vectors ahead as one row has, or begins."""
