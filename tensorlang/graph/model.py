@@ -16,10 +16,10 @@ from ..boundary import misfit, shown
 from ..entries import public
 from ..errors import DeclareError
 from ..expr.nodes import Var
-from ..runtime import files
+from ..runtime import files, num_threads
 from ..runtime.engine import Engine
 from ..runtime.overrides import Overrides
-from ..target import as_target
+from ..target import Target, as_target
 from ..te import Tensor
 from ..te.tensor import PlaceholderOp
 from .draw import notebook, svg
@@ -31,6 +31,11 @@ from .passes.rewrite import renewed
 from .size_profile import Substitution, called_again, substitution
 from .to_engine import compiled, kernels_of
 from .tracing import trace
+
+
+def _target(given: Any) -> Target:
+    """What kernels are made for: this machine, as many of its cores as there are threads, or another one."""
+    return as_target(given).for_threads(num_threads())
 
 
 def _check_settings(call: str, level: Any, outputs: Any, without: Any, workers: int | None = None) -> None:
@@ -129,8 +134,8 @@ class Graph(Program):
         says which sizes will come, as for ``specialised``: others are refused, kernels are compiled for
         these, and memory is planned once, at the largest.
         ``records`` is the file of a search (``autosched.tune``): a kernel that computes what was searched
-        takes the best schedule of it. ``target`` is another processor, as for ``tl.build``; such an engine is
-        for ``export`` and ``save``.
+        takes the best schedule of it. Kernels share work out among ``tl.num_threads()``; others run them too.
+        ``target`` is another processor, as for ``tl.build``; such an engine is for ``export`` and ``save``.
 
         ``level`` 0 computes every operator by a kernel of its own; 1 simplifies the graph where that keeps
         every bit, and fuses operators; 2 (the default) also moves the rounding of floats. ``without`` names
@@ -155,7 +160,7 @@ class Graph(Program):
         graph = self._prepared(profile, outputs)
         bounded = [] if profile is None else [d for d in graph.dims if d not in set(self.dims)]
         known = None if records is None else schedules(records)
-        compiler = Compiler(target, math, cache, workers, progress, known)
+        compiler = Compiler(_target(target), math, cache, workers, progress, known)
         engine = compiled(graph, compiler, level, without, hooks, graph.renames, bounded)
         if not self.defaults and not overridable:
             return engine
@@ -244,7 +249,7 @@ class Graph(Program):
         TensorLangError where nothing is installed that searches, and when no kernel can be searched.
         """
         _check_settings("tune", level, outputs, without)
-        graph, chosen = self._prepared(profile, outputs), as_target(target)
+        graph, chosen = self._prepared(profile, outputs), _target(target)
         tasks = Compiler(chosen, cache=False).tasks(kernels_of(graph, (level, without, ()), chosen))
         if tasks:
             tuned(tasks, chosen, records, trials, progress)

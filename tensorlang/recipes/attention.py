@@ -149,9 +149,9 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
         at_once = rows if constant(i.extent) else 1
         high, wide = tile_in_lanes(at_once, n, depth, lanes_of(depth, lanes), target)
     else:
-        high, wide = tile_for(rows, n, lanes, registers, cost_of(target).of_panels)
+        high, wide = tile_for(rows, n, lanes, registers, cost_of(target).of_panels, whole=True)
         wide *= lanes
-    high_out, wide_out = tile_for(rows, head, lanes, registers, cost_of(target).of_panels)
+    high_out, wide_out = tile_for(rows, head, lanes, registers, cost_of(target).of_panels, whole=True)
     keys_here = n or typical(keys, 512)
     # rows of scores in a quarter of the second cache
     fit = target.l2_bytes // 4 // (keys_here * element.bytes)

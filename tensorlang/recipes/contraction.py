@@ -115,7 +115,7 @@ def _along_axes(op: ComputeOp, known: bool, lanes: int, target: Target) -> float
 def _in_tiles(m: int, n: int, lanes: int, target: Target) -> float:
     """Cycles of an iteration of the sum for ``m × n`` results."""
     table = cost_of(target) if 2 * n <= lanes else cost_of(target).of_whole
-    tile = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks)
+    tile = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks, whole=True)
     return time_of(m, n, *tile, lanes, table)
 
 

@@ -314,12 +314,14 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
     # for 10 × 300 × 90 0.86
     once = not (fixed or together > 1 or _many(product)) and product.in_lines
     costs = table if together > 1 else table.of_panels
-    high, vectors = tile_for(m, n, lanes, registers, costs, threads, once=once, masks=target.has_masks)
+    high, vectors = tile_for(
+        m, n, lanes, registers, costs, threads, once=once, masks=target.has_masks, whole=True
+    )
     by_rows = False
     if threads > 1 and m is not None and n is not None:
         # what counts is the thread with the most to do; a copy of the right operand is ready before all rows
         share, wide = -(-m // threads), -(-n // lanes)
-        other = tile_for(share, n, lanes, registers, costs, masks=target.has_masks)
+        other = tile_for(share, n, lanes, registers, costs, masks=target.has_masks, whole=True)
         columns = column(m, high, vectors, costs) * -(-wide // (vectors * threads))
         start = 0 if fixed else costs.start / math.prod(size(k) or 1 for k in inside.op.reduce_axis)
         by_rows = column(share, *other, costs) * -(-wide // other[1]) + start < columns

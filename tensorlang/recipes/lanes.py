@@ -285,7 +285,7 @@ def _time_in_lanes(
 def time_in_tiles(m: int, n: int | None, lanes: int, target: Target) -> float:
     """The same in tiles of vectors of columns."""
     table = cost_of(target)
-    high, wide = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks)
+    high, wide = tile_for(m, n, lanes, target.vector_registers, table, masks=target.has_masks, whole=True)
     # columns of half a vector are computed in half a vector
     whole = table if n is not None and 2 * n <= lanes else table.of_whole
     each = 1 / (wide * lanes) if n is None else -(-n // (wide * lanes)) / n

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..analysis import ROOFLINE, Cost
+from .common import FEW_REGISTERS
 
 MANY = 1 << 12  # rows or vectors where their number is symbolic: the rests at the end do not decide then
 # lines of memory read side by side. Measured (Zen 5, 1 × 4096 × 4096, 16 KiB from line to line): 4 or 6 are
@@ -19,6 +20,12 @@ STREAMS = 6
 # than these the last one would keep a test for each row in the inner loop. Measured (Zen 4, 12 columns): 16
 # to 48 rows, not 30, take 0.5 to 0.7 of the time of tiles of 30
 OPEN_ROWS = 14
+# vectors of a tile that has all columns, where others have four at most: two tiles of fewer would compute
+# some twice. Measured (Zen 4, one thread and two): batches of 90 × 110 × 70 take 0.79 and 0.79 of the time,
+# 37 × 500 × 72 0.90, 17 × 512 × 70 packed 0.84 and 0.88, attention by heads of 80 0.84 to 0.92. With AVX2,
+# where such a tile has two rows, 50 × 64 × 33 2.1; of convolutions, 64 to 72 channels of 20 × 20, 5×5, 0.84
+# and 1.0, 40 to 79 of 7 × 7 1.28
+WHOLE = 6
 Tile = tuple[int, int]  # rows and vectors
 
 
@@ -86,10 +93,11 @@ def tile_for(
     *,
     once: bool = False,
     masks: bool = False,
+    whole: bool = False,
 ) -> Tile:
     """(rows, vectors) of the register tile with the least time for a product of that many rows and columns,
     whose tiles of columns so many threads share out. ``once``: of all rows, where such a tile has two vectors
-    or all, so that columns are read once.
+    or all, so that columns are read once. ``whole``: of more vectors than four, too, where those are all.
 
     Blocks of rows are of nearly equal height. The rest of a vector, where one tile has all columns, is sums
     of fewer lanes in registers of their own: 7 columns are 4 and 2 and 1. With ``masks`` they are in one
@@ -108,7 +116,8 @@ def tile_for(
         """With the operands beside the sums: the vectors of a row (one row takes them from memory as it
         multiplies), and an element of the other operand."""
         row = held(vectors)
-        return high * row + (row if high > 1 else 1) + 1 <= registers and (high == 1 or vectors <= 4)
+        wide = high == 1 or vectors <= 4 or (whole and vectors == n <= WHOLE and registers > FEW_REGISTERS)
+        return wide and high * row + (row if high > 1 else 1) + 1 <= registers
 
     # of equals the largest: it reads the operands least often
     tiles = [
@@ -117,8 +126,8 @@ def tile_for(
         for high in range(min(registers - 1, OPEN_ROWS if rows is None else m), 0, -1)
         if fits(high, vectors)
     ]
-    whole = [tile for tile in tiles if once and tile[0] == m and tile[1] >= min(2, n)]
-    return cheapest(whole or tiles, m, n, table, held=held, threads=threads)
+    single = [tile for tile in tiles if once and tile[0] == m and tile[1] >= min(2, n)]
+    return cheapest(single or tiles, m, n, table, held=held, threads=threads)
 
 
 def group_tile(

@@ -9,6 +9,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.graph.model import _target
 
 
 @pytest.fixture(scope="module")
@@ -139,3 +140,15 @@ def test_a_copy_is_a_graph_of_its_own_and_compiling_changes_none():
     for level in (0, 1, 2):
         g.compile(level=level, workers=1)
     assert g.nodes == before and str(g) == text and g.output_names == ["y"]
+
+
+def test_kernels_are_made_for_as_many_threads_as_are_set():
+    """As those of ``tl.compile``; they were made for all cores, and one thread got the schedules of two."""
+    threads = tl.num_threads()
+    try:
+        tl.set_num_threads(1)
+        assert _target(None).num_cores == 1
+        assert _target("llvm -mcpu=znver3 -num-cores=8").num_cores == 8
+    finally:
+        tl.set_num_threads(threads)
+    assert _target(None).num_cores == min(threads, tl.Target.host().num_cores)

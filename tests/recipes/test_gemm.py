@@ -524,12 +524,6 @@ def test_a_large_operand_of_few_rows_is_read_line_by_line() -> None:
     assert "k.outer" not in default_schedule(product(4, 30, 90000)[-1], AVX512).tree()
 
 
-def test_all_rows_are_one_tile_where_columns_are_read_in_place() -> None:
-    table = cost_of(as_target(AVX512))
-    assert register_tile.tile_for(14, 600, 16, 32, table, once=True) == (14, 2)
-    assert register_tile.tile_for(40, 600, 16, 32, table, once=True)[0] < 40
-
-
 def test_a_rest_of_columns_is_one_masked_vector_where_masks_are_free() -> None:
     """9 columns are one vector of AVX-512, where they would be 8 and 1; 43 are three, a row of tiles each."""
     assert register_tile.tile_for(254, 9, 16, 32, masks=True)[0] > register_tile.tile_for(254, 9, 16, 32)[0]
