@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tensorlang as tl
+from tensorlang import te
 from tensorlang.expr import make
-from tensorlang.loopir.stmt import Alloc, Func, If, seq
+from tensorlang.loopir.stmt import Alloc, Func, If, Stmt, preorder, seq
 from tensorlang.passes.rows_in_outputs import LEAST, rows_in_outputs
 from tests.loopir.kernels import buffer, func, loop, n, read, store, var
 from tests.passes.same import body_text, same
@@ -85,3 +88,44 @@ def test_rows_of_two_loops_in_one() -> None:
     after = rows_in_outputs(before)
     assert "E" not in body_text(after)
     same(before, after)
+
+
+def one_row(change: str = "") -> Func:
+    """E of A, then C of E in vectors of 16, at the top of a kernel."""
+    size = LONG + 9
+    a, c, e = buffer("A", 1, size), buffer("C", 1, size), buffer("E", 1, size, scope="local")
+    i, j, v = (var(name) for name in "ijv")
+    at = j * 16 + v
+    if change == "a last vector moved back":
+        at = make.min_(j * 16, n(size - 16)) + v
+    written: Stmt = store(c, (0, at), read(e, 0, at) * 2.0)
+    if not change:
+        written = If(make.lt(at, n(size)), written)
+    made = loop(i, size, store(e, (0, i), read(a, 0, i) + 1.0))
+    return func("f", (a, c), Alloc(e, seq(made, loop(j, -(-size // 16), loop(v, 16, written)))))
+
+
+def test_a_row_at_the_top_of_a_kernel() -> None:
+    before = one_row()
+    after = rows_in_outputs(before)
+    assert not any(isinstance(s, Alloc) for s in preorder(after.body))
+    same(before, after)
+
+
+def test_a_row_that_is_read_where_it_was_written_before_stays() -> None:
+    """The last vector of ``tail="shift"`` begins in the one before: what that had written of the result was
+    taken for the row, and came out divided twice."""
+    before = one_row("a last vector moved back")
+    assert rows_in_outputs(before) is before
+    A, k = te.placeholder((4, 5001), name="A"), te.reduce_axis((0, 5001), name="k")
+    E = te.compute(A.shape, lambda i, j: A[i, j] * 2.0, name="E")
+    S = te.compute((4,), lambda i: te.sum(E[i, k], axis=k), name="S")
+    Y = te.compute(A.shape, lambda i, j: E[i, j] / S[i], name="Y")
+    s = te.create_schedule(Y)
+    row, column = s[Y].op.axis
+    _, lane = s[Y].split(column, 16, tail="shift")
+    s[Y].vectorize(lane)
+    s[E].compute_at(s[Y], row)
+    s[S].compute_at(s[Y], row)
+    a = np.random.default_rng(0).random((4, 5001), "float32")
+    np.testing.assert_allclose(tl.build(s, [A, Y])(a), a / a.sum(1, keepdims=True, dtype="float64"), 1e-5)
