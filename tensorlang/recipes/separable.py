@@ -2,8 +2,8 @@
 that lie side by side, then along the rows of what that gives, a vector of results at a time.
 
 A window of k × k takes 2 k operations for each result and not k², and what a stride leaves out is picked out
-of k vectors and not of k². The partial results of a strip stay in the first cache. Uses public primitives
-only.
+of k vectors and not of k². The partial results of a strip stay in the first cache. Where hardly a row is read
+twice the first pass takes the margin in itself, and the image is not copied. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..analysis import SIDE, cost_of, reads_of, reducer_kind, step, typical
+from ..analysis import SIDE, constant, cost_of, reads_of, reducer_kind, step, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -30,6 +30,13 @@ SAVES = 0.6
 # 1.7, 7 × 7 of 13 × 31 and more 0.6 to 0.7; 5 × 5 at stride 2 1.0 to 3 and 1.8 to 3.5. Without a margin,
 # where it is as of known sizes: 5 × 5 at stride 3 0.45 to 0.7 and 0.3 to 0.6, 6 × 6 0.5 to 1.0
 SAVES_OPEN = 0.4
+# reads of a row by all windows, up to which the margin is no copy but part of the first pass; and
+# what that may take of the operations of a single pass, for a copy costs as much as a third of them. Measured
+# (Zen 4, one thread, against a single pass; images of 9 × 19 to 160 × 161, with a margin): 3 × 3 at stride 3
+# 0.45 to 0.8 of the time, at stride 2 0.6 to 0.9, 4 × 4 at stride 3 0.7 to 1.0, 5 × 5 at stride 4 0.55 to
+# 0.9; without one 0.7 to 1.1; of AVX2 0.4 to 0.9. Rows that are read 1.7 to 2.5 times gain as much in large
+# images and lose as much, up to 1.4, in small ones
+FEW_READS, SAVES_FEW = 1.5, 0.95
 ROWS = 8  # of results in a strip
 FEW_SHARED = 0.1  # of the rows of a strip: so few are padded twice
 WHOLE = 8  # elements of a row that are summed at once
@@ -66,7 +73,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     columns = ((results - 1) * (stride or 1) + (wide - 1) * (apart or 1) + lanes) // lanes
     # a vector of every n-th element is one operation and n - 1 that put it together
     picked = -(-results // lanes) * wide * (stride or 1)
-    saves = SAVES
+    saves = SAVES_FEW if _reads_few(s, inside, target) else SAVES
     if any(size(a) is None for a in op.axis[-places:]) and padding_of(s, reads[0][0]) is not None:
         saves = SAVES_OPEN if stride == 1 else 0
     return (high + 1) * columns + picked <= saves * high * picked
@@ -77,7 +84,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     iterations, places = work(inside), len(inside.op.reduce_axis)
     padded, shared = padding_of(s, reads_of(inside.op).plain[0][0]), _shared_rows(inside)
+    few = _reads_few(s, inside, target)
     part = s[s.separate(inside.name, inside.op.reduce_axis[-1])]
+    if few and padded is not None:
+        padded.compute_inline()
+        padded = None
     _in_whole_vectors(s, part, padded, lanes)
     front, (*around, x) = out.op.axis[:-places], out.op.axis[-places:]
     y = around.pop()
@@ -101,6 +112,21 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         rows_in_vectors(padded, lanes)
     if cost_of(target).shared(iterations):
         out.parallel(channel)
+
+
+def _reads_few(s: Schedule, inside: Stage, target: Target) -> bool:
+    """Whether windows that a stride thins read few rows of a known image twice. Without masks, rows that do
+    not fill a vector are better copied: all of their vectors would be in the margin."""
+    op, (image, at) = inside.op, reads_of(inside.op).plain[0]
+    places = len(op.reduce_axis)
+    if any(size(a) is None for a in op.axis[-places:]) or (step(at[-1], op.axis[-1]) or 1) == 1:
+        return False
+    padded = padding_of(s, image)
+    row = constant((image if padded is None else padded.op.input_tensors[0]).shape[-1]) or 0
+    if not target.has_masks and row < target.vector_lanes(op.body[0].dtype):
+        return False
+    each = zip(at[-places:-1], op.axis[-places:-1], op.reduce_axis[:-1], strict=True)
+    return math.prod((size(tap) or 1) / (step(i, place) or 1) for i, place, tap in each) <= FEW_READS
 
 
 def _shared_rows(inside: Stage) -> float:

@@ -246,11 +246,10 @@ def test_rows_of_sums_are_in_registers_and_one_plane_is_padded_at_a_time(stride)
 def test_of_a_plane_beyond_the_first_cache_a_strip_is_padded_at_a_time(kernel, stride):
     X, W = te.placeholder((1, 16, 224, 224), name="X"), te.placeholder((16, 1, kernel, kernel), name="W")
     options = {"stride": stride, "padding": kernel // 2}
-    for args in (
-        [X, ops.max_pool2d(X, kernel, **options)],
-        [X, ops.avg_pool2d(X, kernel, **options)],
-        [X, W, ops.conv2d(X, W, groups=16, **options)],
-    ):
+    pools = [ops.max_pool2d(X, kernel, **options), ops.avg_pool2d(X, kernel, **options)]
+    if 2 * kernel <= 3 * stride:  # their margin is no copy, but read as it is needed
+        pools = []
+    for args in (*([X, out] for out in pools), [X, W, ops.conv2d(X, W, groups=16, **options)]):
         for target in (AVX2, AVX512):
             text = str(tl.lower(default_schedule(args[-1], target), args))
             rows = re.search(r"\.pad: float32\[1, 1, (\d+), 1, \d+\]", text)
@@ -275,7 +274,7 @@ def test_the_rest_of_a_row_is_one_vector_where_masks_are_free(wide, stride):
 
 
 @pytest.mark.parametrize(
-    "kernel, stride, high", [(2, 2, 1), (3, 3, 1), (3, 4, 1), ((3, 2), (3, 1), 1), (3, 2, None), (2, 1, None)]
+    "kernel, stride, high", [(2, 2, 1), (3, 3, 1), (3, 4, 1), ((3, 2), (3, 1), 1), (3, 1, None), (2, 1, None)]
 )
 def test_windows_that_share_no_row_are_computed_row_by_row(kernel, stride, high):
     X = te.placeholder((1, 3, 25, 70), name="X")
