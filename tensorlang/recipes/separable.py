@@ -33,8 +33,8 @@ SAVES_OPEN = 0.4
 # reads of a row by all windows, up to which the margin is no copy but part of the first pass; and
 # what that may take of the operations of a single pass, for a copy costs as much as a third of them. Measured
 # (Zen 4, one thread, against a single pass; images of 9 × 19 to 160 × 161, with a margin): 3 × 3 at stride 3
-# 0.45 to 0.8 of the time, at stride 2 0.6 to 0.9, 4 × 4 at stride 3 0.7 to 1.0, 5 × 5 at stride 4 0.55 to
-# 0.9; without one 0.7 to 1.1; of AVX2 0.4 to 0.9. Rows that are read 1.7 to 2.5 times gain as much in large
+# 0.45 to 0.8 of the time, at stride 2 0.6 to 0.9, 4 × 4 at stride 3 0.7 to 1.2, 5 × 5 at stride 4 0.55 to
+# 1.1; without one 0.7 to 1.1; of AVX2 0.4 to 0.9, once 1.3. Rows read 1.7 to 2.5 times gain as much in large
 # images and lose as much, up to 1.4, in small ones
 FEW_READS, SAVES_FEW = 1.5, 0.95
 ROWS = 8  # of results in a strip
