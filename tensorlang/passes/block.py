@@ -5,7 +5,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..loopir.stmt import Alloc, Buffer, Evaluate, Extern, OpenedWithin, Report, Seq, Stmt, loads, preorder
+from ..loopir.stmt import (
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    OpenedWithin,
+    Report,
+    Seq,
+    Stmt,
+    loads,
+    preorder,
+    seq,
+)
 
 
 def chain(s: Stmt) -> tuple[list[Buffer], list[Stmt]]:
@@ -47,3 +59,38 @@ def uses(s: Stmt) -> Uses:
             for node in loads(e):
                 out.reads[node.buffer] = None
     return Uses(out.reads, out.writes, fixed)
+
+
+def conflicts(found: list[Uses]) -> list[list[int]]:
+    """For each item those that must stay in front of it: what wrote what it touches, and what read what it
+    writes."""
+    writer: dict[Buffer, int] = {}
+    readers: dict[Buffer, list[int]] = {}
+    out: list[list[int]] = []
+    for i, u in enumerate(found):
+        ahead = {writer[b] for b in (*u.reads, *u.writes) if b in writer}
+        ahead.update(j for b in u.writes for j in readers.get(b, ()))
+        out.append(sorted(ahead - {i}))
+        for b in u.reads:
+            readers.setdefault(b, []).append(i)
+        for b in u.writes:
+            writer[b] = i
+            readers[b] = []
+    return out
+
+
+def opened(buffers: list[Buffer], items: list[Stmt], found: list[Uses]) -> Stmt:
+    """The items, each buffer opened in front of the first that touches it."""
+    first: dict[Buffer, int] = {}
+    for at, u in enumerate(found):
+        for b in (*u.reads, *u.writes):
+            first.setdefault(b, at)
+    opened: dict[int, list[Buffer]] = {}
+    for b in buffers:
+        opened.setdefault(first.get(b, 0), []).append(b)
+    body: list[Stmt] = []
+    for at in reversed(range(len(items))):
+        body.append(items[at])
+        for b in reversed(opened.get(at, ())):
+            body = [Alloc(b, seq(*reversed(body)))]
+    return seq(*reversed(body))

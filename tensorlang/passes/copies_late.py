@@ -12,8 +12,8 @@ longer for it. What writes a buffer keeps its order among all that touch it.
 from __future__ import annotations
 
 from ..core.recursion import Steps, run
-from ..loopir.stmt import Alloc, Buffer, Func, Stmt, seq
-from .block import Uses, chain, uses
+from ..loopir.stmt import Buffer, Func
+from .block import Uses, chain, conflicts, opened, uses
 
 
 def copies_late(func: Func) -> Func:
@@ -25,7 +25,7 @@ def copies_late(func: Func) -> Func:
     order = _order(found, _moving(func, set(buffers), found))
     if order == sorted(order):
         return func
-    return func.with_body(_block(buffers, [items[i] for i in order], [found[i] for i in order]))
+    return func.with_body(opened(buffers, [items[i] for i in order], [found[i] for i in order]))
 
 
 def _moving(func: Func, own: set[Buffer], found: list[Uses]) -> set[int]:
@@ -54,7 +54,7 @@ def _moving(func: Func, own: set[Buffer], found: list[Uses]) -> set[int]:
 
 def _order(found: list[Uses], moving: set[int]) -> list[int]:
     """The items in their new order: each that stays in its turn, and in front of it what it needs."""
-    before = _conflicts(found)
+    before = conflicts(found)
     order: list[int] = []
     placed: set[int] = set()
 
@@ -70,38 +70,3 @@ def _order(found: list[Uses], moving: set[int]) -> list[int]:
             if i not in placed and may_go(i):
                 run(place(i))
     return order
-
-
-def _conflicts(found: list[Uses]) -> list[list[int]]:
-    """For each item those that must stay in front of it: what wrote what it touches, and what read what it
-    writes."""
-    writer: dict[Buffer, int] = {}
-    readers: dict[Buffer, list[int]] = {}
-    out: list[list[int]] = []
-    for i, u in enumerate(found):
-        ahead = {writer[b] for b in (*u.reads, *u.writes) if b in writer}
-        ahead.update(j for b in u.writes for j in readers.get(b, ()))
-        out.append(sorted(ahead - {i}))
-        for b in u.reads:
-            readers.setdefault(b, []).append(i)
-        for b in u.writes:
-            writer[b] = i
-            readers[b] = []
-    return out
-
-
-def _block(buffers: list[Buffer], items: list[Stmt], found: list[Uses]) -> Stmt:
-    """The items, each buffer opened in front of the first that touches it."""
-    first: dict[Buffer, int] = {}
-    for at, u in enumerate(found):
-        for b in (*u.reads, *u.writes):
-            first.setdefault(b, at)
-    opened: dict[int, list[Buffer]] = {}
-    for b in buffers:
-        opened.setdefault(first.get(b, 0), []).append(b)
-    body: list[Stmt] = []
-    for at in reversed(range(len(items))):
-        body.append(items[at])
-        for b in reversed(opened.get(at, ())):
-            body = [Alloc(b, seq(*reversed(body)))]
-    return seq(*reversed(body))

@@ -18,6 +18,7 @@ from .peel import peel
 from .reuse_storage import reuse_storage
 from .rows import rows
 from .rows_in_outputs import rows_in_outputs
+from .side_by_side import side_by_side
 from .simplify import simplify, simplify_versions
 from .split_lanes import split_lanes
 from .tighten import tighten
@@ -45,10 +46,11 @@ PIPELINE = PassPipeline(
         # a bound costs nothing in the loop, so it comes before the passes that copy loops for the sake of
         # guards
         Pass("tighten", tighten, "guards become bounds of the loops around them"),
-        # the three that move memory come before partition and unrolling: each nest of a stage still stands
-        # once. Equal copies become one first, for then there is less to move and to share
+        # the four that move nests and memory come before partition and unrolling: each nest of a stage still
+        # stands once. Equal copies become one first, for then there is less to move and to share
         Pass("copies once", copies_once, "equal copies of an operand become one"),
         Pass("copies late", copies_late, "moves a copy in front of its first reader"),
+        Pass("side by side", side_by_side, "recurrences that need nothing of each other are parallel"),
         Pass("reuse storage", reuse_storage, "buffers that do not live at the same time share memory"),
         Pass("auto unroll", auto_unroll, "unrolls the loops that a pragma asks for"),
         # before vectors are made: a guard that is gone needs no mask
