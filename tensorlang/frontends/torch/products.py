@@ -39,6 +39,33 @@ def einsum(equation: str, tensors: Sequence[Tensor], path: Any = None) -> Tensor
     return ops.einsum(equation, *tensors)
 
 
+@aten("_trilinear")
+def trilinear(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor,
+    expand_a: Sequence[int],
+    expand_b: Sequence[int],
+    expand_c: Sequence[int],
+    summed: Sequence[int],
+    unroll: int = 1,
+) -> Tensor:
+    """The sum over the dimensions ``summed`` of the product of all three, each with a dimension of one more
+    at every place of its list: ``nn.Bilinear``."""
+    dims = range(a.ndim + len(expand_a))
+    own = [[d for d in dims if d not in more] for more in (expand_a, expand_b, expand_c)]
+    left = [d for d in dims if d not in summed]
+    kept = [d for d in dims if d in own[0] + own[1] and (d in left or d in own[2])]
+    # two at a time: the first product is one of matrices
+    return _contracted(_contracted(a, own[0], b, own[1], kept), kept, c, own[2], left)
+
+
+def _contracted(a: Tensor, own: list[int], b: Tensor, other: list[int], kept: list[int]) -> Tensor:
+    """The product of two tensors whose dimensions have numbers, summed over those that are not kept."""
+    first, second, result = ("".join(chr(ord("a") + d) for d in dims) for dims in (own, other, kept))
+    return ops.einsum(f"{first},{second}->{result}", a, b)
+
+
 @aten("outer")
 def outer(a: Tensor, b: Tensor) -> Tensor:
     return mul(ops.expand_dims(a, (1,)), ops.expand_dims(b, (0,)))

@@ -236,3 +236,13 @@ def test_a_program_that_was_saved_has_sizes_that_are_multiples(tmp_path):
     for height in (8, 16, 80):
         x = torch.rand(1, 2, height, 10)
         np.testing.assert_allclose(engine(x.numpy()), Halves()(x).numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("front", [(), (3, 5), (7,)], ids=str)
+@pytest.mark.parametrize("bias", [False, True])
+def test_bilinear_layers(front, bias):
+    module = torch.nn.Bilinear(4, 5, 6, bias).eval()
+    a, b = torch.randn(*front, 4), torch.randn(*front, 5)
+    engine = tl.load_torch(torch.export.export(module, (a, b))).compile()
+    got = engine(a.numpy(), b.numpy())
+    np.testing.assert_allclose(got, module(a, b).detach().numpy(), rtol=1e-5, atol=1e-6)
