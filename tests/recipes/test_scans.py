@@ -10,6 +10,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX512
 
 
 def cell(times, batch, size, turned):
@@ -111,3 +113,33 @@ def test_one_number_of_each_turn_is_reduced_in_vectors():
     for t in range(1, times):
         want[t] += want[t - 1] - want[t - 1].max()
     assert np.array_equal(tl.compile([X, S])(x), want)
+
+
+@pytest.mark.parametrize("batch", [1, 5, 12])
+def test_threads_share_the_columns_of_a_long_step(batch):
+    """A step stayed in one thread, whatever it took: two threads took twice as long as those of others."""
+    X, W, S = cell(3, batch, 1024, True)
+    kernel = tl.build(
+        default_schedule(S, f"{AVX512} -num-cores=2"), [X, W, S], f"{AVX512} -num-cores=2", load=False
+    )
+    text = kernel.get_source("ir")
+    assert re.search(r"for t in range.*\n(.*\n)*? +for j.outer\S* in parallel\(", text), text
+    rng = np.random.default_rng(1)
+    x = rng.integers(-2, 3, (3, batch, 1024)).astype("float32")
+    w = np.roll(np.eye(1024, dtype="float32"), 3, 0)
+    want = x.copy()
+    for t in range(1, 3):
+        want[t] += want[t - 1] @ w.T
+    assert np.array_equal(tl.compile([X, W, S])(x, w), want)
+
+
+def test_recurrences_side_by_side_have_a_thread_each():
+    """They wait for nobody at each time; of more threads each step has several."""
+    X, W, S = cell(3, 12, 512, True)
+    _, V, R = cell(3, 12, 512, True)
+
+    def inside(cores):
+        tree = str(default_schedule([S, R], f"{AVX512} -num-cores={cores}").tree())
+        return len(re.findall(r"product\S*j.outer.*parallel", tree))
+
+    assert (inside(2), inside(8)) == (0, 2)
