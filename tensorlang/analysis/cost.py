@@ -40,7 +40,7 @@ class Cost:
     l1_rate: int = 64
     l2_rate: int = 32
     l3_rate: int = 12
-    thread: int = 1 << 16  # iterations of a body of which a second thread takes a share with profit
+    thread: int = 3 << 13  # iterations of a body of which a second thread takes a share with profit
     # columns of a product's right operand that are read again for each block of rows. Measured (Zen 3, 512
     # KiB of L2): blocks of about 256 are as good as any from k = 256 to 3072, though from k = 1024 on they
     # live in the third cache. Smaller ones read the left operand too often, larger ones lose up to 6 %

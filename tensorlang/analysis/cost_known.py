@@ -60,20 +60,19 @@ _ZEN4 = replace(
     transform=5,
     gathered=1.6,
 )
-# measured: a parallel loop begins in 0.2 µs on threads that are awake, in 7 µs on threads that sleep; an
+# measured: a parallel loop begins in 0.21 µs on threads that are awake, in 7 µs on threads that sleep; an
 # iteration of a register tile takes 10 ps in products of 80 rows, packing included
 _ZEN5 = replace(ROOFLINE, start=6300, thread=54000, product=10.0)
-# measured on Emerald Rapids, in a virtual machine of two cores: 117, 50 and 9 bytes a cycle come from behind
-# the first, second and third cache; ``start`` and ``product`` are what ``calibrate`` found three times. It
-# found 96000 for ``thread``, and the generic number is as good: of 65536 elements gelu takes the same time
-# either way and 1.45 times as long after a pause, a row times a matrix 0.57 and then 1.2 times. Blocks of 384
-# to 768 KiB of the second cache's two MiB are the fastest for k from 1024 to 4096: 3 to 12 % faster than 256
-# columns on one thread and on two. ``panel_load``: beside what comes from the second cache one load begins in
-# a cycle, not two, so that tiles of three and four vectors, which take fewer, win where 13 × 2 looks as good:
-# of 30 products and convolutions of 1 × 1 the median takes 0.92 of the time, 2048³ 0.76, 49×512×4608 1.05.
-# Tiles of other convolutions keep to ``load``, or the wrong recipe wins (3 × 3 at stride 2: twice the time).
-# ``hidden_pages`` (Granite Rapids): of 40 images, those of at most a MiB take 0.8 to 1.0 of the time in tiles
-# of pixels × outputs that they take over rows, as if they were near; larger ones 0.9 to 1.5
+# measured on Emerald Rapids, in a virtual machine of two cores: 117, 50 and 9 bytes a cycle come from
+# behind the first, second and third cache; ``start`` and ``product`` are what ``calibrate`` found three
+# times. Blocks of 384 to 768 KiB of the second cache's two MiB are the fastest for k from 1024 to 4096: 3
+# to 12 % faster than 256 columns on one thread and on two. ``panel_load``: beside what comes from the
+# second cache one load begins in a cycle, not two, so that tiles of three and four vectors, which take
+# fewer, win where 13 × 2 looks as good: of 30 products and convolutions of 1 × 1 the median takes 0.92 of
+# the time, 2048³ 0.76, 49×512×4608 1.05. Tiles of other convolutions keep to ``load``, or the wrong recipe
+# wins (3 × 3 at stride 2: twice the time). ``hidden_pages`` (Granite Rapids): of 40 images, those of at
+# most a MiB take 0.8 to 1.0 of the time in tiles of pixels × outputs that they take over rows, as if they
+# were near; larger ones 0.9 to 1.5
 _SAPPHIRE_RAPIDS = replace(
     ROOFLINE,
     panel_load=2.0,

@@ -39,7 +39,8 @@ sin sincos sinh sqrt tan tanh tgamma trunc"""
 _OTHERS = """abort abs bcmp calloc close div exit fclose fopen fprintf fread free fwrite getenv index kill
 link malloc memchr memcmp memcpy memmove memset open pause pipe posix_memalign printf puts qsort raise rand
 read realloc remove rename scanf select send signal sleep snprintf sprintf strchr strcmp strcpy strlen
-syscall system time wait write tensorlang_parallel"""
+syscall system time wait write tensorlang_parallel
+tensorlang_parallel_awake"""
 LIBRARY = frozenset(
     # each in double and in float
     [*_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))]

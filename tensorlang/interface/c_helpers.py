@@ -1,6 +1,6 @@
 """What machine code asks of its surroundings, for programs of C: LLVM text of functions that need the C
 library only. A parallel loop runs in the calling thread unless the program has a function
-``tensorlang_parallel`` of its own: the one here is weak.
+``tensorlang_parallel`` of its own: the one here is weak. A short one always does: who is awake is not known.
 """
 
 from __future__ import annotations
@@ -21,6 +21,12 @@ declare i32 @posix_memalign(ptr, i64, i64)""",
 }
 declare void @free(ptr)""",
     "tensorlang_parallel": """define weak void @tensorlang_parallel(
+  ptr %body, ptr %context, i64 %begin, i64 %end)
+  nounwind {
+  call void %body(ptr %context, i64 %begin, i64 %end)
+  ret void
+}""",
+    "tensorlang_parallel_awake": """define internal void @tensorlang_parallel_awake(
   ptr %body, ptr %context, i64 %begin, i64 %end)
   nounwind {
   call void %body(ptr %context, i64 %begin, i64 %end)

@@ -21,6 +21,11 @@ change of the caller's affinity reaches the workers this way. A worker that is a
 is: moved away after two missed regions, it left one process in three with both threads on one processor for
 its first tenth of a second.
 
+Short regions. What takes the caller some microseconds is not worth the system call that wakes a worker, and a
+worker that must be woken comes too late to it. Such a region is given only to workers that are awake; when
+several in close succession have found nobody, they are woken for the next one. So one kernel of 10 µs in a
+millisecond runs where it is called, and a model of many, or a loop of calls, has every thread.
+
 A worker's state is one atomic word, so that no wake-up can be lost:
 
     IDLE ── worker goes to sleep ──> ASLEEP       caller posts: exchange to POSTED; wake it if it was ASLEEP
@@ -72,6 +77,7 @@ IDLE, ASLEEP, POSTED, RUNNING = range(4)
 SLEEPER = 1 << 16  # above any count of workers
 COUNT = SLEEPER - 1
 FINE = 4  # parts for each of the crew: the last one to finish is late by at most one of them
+ALONE = 3  # short regions in close succession that nobody was awake for, before workers are woken
 PATIENCE = 50_000  # nanoseconds a new worker spins
 MASK = 128  # bytes of a set of processors
 MAX_THREADS = options.MAX_THREADS
@@ -123,6 +129,8 @@ class Pool(Struct):
     mode: i64
     crew: i64
     workers: i32 = at(192)  # started
+    alone: i32  # short regions in close succession that nobody was awake for
+    last: i64  # when the last one of them came
     processors: ptr = at(256, i8, MASK)  # of the caller
     members: Array[Member] = at(512, Member, MAX_THREADS)  # the caller's first
 
@@ -369,6 +377,47 @@ def parallel(run: Piece, ctx: ptr, begin: i64, end: i64) -> None:
         store(pool.busy, 0, release)
     else:
         run(ctx, begin, end)
+
+
+@inline
+def awake(pool: Pool, most: i64) -> i64:
+    """How many of this many threads there are without waking one: the caller, and the first workers up to one
+    that sleeps, for those are called on most. Called with busy held."""
+    n = min(i64(pool.workers) + 1, most)
+    for i in range(1, n):
+        if load(pool.members[i].state, relaxed) == ASLEEP:
+            return i
+    return n
+
+
+@inline
+def in_succession(pool: Pool) -> i1:
+    """Whether this short region, to which nobody comes by himself, follows others so soon that workers who
+    were awake would have stayed awake. Called with busy held."""
+    time = now()
+    near = time - pool.last < i64(load(settings.spin, relaxed))
+    pool.last = time
+    pool.alone = select(near, pool.alone + 1, 0)
+    return pool.alone >= ALONE
+
+
+def parallel_awake(run: Piece, ctx: ptr, begin: i64, end: i64) -> None:
+    """The same for so little work that no thread is woken for it: on those that are awake, or here."""
+    if begin >= end:
+        return
+    pool = settings.pool
+    most = min(end - begin, i64(load(settings.width, relaxed)))
+    if most > 1 and compare_exchange(pool.busy, 0, 1, acquire):
+        crew = awake(pool, most)
+        if crew == 1 and in_succession(pool):
+            pool.alone = 0
+            crew = most
+        if crew > 1:
+            run_region(pool, run, ctx, begin, end, crew)
+            store(pool.busy, 0, release)
+            return
+        store(pool.busy, 0, release)
+    run(ctx, begin, end)
 
 
 def serial(run: Piece, ctx: ptr, begin: i64, end: i64) -> None:

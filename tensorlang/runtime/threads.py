@@ -5,8 +5,9 @@ they start at the first parallel region, hold no lock, block all signals, and ar
 ends or forks.
 
 Kernels see ``void tensorlang_parallel(fn, ctx, i64 begin, i64 end)``, which returns when ``void fn(ctx, i64
-b, i64 e)`` has run on pieces b … e that cover begin … end, ``ptr tensorlang_alloc(i64)`` (64-byte aligned or
-null) and ``void tensorlang_free(ptr)``, which are those of ``workspace``.
+b, i64 e)`` has run on pieces b … e that cover begin … end, ``tensorlang_parallel_awake``, which does the same
+with threads that are awake, ``ptr tensorlang_alloc(i64)`` (64-byte aligned or null) and ``void
+tensorlang_free(ptr)``, which are those of ``workspace``.
 
 The processors this process may use are looked up when the pool starts and when a limit is set.
 """
@@ -36,6 +37,11 @@ from .processors import processors, whole_processors
 # 0.53 ms with 50 µs and 0.38 with 150; who waits in vain is half as patient the next time.
 SPIN = 150_000
 _WIPE_ON_FORK = 18  # MADV_WIPEONFORK of Linux
+
+_REGIONS = {
+    "tensorlang_parallel": native_pool.parallel,
+    "tensorlang_parallel_awake": native_pool.parallel_awake,
+}
 
 _lock = threading.Lock()
 _memory: workspace.Workspace | None = None
@@ -163,15 +169,13 @@ def _start_pool() -> None:
     global _pool
     state = _block() if sys.platform == "linux" and native_pool.FUTEX else None
     if state is None:
-        code = load_functions({"tensorlang_parallel": native_pool.serial}, once=True).keep()
+        code = load_functions(dict.fromkeys(_REGIONS, native_pool.serial), once=True).keep()
     else:
-        code = load_functions(
-            {"tensorlang_parallel": native_pool.parallel, "settings": native_pool.settings}, once=True
-        ).keep()
+        code = load_functions({**_REGIONS, "settings": native_pool.settings}, once=True).keep()
         _settings(code).pool = state
         _apply(code)
         _pool = code
-    _helpers["tensorlang_parallel"] = code.address["tensorlang_parallel"]
+    _helpers.update({name: code.address[name] for name in _REGIONS})
 
 
 def _settings(pool: Code) -> Any:

@@ -42,7 +42,9 @@ __all__ = [
 ]
 
 _FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_POOL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 regions: list[tuple[int, int]] = []
+short_regions: list[tuple[int, int]] = []
 live_blocks: dict[int, Any] = {}
 fail_after: list[int | None] = [None]
 
@@ -55,6 +57,11 @@ def _parallel(fn: int, ctx: int, begin: int, end: int) -> None:
     call = _FN(fn)
     call(ctx, begin, middle)
     call(ctx, middle, end)
+
+
+def _parallel_awake(fn: int, ctx: int, begin: int, end: int) -> None:
+    short_regions.append((begin, end))
+    _parallel(fn, ctx, begin, end)
 
 
 def _alloc(size: int) -> int:
@@ -73,9 +80,8 @@ def _free(address: int) -> None:
 
 
 _STUBS: dict[str, Any] = {
-    "tensorlang_parallel": ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
-    )(_parallel),
+    "tensorlang_parallel": _POOL(_parallel),
+    "tensorlang_parallel_awake": _POOL(_parallel_awake),
     "tensorlang_alloc": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(_alloc),
     "tensorlang_free": ctypes.CFUNCTYPE(None, ctypes.c_void_p)(_free),
 }

@@ -95,18 +95,20 @@ def test_pieces_of_loops_known_at_run_time(begin: int, monkeypatch: pytest.Monke
 
 
 def test_a_region_is_worth_waking_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below eight pieces of work in all, the caller does it by itself."""
+    """Below ``WAKING`` pieces of work in all, only those that are awake take part, below ``REGION`` nobody."""
     monkeypatch.setattr(parallel, "PIECE", 10)
     n = var("n", kind="dim")
     y = buffer("Y", "int32", n, 1)
     kernel = Kernel(counting(n, y))
-    for iterations, pieces in ((79, 1), (80, 8), (95, 9)):
-        helper.regions.clear()
+    for iterations, pieces in ((29, 1), (30, 3), (239, 23), (240, 24), (255, 25)):
+        short = iterations < parallel.WAKING * 10
+        helper.regions.clear(), helper.short_regions.clear()
         got = np.zeros((iterations, 1), np.int32)
         assert kernel(got, dims=(iterations,)) == 0 and (got == 1).all()
-        assert helper.regions == [(0, pieces)]
+        assert helper.regions == [(0, pieces)] and helper.short_regions == [(0, pieces)] * short
         fixed = Kernel(counting(iterations, buffer("Y", "int32", iterations, 1)))
-        assert ("tensorlang_parallel" in fixed.ll) == (pieces > 1)
+        assert (f"@{parallel.SHORT}(" in fixed.ll) == (short and pieces > 1)
+        assert ("@tensorlang_parallel(" in fixed.ll) == (not short)
 
 
 def test_of_bodies_that_exclude_each_other_the_larger_one_counts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +123,7 @@ def test_of_bodies_that_exclude_each_other_the_larger_one_counts(monkeypatch: py
         return If(i < 70, once, If(i < 90, once, Store(y, 1 + load(y, at), at)))
 
     kernel = Kernel(Func("k", (y,), loop(n, body, PARALLEL), (n,), (y,)))
-    for iterations, pieces in ((79, 1), (80, 8), (99, 9)):
+    for iterations, pieces in ((29, 1), (80, 8), (99, 9)):
         helper.regions.clear()
         got = np.zeros((iterations, 1), np.int32)
         assert kernel(got, dims=(iterations,)) == 0 and (got == 1).all()

@@ -254,11 +254,13 @@ def status() -> Module:
     return Module(object_code(STATUS), Signature("status", (scalar("code", "int32"),)))
 
 
-def counter(name: str = "count") -> Module:
+def counter(name: str = "count", short: bool = False) -> Module:
+    """``short``: the regions are for threads that are awake."""
     params = (vector("counts", output=True, dtype="int64"),)
     if name == "repeated":
         params += (scalar("times", "int64"),)
-    return Module(object_code(COUNT), Signature(name, params, (Dim("n"),)))
+    text = COUNT.replace("@tensorlang_parallel", "@tensorlang_parallel_awake") if short else COUNT
+    return Module(object_code(text), Signature(name, params, (Dim("n"),)))
 
 
 def float_mode() -> Module:

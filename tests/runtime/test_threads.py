@@ -29,10 +29,11 @@ def _many_processors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     set_num_threads(None)
 
 
+@pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize("count", [1, 2, 3, 8, 40])
-def test_every_element_once(count: int) -> None:
+def test_every_element_once(count: int, short: bool) -> None:
     set_num_threads(count)
-    f = kernels.counter()
+    f = kernels.counter(short=short)
     for n in (0, 1, 2, 3, 7, 64, 1001):
         x = np.zeros(n, np.int64)
         for _ in range(20):
@@ -40,20 +41,22 @@ def test_every_element_once(count: int) -> None:
         assert (x == 20).all()
 
 
-def test_nested_regions_run_inline() -> None:
+@pytest.mark.parametrize("short", [False, True])
+def test_nested_regions_run_inline(short: bool) -> None:
     set_num_threads(4)
-    f = kernels.counter("nested")
+    f = kernels.counter("nested", short)
     x = np.zeros(1000, np.int64)
     for _ in range(500):
         f(x)
     assert (x == 500).all()
 
 
+@pytest.mark.parametrize("short", [False, True])
 @pytest.mark.parametrize(("count", "times"), [(2, 100_000), (3, 20_000), (8, 3_000)])
-def test_many_tiny_regions(count: int, times: int) -> None:
+def test_many_tiny_regions(count: int, times: int, short: bool) -> None:
     set_num_threads(count)
     x = np.zeros(16, np.int64)
-    kernels.counter("repeated")(x, times)
+    kernels.counter("repeated", short)(x, times)
     assert (x == times).all()
 
 
@@ -210,6 +213,29 @@ def misses():
 print(misses())
 """
     assert run(script) == "True\n"
+
+
+@linux
+def test_a_short_region_wakes_nobody_unless_others_came_just_before() -> None:
+    script = """
+from tensorlang.native.pool import ALONE, ASLEEP, Pool
+pool.whole_processors = pool.processors; set_num_threads(2); f = kernels.counter("repeated", short=True)
+x, y = np.zeros(100_000, np.int64), np.zeros(4, np.int64)
+kernels.counter()(x)
+crew = Pool.view(pool._settings(pool._pool).pool)
+worker = Pool.fields["members"][0].of.view(crew.address_of("members", 1))
+def asleep():
+    for _ in range(1000):
+        time.sleep(0.001)  # what comes later than this is no succession
+        if worker.state == ASLEEP: return
+def after(times):  # a busy machine may let it sleep again before we look
+    for _ in range(100):
+        asleep(); f(y, times); state = worker.state
+        if times <= ALONE or state != ASLEEP: break
+    return state == ASLEEP
+print(after(1), after(ALONE), after(50), after(1), len(set(y)))
+"""
+    assert run(script) == "True True False True 1\n"
 
 
 @linux

@@ -258,8 +258,8 @@ def _for(em: Emitter, s: For) -> Steps[None]:
 
 
 def _iterations(em: Emitter, s: For, extent: int | None) -> Steps[None]:
-    cut = parallel.pieces(em, s) if s.kind == PARALLEL and extent != 1 else 1
-    if cut != 1:
+    cut = parallel.cut(em, s) if s.kind == PARALLEL and extent != 1 else None
+    if cut is not None:
         writes = written(s.body)
         yield parallel.emit(em, s, cut, writes, loop, leave_if)
         for b in writes:
