@@ -72,9 +72,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
     cuts, high = _tile(strides, target.vector_registers - SPARE)
     whole = all(n in (None, cut) for n, cut in zip(strides, cuts, strict=True))
-    margin = _short_rows(s, inside, strides, lanes) if whole else None
-    if margin is not None:
-        _rows_together(s, out, inside, margin, strides, high, target)
+    image = _short_rows(s, inside, strides, lanes) if whole else None
+    if image is not None:
+        _rows_together(s, out, inside, image, strides, high, target)
         return
     row = _row(inside)
     around: list[IterVar] = []
@@ -171,11 +171,12 @@ def _write_out(inside: Stage, most: int = MOST_TAPS) -> None:
             inside.unroll(tap)
 
 
-def _short_rows(s: Schedule, inside: Stage, strides: Sequence[int | None], lanes: int) -> Stage | None:
-    """The margin of an image whose rows do not fill vectors: counted as one axis they take fewer. None for
-    any other. Measured: rows of 7 and 14 take a half and a quarter of the time on Zen 5, of 20 and 28 1.4
-    times; where phases lack taps, on Emerald Rapids, rows of 7, 14 and 28 take 0.2, 0.3 and 0.6, of 56
-    0.7."""
+def _short_rows(s: Schedule, inside: Stage, strides: Sequence[int | None], lanes: int) -> Tensor | None:
+    """The image whose rows do not fill vectors, and lie one behind the other with the margin between them or
+    without one: counted as one axis they take fewer. None for any other. Measured: rows of 7 and 14 take a
+    half and a quarter of the time on Zen 5, of 20 and 28 1.4 times; where phases lack taps, on Emerald
+    Rapids, rows of 7, 14 and 28 take 0.2, 0.3 and 0.6, of 56 0.7; without a margin, on Zen 4, of 5 and 7 0.36
+    and 0.49, of 20 and 28 0.68 and 0.89."""
     last = list(zip(inside.op.axis, strides, strict=True))[-2:]
     sizes = [(size(a), stride) for a, stride in last]
     over = [stride for _, stride in sizes]
@@ -183,15 +184,15 @@ def _short_rows(s: Schedule, inside: Stage, strides: Sequence[int | None], lanes
         return None
     if not all(n is not None and stride is not None for n, stride in sizes):
         return None
-    found = [padding_of(s, t) for t in inside.op.input_tensors]
-    margin = next((m for m in found if m is not None), None)
-    if margin is None or len(margin.op.axis) != len(strides):
-        return None
     rows, row = (-(-(n or 0) // (stride or 1)) for n, stride in sizes)
-    places = size(margin.op.axis[-1]) or 0
+    margin = next((t for t in inside.op.input_tensors if padding_of(s, t) is not None), None)
+    image = _of_one_tap(inside, (rows, row)) if margin is None else margin
+    if image is None or len(image.shape) != len(strides):
+        return None
+    places = constant(image.shape[-1]) or 0
     together = (rows - 1) * places + row
     lacks, whole = inside.op.body[0].condition is not None, row * (over[-1] or 1) == sizes[-1][0]
-    if row >= lanes and not lacks:
+    if row >= lanes and not lacks and margin is not None:
         return None
     if row < lanes and whole:
         apart = rows * row.bit_count()
@@ -200,7 +201,15 @@ def _short_rows(s: Schedule, inside: Stage, strides: Sequence[int | None], lanes
     if row > places or together < lanes or -(-together // lanes) >= apart:
         return None
     # what is between the rows, and behind the last phase, is read as any other sum
-    return margin if s.can("transform_layout", inside.name, _phases_apart(strides), pad_value="any") else None
+    return image if s.can("transform_layout", inside.name, _phases_apart(strides), pad_value="any") else None
+
+
+def _of_one_tap(inside: Stage, sides: tuple[int, int]) -> Tensor | None:
+    """The image of so many rows and pixels of which each phase reads all, each element for one tap."""
+    if any(size(tap) != 1 for tap in inside.op.reduce_axis[1:]):
+        return None
+    found = [t for t in inside.op.input_tensors if tuple(map(constant, t.shape[-2:])) == sides]
+    return found[0] if len(found) == 1 else None
 
 
 def _lacks_outputs(inside: Stage, phases: dict[IterVar, int], lanes: int) -> bool:
@@ -229,15 +238,16 @@ def _rows_together(
     s: Schedule,
     out: Stage,
     inside: Stage,
-    margin: Stage,
+    image: Tensor,
     strides: Sequence[int | None],
     room: int,
     target: Target,
 ) -> None:
     """Compute ``inside`` with the rows of an image, its margin between them, as one axis: a vector runs over
-    the ends of rows, and a few sums are nobody's. There is ``room`` for so many sums of all phases."""
+    the ends of rows, and a few sums are nobody's where there is one. There is ``room`` for so many sums of
+    all phases."""
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
-    places = size(margin.op.axis[-1]) or 1
+    places = constant(image.shape[-1]) or 1
     over = [n or 1 for n in strides[-2:]]
     rows, row = (-(-(size(a) or 1) // n) for a, n in zip(inside.op.axis[-2:], over, strict=True))
     sums = (rows - 1) * places + row
@@ -246,7 +256,9 @@ def _rows_together(
     def behind(*at: Any) -> list[Any]:
         return [*at[:-2], at[-2] * places + at[-1]]
 
-    margin.transform_layout(behind)
+    margin = padding_of(s, image)
+    if margin is not None:  # without one they already lie so
+        margin.transform_layout(behind)
     held = s[s.cache_write(inside.name, "local")]
     for stage in (held, inside):
         stage.transform_layout(_phases_apart(strides), pad_value="any")
@@ -287,7 +299,7 @@ def _rows_together(
     held.compute_at(inside, block)
     in_registers(s, held)
     for t, _ in reads_of(held.op).plain:
-        if t is not margin.op.outputs[0] and _bytes(t) > target.l2_bytes:
+        if t is not image and _bytes(t) > target.l2_bytes:
             held.prefetch(t, held.op.reduce_axis[0], AHEAD)
     *own, q = held.op.axis
     held.reorder(*held.op.reduce_axis, *own, q)
