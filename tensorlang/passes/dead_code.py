@@ -6,7 +6,7 @@ buffers, values, loops and tests that are left with nothing to do.
 
 Where all indices of a buffer are constants, as in unrolled tiles, each element is judged by itself: a row of
 a tile that a version for fewer rows does not write back costs nothing. Reading an element to update it does
-not keep it alive.
+not keep it alive. Of a vector whose last lanes nobody reads the first ones are left.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from ..loopir.stmt import (
     seq,
     touched,
 )
+from .live_lanes import divisible, rounded, shortened
 
 MOST_ELEMENTS = 1 << 14  # of a buffer whose elements are told apart
 MOST_ROUNDS = 8  # one buffer fed by another that was fed by another …
@@ -86,10 +87,35 @@ class _Uses:
             idle = [x for x in waiting if not x[1] & self.live]
             if len(idle) == len(waiting):
                 return frozenset([s for s, _, _ in waiting])
-            for _, writes, reads in waiting:
+            for s, writes, reads in waiting:
                 if writes & self.live:
-                    self.live |= reads
+                    self.live |= reads & self.live if reads == writes and _lane_by_lane(s) else reads
             waiting = idle
+
+    def shorter(self) -> dict[Store, int]:
+        """How many lanes of a vector something reads, of those whose last ones nothing does. Follows
+        ``dead``."""
+        out = {}
+        for s, writes, _ in self.stores:
+            lanes, live = s.value.dtype.lanes, writes & self.live
+            if self.live < 0 or lanes < 4 or not live or not _in_a_row(writes, lanes):
+                continue
+            first = (writes & -writes).bit_length()
+            most = rounded(live.bit_length() - first + 1)
+            if most < lanes and divisible(s):
+                out[s] = most
+        return out
+
+
+def _in_a_row(elements: int, lanes: int) -> bool:
+    """Whether bits of so many lanes are neighbours."""
+    return elements > 0 and elements // (elements & -elements) == (1 << lanes) - 1
+
+
+def _lane_by_lane(s: Store) -> bool:
+    """Whether each lane that a store writes is made of that lane of what it reads of its own buffer."""
+    own = [node for node in loads(s.value) if node.buffer is s.buffer]
+    return all(all(map(is_, node.indices, s.indices)) for node in own) and divisible(s)
 
 
 def _elements(b: Buffer, indices: tuple[Expr, ...]) -> int:
@@ -165,6 +191,7 @@ class _Cleaner:
     def __init__(self, found: list[_Uses]) -> None:
         self.found = iter(found)
         self.dead: dict[Buffer, frozenset[Store]] = {}
+        self.shorter: dict[Buffer, dict[Store, int]] = {}
 
     def clean(self, s: Stmt) -> Steps[Stmt]:
         if isinstance(s, Store | Evaluate | Extern | Report):
@@ -180,6 +207,7 @@ class _Cleaner:
         if isinstance(s, Alloc):
             uses = next(self.found)
             self.dead[s.buffer] = uses.dead()
+            self.shorter[s.buffer] = uses.shorter()
         body = yield self.clean(s.body)
         if _idle(body):
             return NOTHING
@@ -191,8 +219,12 @@ class _Cleaner:
 
     def kept(self, s: Stmt) -> Stmt:
         """A statement that holds no others, or nothing."""
-        dead = self.dead.get(s.buffer) if isinstance(s, Store) else None
-        return NOTHING if dead and s in dead else s
+        if not isinstance(s, Store) or s.buffer not in self.dead:
+            return s
+        if s in self.dead[s.buffer]:
+            return NOTHING
+        lanes = self.shorter[s.buffer].get(s)
+        return s if lanes is None else shortened(s, lanes)
 
     def branch(self, s: If) -> Steps[Stmt]:
         then = yield self.clean(s.then)

@@ -11,6 +11,7 @@ from .cse import cse
 from .dead_code import dead_code
 from .double_buffer import double_buffer
 from .hoist_guards import hoist_guards
+from .live_lanes import live_lanes
 from .one_end import one_end
 from .pad_rows import pad_rows
 from .partition import partition
@@ -82,6 +83,8 @@ PIPELINE = PassPipeline(
             _PLAIN,
             settles=True,
         ),
+        # versions of rows tell which tile of columns is the last; what its other lanes were made of is dead
+        Pass("live lanes", live_lanes, "masked stores have no more lanes than can be on", _PLAIN, _PLAIN),
         Pass(
             "dead code again", dead_code, "removes what a version does not read", _PLAIN, _PLAIN, settles=True
         ),

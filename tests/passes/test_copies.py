@@ -127,13 +127,13 @@ def test_a_copy_made_in_two_steps_moves_whole() -> None:
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_products_in_a_row_pack_a_shared_operand_once_and_keep_one_copy_alive(shared: bool) -> None:
-    x = t = te.placeholder((64, 64), name="x")
+    x = t = te.placeholder((48, 48), name="x")
     ws: list[te.Tensor] = []
     for n in range(4):
-        ws.append(ws[0] if shared and ws else te.placeholder((64, 64), name=f"w{n}"))
-        k = te.reduce_axis((0, 64), name=f"k{n}")
+        ws.append(ws[0] if shared and ws else te.placeholder((48, 48), name=f"w{n}"))
+        k = te.reduce_axis((0, 48), name=f"k{n}")
         t = te.compute(
-            (64, 64), lambda i, j, t=t, k=k, w=ws[-1]: te.sum(t[i, k] * w[k, j], axis=k), name=f"p{n}"
+            (48, 48), lambda i, j, t=t, k=k, w=ws[-1]: te.sum(t[i, k] * w[k, j], axis=k), name=f"p{n}"
         )
     given = list(dict.fromkeys(ws))
     s = tl.recipes.default_schedule(t)
@@ -142,7 +142,7 @@ def test_products_in_a_row_pack_a_shared_operand_once_and_keep_one_copy_alive(sh
     assert len(memory) == 3, lowered  # a packed operand, and two products in turns
     assert str(lowered).count("for ax0") == (1 if shared else 4)  # copies
     rng = np.random.default_rng(0)
-    arrays = [rng.integers(-2, 3, (64, 64)).astype("float32") for _ in range(1 + len(given))]
+    arrays = [rng.integers(-2, 3, (48, 48)).astype("float32") for _ in range(1 + len(given))]
     want = arrays[0]
     for w in ws:
         want = want @ arrays[1 + given.index(w)]
