@@ -26,6 +26,7 @@ from .einsum import *
 from .elementwise import *
 from .fourier import *
 from .grid_sample import *
+from .grouped import *
 from .index import *
 from .join import *
 from .linear import *

@@ -274,8 +274,9 @@ def pad(
 ) -> Tensor:
     """``x`` with margins, as numpy's pad: ``pad_width`` is ``((before, after), …)`` for each dimension,
     ``(before, after)`` or one number for all. ``mode`` is ``constant`` (with ``constant_values``, a number or
-    a tensor of one), ``edge`` (the outermost element) or ``reflect`` (without the outermost). Margins may be
-    expressions of sizes, ``te.max(256 - n, 0)``; one that comes to less than 0 cuts off.
+    a tensor of one), ``edge`` (the outermost element), ``reflect`` (without the outermost) or ``wrap`` (what
+    stands at the other end). Margins may be expressions of sizes, ``te.max(256 - n, 0)``; one that comes to
+    less than 0 cuts off.
 
     Raises DeclareError for another mode, margins that do not fit the dimensions, a reflection wider than the
     tensor; kernels refuse calls in which symbolic sizes are too small for it.
@@ -285,8 +286,8 @@ def pad(
     Tensor(pad: float32[2, 5])
     """
     x = inputs.tensor("pad", x)
-    if mode not in ("constant", "edge", "reflect"):
-        raise DeclareError(f"ops.pad: mode={mode!r}", legal="'constant', 'edge', 'reflect'")
+    if mode != "constant" and mode not in _INSIDE:
+        raise DeclareError(f"ops.pad: mode={mode!r}", legal="'constant', 'edge', 'reflect', 'wrap'")
     margins = _margins(x, pad_width)
     padded = {d for d, pair in enumerate(margins) if not all(map(_none, pair))}
     shape = [n + a + b for n, (a, b) in zip(x.shape, margins, strict=True)]
@@ -300,7 +301,7 @@ def pad(
                     f"ops.pad: {mode} by {widest} of dimension {d} of {inputs.named(x)}",
                     because="a margin of a reflection is narrower than the tensor" if n else "it is empty",
                 )
-        inside = kept_within if mode == "edge" else _reflect
+        inside = _INSIDE[mode]
         out = moved(
             "pad",
             x,
@@ -309,7 +310,7 @@ def pad(
         )
         for d in sorted(padded):
             reach = make.max_(*map(make.as_expr, margins[d]))
-            inputs.needing("pad", out, x, d, 1 if mode == "edge" else reach + 1)
+            inputs.needing("pad", out, x, d, reach + 1 if mode == "reflect" else 1)
         return out
     if isinstance(constant_values, Tensor):
         # a tensor of one element, as ONNX's Pad has it: known only when the kernel runs
@@ -371,3 +372,7 @@ def _reflect(i: Expr, n: Expr) -> Expr:
     return te.max(
         te.min(back, (n - 1) * 2 - i), 0
     )  # never below 0, for calls with fewer elements are refused; proofs know it by this
+
+
+# which element stands at a place that may lie outside
+_INSIDE = {"edge": kept_within, "reflect": _reflect, "wrap": make.floormod}

@@ -297,6 +297,12 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     "cross_entropy": _loss(ops.cross_entropy),
     **_row("matmul")((512, 512), (512, 512)),
     **_row("batch_matmul")((12, 128, 64), (12, 64, 128)),
+    "grouped_matmul": lambda: [
+        x := _t(ROWS, COLUMNS),
+        w := _t(4, COLUMNS, COLUMNS, name="w"),
+        ends := _t(4, dtype="int64", name="ends"),
+        ops.grouped_matmul(x, w, ends),
+    ],
     **_row("dense")((ROWS, COLUMNS), (COLUMNS, COLUMNS)),
     **_row("conv1d")((1, 64, 256), (64, 64, 3), padding=1),
     **_row("conv2d")(IMAGE, KERNEL, padding=1),

@@ -86,7 +86,7 @@ MARGINS = [2, (1, 3), ((1, 0), (0, 4)), ((0, 0), (2, 2)), ((0, 0), (0, 0))]
 
 
 @pytest.mark.parametrize("width", MARGINS, ids=str)
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
 def test_pad(mode, width):
     a = sample((5, 17), "float32")
     x = te.placeholder(a.shape, name="x")
@@ -127,6 +127,18 @@ def test_rows_of_open_length_that_are_padded_are_read_by_sides(t, mode):
     assert "gather" not in tl.compile([x, y], target).get_source("ll")
 
 
+def test_margins_that_wrap_at_open_sizes():
+    """They may be wider than the tensor: it is repeated."""
+    n = te.var("n")
+    x = te.placeholder((3, n), name="x")
+    f = tl.compile([x, ops.pad(x, ((0, 0), (5, 2)), "wrap")])
+    for size in (1, 2, 5, 9, 40):
+        a = sample((3, size), "float32")
+        exact(f(a), np.pad(a, ((0, 0), (5, 2)), "wrap"), "float32")
+    with pytest.raises(tl.CallError, match="n >= 1"):
+        f(np.empty((3, 0), "float32"))
+
+
 def test_pad_with_a_value_that_is_data():
     a, v = sample((3, 5), "float32"), np.array([7], "float32")
     x, value = te.placeholder(a.shape, name="x"), te.placeholder((1,), name="value")
@@ -147,7 +159,7 @@ def test_pad_with_a_value_of_every_type_and_of_nothing():
     exact(compiled(ops.pad(x, 1), {x: none}), np.pad(none, 1), "float32")
 
 
-@pytest.mark.parametrize("mode", ["constant", "edge", "reflect"])
+@pytest.mark.parametrize("mode", ["constant", "edge", "reflect", "wrap"])
 def test_pad_of_what_is_computed(mode):
     a = sample((5, 17), "float32")
     x = te.placeholder(a.shape, name="x")

@@ -37,6 +37,7 @@ READ_BY_DATA = (
     "grid_sample",
     "roi_align",
     "deform_conv",
+    "grouped_matmul",
 )
 
 

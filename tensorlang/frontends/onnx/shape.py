@@ -179,22 +179,11 @@ def pad(
         ]
         x = ops.strided_slice(x, begin, end)
         margins = [(_at_least_none(a), _at_least_none(b)) for a, b in margins]
-    if mode == "wrap":
-        return _wrapped(x, margins)
     return ops.pad(x, margins, mode, value if filler is None else filler)
 
 
 def _at_least_none(width: Any) -> Any:
     return width if isinstance(width, Expr) else max(0, width)
-
-
-def _wrapped(x: Tensor, margins: Any) -> Tensor:
-    shape = [n + a + b for n, (a, b) in zip(x.shape, margins, strict=True)]
-
-    def element(*at: Any) -> Any:
-        return x(*(te.floormod(i - a, n) for i, n, (a, _) in zip(at, x.shape, margins, strict=True)))
-
-    return te.compute(shape, element, name="pad")
 
 
 @te_op("CenterCropPad", values=(1,))

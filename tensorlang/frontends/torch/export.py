@@ -12,7 +12,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from ...errors import TensorLangError
 from ...graph import Graph
 from .backend import decompositions
-from .importer import Importer, Refused, name_of, unsupported
+from .importer import Importer, Refused, name_of, returned, unsupported
 from .table import OF_COMPLEX, OPERATORS
 
 _ROUNDS = 4  # an operator may be said by one that is said by others itself
@@ -25,7 +25,9 @@ def load_torch(program: Any) -> Graph:
 
     Sizes that were exported as dynamic stay open, and are one where an operator needs that; parameters and
     buffers become constants. Complex numbers are pairs of floats, of inputs and outputs too: arrays
-    ``[…, 2]``, as ``torch.view_as_real`` has them.
+    ``[…, 2]``, as ``torch.view_as_real`` has them. Arguments and results that were no tensors when the
+    program was exported, as a mask of None, are neither inputs nor outputs; a size that is returned is an
+    int64 of no dimension.
 
     Raises TensorLangError for what is no such program, for modules that change their buffers, and for
     operators that are not supported, all of them at once.
@@ -45,7 +47,7 @@ def load_torch(program: Any) -> Graph:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             own = program.constants if spec.target in program.constants else program.state_dict
             constants[spec.arg.name] = own[spec.target]
-    count = len(signature.user_outputs)
+    count = len(returned(program.graph.output_node().args[0]))
     names = [f"output{i}" for i in range(count)] if count > 1 else ["output"]
     same: dict[Any, Any] = {}
     while True:

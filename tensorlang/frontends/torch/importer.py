@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ... import ops
+from ... import ops, te
 from ...arith.facts import Facts
 from ...arith.simplify import simplify_expr
 from ...errors import DeclareError, TensorLangError
@@ -45,6 +45,16 @@ class Refused(DeclareError):
         super().__init__(f"{name_of(node)} ({node.name})", because=reason)
         self.node = node
         self.reason = reason
+
+
+def returned(results: Any) -> list[fx.Node]:
+    """What a graph returns of its inputs: None, and numbers that were known when it was traced, are not."""
+    listed = results if isinstance(results, tuple | list) else [results]
+    return [v for v in listed if isinstance(v, fx.Node)]
+
+
+def _scalar(size: Any) -> Any:
+    return te.compute((), lambda: te.cast("int64", size), name="size")
 
 
 def name_of(node: fx.Node) -> str:
@@ -109,10 +119,13 @@ class Importer:
         self._inputs_for(numbers)
         self._take_all(graph.nodes)
         (results,) = graph.output_node().args
-        for i, v in enumerate(results if isinstance(results, tuple | list) else [results]):
-            order = memory_order(v.meta["val"]) if self.lying else None
-            made = self.env[v].pairs if isinstance(self.env[v], Complex) else self.env[v]
-            value = made if order is None else self._permuted(made, order, f"{v.name}_lying")
+        for i, v in enumerate(returned(results)):
+            if isinstance(v.meta["val"], torch.SymInt):
+                value = self._told(v)
+            else:
+                order = memory_order(v.meta["val"]) if self.lying else None
+                made = self.env[v].pairs if isinstance(self.env[v], Complex) else self.env[v]
+                value = made if order is None else self._permuted(made, order, f"{v.name}_lying")
             name = names[i] if i < len(names) else None
             self.g.output(value, name)
         return self.g
@@ -172,7 +185,8 @@ class Importer:
         known = self._known()
         for place, node in numbers:
             n = node.meta["val"]
-            if isinstance(n, int):
+            # what was no tensor when the program was traced, as a mask of None, is in its operators already
+            if not isinstance(n, torch.SymInt | torch.SymFloat | torch.SymBool):
                 continue
             size = self._size(node, n)
             # some shape has it already
@@ -189,6 +203,12 @@ class Importer:
                 self.inputs.append(place)
             self.sized.add(place)
             known = self._known()
+
+    def _told(self, node: fx.Node) -> Value:
+        """A size as a tensor of no dimension."""
+        size = self._size(node, node.meta["val"])
+        made: Value = self.g.call(_scalar, op="size", name=node.name, outputs=[node.name], size=as_expr(size))
+        return made
 
     def _known(self) -> set[Any]:
         """The dims that follow from the shapes of inputs: those that are the size of an axis by

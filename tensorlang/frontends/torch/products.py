@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import ops
+from ... import ops, te
 from ...te import Tensor
 from ..words import times
 from .elementwise import mul
-from .table import aten
+from .table import aten, needs
 from .types import as_type, rounded_once
 
 aten("mm", "bmm", "matmul", "mv", "dot")(ops.matmul)
@@ -64,6 +64,38 @@ def _contracted(a: Tensor, own: list[int], b: Tensor, other: list[int], kept: li
     """The product of two tensors whose dimensions have numbers, summed over those that are not kept."""
     first, second, result = ("".join(chr(ord("a") + d) for d in dims) for dims in (own, other, kept))
     return ops.einsum(f"{first},{second}->{result}", a, b)
+
+
+@aten("_grouped_mm", "transformers::grouped_mm_fallback")
+def grouped_mm(
+    a: Tensor, b: Tensor, ends: Tensor | None = None, bias: Tensor | None = None, kind: Any = None
+) -> Tensor:
+    """Products of groups, of which ``ends`` tells where each ends: in the rows of ``a``, in the columns of
+    ``b``, or where both are matrices in what is summed."""
+    needs(bias is None, "a bias of grouped products")
+    if ends is None:
+        return ops.matmul(a, b, out_dtype=kind)
+    if b.ndim == 3:
+        return ops.grouped_matmul(a, b, ends, kind)
+    if a.ndim == 3:
+        turned = ops.grouped_matmul(ops.transpose(b), ops.transpose(a, (0, 2, 1)), ends, kind)
+        return ops.transpose(turned)
+    return _sums_of_groups(a, b, ends, kind)
+
+
+def _sums_of_groups(a: Tensor, b: Tensor, ends: Tensor, kind: Any) -> Tensor:
+    """The product of matrices for each group of what is summed: the gradient of a group's matrix."""
+    wide = "float32" if a.dtype.bits == 16 else a.dtype
+    end = lambda g: te.cast("int32", ends(g))
+    begin = te.compute(ends.shape, lambda g: te.if_then_else(g > 0, end(te.max(g - 1, 0)), 0), name="begin")
+
+    def element(g: Any, i: Any, j: Any) -> Any:
+        k = te.reduce_axis((0, a.shape[1]), "k")
+        inside = te.all(begin(g) <= te.cast("int32", k), te.cast("int32", k) < end(g))
+        return te.sum(te.cast(wide, a(i, k)) * te.cast(wide, b(k, j)), axis=k, where=inside)
+
+    total = te.compute((ends.shape[0], a.shape[0], b.shape[1]), element, name="grouped_mm")
+    return as_type(total, kind or a.dtype)
 
 
 @aten("outer")

@@ -45,7 +45,7 @@ class Complex:
 
 def aten(*names: str, whole: bool = False, strided: bool = False) -> Callable[[Function], Function]:
     """Register a function of te tensors as these operators; ``add.Tensor`` is ``aten.add.Tensor``, and those
-    of torch's ``prims`` say so."""
+    of torch's ``prims`` say so, as do those of other packages: ``package::operator``."""
 
     return _register(OPERATORS, names, whole, strided)
 
@@ -62,7 +62,8 @@ def _register(
     def add(fn: Function) -> Function:
         for name in names:
             full = name if "." in name else f"{name}.default"
-            full = full if full.startswith("prims.") else f"aten.{full}"
+            full = full if full.startswith("prims.") or "::" in full else f"aten.{full}"
+            full = full.replace("::", ".")
             table[full] = Operator(full, fn, whole, strided)
         return fn
 

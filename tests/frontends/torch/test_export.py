@@ -246,3 +246,49 @@ def test_bilinear_layers(front, bias):
     engine = tl.load_torch(torch.export.export(module, (a, b))).compile()
     got = engine(a.numpy(), b.numpy())
     np.testing.assert_allclose(got, module(a, b).detach().numpy(), rtol=1e-5, atol=1e-6)
+
+
+class _Options(torch.nn.Module):
+    """Arguments that are no tensors, among them and between them, and results that are none."""
+
+    def forward(self, x, mask=None, scale=2.0, *, again=None, how="sum"):
+        y = x * scale if mask is None else x * mask
+        return {"y": y if how == "sum" else -y, "none": None, "list": [again["z"] + 1, 3], "rows": x.shape[0]}
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_arguments_and_results_that_are_no_tensors(dynamic):
+    x, again = torch.randn(3, 4), {"z": torch.ones(2), "w": None}
+    rows = {0: torch.export.Dim("rows")}
+    shapes = {"x": rows, "mask": None, "scale": None, "again": {"z": None, "w": None}, "how": None}
+    exported = torch.export.export(
+        _Options(), (x, None, 3.0), {"again": again, "how": "-"}, dynamic_shapes=shapes if dynamic else None
+    )
+    graph = tl.load_torch(exported)
+    assert [v.name for v in graph.inputs] == ["x", "again_z"]
+    made = graph.compile()(x.numpy(), again["z"].numpy())
+    want = [-3 * x.numpy(), np.full(2, 2, "float32"), *([np.int64(3)] if dynamic else [])]
+    for a, b in zip(made, want, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape and (a == b).all()
+
+
+class _Circular(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.line = torch.nn.Conv1d(3, 4, 3, padding=2, padding_mode="circular")
+        self.image = torch.nn.Conv2d(3, 4, 3, padding=1, padding_mode="circular")
+
+    def forward(self, x, image):
+        return self.line(x), self.image(image), F.pad(x, (3, 0), "circular")
+
+
+def test_margins_from_the_other_end():
+    length, width = torch.export.Dim("length", min=4), torch.export.Dim("width", min=4)
+    args = torch.randn(2, 3, 9), torch.randn(2, 3, 5, 8)
+    exported = torch.export.export(_Circular(), args, dynamic_shapes=({2: length}, {3: width}))
+    engine = tl.load_torch(exported).compile()
+    for n, w in ((9, 8), (4, 33)):
+        x, image = torch.randn(2, 3, n), torch.randn(2, 3, 5, w)
+        with torch.no_grad():
+            close(engine(x.numpy(), image.numpy()), _Circular()(x, image))
