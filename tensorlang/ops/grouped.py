@@ -59,9 +59,8 @@ def grouped_matmul(x: Tensor, w: Tensor, ends: Tensor, out_dtype: str | DType | 
     needed = lambda g: te.floordiv(te.max(end(g) - begin(g), 0) + (TILE - 1), TILE)
     count = inputs.stage("tiles_of", tags.INJECTIVE, (groups,), needed)
     before = te.reduce_axis((0, groups), "before")
-    last = inputs.stage(  # the tile behind those of each group
-        "last", tags.REDUCE, (groups,), lambda g: te.sum(te.select(before <= g, count(before), 0), axis=before)
-    )
+    until = lambda g: te.sum(te.select(before <= g, count(before), 0), axis=before)
+    last = inputs.stage("last", tags.REDUCE, (groups,), until)  # the tile behind those of each group
     # a group of n rows has at most (n - 1) / TILE + 1 tiles, and none without rows
     tiles = te.min(rows, te.floordiv(rows, TILE) + groups)
     of_tile = _passed("of_tile", tiles, last)

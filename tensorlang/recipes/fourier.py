@@ -38,7 +38,8 @@ def chain_of(s: Schedule, out: Stage) -> Chain | None:
     if not isinstance(op, ComputeOp) or op.reduce_axis:
         return None
     last = out if op.tag == tags.FOURIER else _read_in_rows(s, out)
-    if last is None:
+    # an input as columns is no step: who asks for it as well has it in a kernel without any
+    if last is None or "columns" in last.op.attrs:
         return None
     steps = []
     stage: Stage | None = last
@@ -82,7 +83,7 @@ def _alone(s: Schedule, stage: Stage) -> Stage | None:
 def _read_in_rows(s: Schedule, out: Stage) -> Stage | None:
     """The last step of what ``out`` reads, whose rows are its own."""
     last = _alone(s, out)
-    if last is None or len(out.op.axis) <= _before(last):
+    if last is None or "columns" in last.op.attrs or len(out.op.axis) <= _before(last):
         return None
     front = [a.var for a in out.op.axis[: _before(last)]]
     places = [at for t, at in reads_of(out.op).plain if t in last.op.outputs]

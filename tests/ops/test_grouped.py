@@ -27,7 +27,11 @@ ENDS = [(20, 20, 20), (0, 0, 20), (7, 8, 20), (0, 16, 20), (1, 9, 12), (0, 0, 0)
 @pytest.mark.parametrize("t", ["int32", "int64"])
 def test_rows_are_multiplied_by_the_matrix_of_their_group(ends, t):
     a, b, e = sample((20, 9), "float32"), sample((3, 9, 21), "float32"), np.array(ends, t)
-    x, w, p = te.placeholder(a.shape, name="x"), te.placeholder(b.shape, name="w"), te.placeholder((3,), t, "p")
+    x, w, p = (
+        te.placeholder(a.shape, name="x"),
+        te.placeholder(b.shape, name="w"),
+        te.placeholder((3,), t, "p"),
+    )
     exact(compiled(ops.grouped_matmul(x, w, p), {x: a, w: b, p: e}), grouped(a, b, ends), "float32")
 
 

@@ -187,7 +187,7 @@ def imag(x: Complex) -> Tensor:
     return part(x, 1)  # type: ignore[no-any-return]
 
 
-@of_complex("_to_copy", "to.dtype")
+@of_complex("_to_copy", "to.dtype", "to.device", "to.dtype_layout")
 def to_copy(x: Any, kind: str | None = None) -> Any:
     if kind is None:
         return x

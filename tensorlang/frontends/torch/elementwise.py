@@ -55,8 +55,14 @@ for _name, _op in {
     aten(_name)(of_floats(_op))
 
 
-@aten("alias", "clone", "contiguous", "detach", "lift_fresh_copy")
+@aten("alias", "clone", "contiguous", "detach", "detach_", "lift_fresh_copy")
 def same(x: Tensor) -> Tensor:
+    return x
+
+
+@aten("dropout", "feature_dropout", "alpha_dropout")
+def dropout(x: Tensor, share: float, training: bool) -> Tensor:
+    needs(not training or share == 0, "elements that are left out by chance")
     return x
 
 
@@ -225,13 +231,13 @@ def pow_number(x: Tensor, exponent: Any) -> Tensor:
     return pow_(x, exponent)
 
 
-@aten("maximum")
+@aten("maximum", "max.other")
 def maximum(x: Tensor, y: Tensor) -> Tensor:
     a, b = promoted(x, y)
     return ops.logical_or(a, b) if a.dtype.is_bool else ops.maximum(a, b)
 
 
-@aten("minimum")
+@aten("minimum", "min.other")
 def minimum(x: Tensor, y: Tensor) -> Tensor:
     a, b = promoted(x, y)
     return ops.logical_and(a, b) if a.dtype.is_bool else ops.minimum(a, b)
@@ -248,7 +254,9 @@ def logaddexp(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _bits(name: str, whole: Callable[..., Tensor], truth: Callable[..., Tensor]) -> None:
-    @aten(f"{name}.Tensor", f"{name}.Scalar", f"{name}.Scalar_Tensor")
+    word = f"__{name.removeprefix('bitwise_')}__"
+
+    @aten(f"{name}.Tensor", f"{name}.Scalar", f"{name}.Scalar_Tensor", f"{word}.Tensor", f"{word}.Scalar")
     def of(x: Any, y: Any) -> Tensor:
         a, b = promoted(x, y)
         return truth(a, b) if a.dtype.is_bool else whole(a, b)
@@ -393,7 +401,7 @@ def lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
 # -- types
 
 
-@aten("_to_copy", "to.dtype")
+@aten("_to_copy", "to.dtype", "to.device", "to.dtype_layout")
 def to_copy(x: Tensor, to: str | None = None) -> Tensor:
     return x if to is None else as_type(x, to)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
 import torch
@@ -12,12 +13,10 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from ...errors import TensorLangError
 from ...graph import Graph
 from .backend import decompositions
-from .importer import Importer, Refused, name_of, returned, unsupported
+from .importer import Importer, Refused, name_of, only_checks, returned, unsupported
 from .table import OF_COMPLEX, OPERATORS
 
 _ROUNDS = 4  # an operator may be said by one that is said by others itself
-# of sizes and types, while a program is traced: nothing is computed of them
-_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size")
 
 
 def load_torch(program: Any) -> Graph:
@@ -38,10 +37,45 @@ def load_torch(program: Any) -> Graph:
             because="an exported program is needed",
             try_="tl.load_torch(torch.export.export(module, args))",
         )
+    if _as_it_is(program.graph):
+        try:
+            return _graph(program)
+        except Refused:
+            pass  # an operator may be taken where torch says it by others
     program = _taken_apart(program)
-    signature = program.graph_signature
-    _unchanged(signature)
+    _unchanged(program.graph_signature)
     _supported(program.graph)
+    try:
+        return _graph(program)
+    except Refused as error:
+        where = f"load_torch: {error.node.name} cannot be imported"
+        raise TensorLangError(where, because=str(error)) from None
+
+
+def _as_it_is(graph: Any) -> bool:
+    """Whether every operator can be taken as the program has it, and none writes to what it is given. Torch
+    need not trace such a program once more, which takes it longer than all that is done here."""
+    return all(map(_taken, graph.nodes))
+
+
+def _taken(node: Any) -> bool:
+    if node.op != "call_function":
+        return node.op in ("placeholder", "get_attr", "output")
+    if _is_operator(node):
+        return only_checks(node) or not (_writes(node) or unsupported(node, pairs=True))
+    # arithmetic on sizes, and one of several results
+    return node.target is operator.getitem or isinstance(node.meta.get("val"), torch.SymInt)
+
+
+def _writes(node: Any) -> bool:
+    """Whether an operator writes to elements that it is given."""
+    # what makes a tensor of a number in a program ends with this one, which writes no elements
+    return node.target._schema.is_mutable and str(node.target) != "aten.detach_.default"
+
+
+def _graph(program: Any) -> Graph:
+    """The graph of a program of operators that are in the table. Raises Refused."""
+    signature = program.graph_signature
     constants: dict[str, torch.Tensor] = {}
     for spec in signature.input_specs:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
@@ -59,8 +93,7 @@ def load_torch(program: Any) -> Graph:
             # values: one dim, which a call checks
             found = {} if error.apart is None else importer.sizes.equal(*error.apart)
             if not found:
-                where = f"load_torch: {error.node.name} cannot be imported"
-                raise TensorLangError(where, because=str(error)) from None
+                raise
             same |= found
 
 
@@ -72,7 +105,7 @@ def _ranges(program: Any) -> dict[Any, Any]:
 
 def _taken_apart(program: Any) -> Any:
     """The program without operators that write to what they are given, in which those that are not in the
-    table are said by others, where torch says how, and without what only checks."""
+    table are said by others, where torch says how."""
     _known_sizes(program)
     for turn in range(_ROUNDS + 1):
         # only what has to be taken apart is, and operators stay as models write them. Those that write are
@@ -87,10 +120,6 @@ def _taken_apart(program: Any) -> Any:
         if turn and not table:
             break
         program = program.run_decompositions(table)
-    graph = program.graph
-    for node in reversed(list(graph.nodes)):
-        if str(node.target).removeprefix("aten.").split(".")[0] in _CHECKS and not node.users:
-            graph.erase_node(node)
     return program
 
 
@@ -152,7 +181,7 @@ def _supported(graph: Any) -> None:
     """Raises TensorLangError for operators that are not in the table."""
     missing: dict[str, list[str]] = {}
     for node in graph.nodes:
-        if _is_operator(node):
+        if _is_operator(node) and not only_checks(node):
             reason = unsupported(node, pairs=True)
             if reason:
                 missing.setdefault(f"{name_of(node)}: {reason}", []).append(node.name)

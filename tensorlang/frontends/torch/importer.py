@@ -31,6 +31,8 @@ from .types import PARTS
 
 # what says where memory is and how it lies, or how something is done: nothing that a result depends on
 _ASIDE = {"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
+# of sizes and types, while a program is traced: nothing is computed of them
+_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size")
 MOST_LINES = 12  # of a reason
 _NO_FACTS = Facts()
 BROKEN = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
@@ -248,6 +250,8 @@ class Importer:
             for part in str(node.target).split("."):
                 owner = getattr(owner, part)
             self.env[node] = self._known_tensor(owner, node.name)
+        elif only_checks(node):
+            pass
         elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymInt):
             self.env[node] = self._made(node)
 
@@ -380,6 +384,11 @@ def unsupported(node: fx.Node, pairs: bool = False) -> str:
             if reason:
                 return reason
     return ""
+
+
+def only_checks(node: fx.Node) -> bool:
+    """Whether a node makes nothing that anybody reads, and only tests sizes and types."""
+    return not node.users and node.op == "call_function" and _operator_name(node) in _CHECKS
 
 
 def has_complex(node: fx.Node) -> bool:

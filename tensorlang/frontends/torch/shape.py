@@ -30,6 +30,15 @@ def flatten(x: Tensor, start: int = 0, end: int = -1) -> Tensor:
     return ops.reshape(x, (1,)) if x.ndim == 0 else ops.flatten(x, start, end)
 
 
+@aten("unflatten.int")
+def unflatten(x: Tensor, dim: int, sizes: Sequence[Any]) -> Tensor:
+    d = dim % x.ndim
+    unknown = [k for k, n in enumerate(sizes) if isinstance(n, int) and n == -1]
+    known_ones = math.prod(n for k, n in enumerate(sizes) if k not in unknown)
+    own = [te.floordiv(x.shape[d], known_ones) if k in unknown else n for k, n in enumerate(sizes)]
+    return ops.reshape(x, [*x.shape[:d], *own, *x.shape[d + 1 :]])
+
+
 @aten("permute", "permute_copy")
 def permute(x: Tensor, dims: Sequence[int]) -> Tensor:
     return ops.transpose(x, list(dims)) if x.ndim else x
@@ -124,6 +133,21 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     kept = [x for x in tensors if x.ndim != 1 or const_int(x.shape[0]) != 0] or list(tensors[:1])
     kept = [as_type(x, kind) for x in kept]
     return kept[0] if len(kept) == 1 else ops.concatenate(kept, dim)
+
+
+@aten("diff")
+def diff(
+    x: Tensor, times: int = 1, dim: int = -1, before: Tensor | None = None, behind: Tensor | None = None
+) -> Tensor:
+    """Of truth values: whether two neighbours differ."""
+    parts = [t for t in (before, x, behind) if t is not None]
+    x = cat(parts, dim) if len(parts) > 1 else x
+    needs(at_most(times, x.shape[dim]) is True, "differences of fewer elements than are taken off")
+    for _ in range(times):
+        n = x.shape[dim]
+        left, right = (ops.strided_slice(x, [k], [n - 1 + k], axes=[dim]) for k in (0, 1))
+        x = ops.logical_xor(right, left) if x.dtype.is_bool else ops.subtract(right, left)
+    return x
 
 
 @aten("stack")

@@ -324,7 +324,7 @@ for _mode, _n in (
     aten(f"upsample_{_mode}{_n}d", f"upsample_{_mode}{_n}d.vec")(_resized(_mode, _n))
 
 
-@aten("grid_sampler_2d", "grid_sampler_3d")
+@aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
 def grid_sampler(x: Tensor, grid: Tensor, mode: int, padding: int, align_corners: bool) -> Tensor:
     needs(x.dtype is grid.dtype, "places of another type than the image")
     words = ("linear", "nearest", "cubic")[mode], ("zeros", "border", "reflection")[padding]

@@ -292,3 +292,38 @@ def test_margins_from_the_other_end():
         x, image = torch.randn(2, 3, n), torch.randn(2, 3, 5, w)
         with torch.no_grad():
             close(engine(x.numpy(), image.numpy()), _Circular()(x, image))
+
+
+class _AsWritten(torch.nn.Module):
+    """Operators that torch says by others when it traces a program."""
+
+    def forward(self, x, b):
+        neighbours = torch.diff(x, prepend=x[:, :1] - 1), torch.diff(x, 2, 0), torch.diff(b, append=b[:, :1])
+        parts = x.unflatten(1, (2, -1)), x.unflatten(-1, (-1, 3))
+        types = x.to(torch.float64), x.to("cpu", torch.int32), x.to(b), x.double().type_as(x)
+        fixed = torch.tensor([1.5, 2.0]) * x[:, :2]
+        dropped = F.dropout(x, 0.5, False), F.alpha_dropout(x, 0.5, False)
+        return *neighbours, *parts, *types, *dropped, fixed, b & True, b.__or__(b), torch.max(x, -x)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_programs_that_write_to_nothing_are_not_traced_again(dynamic, monkeypatch):
+    shapes = ({0: torch.export.Dim("rows", min=4)},) * 2 if dynamic else None
+    args = torch.randn(5, 12), torch.rand(5, 12) > 0.5
+    exported = torch.export.export(_AsWritten(), args, dynamic_shapes=shapes)
+    before = str(exported.graph)
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", None)
+    engine = tl.load_torch(exported).compile()
+    assert str(exported.graph) == before
+    for rows in (5, 9) if dynamic else (5,):
+        x, b = torch.randn(rows, 12), torch.rand(rows, 12) > 0.5
+        for ours, theirs in zip(engine(x.numpy(), b.numpy()), _AsWritten()(x, b), strict=True):
+            a = theirs.numpy()
+            assert ours.dtype == a.dtype and ours.shape == a.shape and np.array_equal(ours, a)
+
+
+def test_statistics_that_a_batch_norm_would_change_are_still_refused():
+    """The operator writes to its buffers, which its schema does not say."""
+    norm = torch.nn.BatchNorm1d(4).train()
+    with pytest.raises(TensorLangError, match="the module changes"):
+        tl.load_torch(torch.export.export(norm, (torch.randn(3, 4),)))

@@ -13,7 +13,9 @@ ml_dtypes = pytest.importorskip("ml_dtypes")
 
 def bits(x):
     """As numpy has it: torch gives no array of bfloat16."""
-    return x.contiguous().view(torch.int16).numpy().view("bfloat16") if x.dtype == torch.bfloat16 else x.numpy()
+    return (
+        x.contiguous().view(torch.int16).numpy().view("bfloat16") if x.dtype == torch.bfloat16 else x.numpy()
+    )
 
 
 class Grouped(torch.nn.Module):
