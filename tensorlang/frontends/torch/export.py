@@ -13,7 +13,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from ...errors import TensorLangError
 from ...graph import Graph
 from .backend import decompositions
-from .importer import Importer, Refused, name_of, only_checks, returned, unsupported
+from .importer import Importer, Refused, name_of, needed_of, returned, unsupported
 from .table import OF_COMPLEX, OPERATORS
 
 _ROUNDS = 4  # an operator may be said by one that is said by others itself
@@ -55,14 +55,15 @@ def load_torch(program: Any) -> Graph:
 def _as_it_is(graph: Any) -> bool:
     """Whether every operator can be taken as the program has it, and none writes to what it is given. Torch
     need not trace such a program once more, which takes it longer than all that is done here."""
-    return all(map(_taken, graph.nodes))
+    writing = any(_is_operator(n) and _writes(n) for n in graph.nodes)
+    return not writing and all(map(_taken, needed_of(graph)))
 
 
 def _taken(node: Any) -> bool:
     if node.op != "call_function":
         return node.op in ("placeholder", "get_attr", "output")
     if _is_operator(node):
-        return only_checks(node) or not (_writes(node) or unsupported(node, pairs=True))
+        return not unsupported(node, pairs=True)
     # arithmetic on sizes, and one of several results
     return node.target is operator.getitem or isinstance(node.meta.get("val"), torch.SymInt)
 
@@ -180,8 +181,9 @@ def _unchanged(signature: Any) -> None:
 def _supported(graph: Any) -> None:
     """Raises TensorLangError for operators that are not in the table."""
     missing: dict[str, list[str]] = {}
+    needed = needed_of(graph)
     for node in graph.nodes:
-        if _is_operator(node) and not only_checks(node):
+        if _is_operator(node) and node in needed:
             reason = unsupported(node, pairs=True)
             if reason:
                 missing.setdefault(f"{name_of(node)}: {reason}", []).append(node.name)

@@ -31,8 +31,6 @@ from .types import PARTS
 
 # what says where memory is and how it lies, or how something is done: nothing that a result depends on
 _ASIDE = {"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
-# of sizes and types, while a program is traced: nothing is computed of them
-_CHECKS = ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range", "sym_constrain_range_for_size")
 MOST_LINES = 12  # of a reason
 _NO_FACTS = Facts()
 BROKEN = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
@@ -53,6 +51,19 @@ def returned(results: Any) -> list[fx.Node]:
     """What a graph returns of its inputs: None, and numbers that were known when it was traced, are not."""
     listed = results if isinstance(results, tuple | list) else [results]
     return [v for v in listed if isinstance(v, fx.Node)]
+
+
+def needed_of(graph: fx.Graph) -> set[fx.Node]:
+    """The nodes that results are made of. Others only test sizes and values while the program runs: where no
+    operator writes, nothing is seen of them."""
+    found: set[fx.Node] = set()
+    waiting = [graph.output_node()]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += node.all_input_nodes
+    return found
 
 
 def _scalar(size: Any) -> Any:
@@ -119,7 +130,8 @@ class Importer:
                     numbers.append((place, node))
                 place += 1
         self._inputs_for(numbers)
-        self._take_all(graph.nodes)
+        needed = needed_of(graph)
+        self._take_all(node for node in graph.nodes if node in needed)
         (results,) = graph.output_node().args
         for i, v in enumerate(returned(results)):
             if isinstance(v.meta["val"], torch.SymInt):
@@ -250,8 +262,6 @@ class Importer:
             for part in str(node.target).split("."):
                 owner = getattr(owner, part)
             self.env[node] = self._known_tensor(owner, node.name)
-        elif only_checks(node):
-            pass
         elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymInt):
             self.env[node] = self._made(node)
 
@@ -384,11 +394,6 @@ def unsupported(node: fx.Node, pairs: bool = False) -> str:
             if reason:
                 return reason
     return ""
-
-
-def only_checks(node: fx.Node) -> bool:
-    """Whether a node makes nothing that anybody reads, and only tests sizes and types."""
-    return not node.users and node.op == "call_function" and _operator_name(node) in _CHECKS
 
 
 def has_complex(node: fx.Node) -> bool:
