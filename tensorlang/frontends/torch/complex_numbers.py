@@ -12,15 +12,14 @@ from ...te import Tensor
 from . import elementwise, index, reduce, shape
 from .elementwise import add, mul, sub
 from .products import linear
-from .table import OPERATORS, Complex, needs, of_complex
+from .table import OPERATORS, Complex, needs, of_complex, part_of
 from .types import PARTS, as_type, floats
 
 
 def part(x: Any, p: int) -> Any:
     """The real part, or with ``p`` 1 the imaginary one; 0 for that of a real tensor or number."""
     if isinstance(x, Complex):
-        z = x.pairs
-        return te.compute(z.shape[:-1], lambda *i: z(*i, p), name="imag" if p else "real")
+        return part_of(x.pairs, p) if x.parts is None else x.parts[p]
     if isinstance(x, complex):
         return x.imag if p else x.real
     if p == 0:
@@ -255,7 +254,9 @@ def linear_(x: Any, weight: Any, bias: Any = None) -> Any:
     return y if bias is None else add_(y, bias)
 
 
-@of_complex("einsum")
+# vectors may run along any dimension, and each element is read again and again: parts side by side, which are
+# known of a parameter. Products of matrices lay out what they read by themselves
+@of_complex("einsum", apart=True)
 def einsum(equation: str, tensors: Sequence[Any], path: Any = None) -> Any:
     needs(len(tensors) <= 2, "einsum of more than two tensors of complex numbers")
     if len(tensors) == 2:

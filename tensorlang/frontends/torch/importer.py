@@ -25,7 +25,7 @@ from ...expr.walk import variables
 from ...graph import Graph, Value
 from ..words import name_of_ours
 from .symbols import EMPTY, Sizes
-from .table import OF_COMPLEX, OPERATORS, Complex, Operator, Placed
+from .table import OF_COMPLEX, OPERATORS, Apart, Complex, Operator, Placed, part_of
 from .tensors import dtype_name, held, inverse, memory_order, supported
 from .types import PARTS
 
@@ -309,12 +309,12 @@ class Importer:
         attrs: dict[str, Any] = {}
         for word, x in given:
             if isinstance(x, Value | Complex):
-                order.append(_mark(x))
-                tensors.append(_pairs(x))
+                order.append(_mark(entry, x))
+                tensors += self._tensors(entry, x)
             elif isinstance(x, list | tuple) and any(isinstance(v, Value | Complex) for v in x):
                 # the list without its gaps, and where they were
-                order.append(tuple(_mark(v) for v in x))
-                tensors += [_pairs(v) for v in x if v is not None]
+                order.append(tuple(_mark(entry, v) for v in x))
+                tensors += [t for v in x if v is not None for t in self._tensors(entry, v)]
             else:
                 word = "input" if word == "self" else word
                 order.append(word)
@@ -322,6 +322,18 @@ class Importer:
         placed = Placed(entry.fn, tuple(order), kept)
         made = self.g.call(placed, *tensors, **names, **attrs)
         return made if kept is None else dict(zip(kept, made, strict=True))
+
+    def _tensors(self, entry: Operator, x: Any) -> list[Value]:
+        if not isinstance(x, Complex):
+            return [x]
+        if not entry.apart:
+            return [x.pairs]
+        if x.parts is None:
+            re, im = (
+                self.g.call(part_of, x.pairs, op=f"{w}_part", p=p) for p, w in enumerate(("real", "imag"))
+            )
+            x.parts = re, im
+        return list(x.parts)
 
     def _strides(self, node: fx.Node) -> list[Any]:
         """Those of the first tensor, which must have memory of its own: of what names places of another, or
@@ -403,13 +415,11 @@ def has_complex(node: fx.Node) -> bool:
     )
 
 
-def _mark(x: Any) -> Any:
+def _mark(entry: Operator, x: Any) -> Any:
     """What ``Placed`` is told of a tensor."""
-    return False if x is None else Complex if isinstance(x, Complex) else None
-
-
-def _pairs(x: Any) -> Value:
-    return x.pairs if isinstance(x, Complex) else x
+    if isinstance(x, Complex):
+        return Apart if entry.apart else Complex
+    return False if x is None else None
 
 
 def _tensors(val: Any) -> list[Any]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from ... import te
 from ...errors import DeclareError
 from ...expr.make import as_expr
 from ...expr.nodes import const_int
@@ -22,12 +23,14 @@ Function = Callable[..., Any]
 @dataclass(frozen=True)
 class Operator:
     """``name``: torch's, with the overload; ``fn``: its te; ``whole``: it makes operators of the graph;
-    ``strided``: it also takes the strides of its first tensor in torch's memory, as ``lies``."""
+    ``strided``: it also takes the strides of its first tensor in torch's memory, as ``lies``;
+    ``apart``: complex numbers come as two tensors, each made by a node of its own."""
 
     name: str
     fn: Function
     whole: bool = False
     strided: bool = False
+    apart: bool = False
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -37,10 +40,21 @@ OF_COMPLEX: dict[str, Operator] = {}
 
 class Complex:
     """A tensor of complex numbers as operators see it: ``pairs`` has the two parts of each in a dimension
-    more, the last one. In a graph it is what holds the pairs."""
+    more, the last one. In a graph it is what holds the pairs. ``parts`` are the two tensors of its parts,
+    where somebody made them; who asks for them has them instead of the pairs."""
 
-    def __init__(self, pairs: Any) -> None:
+    def __init__(self, pairs: Any, parts: tuple[Any, Any] | None = None) -> None:
         self.pairs = pairs
+        self.parts = parts
+
+
+def part_of(pairs: Any, p: int) -> Any:
+    """The first numbers of pairs, or the second ones."""
+    return te.compute(pairs.shape[:-1], lambda *i: pairs(*i, p), name="imag" if p else "real")
+
+
+class Apart:
+    """Stands for complex numbers that come as two tensors."""
 
 
 def aten(*names: str, whole: bool = False, strided: bool = False) -> Callable[[Function], Function]:
@@ -50,21 +64,21 @@ def aten(*names: str, whole: bool = False, strided: bool = False) -> Callable[[F
     return _register(OPERATORS, names, whole, strided)
 
 
-def of_complex(*names: str) -> Callable[[Function], Function]:
+def of_complex(*names: str, apart: bool = False) -> Callable[[Function], Function]:
     """Register a function as these operators where they take or make complex numbers, ``Complex`` among its
     arguments and results."""
-    return _register(OF_COMPLEX, names, False, False)
+    return _register(OF_COMPLEX, names, False, False, apart)
 
 
 def _register(
-    table: dict[str, Operator], names: tuple[str, ...], whole: bool, strided: bool
+    table: dict[str, Operator], names: tuple[str, ...], whole: bool, strided: bool, apart: bool = False
 ) -> Callable[[Function], Function]:
     def add(fn: Function) -> Function:
         for name in names:
             full = name if "." in name else f"{name}.default"
             full = full if full.startswith("prims.") or "::" in full else f"aten.{full}"
             full = full.replace("::", ".")
-            table[full] = Operator(full, fn, whole, strided)
+            table[full] = Operator(full, fn, whole, strided, apart)
         return fn
 
     return add
@@ -94,8 +108,9 @@ def known(n: Any, what: str) -> int:
 
 class Placed:
     """A function of te tensors with its arguments in place: for each the name of an attribute, None for a
-    tensor, ``Complex`` for one of pairs, and for a list of tensors a tuple that says the same of each, False
-    where there is none. ``kept`` are the numbers of the results that somebody reads, None for all."""
+    tensor, ``Complex`` for one of pairs, ``Apart`` for two of its parts, and for a list of tensors a tuple
+    that says the same of each, False where there is none. ``kept`` are the numbers of the results that
+    somebody reads, None for all."""
 
     def __init__(self, fn: Function, order: tuple[Any, ...], kept: tuple[int, ...] | None = None) -> None:
         self.fn = fn
@@ -114,6 +129,8 @@ def _argument(what: Any, given: Iterator[Any], attrs: dict[str, Any]) -> Any:
         return attrs[what]
     if isinstance(what, tuple):
         return [None if there is False else _argument(there, given, attrs) for there in what]
+    if what is Apart:
+        return Complex(None, (next(given), next(given)))
     return Complex(next(given)) if what is Complex else next(given)
 
 

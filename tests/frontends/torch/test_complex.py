@@ -184,3 +184,33 @@ def test_what_is_not_there_is_said():
     program = torch.export.export(module(lambda z: torch.tanh(z)), (z,))
     with pytest.raises(TensorLangError, match="for complex numbers"):
         tl.load_torch(program)
+
+
+class _Modes(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.w = torch.nn.Parameter(torch.randn(5, 4, 6, dtype=torch.complex64))
+
+    def forward(self, x, y):
+        """One operand twice, a parameter, one made of real numbers, and a single one."""
+        mixed = torch.einsum("bim,iom->bom", x, self.w)
+        return (
+            mixed,
+            torch.einsum("bim,bjm->bij", x, x),
+            torch.einsum("bim,m->bi", x, y + 0j),
+            torch.einsum("bim->mb", x),
+        )
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_parts_of_what_an_einsum_reads_lie_side_by_side(dynamic):
+    """Nodes of their own make them, so that those of a parameter are folded; what is read twice has one pair
+    of parts."""
+    x, y = torch.randn(3, 5, 6, dtype=torch.complex64), torch.randn(6)
+    shapes = ({0: torch.export.Dim("rows")}, None)
+    named = {"dynamic_shapes": shapes} if dynamic else {}
+    same(_Modes(), x, y, **named)
+    graph = tl.load_torch(torch.export.export(_Modes(), (x, y), **named))
+    made = [n.op for n in graph.nodes if n.op.endswith("_part")]
+    assert len(made) == 6 and len(set(made)) == 2  # of x, of the parameter, and of y + 0j
