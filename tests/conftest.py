@@ -20,6 +20,10 @@ gc.disable()
 # wait for each other: on a busy machine a search took twenty times as long for it.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+# Modules are compiled once and kept, also where the machine is told to keep nothing: a new interpreter, and tests
+# begin more than a hundred, else takes two and a half times as long to its first kernel.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["TENSORLANG_CACHE"] = "0"  # kernels of tests are not those of users, see below
 # Schedules that are chosen go by a table of costs, and golden texts hold some: the same on every machine.
 os.environ.setdefault("TENSORLANG_COST", "generic")
@@ -27,6 +31,7 @@ os.environ.setdefault("TENSORLANG_COST", "generic")
 from tensorlang.codegen.llvm import parallel  # noqa: E402
 from tensorlang.runtime import set_num_threads  # noqa: E402
 from tensorlang.workers import processes  # noqa: E402
+from tests.each_value import leave_the_others  # noqa: E402
 from tests.threshold import OF_USERS  # noqa: E402
 
 # Tests are small, and their parallel loops are to run as such: every iteration is worth a part of its own.
@@ -97,10 +102,15 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that ``-m`` leaves out are
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """A file's tests stay together, as what they share is made once a file."""
+    """A file's tests stay together, as what they share is made once a file. Files that take longest begin first:
+    no process is left alone with one at the end."""
+    leave_the_others(items)
     seed = config.getoption("random_order")
     if seed is None:
+        long = {item.path for item in items if any(map(item.get_closest_marker, ("slow", "tutorial")))}
+        items.sort(key=lambda item: item.path not in long)
         return
     rng = random.Random(seed)
     files: dict[Path, list[pytest.Item]] = {}

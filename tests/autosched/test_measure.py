@@ -50,11 +50,16 @@ def _job(task: SearchTask, trace: str, number: int = 0, **more: float) -> Job:
     return Job(number, task.graph, task.workload_key, str(task.target), trace, seconds=0.003, **more)  # type: ignore[arg-type]
 
 
+def _patience(number: int) -> float:
+    """Seconds: few for the job that hangs, and more than enough for the others on a busy machine."""
+    return 1.0 if number == 2 else 60.0
+
+
 def test_disasters_are_outcomes() -> None:
     task, v = _scale()
     trace = v.trace.to_json()
     with Measurer(Stages(run=f"{HERE}:faulty")) as m:
-        got = list(m.run(_job(task, trace, i, timeout=4.0, memory=1 << 30) for i in range(9)))
+        got = list(m.run(_job(task, trace, i, timeout=_patience(i), memory=1 << 30) for i in range(9)))
     assert [o.status for o in got] == [
         "ok",
         "crash",
@@ -68,7 +73,7 @@ def test_disasters_are_outcomes() -> None:
     ]
     assert (
         "SIGSEGV" in got[1].error
-        and "not run after 4 s" in got[2].error
+        and "not run after 1 s" in got[2].error
         and "status 7" in got[4].error
         and "SIGABRT" in got[5].error
     )
@@ -83,7 +88,7 @@ def test_disasters_of_the_compiler_are_outcomes_too() -> None:
     with Measurer(Stages(build=f"{HERE}:faulty_build")) as m:
         got = list(
             m.run(
-                _job(task, v.trace_of(row).to_json(), i, timeout=4.0, memory=1 << 30)
+                _job(task, v.trace_of(row).to_json(), i, timeout=_patience(i), memory=1 << 30)
                 for i, row in enumerate(rows)
             )
         )
@@ -97,7 +102,7 @@ def test_disasters_of_the_compiler_are_outcomes_too() -> None:
         "killed",
         "ok",
     ]
-    assert "not built after 4 s" in got[2].error
+    assert "not built after 1 s" in got[2].error
 
 
 def test_wrong_answer() -> None:

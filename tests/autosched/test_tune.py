@@ -226,7 +226,7 @@ def _tuned_through_disasters(trials: int, path: Path) -> autosched.TuneResult:
     before = set(psutil.Process().children(recursive=True))
     with Measurer(Stages(run="tests.autosched.workloads:scripted")) as m:
         result = tune(
-            task, trials=trials, records=path, seed=2, model="random", measurer=m, timeout=3.0, progress=False
+            task, trials=trials, records=path, seed=2, model="random", measurer=m, timeout=1.0, progress=False
         )
         assert m.restarts == 0
     assert result.trials == trials and set(result.failures) <= KINDS

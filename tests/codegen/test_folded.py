@@ -18,6 +18,7 @@ def _product(m: int, n: int, k: int, dtype: str = "float32") -> list[te.Tensor]:
     return [a, b, ops.relu(ops.matmul(a, b, transpose_b=True))]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(
     ("m", "n", "k"), [(1, 4, 64), (2, 9, 48), (3, 8, 33), (4, 13, 100), (5, 40, 64), (6, 3, 64), (40, 2, 48)]

@@ -30,6 +30,7 @@ def rounded(shape, kind="uint8"):
     return x, te.compute(sizes, lambda *i: te.cast(kind, te.nearbyint(x(*i) * 2.0)), name="y")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["uint8", "float32"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_right_for_any_size(shape, kind) -> None:

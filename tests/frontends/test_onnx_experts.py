@@ -65,6 +65,7 @@ def test_gates_of_experts_that_stand_alone():
     np.testing.assert_allclose(halves, wanted(lambda g, u: silu(g) * u), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("bits", [4, 8])
 @pytest.mark.parametrize("block", [0, 16])
 @pytest.mark.parametrize("zeros", [False, True])

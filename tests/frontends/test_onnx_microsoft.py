@@ -168,6 +168,7 @@ def test_a_recurrent_layer_of_whole_numbers(direction, each):
     agree("DynamicQuantizeLSTM", given, 3, known=[1, 2, 8, 9, 10, 11], hidden_size=h, direction=direction)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("rotary", [0, 1])
 @pytest.mark.parametrize(("past", "new", "window"), [(0, 5, -1), (4, 1, -1), (6, 1, 3), (0, 6, 2)])
 def test_grouped_queries(rotary, past, new, window):

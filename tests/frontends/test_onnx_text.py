@@ -17,6 +17,7 @@ POOL = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("mode", ["TF", "IDF", "TFIDF"])
 @pytest.mark.parametrize(("least", "most", "skips"), [(1, 1, 3), (2, 2, 0), (1, 2, 5), (2, 3, 1)])
 def test_n_grams(mode, least, most, skips):

@@ -116,6 +116,7 @@ def attended(g, q, k, v, mask=None, scale=0.5, guarded=False, turned=(0, 1, 3, 2
     return g.call(ops.matmul, weights, v)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("guarded", [False, True])
 @pytest.mark.parametrize("hidden", [None, -np.inf, np.finfo("float32").min])
 def test_attention(hidden, guarded):
@@ -172,6 +173,7 @@ def test_rows_of_products_are_read_where_they_lie():
     same(g, *(wave(2, 3, 2, 8) for _ in "qkv"))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     "axes", [[0, 2, 3, 1], [2, 0, 3, 1], pytest.param([1, 2, 3, 0], marks=pytest.mark.fuzz)]
 )

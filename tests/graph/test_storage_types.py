@@ -115,6 +115,7 @@ CASES = {
 WIDE = ("transposed windows", "constant on the left of few", "depthwise")  # the recipes say why
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", [np.dtype("int8"), HALF, BRAIN], ids=str)
 @pytest.mark.parametrize("case", CASES)
 def test_weights_are_packed_at_their_width(case, kind):

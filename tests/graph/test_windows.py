@@ -50,6 +50,7 @@ def plain(g, fn, w):
     return g.call(fn, g.input((1, *SIZES), "float32", "x"), g.constant(w.astype("float32")))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", READS)
 @pytest.mark.parametrize("how", [of_bytes, channels_last, plain])
 def test_windows_that_are_read_otherwise_stay(how, name):

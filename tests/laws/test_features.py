@@ -20,6 +20,7 @@ from .spaces import SKETCHED, SPACES
 TARGETS = ("llvm -mcpu=haswell -num-cores=4", "llvm -mcpu=skylake-avx512 -num-cores=1")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     "name", ["matmul", "fused matmul", "conv at out", "conv at local", "fused chunks", "row sums"]
 )

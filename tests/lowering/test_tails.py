@@ -28,6 +28,7 @@ def masked(func):
     return [st for st in preorder(func.body) if isinstance(st, Store) and st.mask is not None]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("tail", "vector"),
     [(t, v) for t in ("auto", "guard", "mask", "peel", "shift") for v in (False, True) if v or t != "mask"],

@@ -61,6 +61,7 @@ def arguments(t):
     return stored(x.reshape(4, 15), t)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("t", FLOATS)
 @pytest.mark.parametrize("name", FORMULAS)
 def test_formula(name, t):

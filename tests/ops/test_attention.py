@@ -213,6 +213,7 @@ def test_as_torch(is_causal):
     near(run(attend, q, k, v, is_causal=is_causal), want.astype("float64"), "float32", 80, floor=1e-3)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
 @pytest.mark.parametrize("kind", ["none", "causal", "bools", "floats"])
 def test_logarithms_of_the_sums_of_rows(kind, dtype):

@@ -22,6 +22,7 @@ def close(got, want, t="float32"):
     near(got[..., 1], want.imag, t, 16, 2e-5)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("length", [None, 7, 16])
 def test_all_directions(length, axis):
@@ -57,6 +58,7 @@ def test_real_numbers_and_symbolic_lengths():
         np.testing.assert_allclose(joined(small), want, rtol=2e-3, atol=4e-3)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize(("given", "length"), [(60, 60), (50, 64), (70, 64), (77, 77), (256, 256)])
 def test_known_lengths_are_made_in_two_steps(given, length, parts):

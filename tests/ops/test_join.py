@@ -93,6 +93,7 @@ def test_pad(mode, width):
     exact(compiled(ops.pad(x, width, mode), {x: a}), np.pad(a, width, mode), "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("mode", ["edge", "reflect"])
 @pytest.mark.parametrize("t", ["float32", "float64", "int8"])
 @pytest.mark.parametrize(

@@ -45,6 +45,7 @@ EXACT = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("axis", [0, 1, None])
 @pytest.mark.parametrize("name", EXACT)
 def test_exact(name, axis):

@@ -50,6 +50,7 @@ def few(shape, t, nan=False):
     return a
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("t", TYPES)
 def test_sorting_is_stable_and_puts_nan_behind(t, descending):
@@ -239,6 +240,7 @@ def test_few_and_many_of_long_rows(t, k):
     exact(values, np.take_along_axis(r, want, -1), t)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n, k", [(64, 2), (37, 5), (9, 7), (17, 16), (100, 16)])
 @pytest.mark.parametrize("rows", [16, 35, None])
 def test_few_of_many_short_rows_are_kept_in_lanes(n, k, rows):
@@ -256,6 +258,7 @@ def test_few_of_many_short_rows_are_kept_in_lanes(n, k, rows):
         exact(values, np.take_along_axis(a, want, -1), "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("copies", [1, 5])
 @pytest.mark.parametrize(

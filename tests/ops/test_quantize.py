@@ -192,6 +192,7 @@ def test_zero_points_apart_from_the_product(kind, zeros):
     assert np.array_equal(got, want)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("kind", "other"), [("uint8", "uint8"), ("int8", "uint8"), ("uint8", "int8")])
 @pytest.mark.parametrize("zeros", ["one", "columns", "none"])
 @pytest.mark.parametrize("shape", [(7, 33), (2, 5, 33), (2, 33)])
@@ -216,6 +217,7 @@ def test_a_right_operand_with_zero_points_is_multiplied_as_int8(kind, other, zer
     assert np.array_equal(compiled(out, feed), want)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(("kind", "other"), [("uint8", "uint8"), ("int8", "uint8"), ("uint8", "int8")])
 @pytest.mark.parametrize("zeros", ["one", "outputs", "dimensions", "none"])

@@ -24,6 +24,7 @@ PLAIN = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("axis", AXES, ids=str)
 @pytest.mark.parametrize("name", PLAIN)
 def test_axes(name, axis):
@@ -40,6 +41,7 @@ def test_axes(name, axis):
             exact(got, want, "bool" if name in ("any", "all") else "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     "t",
     [
@@ -98,6 +100,7 @@ def test_a_sum_of_halves_does_not_stop_at_2048():
     exact(mean, np.float16(1), "float16")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("t", ["float32", "float64", "float16", "bfloat16", "int8", "int32", "uint8", "bool"])
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 def test_argmax_takes_the_first_of_equals_and_the_first_nan(t, axis):
@@ -113,6 +116,7 @@ def test_argmax_takes_the_first_of_equals_and_the_first_nan(t, axis):
     exact(got[2], r.argmax(axis, keepdims=True), "int64")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("t", ["float32", "float64", "float16", "int8", "uint8", "bool"])
 @pytest.mark.parametrize("shape", [(3, 1024), (2, 1025), (2, 1, 2047), (5003,)])
 def test_argmax_of_long_rows_by_blocks(t, shape):
@@ -159,6 +163,7 @@ def test_max_and_min_hand_nan_on():
             exact(compiled(getattr(ops, name)(x, axis), {x: a}), getattr(np, name)(a, axis), "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("t", FLOATS)
 @pytest.mark.parametrize(("axis", "ddof"), [(None, 0), (0, 1), (1, 0), ((0, 1), 1)])
 def test_variance(t, axis, ddof):
@@ -213,6 +218,7 @@ def test_norms(order, axis):
     near(got, want, "float32", 1 if order in (0, 1) or abs(order) == np.inf else 16)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("t", FLOATS)
 @pytest.mark.parametrize("axis", [0, 1, (0, 1), None])
 def test_logsumexp(t, axis):
@@ -243,6 +249,7 @@ def test_logsumexp_of_huge_and_infinite_numbers():
 NAMES = ("sum", "max", "mean", "var", "argmax", "logsumexp", "norm")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("axis", [0, 1, None])
 def test_one_kernel_for_all_sizes(name, axis):

@@ -109,6 +109,7 @@ def test_nearest(coordinates):
             exact(next(got), want.astype("float32"), "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize("coordinates", COORDINATES)
 def test_interpolation(coordinates, mode):
@@ -194,6 +195,7 @@ def test_an_image_of_whole_times_the_size_reads_no_table_of_places(coordinates, 
 COORDINATES = ("half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn", "pytorch_half_pixel")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("coordinates", COORDINATES)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 def test_places_of_known_sizes_are_whole_numbers_and_no_table(coordinates, mode):

@@ -131,6 +131,7 @@ def test_a_row_whose_last_vector_is_shifted_is_picked_by_shuffles(width, dtype):
 CPUS = ("znver4", "znver3")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n, to", [(56, 90), (47, 111), (640, 224), (33, 500), (61, 1000)])
 @pytest.mark.parametrize("t, mode", [("float32", "nearest"), ("float32", "linear"), ("float64", "linear")])
 def test_lanes_of_a_row_of_known_size_are_not_gathered(n, to, t, mode):

@@ -125,6 +125,7 @@ def test_a_running_sum_of_a_running_sum(axis):
     exact(tl.compile([x, y])(a), want, "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("t", ["float32", "int64", "float16"])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7), (4, 1), (2, 3, 19), (0, 3), (3, 0)])
 def test_rows_of_every_number(t, shape):

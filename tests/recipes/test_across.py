@@ -70,6 +70,7 @@ def test_a_vector_stays_in_its_group_of_channels():
         assert np.array_equal(tl.compile([x, w, y])(a, b), te.reference.evaluate([y], {x: a, w: b})[0])
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("fused", [False, True], ids=["alone", "fused"])
 @pytest.mark.parametrize("sizes", [(26, 85, 68), (17, 31, 7), ("a", 13, 53), ("a", "b", 64)], ids=str)
 def test_sums_along_memory_read_every_operand_along_it(sizes, fused):

@@ -32,6 +32,7 @@ def values(spec, sizes, dtype="float32"):
     return a, b, np.einsum(spec, a, b)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(("spec", "sizes"), [SHORT, BATCH_LAST, SEVERAL, PLAIN])
 def test_contractions_are_exact(spec, sizes, dtype):

@@ -110,6 +110,7 @@ def test_int8_in_int32():
     exact(both(x, w, None, relu=False, padding=1, out_dtype="int32"), want, "int32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kinds", [("uint8", "int8"), ("int8", "uint8")])
 @pytest.mark.parametrize(
     ("channels", "outputs", "height", "width", "kernel", "options"),
@@ -494,6 +495,7 @@ def test_pages_that_are_found_beside_the_sums_do_not_make_an_image_far(monkeypat
 SHARED = "llvm -mcpu=sapphirerapids -num-cores={}"
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cores", [2, 3, 4])
 @pytest.mark.parametrize(
     ("channels", "outputs", "height", "width", "kernel", "options"),
@@ -533,6 +535,7 @@ def test_what_a_thread_reads_of_an_image_it_has_written():
     assert re.search(r"conv2d.pad +float32\[1, 128, 16, 16\]", one), one
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize(("size", "stride"), [((5, 6), 1), ((11, 7), 2), ((17, 13), 1)])
 def test_a_large_weight_of_a_call_is_packed_by_the_thread_that_uses_it(groups, size, stride):

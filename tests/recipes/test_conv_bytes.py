@@ -34,6 +34,7 @@ def text_of(kind, shape, weight, which="asm", **options):
     return f.get_source(which)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
 @pytest.mark.parametrize(
     "shape, weight, options",

@@ -11,6 +11,7 @@ from tensorlang.recipes import deep, default_schedule
 from tests.recipes.test_gemm import product
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize(
     ("m", "n", "k", "left", "right", "dtype"),

@@ -109,6 +109,7 @@ def test_a_scan_beside_a_statistic_is_not_moved():
     assert np.array_equal(tl.compile([A, y])(a), a.cumsum() <= a.min())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n", [24, "n"])
 @pytest.mark.parametrize("read", ["beside", "transposed", "clamped"])
 def test_sums_that_are_read_away_from_their_place_are_computed_once(read: str, n: object) -> None:
@@ -233,6 +234,7 @@ def test_a_map_of_a_reduction_that_the_next_reads_once_is_written_into_it() -> N
     assert "compute root" not in str(default_schedule(out).tree())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("open_", [False, True])
 @pytest.mark.parametrize("view", ["an axis of one channel", "another order"])
 @pytest.mark.parametrize("n", [13, 31, 400])

@@ -88,6 +88,7 @@ def of_open_sizes(kernel, stride):
     return tl.build(s, [X, W, s.outputs[0].output(0)], target=AVX512).get_source("asm")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("padding", [0, 1])
 def test_open_rows_shorter_than_a_vector_are_not_gathered(stride, padding):
@@ -321,6 +322,7 @@ def test_functions_behind_the_sums_are_computed_in_whole_vectors_of_the_plane(ke
     assert at.start() < text.index("conv2d.local[")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("size", [(7, 7), (14, 14), (9, 23), (1, 40)], ids=str)
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1)])
 def test_functions_behind_the_sums(size, kernel, stride):

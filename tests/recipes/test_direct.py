@@ -79,6 +79,7 @@ def assembly(target, register, *case, **options):
     return asm, inner_loop(asm, "vfmadd"), rf"vmov\w+\s+%{register}\d+, .*\(%rsp\)"
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "ymm"), (AVX512, "zmm")])
 @pytest.mark.parametrize(("kernel", "groups"), [(1, 1), (3, 1), (3, 2)])
 def test_sums_are_whole_vectors_in_registers(target, register, kernel, groups):

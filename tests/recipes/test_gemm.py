@@ -54,6 +54,7 @@ def agree(
     assert np.array_equal(c, (a.swapaxes(-1, -2) if left else a) @ (b.swapaxes(-1, -2) if right else b))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("left", "right"), [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize(
     ("m", "n", "k"),
@@ -401,6 +402,7 @@ def test_few_rows_read_fixed_weights_of_16_bits() -> None:
     ).all()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("form", ["A A", "A Aᵀ", "Aᵀ A"])
 @pytest.mark.parametrize(
     "n, t", [(200, "float32"), (16, "float16"), (40, "bfloat16"), (64, "int8"), (200, "int16")]

@@ -24,6 +24,7 @@ def declared(m: int, k: int, n: int, left: bool = False, right: bool = False) ->
     return [a, b, ops.matmul(a, b, transpose_a=left, transpose_b=right)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 8, 16), (5, 7, 3), (33, 129, 65), (40, 64, 48), (64, 1, 64)])

@@ -22,6 +22,7 @@ def chosen(ways, values):
     return found
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
 @pytest.mark.parametrize(
     ("ways", "shape"), [(2, (3, 5)), (2, (7, 33)), (3, (4, 16)), (3, (1, 37)), (4, (2, 40)), (4, (9, 4))]

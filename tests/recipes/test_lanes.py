@@ -31,6 +31,7 @@ def test_short_sums_and_full_vectors_stay_tiles(m: int, k: int, n: int) -> None:
     assert not re.search(r"matmul\.\S*rf", default_schedule(product(m, k, n)[-1], AVX512).tree())
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ CASES = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize(("channels", "outputs", "taps", "options"), CASES, ids=str)
 def test_every_length(channels, outputs, taps, options, threads):

@@ -43,6 +43,7 @@ def values(shape, kind, seed):
     return np.random.default_rng(seed).integers(info.min, info.max, shape, kind, endpoint=True)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("signs", SIGNS)
 @pytest.mark.parametrize("size", SIZES)
 def test_the_innermost_loop_is_one_of_tiles(size, signs):

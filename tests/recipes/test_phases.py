@@ -55,6 +55,7 @@ def test_each_load_of_the_image_serves_all_phases_and_some_channels():
     assert "float32[1, 3, 2, 1, 2, 8]" in text  # channels × rows' phases × pixels' phases × a vector
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("groups", [1, 3])
 def test_windows_with_strides_on_images_of_open_sizes(stride, groups):

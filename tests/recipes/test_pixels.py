@@ -27,6 +27,7 @@ def _tiles_of_outputs(monkeypatch):
     monkeypatch.setattr(module, "FAMILIES", (conv,))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("target", "lanes"), [(AVX2, 8), (AVX512, 16), (NEON, 4)])
 @pytest.mark.parametrize(
     ("channels", "outputs", "size", "kernel", "stride"),

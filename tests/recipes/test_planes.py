@@ -25,6 +25,7 @@ def tensors(outputs, channels, kind="float32", batch="n"):
     return x, w, r, ops.relu(ops.add(y, r))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", [None, "llvm -mcpu=haswell", "llvm -mcpu=haswell -num-cores=2"])
 @pytest.mark.parametrize(
     ("outputs", "channels", "kind"),

@@ -259,6 +259,7 @@ def test_one_long_row_is_shared_out(shape: tuple[int, ...], parallel: bool) -> N
         np.testing.assert_allclose(tl.compile([x, out])(a), want, rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("n", [17, 23, 24, 25, 33, 42, 50, 61])
 @pytest.mark.parametrize("op", [ops.softmax, ops.log_softmax])
 def test_short_rows_stay_in_registers(op, n):

@@ -38,6 +38,7 @@ SHAPES = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("mode", ["linear", "cubic"])
 @pytest.mark.parametrize(("batch", "channels", "extents", "places"), SHAPES, ids=str)

@@ -36,6 +36,7 @@ def taken(out, target):
     return any(stage.name.endswith(".part") for stage in s.stages)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("pool", [LARGEST, MEAN])
 @pytest.mark.parametrize(("channels", "height", "width", "kernel", "stride", "padding"), SHAPES, ids=str)
 def test_odd_shapes(pool, channels, height, width, kernel, stride, padding):
@@ -76,6 +77,7 @@ def test_small_windows_stay_in_one_pass(kernel, stride):
     assert not taken(ops.max_pool2d(X, kernel, stride), AVX512)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("pool", [LARGEST, MEAN])
 @pytest.mark.parametrize("target", [AVX2, AVX512])
 @pytest.mark.parametrize(
@@ -118,6 +120,7 @@ def test_weights_stay_in_one_pass():
     assert not taken(ops.conv2d(X, W, groups=16), AVX512)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("pool", [LARGEST, MEAN])
 @pytest.mark.parametrize(
     ("kernel", "stride", "padding"), [(5, 3, 0), (5, 1, 2), (7, 4, 0), (9, 1, 4), (3, 4, 1), (7, 2, 3)]

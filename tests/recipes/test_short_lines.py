@@ -33,6 +33,7 @@ def test_lines_are_read_as_they_lie() -> None:
     assert len(loop) >= 3 and all("zmm" in line for line in loop) and "gather" not in text
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("fixed", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ CASES = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("case", CASES)
 def test_every_shape_is_right(case, packed):

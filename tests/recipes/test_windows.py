@@ -102,6 +102,7 @@ def test_shallow_sums_and_few_outputs_keep_pixels_as_lanes(cpu, rest, shallow):
         assert not any(st.name.endswith(".local") for st in s.stages)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("groups", "inputs", "outputs"), [(2, 32, 64), (4, 64, 64), (2, 64, 96)])
 @pytest.mark.parametrize("stride", [1, 2])
 def test_groups_of_whole_vectors_of_outputs(groups, inputs, outputs, stride):
@@ -152,6 +153,7 @@ def of_bytes(outputs, channels, size, target=None):
     return tl.build(default_schedule(y, target, [w]), [x, w, z, y], target, constants={w: weight}), weight
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("open_size", [False, True])
 @pytest.mark.parametrize("outputs", [16, 24, 32, 40, 96])
 def test_bytes_are_multiplied_four_at_a_time_however_many_outputs_there_are(outputs, open_size):

@@ -20,6 +20,7 @@ RNG = np.random.default_rng(21)
 WAY = "a convolution by minimal filtering"
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell"])
 @pytest.mark.parametrize(
     ("x", "outputs"),

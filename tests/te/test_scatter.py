@@ -205,6 +205,7 @@ def test_refusals():
         assert why in str(error.value)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("combine", ["add", "set"])
 @pytest.mark.parametrize("columns", [1, 16, 67, 160])
 @pytest.mark.parametrize("is_open", [False, True])

@@ -39,6 +39,7 @@ def of_what_goes_on(x):
     return y, y[1:].relu() + 1
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dynamic", [None, True])
 @pytest.mark.parametrize("f", [with_its_views, with_gaps, parts, once_more, of_what_goes_on])
 def test_views_of_results_are_eagers(f, dynamic):
