@@ -51,7 +51,8 @@ def execute(notebook: Any, workdir: Path) -> Any:
         record_timing=False,
     )
     paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
-    client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
+    # its process ends here, not with ours: ten of them would hold what they computed to the end of the tests
+    client.execute(env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}, cleanup_kc=True)
     return notebook
 
 

@@ -168,6 +168,10 @@ SHORTER = {
         "range(1, 513)": "range(1, 513, 31)",
         "+ 8:": "+ 2:",
     },
+    # what compiling is thought to take decides how many eager calls come first: for twenty seconds
+    "09_torch_backend": {
+        "adaptive = ": 'import sys\n\nsys.modules["tensorlang.frontends.torch.adaptive"].GUESS = 1.0\nadaptive = '
+    },
 }
 
 
