@@ -170,7 +170,8 @@ SHORTER = {
     },
     # what compiling is thought to take decides how many eager calls come first: for twenty seconds
     "09_torch_backend": {
-        "adaptive = ": 'import sys\n\nsys.modules["tensorlang.frontends.torch.adaptive"].GUESS = 1.0\nadaptive = '
+        "adaptive = ": "import importlib\n\n"
+        'importlib.import_module("tensorlang.frontends.torch.adaptive").GUESS = 1.0\nadaptive = '
     },
 }
 
