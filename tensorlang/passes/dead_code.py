@@ -89,7 +89,9 @@ class _Uses:
                 return frozenset([s for s, _, _ in waiting])
             for s, writes, reads in waiting:
                 if writes & self.live:
-                    self.live |= reads & self.live if reads == writes and _lane_by_lane(s) else reads
+                    if reads == writes and _lane_by_lane(s):
+                        continue
+                    self.live |= reads
             waiting = idle
 
     def shorter(self) -> dict[Store, int]:

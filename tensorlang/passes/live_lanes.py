@@ -19,12 +19,12 @@ from ..arith.conditions import conjuncts, denied
 from ..arith.facts import Facts
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.nodes import LT, Broadcast, Expr, Ramp, const_int
+from ..expr.nodes import LT, Broadcast, Expr, Ramp, Var, const_int
 from ..expr.walk import rewrite as rewrite_expr
-from ..loopir.stmt import NOTHING, For, Func, If, Load, Seq, Stmt, Store, load, rebuilt, seq
-from .split_lanes import lanes_of, pieces
+from ..loopir.stmt import NOTHING, For, Func, If, Load, Seq, Stmt, Store, load, loads, rebuilt, seq
+from .split_lanes import lanes_of, pieces, unless_whole
 
-STEP = 8  # fewer lanes are a power of two, more a multiple of it
+STEP = 8  # lanes: half of them take no half of the time
 
 
 def live_lanes(func: Func) -> Func:
@@ -35,11 +35,17 @@ def live_lanes(func: Func) -> Func:
 
 
 def divisible(s: Store) -> bool:
-    """Whether each lane of a store is made of that lane of what it reads."""
-    return all(_by_lanes(e, s.value.dtype.lanes) for e in s.exprs())
+    """Whether each lane of a store is made of that lane of what it reads, all as wide as itself: narrower
+    numbers are multiplied together, by an instruction that ``codegen`` finds in whole vectors."""
+    lanes, size = s.value.dtype.lanes, s.value.dtype.element.bytes
+    narrow = any(x.dtype.element.bytes < size for x in loads(s.value))
+    return not narrow and all(_by_lanes(e, lanes) for e in s.exprs())
 
 
 def _by_lanes(e: Expr, lanes: int) -> bool:
+    # of a vector that has a name the parts have none
+    if type(e) is Var and e.dtype.lanes > 1:
+        return False
     return e.dtype.lanes == 1 or (e.dtype.lanes == lanes and all(_by_lanes(c, lanes) for c in e.children()))
 
 
@@ -50,7 +56,7 @@ def shortened(s: Store, lanes: int) -> Stmt:
             s.buffer,
             lanes_of(s.value, at, n, {}),
             tuple(lanes_of(i, at, n, {}) for i in s.indices),
-            None if s.mask is None else lanes_of(s.mask, at, n, {}),
+            None if s.mask is None else unless_whole(lanes_of(s.mask, at, n, {})),
         )
         for at, n in pieces(lanes)
     ]
@@ -59,7 +65,7 @@ def shortened(s: Store, lanes: int) -> Stmt:
 
 def rounded(lanes: int) -> int:
     """The least number of lanes that is worth vectors of its own and holds so many."""
-    return max(2, 1 << (lanes - 1).bit_length()) if lanes < STEP else -(-lanes // STEP) * STEP
+    return -(-lanes // STEP) * STEP
 
 
 def _statement(s: Stmt, facts: Facts) -> Steps[Stmt]:
@@ -83,7 +89,8 @@ def _statement(s: Stmt, facts: Facts) -> Steps[Stmt]:
 
 
 def _store(s: Store, facts: Facts) -> Stmt:
-    if s.mask is None:
+    # registers that are written in parts of themselves would be memory
+    if s.mask is None or s.buffer.scope == "local":
         return s
     lanes = s.mask.dtype.lanes
     most = min(_most(c, facts) for c in conjuncts(s.mask))

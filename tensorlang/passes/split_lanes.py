@@ -71,7 +71,7 @@ def _statement(s: Stmt, cut: Cut) -> Steps[Stmt]:
                         s.buffer,
                         lanes_of(s.value, at, n, cut),
                         tuple(lanes_of(i, at, n, cut) for i in s.indices),
-                        None if s.mask is None else _unless_whole(lanes_of(s.mask, at, n, cut)),
+                        None if s.mask is None else unless_whole(lanes_of(s.mask, at, n, cut)),
                     )
                     for at, n in pieces(lanes)
                 ]
@@ -79,7 +79,8 @@ def _statement(s: Stmt, cut: Cut) -> Steps[Stmt]:
     return s
 
 
-def _unless_whole(mask: Expr) -> Expr | None:
+def unless_whole(mask: Expr) -> Expr | None:
+    """A mask that turns something off; None for one that is on in all lanes."""
     return None if make.uniform(mask, True) else mask
 
 

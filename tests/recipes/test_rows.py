@@ -37,7 +37,7 @@ def test_threads_share_one_long_row_whose_elements_are_dear():
     x = te.placeholder((1, 32768), name="x")
     target = f"{AVX512} -num-cores=2"
     assert "parallel" in str(default_schedule(ops.softmax(x), target).tree())
-    short = te.placeholder((1, 4096), name="x")
+    short = te.placeholder((1, 2048), name="x")
     assert "parallel" not in str(default_schedule(ops.softmax(short), target).tree())
 
 

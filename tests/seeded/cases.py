@@ -100,6 +100,23 @@ def matmul_in_registers() -> Case:
 
 
 @case
+def a_tile_of_the_last_columns() -> Case:
+    """Of 16 columns, nine are left."""
+    A, B, C = product(5, 41, 13)
+    s = te.create_schedule(C.op)
+    CC = s.cache_write(C, "local")
+    io, jo, ii, ji = s[C].tile(*s[C].op.axis, x_factor=5, y_factor=16)
+    s[CC].compute_at(s[C], jo)
+    i, j = s[CC].op.axis
+    s[CC].reorder(s[CC].op.reduce_axis[0], i, j)
+    s[CC].unroll(i)
+    s[CC].vectorize(j)
+    s[C].vectorize(ji)
+    s[C].unroll(ii)
+    return [A, B, C], [C], {"A": SMALL, "B": SMALL}, s, ({},)
+
+
+@case
 def reduction_split() -> Case:
     A = te.placeholder((6, 29), "int32", "A")
     k = te.reduce_axis((2, 29), "k")

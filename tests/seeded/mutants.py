@@ -437,6 +437,13 @@ MUTANTS = (
         ("kernels by hand",),
     ),
     M(
+        "masked stores have a lane less than is on",
+        "passes.live_lanes:_most",
+        "make.add(first, n)",
+        "make.add(first, n + 1)",
+        ("a_tile_of_the_last_columns",),
+    ),
+    M(
         "a workspace moves in while its host is still read",
         "passes.reuse_storage:_share",
         "s.last < life.first or",
