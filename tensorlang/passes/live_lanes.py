@@ -107,7 +107,7 @@ def _most(mask: Expr, facts: Facts) -> int:
     if ends is None:
         return lanes
     first, end = ends
-    counts = [0, *sorted({rounded(n) for n in range(1, lanes)} - {lanes}), lanes]
+    counts = [0, *range(STEP, lanes, STEP), lanes]
     return _first(counts, lambda n: facts.prove(make.le(end, make.add(first, n))) is True)
 
 
