@@ -303,7 +303,8 @@ _PARALLEL = (
     *_comments(
         "How a parallel loop runs: call body(context, first, last) on parts that together cover "
         "first = begin .. last = end, on any threads, and return when all are done. The one in the object "
-        "file is weak and makes one call in the calling thread; a program may define its own."
+        "file is weak and makes one call in the calling thread; a program may define its own. Loops of some "
+        "microseconds always run in the calling thread."
     ),
     "void tensorlang_parallel(void (*body)(void *, int64_t, int64_t), void *context, int64_t begin, int64_t "
     "end);",
