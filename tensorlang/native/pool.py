@@ -392,8 +392,8 @@ def awake(pool: Pool, most: i64) -> i64:
 
 @inline
 def in_succession(pool: Pool) -> i1:
-    """Whether this short region, to which nobody comes by himself, follows others so soon that workers who
-    were awake would have stayed awake. Called with busy held."""
+    """Whether this short region, which has found nobody awake, is one of several that follow each other so
+    soon that workers would stay awake between them. Called with busy held."""
     time = now()
     near = time - pool.last < i64(load(settings.spin, relaxed))
     pool.last = time

@@ -68,7 +68,11 @@ def test_names_differ() -> None:
     assert len({c.name for c in CASES}) == len(CASES) >= 30
 
 
-@pytest.mark.parametrize("name", TARGETS)
+# scalar code of an emulated processor takes longest, and that of its vectors is tested
+LONG = {"riscv64": [pytest.mark.fuzz]}
+
+
+@pytest.mark.parametrize("name", [pytest.param(t, marks=LONG.get(t, [])) for t in TARGETS])
 def test_every_kernel_equals_numpy(name: str, tmp_path: Path) -> None:
     target, compiler, flags, emulator, packages = TARGETS[name]
     missing = [tool for tool in (compiler, *emulator[:1]) if shutil.which(tool) is None]
