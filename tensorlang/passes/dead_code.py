@@ -36,7 +36,8 @@ from ..loopir.stmt import (
     seq,
     touched,
 )
-from .live_lanes import divisible, rounded, shortened
+from .live_lanes import divisible, rounded
+from .split_lanes import first_lanes
 
 MOST_ELEMENTS = 1 << 14  # of a buffer whose elements are told apart
 MOST_ROUNDS = 8  # one buffer fed by another that was fed by another …
@@ -226,7 +227,7 @@ class _Cleaner:
         if s in self.dead[s.buffer]:
             return NOTHING
         lanes = self.shorter[s.buffer].get(s)
-        return s if lanes is None else shortened(s, lanes)
+        return s if lanes is None else first_lanes(s, lanes, {})
 
     def branch(self, s: If) -> Steps[Stmt]:
         then = yield self.clean(s.then)

@@ -13,7 +13,7 @@ Runs when unrolled loops are written out and the versions of rows are made, for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
 
 from ..arith.conditions import conjuncts, denied
 from ..arith.facts import Facts
@@ -21,8 +21,8 @@ from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import LT, Broadcast, Expr, Ramp, Var, const_int
 from ..expr.walk import rewrite as rewrite_expr
-from ..loopir.stmt import NOTHING, For, Func, If, Load, Seq, Stmt, Store, load, loads, rebuilt, seq
-from .split_lanes import lanes_of, pieces, unless_whole
+from ..loopir.stmt import NOTHING, For, Func, If, Load, Stmt, Store, load, loads, rebuilt
+from .split_lanes import first_lanes
 
 STEP = 8  # lanes: half of them take no half of the time
 
@@ -49,28 +49,12 @@ def _by_lanes(e: Expr, lanes: int) -> bool:
     return e.dtype.lanes == 1 or (e.dtype.lanes == lanes and all(_by_lanes(c, lanes) for c in e.children()))
 
 
-def shortened(s: Store, lanes: int) -> Stmt:
-    """The first ``lanes`` of a store of a vector."""
-    parts = [
-        Store(
-            s.buffer,
-            lanes_of(s.value, at, n, {}),
-            tuple(lanes_of(i, at, n, {}) for i in s.indices),
-            None if s.mask is None else unless_whole(lanes_of(s.mask, at, n, {})),
-        )
-        for at, n in pieces(lanes)
-    ]
-    return seq(*parts)
-
-
 def rounded(lanes: int) -> int:
     """The least number of lanes that is worth vectors of its own and holds so many."""
     return -(-lanes // STEP) * STEP
 
 
 def _statement(s: Stmt, facts: Facts) -> Steps[Stmt]:
-    if isinstance(s, Store):
-        return _store(s, facts)
     if isinstance(s, For):
         inside = facts.bind(s.var, s.begin, make.sub(make.add(s.begin, s.extent), 1))
         body = yield _statement(s.body, inside)
@@ -79,13 +63,12 @@ def _statement(s: Stmt, facts: Facts) -> Steps[Stmt]:
         then = yield _statement(s.then, facts.assume(s.cond))
         orelse = None if s.orelse is None else (yield _statement(s.orelse, facts.assume(denied(s.cond))))
         return s if then is s.then and orelse is s.orelse else If(s.cond, then, orelse)
-    parts = s.parts()
+    if isinstance(s, Store):
+        return _store(s, facts)
     new = []
-    for p in parts:
-        new.append((yield _statement(p, facts)))
-    if all(a is b for a, b in zip(parts, new, strict=True)):
-        return s
-    return seq(*new) if isinstance(s, Seq) else rebuilt(s, new)
+    for p in s.parts():
+        new.append(_store(p, facts) if isinstance(p, Store) else (yield _statement(p, facts)))
+    return rebuilt(s, new)
 
 
 def _store(s: Store, facts: Facts) -> Stmt:
@@ -98,7 +81,7 @@ def _store(s: Store, facts: Facts) -> Stmt:
         return NOTHING
     if most == lanes or not divisible(s):
         return s
-    return shortened(_unmasked(s) if _all_on(s.mask, most, facts) else s, most)
+    return first_lanes(_unmasked(s) if _all_on(s.mask, most, facts) else s, most, {})
 
 
 def _most(mask: Expr, facts: Facts) -> int:
@@ -107,8 +90,10 @@ def _most(mask: Expr, facts: Facts) -> int:
     if ends is None:
         return lanes
     first, end = ends
-    counts = [0, *range(STEP, lanes, STEP), lanes]
-    return _first(counts, lambda n: facts.prove(make.le(end, make.add(first, n))) is True)
+    # how many are too few, and from which on they are enough
+    fewer = range(0, lanes, STEP)
+    at = bisect_left(fewer, True, key=lambda n: facts.prove(make.le(end, make.add(first, n))) is True)
+    return fewer[at] if at < len(fewer) else lanes
 
 
 def _all_on(mask: Expr, lanes: int, facts: Facts) -> bool:
@@ -133,13 +118,3 @@ def _unmasked(s: Store) -> Store:
         return load(e.buffer, e.indices) if isinstance(e, Load) and e.mask is s.mask else None
 
     return Store(s.buffer, rewrite_expr(s.value, read), s.indices)
-
-
-def _first(counts: Sequence[int], holds: Callable[[int], bool]) -> int:
-    """The first of ``counts`` for which it holds, as it then does for all that follow; the last of them it
-    need not be asked for."""
-    low, high = 0, len(counts) - 1
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(counts[middle]) else (middle + 1, high)
-    return counts[low]

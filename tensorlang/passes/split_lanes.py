@@ -65,22 +65,26 @@ def _statement(s: Stmt, cut: Cut) -> Steps[Stmt]:
     if isinstance(s, Store):
         lanes = max((i.dtype.lanes for i in s.indices), default=1)
         if _odd(lanes):
-            return seq(
-                *[
-                    Store(
-                        s.buffer,
-                        lanes_of(s.value, at, n, cut),
-                        tuple(lanes_of(i, at, n, cut) for i in s.indices),
-                        None if s.mask is None else unless_whole(lanes_of(s.mask, at, n, cut)),
-                    )
-                    for at, n in pieces(lanes)
-                ]
-            )
+            return first_lanes(s, lanes, cut)
     return s
 
 
-def unless_whole(mask: Expr) -> Expr | None:
-    """A mask that turns something off; None for one that is on in all lanes."""
+def first_lanes(s: Store, lanes: int, cut: Cut) -> Stmt:
+    """So many lanes of a store, or all it has, in pieces; ``cut`` is that of ``lanes_of``."""
+    return seq(
+        *[
+            Store(
+                s.buffer,
+                lanes_of(s.value, at, n, cut),
+                tuple(lanes_of(i, at, n, cut) for i in s.indices),
+                None if s.mask is None else _unless_whole(lanes_of(s.mask, at, n, cut)),
+            )
+            for at, n in pieces(lanes)
+        ]
+    )
+
+
+def _unless_whole(mask: Expr) -> Expr | None:
     return None if make.uniform(mask, True) else mask
 
 

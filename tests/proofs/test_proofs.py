@@ -16,6 +16,7 @@ from tensorlang import te
 from tensorlang.loopir.stmt import For, Func, If, Stmt, Store, rewrite
 from tests.proofs.kernels import plain_outputs, prove_schedule, prove_seed
 from tests.proofs.prove import prove
+from tests.seeded.cases import tiled_in_registers
 
 ROUNDS = os.environ.get("TENSORLANG_FUZZ_ROUNDS")
 
@@ -88,17 +89,7 @@ def parts_of_an_odd_size() -> tuple[Any, list[Any]]:
 
 def blocked_matmul() -> tuple[Any, list[Any]]:
     A, B, C = matmul(te.var("m"), te.var("n"), te.var("k"))
-    s = te.create_schedule(C.op)
-    CC = s.cache_write(C, "local")
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, x_factor=3, y_factor=8)
-    s[CC].compute_at(s[C], jo)
-    i, j = s[CC].op.axis
-    s[CC].reorder(s[CC].op.reduce_axis[0], i, j)
-    s[CC].unroll(i)
-    s[CC].vectorize(j)
-    s[C].vectorize(ji)
-    s[C].unroll(ii)
-    return s, [A, B, C]
+    return tiled_in_registers(C, 3, 8), [A, B, C]
 
 
 def stencil_in_tiles() -> tuple[Any, list[Any]]:

@@ -33,6 +33,21 @@ def product(m: Any, n: Any, k: Any) -> tuple[Any, Any, Any]:
     return A, B, te.compute((m, n), lambda i, j: te.sum(A[i, r] * B[r, j], axis=r), name="C")
 
 
+def tiled_in_registers(C: Any, rows: int, columns: int) -> Any:
+    """The schedule of a product whose sums are kept for a tile, its rows written out and its columns a vector."""
+    s = te.create_schedule(C.op)
+    CC = s.cache_write(C, "local")
+    io, jo, ii, ji = s[C].tile(*s[C].op.axis, x_factor=rows, y_factor=columns)
+    s[CC].compute_at(s[C], jo)
+    i, j = s[CC].op.axis
+    s[CC].reorder(s[CC].op.reduce_axis[0], i, j)
+    s[CC].unroll(i)
+    s[CC].vectorize(j)
+    s[C].vectorize(ji)
+    s[C].unroll(ii)
+    return s
+
+
 @case
 def split_tail() -> Case:
     A, C = pair(13)
@@ -86,16 +101,7 @@ def fused() -> Case:
 @case
 def matmul_in_registers() -> Case:
     A, B, C = product(te.var("m"), 21, 13)
-    s = te.create_schedule(C.op)
-    CC = s.cache_write(C, "local")
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, x_factor=4, y_factor=8)
-    s[CC].compute_at(s[C], jo)
-    i, j = s[CC].op.axis
-    s[CC].reorder(s[CC].op.reduce_axis[0], i, j)
-    s[CC].unroll(i)
-    s[CC].vectorize(j)
-    s[C].vectorize(ji)
-    s[C].unroll(ii)
+    s = tiled_in_registers(C, 4, 8)
     return [A, B, C], [C], {"A": SMALL, "B": SMALL}, s, tuple({"m": k} for k in (1, 4, 7, 8))
 
 
@@ -103,16 +109,7 @@ def matmul_in_registers() -> Case:
 def a_tile_of_the_last_columns() -> Case:
     """Of 16 columns, nine are left."""
     A, B, C = product(5, 41, 13)
-    s = te.create_schedule(C.op)
-    CC = s.cache_write(C, "local")
-    io, jo, ii, ji = s[C].tile(*s[C].op.axis, x_factor=5, y_factor=16)
-    s[CC].compute_at(s[C], jo)
-    i, j = s[CC].op.axis
-    s[CC].reorder(s[CC].op.reduce_axis[0], i, j)
-    s[CC].unroll(i)
-    s[CC].vectorize(j)
-    s[C].vectorize(ji)
-    s[C].unroll(ii)
+    s = tiled_in_registers(C, 5, 16)
     return [A, B, C], [C], {"A": SMALL, "B": SMALL}, s, ({},)
 
 
