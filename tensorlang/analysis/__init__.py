@@ -19,6 +19,7 @@ from ..te.convolutions import Margin, Window, margin_of, window_of
 from ..te.patterns import (
     SIDE,
     Reads,
+    arithmetic,
     constant,
     few_operations,
     iterations_of,
@@ -115,6 +116,7 @@ __all__ = [
     "alone_in_of",
     "amount",
     "analyse",
+    "arithmetic",
     "bytes_of",
     "ceil_quotient",
     "choose",

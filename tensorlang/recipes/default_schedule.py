@@ -55,6 +55,7 @@ from . import (
     scans,
     separable,
     sparse,
+    stencils,
     subpixel,
     windows,
     winograd,
@@ -239,6 +240,7 @@ def _inline(s: Schedule, done: set[str], where: Target, constants: Sequence[Tens
             or stage.op.tag in KEPT
             or winograd.keeps(s, stage)
             or enlarged.keeps(s, stage)
+            or stencils.keeps(s, stage)
             or _is_number(stage.op, constants)
         ):
             continue
@@ -248,7 +250,7 @@ def _inline(s: Schedule, done: set[str], where: Target, constants: Sequence[Tens
         again = (
             any(r.compute.reduce_axis for r in readers)
             or len(readers) > 1
-            or any(_places(r.compute, stage) > 1 for r in readers)
+            or any(stencils.places(r.compute, stage) > 1 for r in readers)
         )
         if (
             few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST)
@@ -314,14 +316,6 @@ def _stands_still(op: ComputeOp, at: Sequence[Any]) -> bool:
     return bool(op.reduce_axis) and any(size(a) != 1 and all(step(i, a) == 0 for i in at) for a in op.axis)
 
 
-def _places(op: ComputeOp, producer: Stage) -> int:
-    """At how many places of the producer one element of ``op`` reads it: as often would an inlined body be
-    evaluated."""
-    return len(
-        {tuple(map(id, indices)) for tensor, indices in reads_of(op).plain if tensor in producer.op.outputs}
-    )
-
-
 def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
     """The one reduction of the same shape that an elementwise output reads at its own place."""
     if stage.op.reduce_axis or not stage.op.axis:
@@ -357,6 +351,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     held = enlarged.held_in(s, stage)
     if held is not None and enlarged.apply(s, stage, held, target):
         return f"images in another size, with `{held.name}` of a plane held: {_known_as(enlarged)}"
+    strips = stencils.strips_of(s, stage)
+    if strips is not None and stencils.apply(s, stage, strips, target):
+        names = ", ".join(f"`{p.name}`" for p in reversed(strips.held))
+        return f"strips of `{stage.op.axis[strips.axis].name}`, with {names} held: {_known_as(stencils)}"
     transposition = transposed(stage.op)
     if transposition is not None:
         copies.transpose_in_tiles(s, stage, transposition, target)

@@ -17,7 +17,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, TensorRead
 from .common import share_out, size, work
-from .lanes import vector_width, write_out
+from .lanes import in_vectors
 
 AGAIN = 2  # reads of an element, from which on it is held
 # the same of one that is as it was read. Measured (Zen 4, nearest): twice to 3.3 times as many rows take 1.3
@@ -56,15 +56,7 @@ def apply(s: Schedule, out: Stage, held: Stage, target: Target) -> bool:
     if planes < 2 * target.num_cores or plane * held.op.body[0].dtype.bytes > target.l2_bytes // 2:
         return False
     for stage in (out, held):
-        last = stage.op.axis[-1]
-        n = size(last)
-        if n is not None and n < 2:
-            continue
-        width = vector_width(stage, n, target)
-        overlaps = n is not None and n > width and n % width > 0
-        outer, inner = stage.split(last, width, tail="shift") if overlaps else stage.split(last, width)
-        stage.vectorize(inner)
-        write_out(stage, outer, width)
+        in_vectors(stage, target)
     place = front[-1] if len(front) == 1 else out.fuse(*front)
     held.compute_at(out, place)
     share_out(out, [place], iterations, target)

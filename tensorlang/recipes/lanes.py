@@ -418,6 +418,20 @@ def vector_width(stage: Stage, n: int | None, target: Target, *, long: bool = Fa
     return min(lanes, n)
 
 
+def in_vectors(stage: Stage, target: Target) -> None:
+    """Compute an elementwise stage in vectors along memory; the rest of a row is one that overlaps the one
+    before."""
+    last = stage.op.axis[-1]
+    n = size(last)
+    if n is not None and n < 2:
+        return
+    width = vector_width(stage, n, target)
+    overlaps = n is not None and n > width and n % width > 0
+    outer, inner = stage.split(last, width, tail="shift") if overlaps else stage.split(last, width)
+    stage.vectorize(inner)
+    write_out(stage, outer, width)
+
+
 def write_out(stage: Stage, vectors: IterVar, width: int) -> IterVar:
     """Unroll the loop over the vectors of a row, as far as the places that its lanes read are numbers then;
     the loop that is left of it."""

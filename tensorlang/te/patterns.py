@@ -14,6 +14,7 @@ from ..expr.nodes import (
     LE,
     LT,
     Access,
+    Add,
     Call,
     Cast,
     Choice,
@@ -22,6 +23,7 @@ from ..expr.nodes import (
     FloorDiv,
     FloorMod,
     Mul,
+    Sub,
     Var,
     const_int,
 )
@@ -144,6 +146,22 @@ def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:
 def operations(body: tuple[Expr, ...]) -> int:
     """Roughly how many operations one element takes; intrinsics count more."""
     return sum(_weight(node) for e in body for node in preorder(e))
+
+
+def arithmetic(body: tuple[Expr, ...]) -> tuple[int, int, int]:
+    """The products, the sums and differences, and the other :func:`operations` of one element, of which a
+    processor does a product and the sum behind it at once."""
+    products = sums = others = 0
+    for e in body:
+        for node in preorder(e):
+            count = _weight(node)
+            if isinstance(node, Mul):
+                products += count
+            elif isinstance(node, Add | Sub):
+                sums += count
+            else:
+                others += count
+    return products, sums, others
 
 
 def _weight(node: Expr) -> int:
