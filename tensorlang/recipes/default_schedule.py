@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import Any
 
 from ..analysis import (
     Reads,
     cost_of,
-    few_operations,
     has_calls,
-    own_place,
     period,
     phases_of,
     reads_of,
@@ -27,7 +24,6 @@ from ..analysis import (
     transposed,
     ways_of,
 )
-from ..ops import tags
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
 from ..te import ComputeOp, IterVar, Operation, Tensor, TensorRead
@@ -62,7 +58,8 @@ from . import (
 )
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
-from .common import in_registers, is_known, plain_work, read_again, share_out, size, stream_stores, work
+from .common import in_registers, plain_work, read_again, share_out, size, stream_stores, work
+from .inlining import inline, reduction_to_fuse
 from .lanes import (
     FEW_STRETCHES,
     apart_from_parts,
@@ -95,13 +92,6 @@ FAMILIES = (
     subpixel,
     phases,
 )
-# choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
-# reader; rows of a product, which is known by what it reads; and tables
-KEPT = (tags.WINOGRAD_WEIGHT, tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES, tags.TABLE, tags.FOURIER)
-# of a body that others were written into: beyond, a pass over memory costs less than it does, and code grows
-MAX_CHAIN_COST = 100
-# operations a body may have to be written into a reduction, where it is evaluated again and again
-MAX_INLINE_COST = 8
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 MOST_STRIDE = 4  # between elements that a vector reads
 ALONG_MEMORY = "a reduction along memory: partial results in vector lanes, one element at a time"
@@ -155,7 +145,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= found
             if found:
                 why[stage.name] = "attention, a block of query rows at a time"
-    _inline(s, done, where, constants)
+    inline(s, done, constants, lambda stage: _hides(s, stage, where, constants))
     for stage in reversed(s.stages):
         if (
             stage.name not in done
@@ -189,7 +179,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= rows.row_by_row(s, stage, by_row, where)
             why[stage.name] = "an operator of rows: all its stages for one row, then for the next"
             continue
-        fused = _reduction_to_fuse(s, stage)
+        fused = reduction_to_fuse(s, stage)
         whole = _as_matrices(s, fused or stage, where, constants)
         if whole:
             done |= whole.keys()
@@ -230,43 +220,6 @@ def _known_as(family: ModuleType) -> str:
     return f"{words[0].lower()}{words[1:]} (recipes.{family.__name__.rpartition('.')[2]})"
 
 
-def _inline(s: Schedule, done: set[str], where: Target, constants: Sequence[Tensor]) -> None:
-    for stage in s.stages:
-        if (
-            stage.name in done
-            or not isinstance(stage.op, ComputeOp)
-            or stage.state.is_output
-            or stage.op.reduce_axis
-            or stage.op.tag in KEPT
-            or winograd.keeps(s, stage)
-            or enlarged.keeps(s, stage)
-            or stencils.keeps(s, stage)
-            or _is_number(stage.op, constants)
-        ):
-            continue
-        if not s.can("compute_inline", stage.name):
-            continue
-        readers = s.state.readers(stage.name)
-        again = (
-            any(r.compute.reduce_axis for r in readers)
-            or len(readers) > 1
-            or any(stencils.places(r.compute, stage) > 1 for r in readers)
-        )
-        if (
-            few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST)
-            and not (_ends(s, stage) or winograd.ends(s, stage))
-            and not _hides(s, stage, where, constants)
-        ):
-            stage.compute_inline()
-
-
-def _is_number(op: ComputeOp, constants: Sequence[Tensor]) -> bool:
-    """Whether ``op`` is one number made of constants: it is computed when they are packed."""
-    read = () if op.axis else op.input_tensors
-    known = lambda t: is_known(t, constants) or (isinstance(t.op, ComputeOp) and _is_number(t.op, constants))
-    return bool(read) and all(map(known, read))
-
-
 def _hides(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``stage`` only names other places of what it reads, as an axis of one element does, and would
     keep a reduction that it is written into from its family, which looks for axes at certain dimensions, so
@@ -295,49 +248,6 @@ def _hides(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor
 def _known(s: Schedule, name: str, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether a family of windows has a recipe for this reduction; products are known behind other places."""
     return any(f.applies(s, s[name], target, constants) for f in FAMILIES if f not in (sparse, gemm))
-
-
-def _ends(s: Schedule, stage: Stage) -> bool:
-    """Whether ``stage`` is the end of a reduction, and each of its elements is read again by the reductions
-    behind it, as a layer's activation is by the next product: written into them it would be evaluated for
-    each sum, and hide the product that they are."""
-    if _reduction_to_fuse(s, stage) is None:
-        return False
-    return all(
-        _stands_still(r.compute, at)
-        for r in s.state.readers(stage.name)
-        for tensor, at in reads_of(r.compute).plain
-        if tensor in stage.op.outputs
-    )
-
-
-def _stands_still(op: ComputeOp, at: Sequence[Any]) -> bool:
-    """Whether what a reduction reads at these indices is the same for several of its results."""
-    return bool(op.reduce_axis) and any(size(a) != 1 and all(step(i, a) == 0 for i in at) for a in op.axis)
-
-
-def _reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
-    """The one reduction of the same shape that an elementwise output reads at its own place."""
-    if stage.op.reduce_axis or not stage.op.axis:
-        return None
-    found = []
-    for t in stage.op.input_tensors:
-        producer = s.state.of(t)
-        if (
-            isinstance(producer.op, ComputeOp)
-            and producer.compute.reduce_axis
-            and not producer.is_output
-            and producer.attach is None
-        ):
-            same = len(t.shape) == len(stage.op.axis) and all(
-                a is b.extent for a, b in zip(t.shape, stage.op.axis, strict=True)
-            )
-            # a stencil, or the transpose, would have the sums of whole rows computed again for each element
-            beside = [at for read, at in reads_of(stage.op).plain if read is t]
-            alone = len(s.state.readers(producer.name)) == 1
-            if same and alone and all(own_place(stage.op, at) for at in beside):
-                found.append(s[producer.name])
-    return found[0] if len(found) == 1 else None
 
 
 def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:

@@ -3,6 +3,7 @@ schedules."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
@@ -19,6 +20,7 @@ from ..expr.nodes import (
     Cast,
     Choice,
     Const,
+    Div,
     Expr,
     FloorDiv,
     FloorMod,
@@ -146,6 +148,12 @@ def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:
 def operations(body: tuple[Expr, ...]) -> int:
     """Roughly how many operations one element takes; intrinsics count more."""
     return sum(_weight(node) for e in body for node in preorder(e))
+
+
+def divides(op: ComputeOp) -> bool:
+    """Whether an element takes a division; by a power of two it is a product."""
+    divisions = (node for e in op.body for node in preorder(e) if isinstance(node, Div))
+    return any(not isinstance(d.b, Const) or abs(math.frexp(d.b.value)[0]) != 0.5 for d in divisions)
 
 
 def arithmetic(body: tuple[Expr, ...]) -> tuple[int, int, int]:

@@ -1,0 +1,124 @@
+"""Which elementwise stages are written into what reads them. Uses public primitives only; schedules nothing
+else.
+
+A stage costs a pass over memory, and written into its readers it is computed wherever they read it: so it is
+where that is little work, or work that a reduction's sums hide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..analysis import divides, few_operations, own_place, reads_of, step
+from ..ops import tags
+from ..schedule import Schedule, Stage
+from ..te import ComputeOp, Tensor
+from . import enlarged, stencils, winograd
+from .common import is_known, size
+
+# choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
+# reader; rows of a product, which is known by what it reads; and tables
+KEPT = (tags.WINOGRAD_WEIGHT, tags.WINOGRAD_DATA, tags.WINOGRAD_INVERSE, tags.LINES, tags.TABLE, tags.FOURIER)
+# of a body that others were written into: beyond, a pass over memory costs less than it does, and code grows
+MAX_CHAIN_COST = 100
+# operations a body may have to be written into a reduction, where it is evaluated again and again
+MAX_INLINE_COST = 8
+# of these, where several of its results read the same element. Measured (Zen 4, operands of products of 113 ×
+# 113 × 53 to 1000 × 64 × 64, one thread and two), written into the product beside held: one or two operations
+# 0.6 to 1.1 of the time, a sigmoid in parts 0.8 to 1.4, a division 1.0 to 1.5, by the sum of a row 1.7 to 2.5
+MAX_HIDDEN_COST = 4
+
+
+def inline(s: Schedule, done: set[str], constants: Sequence[Tensor], hides: Callable[[Stage], bool]) -> None:
+    """Write stages into their readers, all but those that are ``done`` and those of which ``hides`` says that
+    no recipe would know the reader then."""
+    for stage in s.stages:
+        if (
+            stage.name in done
+            or not isinstance(stage.op, ComputeOp)
+            or stage.state.is_output
+            or stage.op.reduce_axis
+            or stage.op.tag in KEPT
+            or winograd.keeps(s, stage)
+            or enlarged.keeps(s, stage)
+            or stencils.keeps(s, stage)
+            or _is_number(stage.op, constants)
+        ):
+            continue
+        if not s.can("compute_inline", stage.name):
+            continue
+        readers = s.state.readers(stage.name)
+        again = (
+            any(r.compute.reduce_axis for r in readers)
+            or len(readers) > 1
+            or any(stencils.places(r.compute, stage) > 1 for r in readers)
+        )
+        if (
+            few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST)
+            and not (_dear(stage.op) and any(_read_again(r.compute, stage) for r in readers))
+            and not (_ends(s, stage) or winograd.ends(s, stage))
+            and not hides(stage)
+        ):
+            stage.compute_inline()
+
+
+def _dear(op: ComputeOp) -> bool:
+    """Whether an element takes more than what a product's sums hide: a division, or several operations."""
+    return not few_operations(op, MAX_HIDDEN_COST) or divides(op)
+
+
+def _is_number(op: ComputeOp, constants: Sequence[Tensor]) -> bool:
+    """Whether ``op`` is one number made of constants: it is computed when they are packed."""
+    read = () if op.axis else op.input_tensors
+    known = lambda t: is_known(t, constants) or (isinstance(t.op, ComputeOp) and _is_number(t.op, constants))
+    return bool(read) and all(map(known, read))
+
+
+def _ends(s: Schedule, stage: Stage) -> bool:
+    """Whether ``stage`` is the end of a reduction, and each of its elements is read again by the reductions
+    behind it, as a layer's activation is by the next product: written into them it would be evaluated for
+    each sum, and hide the product that they are."""
+    if reduction_to_fuse(s, stage) is None:
+        return False
+    return all(
+        _stands_still(r.compute, at)
+        for r in s.state.readers(stage.name)
+        for tensor, at in reads_of(r.compute).plain
+        if tensor in stage.op.outputs
+    )
+
+
+def _read_again(op: ComputeOp, producer: Stage) -> bool:
+    """Whether a reduction reads an element of the producer for several of its results, as a product does."""
+    reads = [at for tensor, at in reads_of(op).plain if tensor in producer.op.outputs]
+    return any(_stands_still(op, at) for at in reads)
+
+
+def _stands_still(op: ComputeOp, at: Sequence[Any]) -> bool:
+    """Whether what a reduction reads at these indices is the same for several of its results."""
+    return bool(op.reduce_axis) and any(size(a) != 1 and all(step(i, a) == 0 for i in at) for a in op.axis)
+
+
+def reduction_to_fuse(s: Schedule, stage: Stage) -> Stage | None:
+    """The one reduction of the same shape that an elementwise output reads at its own place."""
+    if stage.op.reduce_axis or not stage.op.axis:
+        return None
+    found = []
+    for t in stage.op.input_tensors:
+        producer = s.state.of(t)
+        if (
+            isinstance(producer.op, ComputeOp)
+            and producer.compute.reduce_axis
+            and not producer.is_output
+            and producer.attach is None
+        ):
+            same = len(t.shape) == len(stage.op.axis) and all(
+                a is b.extent for a, b in zip(t.shape, stage.op.axis, strict=True)
+            )
+            # a stencil, or the transpose, would have the sums of whole rows computed again for each element
+            beside = [at for read, at in reads_of(stage.op).plain if read is t]
+            alone = len(s.state.readers(producer.name)) == 1
+            if same and alone and all(own_place(stage.op, at) for at in beside):
+                found.append(s[producer.name])
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,66 @@
+"""What is written into the reductions that read it, and what is held beside them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.recipes import default_schedule
+
+TARGET = "llvm -mcpu=haswell -mtriple=x86_64-linux-gnu -num-cores=2"
+
+
+def operand(body, *shapes):
+    """Placeholders, and what a stage makes of the elements of the first."""
+    read = [te.placeholder(s, name=f"in{n}") for n, s in enumerate(shapes)]
+    return read, te.compute(read[0].shape, lambda i, j: body(i, j, *read), name="made")
+
+
+def written(out, name="made"):
+    return default_schedule(out, TARGET)[name].state.attach == "inlined"
+
+
+def agrees(inputs, out):
+    arrays = [
+        np.random.default_rng(n).random([int(e.value) for e in t.shape], "float32")
+        for n, t in enumerate(inputs)
+    ]
+    want = te.reference.evaluate(out, dict(zip(inputs, arrays, strict=True)))[0]
+    np.testing.assert_allclose(tl.compile([*inputs, out])(*arrays), want, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("body", "shapes", "into"),
+    [
+        (lambda i, j, a: te.max(a[i, j], 0.0), [(50, 40)], True),
+        (lambda i, j, a: a[i, j] * 0.5 + 1.0, [(50, 40)], True),
+        (lambda i, j, a: a[i, j] / 8.0, [(50, 40)], True),
+        (lambda i, j, a: a[i, j] / 3.0, [(50, 40)], False),
+        (lambda i, j, a, s: a[i, j] / s[i], [(50, 40), (50,)], False),
+        (lambda i, j, a: a[i, j] * te.min(te.max(a[i, j] * 0.2 + 0.5, 0.0), 1.0), [(50, 40)], False),
+    ],
+    ids=["relu", "scale", "eighth", "third", "by its row", "hard swish"],
+)
+@pytest.mark.parametrize("transposed", [False, True])
+def test_an_operand_of_a_product_takes_little_or_is_held(body, shapes, into, transposed):
+    read, made = operand(body, *shapes)
+    b = te.placeholder((60, 40) if transposed else (40, 60), name="b")
+    y = ops.matmul(made, b, transpose_b=transposed)
+    assert written(y) is into
+    agrees([*read, b], y)
+
+
+def test_softmax_before_a_product_is_divided_once():
+    a, b = te.placeholder((3, 50, 40), name="a"), te.placeholder((3, 40, 30), name="b")
+    y = ops.relu(ops.batch_matmul(ops.softmax(a, -1), b))
+    assert not written(y, "softmax")
+    agrees([a, b], y)
+
+
+def test_a_sum_that_reads_each_element_once_divides_it_itself():
+    read, made = operand(lambda i, j, a, s: a[i, j] / s[i], (50, 40), (50,))
+    y = ops.sum(made, 1)
+    assert written(y)
+    agrees(read, y)
