@@ -23,6 +23,16 @@ from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
 from .common import FEW_REGISTERS, LINE, is_known, share_out, size, together_of, work
 from .nests import Cut, fuse
+from .pixel_tiles import (
+    UNROLLED_CHANNELS,
+    blocks_of,
+    by_lines,
+    in_fours,
+    pixel_tile,
+    taps_unrolled,
+    tiles_time,
+    vectors_end,
+)
 from .pixels import (
     by_pixel,
     convolve,
@@ -37,17 +47,7 @@ from .pixels import (
     transposed_at_once,
 )
 from .reach import come_again, depth, far, far_outputs, image_from_memory, image_of, passes, weight_of
-from .register_tile import in_whole_vectors, tile_for, time_of
 
-# that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
-# faster for 1×1
-BLOCK_PIXELS = 48
-# of as many sums as hide the latency of one; and how much longer tiles of fewer take. Measured (Zen 3): 80 to
-# 120 channels of 33 × 33 and 168 of 21 × 21 at stride 2, whose outputs fill panels of three vectors
-ENOUGH, TIGHT = 1.25, 1.15
-LOWER = 4  # rows, at most, that a tile is lower than the one with the least time, for blocks that end well
-SHORT_ROW = 3  # taps of which two neighbours share little
-ROW_TAPS = 9  # of a row that are written out, where neighbours share what they read
 MOST_VECTORS = 32  # of a padded row that are written out
 # of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
 # at 1024 × 14 × 14
@@ -57,9 +57,6 @@ MIN_BLOCKS = 2
 TRANSPOSED = 3
 MOST_ASKED = 4  # lines of memory that are asked for at once
 PACKED_PIXELS = 16  # from which packing a weight in the call pays
-# of a 1×1 tap. Measured: 10 to 25 % faster than one at a time, where the loop costs as much as three
-# multiply-adds
-UNROLLED_CHANNELS = 4
 # the loops around a block of pixels and a panel of outputs, or a group of them that is finished whole, by
 # when the image is copied
 PANELS = {
@@ -107,13 +104,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     margin = padding_of(s, conv.data) is not None
     rows = _share(conv, target) if together == 1 and margin and not here else None
     pixels = math.prod(conv.sizes) if rows is None else rows * math.prod(conv.sizes[1:])
-    high, vectors = _tile(conv, pixels, lanes, target)
+    high, vectors = pixel_tile(conv, pixels, lanes, target)
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         vectors = 1 << (min(vectors, conv.each // lanes)).bit_length() - 1
     width = lanes * vectors
     iterations = work(inside)
-    order = [*conv.taps, conv.channels] if together > 1 else _order(conv, _taps_unrolled(conv, high))
+    order = [*conv.taps, conv.channels] if together > 1 else _order(conv, taps_unrolled(conv, high))
     weight = pack_weight(s, conv, inside, width, order, together, filled=not fixed)
     turned = by_pixel(s, conv, inside, together) if conv.pointwise else None
 
@@ -121,12 +118,15 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
         return [*n, *_by_group(conv, o, counted(places, conv.sizes))]
 
-    whole_vectors = together == 1 and _whole_vectors(conv, lanes)
+    # in whole vectors a last panel of fewer is known to be that. Measured (Zen 4): 64 to 112 channels of 28 ×
+    # 28, 7×7, take 0.90 of the time, to 112 of 29 × 29 at stride 2, 5×5, and to 104 of 20 × 20 0.88
+    rest = conv.groups == 1 and conv.each > width and 0 < conv.each % width <= width - lanes
+    whole_vectors = together == 1 and (rest or vectors_end(conv, lanes))
     in_panels = together > 1 and conv.groups == 1 and conv.each % width > 0
     whole = lanes if whole_vectors else width if in_panels else None
     finished = strips(s, out, inside, laid_out, whole)
     images, (o, *spatial) = list(out.op.axis[: len(conv.batch)]), out.op.axis[len(conv.batch) :]
-    blocks, block = _blocks(conv, pixels, high, lanes, cores)
+    blocks, block = blocks_of(conv, pixels, high, lanes, cores)
     # the image is transposed by the block where there are blocks enough to share out, or else as a whole
     # before its products are shared out
     in_blocks = turned is not None and blocks >= MIN_BLOCKS * cores
@@ -138,7 +138,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         padded = s[s.cache_read(conv.data, "global", [inside.name])]
     # a tile of outputs that ran over the end of a group would reach into the next one: such groups are
     # finished whole, their last tile overlapping the one before
-    by_groups = conv.groups > 1 and together == 1 and conv.each > width and conv.each % width > 0
+    by_groups = conv.groups > 1 and together == 1 and conv.each % width > 0
     once = together == 1 and image_from_memory(conv, pixels, block, width, target)
     if turned is None and padded is None:
         comes = once or (fixed and together == 1 and _patches_come(conv, pixels, block, width, target))
@@ -155,10 +155,14 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         first, spatial[0] = out.split(spatial[0], rows)
         share = [first]
     # a last vector that began in place would be computed to its end, in the share of another
-    overlaps = rows is not None and block is None and pixels > lanes and pixels % lanes > 0
+    long = pixels if block is None else block
+    overlaps = rows is not None and long > lanes and long % lanes > 0
     vectors_of: Cut = (lanes, "shift") if overlaps else lanes
     here = here and not (by_groups or in_blocks or once)
-    at_once = transposed_at_once(out)
+    written = transposed_at_once(out)
+    # the last outputs that are written together would also reach beyond, and the next group be summed twice.
+    # Measured (Zen 4): 17 to 46 outputs of a group take 0.55 to 0.68 of the time
+    at_once: Cut = (written, "shift") if by_groups and conv.each % written else written
     around = SHARES if share else HERE if here else (GROUPS if by_groups else PANELS)[copied]
     loops = convolve(
         s,
@@ -171,7 +175,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         | ({"oi": at_once} if by_groups else {"oi": width, "oii": at_once}),
         high,
         order,
-        wide=width if by_groups else None,
+        wide=width if by_groups and conv.each > width else None,
         together=together,
         vector=lanes if whole_vectors else None,
         parallel=cost_of(target).shared(iterations),
@@ -182,9 +186,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         tiles = -(-(pixels if block is None or copied in ("once", "never") else block) // high)
         asking = _asking(order, tiles, width * conv.weight.dtype.bytes) if scarce else order[-1]
         inside.prefetch(weight.name, asking, share=True)
-    if together == 1 and _taps_unrolled(conv, high):
+    if together == 1 and taps_unrolled(conv, high):
         inside.unroll(conv.taps[-1])
-    if together == 1 and _in_fours(conv):
+    if together == 1 and in_fours(conv):
         _, few = inside.split(conv.taps[-1], UNROLLED_CHANNELS)
         inside.unroll(few)
     if together == 1 and conv.pointwise and (size(conv.channels) or 1) % UNROLLED_CHANNELS == 0:
@@ -208,10 +212,6 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             turned.compute_at(out, loops.around[0] if in_blocks else images[-1])
         filled = fill_quads(turned, lanes) if together > 1 else transpose_pixels(turned, lanes)
         share_out(turned, list(filled.named["po"]), 0 if in_blocks else iterations // PACKED_PIXELS, target)
-
-
-def _whole_vectors(conv: Conv, lanes: int) -> bool:
-    return conv.groups == 1 and in_whole_vectors(conv.each, lanes)
 
 
 def _asking(order: Sequence[IterVar], tiles: int, line: int) -> IterVar:
@@ -239,7 +239,7 @@ def _patches_come(conv: Conv, pixels: int, block: int | None, width: int, target
     1024 in patches of 14 0.83.
     """
     image, weight = come_again(conv, pixels, block, width)
-    far_off = _by_lines(conv) and conv.groups == 1 and image_of(conv) > target.l2_bytes // 2
+    far_off = by_lines(conv) and conv.groups == 1 and image_of(conv) > target.l2_bytes // 2
     return far_off and image > weight
 
 
@@ -252,9 +252,9 @@ def _packed_where_used(conv: Conv, target: Target) -> bool:
     if conv.batch and conv.images != 1:
         return False
     lanes, pixels, threads = target.vector_lanes(conv.data.dtype), math.prod(conv.sizes), target.num_cores
-    high, vectors = _tile(conv, pixels, lanes, target)
+    high, vectors = pixel_tile(conv, pixels, lanes, target)
     panels = conv.groups * -(-conv.each // (lanes * vectors))
-    sums = conv.groups * depth(conv) * _tiles_time(conv, pixels, high, vectors, lanes, target)
+    sums = conv.groups * depth(conv) * tiles_time(conv, pixels, high, vectors, lanes, target)
     idle = (-(-panels // threads) * threads / panels - 1) * sums
     if weight > target.l2_bytes // 2:
         return idle < 2 * weight / table.l3_rate + _from_others(weight, target)
@@ -322,7 +322,7 @@ def _shares(conv: Conv, target: Target) -> tuple[int, float]:
 def _products(conv: Conv, pixels: int, target: Target) -> float:
     """Cycles of the sums of so many pixels."""
     lanes = target.vector_lanes(conv.data.dtype)
-    return depth(conv) * _tiles_time(conv, pixels, *_tile(conv, pixels, lanes, target), lanes, target)
+    return depth(conv) * tiles_time(conv, pixels, *pixel_tile(conv, pixels, lanes, target), lanes, target)
 
 
 def _waits(conv: Conv, image: float, target: Target) -> float:
@@ -362,66 +362,6 @@ def together_in(conv: Conv, target: Target) -> int:
     together, channels = together_of(conv.data, conv.weight, target), size(conv.channels)
     whole = channels is not None and (conv.groups == 1 or channels % together == 0)
     return together if together == 4 and whole else 1
-
-
-def _tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int, int]:
-    """(pixels, vectors) of the register tile for so many pixels; the loads of the next tap want a few
-    registers, or LLVM spills."""
-    registers = target.vector_registers if conv.pointwise else target.vector_registers * 15 // 16
-    high, vectors = tile_for(pixels, conv.each, lanes, registers, masks=_whole_vectors(conv, lanes))
-    # the height whose blocks end with a vector, or nearly so, where that saves more than lower tiles cost
-    tiles = [(h, vectors) for h in range(high, max(0, high - LOWER), -1)]
-    # the one of which a block is two. Measured (Zen 4, 36 drawn shapes of 16 or 80 channels for the most
-    # part): 0.89 of the time of higher tiles, whose blocks end with sums that nobody reads
-    if high > BLOCK_PIXELS // 2 and not conv.pointwise:
-        tiles.append((BLOCK_PIXELS // 2, vectors))
-    chains = 0.0
-    if target.vector_registers <= FEW_REGISTERS:
-        chains = ENOUGH * cost_of(target).chains
-        most = min(pixels, (registers - 3) // 2)
-        tiles += [(h, 2) for h in range(most, max(0, most - LOWER), -1) if vectors > 2]
-
-    def time(tile: tuple[int, int]) -> float:
-        cycles = _tiles_time(conv, pixels, *tile, lanes, target)
-        return cycles * TIGHT if math.prod(tile) < chains else cycles
-
-    return min(tiles, key=lambda tile: (time(tile), -tile[0]))
-
-
-def _tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, target: Target) -> float:
-    """Cycles of an iteration of the reduction for so many pixels, with what blocks compute beyond their end:
-    tiles up to the end of the last vector that is transposed."""
-    _, block = _blocks(conv, pixels, high, lanes, target.num_cores)
-    table = cost_of(target)
-    unrolled = conv.pointwise or _in_fours(conv) or _taps_unrolled(conv, high)
-    more = (table.spill if _spills(conv, high, target) else 0.0) if unrolled else table.rolled
-    share = pixels < math.prod(conv.sizes)  # its last tile reaches into the next one, and is whole
-
-    def time(rows: int) -> float:
-        if not rows:
-            return 0.0
-        if share:
-            rows = -(-rows // high) * high
-        tiles = -(-rows // high) * -(-conv.each // (lanes * vectors))
-        return time_of(rows, conv.each, high, vectors, lanes, table) + more * tiles
-
-    if block is None:
-        return time(pixels)
-    to_the_end = -(-(-(-block // lanes) * lanes) // high) * high
-    return pixels // block * time(to_the_end) + time(pixels % block)
-
-
-def _blocks(conv: Conv, pixels: int, high: int, lanes: int, cores: int) -> tuple[int, int | None]:
-    """In how many blocks so many pixels in tiles of this height wait to be transposed, one after the other,
-    and the pixels of one; None for all of them at once."""
-    tiles = -(-pixels // high)
-    blocks = -(-tiles // max(1, BLOCK_PIXELS // high))
-    if conv.pointwise and blocks >= cores:
-        blocks = -(-blocks // cores) * cores
-    # a share is smaller than the image whose blocks wait one behind the other; what it transposes stays near
-    if pixels * 2 <= BLOCK_PIXELS * (3 if pixels == math.prod(conv.sizes) else 5):
-        return blocks, None
-    return blocks, _whole(-(-tiles // blocks) * high, high, lanes)
 
 
 def by_row(batch: int) -> Callable[..., list[Any]]:
@@ -480,16 +420,9 @@ def copying(conv: Conv, target: Target) -> float:
 def _parts(conv: Conv, pixels: int, target: Target) -> int:
     """Panels of outputs by blocks of pixels, which threads share out."""
     lanes = target.vector_lanes(conv.data.dtype)
-    high, vectors = _tile(conv, pixels, lanes, target)
-    blocks, _ = _blocks(conv, pixels, high, lanes, target.num_cores)
+    high, vectors = pixel_tile(conv, pixels, lanes, target)
+    blocks, _ = blocks_of(conv, pixels, high, lanes, target.num_cores)
     return conv.groups * (conv.images or 1) * blocks * -(-conv.each // (lanes * vectors))
-
-
-def _whole(pixels: int, high: int, lanes: int) -> int:
-    """So many pixels or some more, in whole tiles and whole vectors: a block that is transposed in vectors is
-    computed to the end of the last one."""
-    both = math.lcm(high, lanes)
-    return pixels if both > BLOCK_PIXELS else -(-pixels // both) * both
 
 
 def _by_group(conv: Conv, o: Any, between: Sequence[Any]) -> list[Any]:
@@ -497,50 +430,11 @@ def _by_group(conv: Conv, o: Any, between: Sequence[Any]) -> list[Any]:
     return [*between, o] if conv.groups == 1 else [o // conv.each, *between, o % conv.each]
 
 
-def _taps_unrolled(conv: Conv, high: int) -> bool:
-    """Whether the taps of a row are written out. Not where tiles of ``high`` pixels never run over the end of
-    a row: neighbouring taps then read the same pixels, LLVM keeps them all in registers, and the sums are
-    spilled (measured: 43 instead of 94 GFLOP/s); of patches there are none."""
-    if not conv.taps or (size(conv.taps[-1]) or 1) > ROW_TAPS:
-        return False
-    return conv.sizes[-1] % high != 0 or _apart(conv)
-
-
-def _by_lines(conv: Conv) -> bool:
-    """Whether pixels of a patch, which nobody else reads, are summed line by line: where they are more than
-    its channels, whose planes are far apart. Measured (Zen 3): patches of 16 × 16 of 3 channels 0.93 to 0.99
-    of the time."""
-    return _apart(conv) and (size(conv.taps[-1]) or 1) > max(ROW_TAPS, size(conv.channels) or 1)
-
-
-def _in_fours(conv: Conv) -> bool:
-    """Whether a few pixels of a line are written out. Counted as loops of one, patches of 16 × 16 went in
-    vectors of pixels. Measured against these (Zen 4): 192 to 1280 channels 0.83 to 0.98 of the time."""
-    return _by_lines(conv) and (size(conv.taps[-1]) or 1) % UNROLLED_CHANNELS == 0
-
-
-def _apart(conv: Conv) -> bool:
-    """Whether no pixel of a row is read by two outputs, as that of a patch."""
-    return bool(conv.taps) and conv.strides[-1] >= (size(conv.taps[-1]) or 1) > 1
-
-
-def _spills(conv: Conv, high: int, target: Target) -> bool:
-    """Whether LLVM spills sums of taps that are written out: of pixels that are neighbours in every tile of
-    ``high``, as three are in rows of 21 or 27 pixels, it keeps what taps share in registers, and 16 do not
-    hold that.
-
-    Measured (Zen 3): 48 to 128 channels of 27 × 27, 5×5, in tiles of 5 pixels 0.55 of the time of those of 6.
-    """
-    beside, taps = math.gcd(high, conv.sizes[-1]), 1 if conv.pointwise else size(conv.taps[-1]) or 1
-    few = target.vector_registers <= FEW_REGISTERS and not _apart(conv)
-    return few and taps > 1 and beside >= (3 if taps <= SHORT_ROW else 2)
-
-
 def _order(conv: Conv, unrolled: bool) -> list[IterVar]:
     """The reduction loops: unrolled taps of a row innermost, since they share a cache line, and around them
     the longest of the others. Measured at 3×3 with 64 to 512 channels: taps of a row inside the channels
     are 1 to 4 % faster than all nine, in half the code."""
-    if not unrolled and _by_lines(conv):
+    if not unrolled and by_lines(conv):
         return [conv.channels, *conv.taps]
     if not unrolled:
         return [*conv.taps, conv.channels]
