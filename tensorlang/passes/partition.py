@@ -9,13 +9,15 @@ lanes take the same side of it, and read neighbours. Where a choice is between t
 in those that are joined, there is a fast copy for each, and the careful one is left to the vectors on a seam.
 
 The test stands inside the innermost plain loop on which such a guard depends, one test for all guards below,
-so a nest has one fast and one careful copy; of tiles of sums, whose products must not ask, a copy for those
-that are whole in the last panel too. Only guards below vectorised or unrolled loops ask for it: those of
-plain loops became bounds (``tighten``). A loop that was split with ``tail="guard"`` or ``"mask"`` keeps its
-one copy, and so do the loops inside it as far as its own guards go.
+so a nest has one fast and one careful copy; where the guards of other loops stand behind sums, whose products
+must not ask, they do not make a tile careful. Only guards below vectorised or unrolled loops ask for it:
+those of plain loops became bounds (``tighten``). A loop that was split with ``tail="guard"`` or ``"mask"``
+keeps its one copy, and so do the loops inside it as far as its own guards go.
 """
 
 from __future__ import annotations
+
+from collections.abc import Set
 
 from ..arith.conditions import conjunction, denied, holds_when_nonneg, never_negative
 from ..arith.facts import Facts
@@ -142,16 +144,19 @@ def _two_copies(
     test = conjunction(_needed(list(clean), facts))
     rest = body if only is not None else _other_part(body, facts.assume(denied(test)), kept)
     turns = {t: None for t in clean if own in variables(t)}
-    sums = _sums_in(body) if own is not None else None
-    if 0 < len(turns) < len(clean) and (_sums_over(own, body) or sums is not None):
-        # a tile that is the last one is so for a whole sum, in which most groups of products are complete;
-        # and of the tiles of a last panel most are whole
+    if 0 < len(turns) < len(clean):
         free = {c: None for c, t in decided.items() if t is None or t in turns}
-        mostly = conjunction(_needed(list(turns), facts))
-        if run(_size(body)) <= MAX_TURNS:
-            rest = If(mostly, without(body, free), rest)
-        elif not any(c in decided and c not in free for c in sums or ()):
-            return If(mostly, without(body, free), rest)  # what else there is to test stands behind the sums
+        mostly = If(conjunction(_needed(list(turns), facts)), without(body, free), rest)
+        small = run(_size(body)) <= MAX_TURNS
+        if _sums_over(own, body):
+            # a tile that is the last one is so for a whole sum, in which most groups of products are complete
+            rest = mostly if small else rest
+        elif _behind_sums(body, decided.keys() - free.keys()):
+            # of the tiles of a last panel most are whole. Where that takes much code, all of them test behind
+            # their sums whether it is the last
+            if not small:
+                return mostly
+            rest = mostly
     return If(test, without(body, decided), rest)
 
 
@@ -161,14 +166,11 @@ def _sums_over(var: Var | None, body: Stmt) -> bool:
     return all(var not in variables(i) for i in places)
 
 
-def _sums_in(body: Stmt) -> dict[Expr, Facts] | None:
-    """The guards in the loops of sums below; None where there are no such loops."""
-    loops = (st for st in preorder(body) if isinstance(st, For) and st.kind not in ("vectorized", "unrolled"))
+def _behind_sums(body: Stmt, guards: Set[Expr]) -> bool:
+    """Whether there are loops of sums below, and none of ``guards`` stands in one."""
+    loops = [st for st in preorder(body) if isinstance(st, For) and st.kind not in ("vectorized", "unrolled")]
     sums = [st for st in loops if _sums_over(st.var, st.body)]
-    found: dict[Expr, Facts] = {}
-    for st in sums:
-        run(_guards(st, {}, Facts(), found))
-    return found if sums else None
+    return bool(sums) and all(guards.isdisjoint(run(_guards(st, {}, Facts(), {}))) for st in sums)
 
 
 def _other_part(body: Stmt, facts: Facts, kept: frozenset[Var]) -> Stmt:

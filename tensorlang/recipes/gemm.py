@@ -19,12 +19,13 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from . import deep, matrix_unit, short_lines, streams
 from .choices import at_most, bound
-from .common import EVEN, LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
+from .column_blocks import block_of, shared_panels
+from .common import LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .narrow import halves, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .pixels import counted
-from .register_tile import column, even, tile_for
+from .register_tile import column, tile_for
 from .streams import right_bytes
 
 # rows that have loops of their own where a call tells how many there are: their tile, read where columns lie,
@@ -166,8 +167,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # of products that are summed together a rest is one vector too, so that they stay neighbours
     whole = (lanes if t.together == 1 else t.width) if target.has_masks else 0
     cores = target.num_cores if shared else 1
-    # pairs and fours are dear to pack, and were not faster by rows of one block
-    near = t.together == 1 and (bytes_of(product.right) or target.l2_bytes) <= target.l2_bytes // 2
+    near = _near(product, t, target)
     block = _columns_at_once(inside, product, fixed, t, 1 if t.by_rows else cores, target)
     # products that pack their own right operands, as many for each thread, are not cut where one block has
     # all columns (Zen 4, two threads: 12 × 197 × 64 × 197 0.93, 8 × 150 × 96 × 300 0.99 of the time)
@@ -285,6 +285,12 @@ def _in_blocks_of_k(
             share_out(copy, [copy.leaf_iter_vars[0]], work(copy) // 4, target)
 
 
+# of the time of tiles for shares of rows, at most, that those for shares of columns take which are chosen
+# instead. Measured (Zen 4, two threads): 200 × 1280 × 320 0.77 to 0.82 of the time, 79 × 1321 × 289 0.8 to
+# 0.88, 20 × 1303 × 395 0.85, 63 × 2446 × 442 0.92; of equals 1017 × 139 × 1073 1.01 to 1.12
+SURE = 0.97
+
+
 class _Tiles(NamedTuple):
     """The register tile of a product, ``high`` rows of ``vectors``, ``width`` columns. ``together``: so many
     products in one instruction; ``overlaps``: the last columns in a tile that overlaps the one before;
@@ -299,7 +305,9 @@ class _Tiles(NamedTuple):
     by_rows: bool
 
 
-def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: int, target: Target) -> _Tiles:
+def _tiles(
+    inside: Stage, product: Product, fixed: bool, lanes: int, threads: int, target: Target, rows: bool = True
+) -> _Tiles:
     if not fixed and product.row is not None and product.in_lines:
         at_most(product.row.extent, FEWEST_ROWS)  # the tile of so few is wider: a call tells
     m, n = _most_rows(product), size(product.column)
@@ -318,7 +326,7 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
         m, n, lanes, registers, costs, threads, once=once, masks=target.has_masks, whole=True
     )
     by_rows = False
-    if threads > 1 and m is not None and n is not None:
+    if rows and threads > 1 and m is not None and n is not None:
         # what counts is the thread with the most to do; a copy of the right operand is ready before all rows
         share, wide = -(-m // threads), -(-n // lanes)
         other = tile_for(share, n, lanes, registers, costs, masks=target.has_masks, whole=True)
@@ -342,7 +350,25 @@ def _tiles(inside: Stage, product: Product, fixed: bool, lanes: int, threads: in
         or together > 1
         or (not overlaps and (not product.in_lines or _packs(inside, product, high, target)))
     )
-    return _Tiles(high, vectors, width, together, overlaps, packs, by_rows)
+    found = _Tiles(high, vectors, width, together, overlaps, packs, by_rows)
+    if not by_rows or m is None or n is None or _near(product, found, target):
+        return found
+    if _columns_at_once(inside, product, fixed, found, 1, target) is None:
+        return found
+    # of too many columns for one block, the blocks are what is shared out
+
+    def time(t: _Tiles) -> float:
+        block = _columns_at_once(inside, product, fixed, t, threads, target)
+        return column(m, t.high, t.vectors, costs) * shared_panels(-(-n // t.width), block, threads)
+
+    by_columns = _tiles(inside, product, fixed, lanes, threads, target, rows=False)
+    return by_columns if time(by_columns) < SURE * time(found) else found
+
+
+def _near(product: Product, t: _Tiles, target: Target) -> bool:
+    """Whether rows are shared out though the right operand is several blocks, which all stay near. Pairs and
+    fours are dear to pack, and were not faster by rows of one block."""
+    return t.together == 1 and (bytes_of(product.right) or target.l2_bytes) <= target.l2_bytes // 2
 
 
 def _blocks(
@@ -414,7 +440,7 @@ def _columns_at_once(
     most = min(most, table.block_bytes // line)
     if fixed:
         most = min(most, table.near_bytes // line)
-    return _block(size(product.column), t.width, most, threads)
+    return block_of(size(product.column), t.width, most, threads)
 
 
 def _writes_most(
@@ -568,28 +594,3 @@ def _copy_left(
     copy = pack(s, inside, product.left, product.left_axes, product.row, high, together=together, dtype=dtype)
     fill(copy, len(inside.op.reduce_axis), None, together)
     share_out(copy, [copy.leaf_iter_vars[0]], work(copy) // 4, target)
-
-
-def _block(n: int | None, width: int, most: int, threads: int) -> int | None:
-    """Panels of a block of at most about this many columns: the most of which no thread has more to do than
-    it must; None for one block.
-
-    Measured (Emerald Rapids, two threads): 10 panels one by one, five for each, are 1.1 times as fast as in
-    twos, six for one; the left operand is read once more for each block, which is 3 % of the time.
-    """
-    fit = max(1, most // width)
-    if n is None:
-        return fit
-    panels = -(-n // width)
-    # blocks of nearly equal size
-    sizes = [even(panels, n) for n in range(min(fit, panels), 0, -1)]
-    least = min(_busiest(panels, size, threads) for size in sizes)
-    block = next(size for size in sizes if _busiest(panels, size, threads) <= EVEN * least)
-    return None if block >= panels else block
-
-
-def _busiest(panels: int, block: int, threads: int) -> int:
-    """The panels of the thread that has the most of them, which are shared out in blocks."""
-    blocks = -(-panels // block)
-    rounds = -(-blocks // threads)
-    return panels - (blocks - rounds) * block if blocks % threads == 1 else min(panels, rounds * block)
