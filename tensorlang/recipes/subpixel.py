@@ -138,7 +138,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         image.transform_layout(by_row(1))
     inside.transform_layout(laid_out, pad_value="any")
     finished = s[s.cache_write(out.name, "local")]
-    finished.transform_layout(laid_out, pad_value="any")
+    # what is behind the outputs may be no part of what they read, as of a bias
+    anything = s.can("transform_layout", finished.name, laid_out, pad_value="any")
+    finished.transform_layout(laid_out, pad_value="any" if anything else None)
     n, o, *at = out.op.axis
     block, oi = out.split(o, width)
     oio, oii = out.split(oi, FEW)

@@ -14,7 +14,7 @@ from tensorlang.recipes.column_blocks import block_of, shared_panels
 
 
 def test_the_thread_with_the_most_blocks_counts() -> None:
-    assert block_of(320, 64, 256, 2) == 1 and shared_panels(5, 1, 2) == pytest.approx(3.18)
+    assert block_of(320, 64, 256, 2) == 3 and shared_panels(5, 3, 2) == pytest.approx(3.06)
     assert block_of(320, 32, 256, 2) == 5 and shared_panels(10, 5, 2) == pytest.approx(5.06)
     assert block_of(64, 64, 256, 2) is None and shared_panels(1, None, 2) == pytest.approx(1.06)
 

@@ -71,6 +71,23 @@ def test_what_is_written_behind_it_is_computed_with_it():
     assert np.array_equal(tl.compile([x, w, y], HOST_LIKE)(a, b), expected)
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_bias_of_outputs_that_leave_lanes_is_read_no_further(fixed):
+    """What was computed behind the last output had read the bias there, and the schedule was refused."""
+    x, w, _ = transposed((1, 32, 3, 3), (32, 45, 3, 3), {"stride": 2})
+    bias = te.placeholder((45,), name="bias")
+    y = ops.relu(ops.conv_transpose2d(x, w, bias, stride=2))
+    assert outputs_are_lanes(y, constants=[w, bias] if fixed else [])
+    a, b, c = small((1, 32, 3, 3)), small((32, 45, 3, 3)), small((45,))
+    (expected,) = te.reference.evaluate(y, {x: a, w: b, bias: c})
+    for target in (HOST_LIKE, None):
+        if fixed:
+            result = tl.compile([x, y], target, constants={w: b, bias: c})(a)
+        else:
+            result = tl.compile([x, w, bias, y], target)(a, b, c)
+        assert np.array_equal(result, expected)
+
+
 @pytest.mark.parametrize("kernel", [(64, 64, 4, 4), (64, 45, 3, 3)], ids=["whole", "lanes left"])
 def test_sums_stay_in_registers_and_a_load_of_the_weight_serves_six_pixels(kernel):
     x, w, y = transposed((1, 64, 12, 12), kernel, {"stride": 2, "padding": 1})
