@@ -89,3 +89,15 @@ def test_rows_from_memory_are_asked_for_while_those_before_are_added():
     assert asked.tensor is x and (asked.offset, asked.level) == (1, 2) and asked.of != asked.loop
     small = default_schedule(ops.sum(te.placeholder((640, 1000), name="x"), 0), "llvm -mcpu=znver4")
     assert not small["sum"].state.prefetches
+
+
+def test_few_columns_stay_in_registers():
+    x = te.placeholder((500, 21), name="x")
+    s = default_schedule(ops.sum(x, 0), "llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu -num-cores=1")
+    assert "storage sum.local" in str(s)
+
+
+def test_threads_share_the_outermost_of_several_axes():
+    x = te.placeholder((16, 56, 56, 40), name="x")
+    s = default_schedule(ops.sum(x, (0, 1, 2)), "llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu -num-cores=2")
+    assert "0..2  parallel" in str(s)
