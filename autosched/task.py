@@ -122,7 +122,8 @@ class SearchTask:
             )
         self.args: tuple[Any, ...] = Row("task.args", args if isinstance(args, list | tuple) else (args,))
         self.name = name if name is not None else f"{_word(call)}({', '.join(map(str, self.args))})"
-        self.target = tl.target.as_target(target or None)
+        # as tl.compile takes it, or the search would begin with another schedule than what it is to replace
+        self.target = tl.target.as_target(target or None).for_threads(tl.num_threads())
         _check_sizes(self.name, call, self.args)
         if template is not None:
             check_template(f"SearchTask {self.name}", template)

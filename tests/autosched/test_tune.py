@@ -449,3 +449,13 @@ def test_no_search_for_cycles_while_candidates_are_made() -> None:
     tune(task, trials=24, batch=8, model=Model(), measurer=Asked(), progress=False)
     assert len(thinking) > 2 and not any(thinking)
     assert measuring and all(measuring) and gc.isenabled()
+
+
+def test_a_task_goes_by_the_threads_there_are_as_compile_does():
+    a = te.placeholder((64, 64), name="a")
+    declared = [a, ops.matmul(a, a)]
+    tl.set_num_threads(1)  # undone after each test
+    task = SearchTask.of(declared)
+    assert task.target.num_cores == 1
+    assert str(task.target) == str(tl.compile(declared).target)
+    assert SearchTask.of(declared, target="llvm -mcpu=znver3 -num-cores=4").target.num_cores == 4
