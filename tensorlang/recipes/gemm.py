@@ -19,7 +19,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from . import deep, matrix_unit, short_lines, streams
 from .choices import at_most, bound
-from .column_blocks import block_of, shared_panels
+from .column_blocks import block_of, copied_for_rows, shared_panels, stays_near
 from .common import LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .narrow import halves, widens
@@ -167,7 +167,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # of products that are summed together a rest is one vector too, so that they stay neighbours
     whole = (lanes if t.together == 1 else t.width) if target.has_masks else 0
     cores = target.num_cores if shared else 1
-    near = _near(product, t, target)
+    near = stays_near(product, t.together, target)
     block = _columns_at_once(inside, product, fixed, t, 1 if t.by_rows else cores, target)
     # products that pack their own right operands, as many for each thread, are not cut where one block has
     # all columns (Zen 4, two threads: 12 × 197 × 64 × 197 0.93, 8 × 150 × 96 × 300 0.99 of the time)
@@ -327,12 +327,12 @@ def _tiles(
     )
     by_rows = False
     if rows and threads > 1 and m is not None and n is not None:
-        # what counts is the thread with the most to do; a copy of the right operand is ready before all rows
+        # what counts is the thread with the most to do
         share, wide = -(-m // threads), -(-n // lanes)
         other = tile_for(share, n, lanes, registers, costs, masks=target.has_masks, whole=True)
         columns = column(m, high, vectors, costs) * -(-wide // (vectors * threads))
-        start = 0 if fixed else costs.start / math.prod(size(k) or 1 for k in inside.op.reduce_axis)
-        by_rows = column(share, *other, costs) * -(-wide // other[1]) + start < columns
+        copied = 0.0 if fixed else copied_for_rows(inside, product, n, together, threads, target)
+        by_rows = column(share, *other, costs) * -(-wide // other[1]) + copied < columns
         if by_rows:
             high, vectors = other
     if together > 1:
@@ -351,7 +351,7 @@ def _tiles(
         or (not overlaps and (not product.in_lines or _packs(inside, product, high, target)))
     )
     found = _Tiles(high, vectors, width, together, overlaps, packs, by_rows)
-    if not by_rows or m is None or n is None or _near(product, found, target):
+    if not by_rows or m is None or n is None or stays_near(product, together, target):
         return found
     if _columns_at_once(inside, product, fixed, found, 1, target) is None:
         return found
@@ -363,12 +363,6 @@ def _tiles(
 
     by_columns = _tiles(inside, product, fixed, lanes, threads, target, rows=False)
     return by_columns if time(by_columns) < SURE * time(found) else found
-
-
-def _near(product: Product, t: _Tiles, target: Target) -> bool:
-    """Whether rows are shared out though the right operand is several blocks, which all stay near. Pairs and
-    fours are dear to pack, and were not faster by rows of one block."""
-    return t.together == 1 and (bytes_of(product.right) or target.l2_bytes) <= target.l2_bytes // 2
 
 
 def _blocks(
