@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtype import dtype
 from ..errors import CallError
 
 
@@ -40,9 +41,42 @@ def counted_up(start: np.ndarray, stop: np.ndarray, step: np.ndarray) -> np.ndar
         raise CallError(f"there is no memory for a range of {number} numbers") from None
 
 
-def unique(x: np.ndarray, *, axis: int | None, in_order: bool) -> tuple[np.ndarray, ...]:
-    """The distinct elements or slices, where each is first, which of them each was, how often each is."""
-    found, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
+def as_many(n: np.ndarray) -> np.ndarray:
+    """An array of that many bytes, for a size that is data. Raises CallError for less than 0."""
+    if n.item() < 0:
+        raise CallError(f"a size is {n.item()}", because="it is data, and no size is negative")
+    return np.broadcast_to(np.uint8(0), (n.item(),))
+
+
+def repeated(repeats: np.ndarray) -> np.ndarray:
+    """Each place as often as its number says. Raises CallError for less than 0."""
+    if repeats.size and repeats.min() < 0:
+        raise CallError(f"{repeats.min()} repetitions", because="there are 0 or more of each")
+    return np.repeat(np.arange(repeats.size), repeats)
+
+
+def counts(x: np.ndarray, weights: np.ndarray | None = None, *, least: int, kind: str) -> np.ndarray:
+    """How often each number from 0 on occurs, or the sum of its weights, of ``least`` numbers at least.
+    Raises CallError for numbers below 0."""
+    if x.size and x.min() < 0:
+        raise CallError(f"{x.min()} is counted", because="numbers are counted from 0 on")
+    return np.bincount(x, weights, least).astype(dtype(kind).to_numpy())
+
+
+def runs(x: np.ndarray, *, axis: int | None) -> tuple[np.ndarray, ...]:
+    """One of each run of equal elements or slices, the run of each, how long each is."""
+    rows = x.reshape(-1, 1) if axis is None else np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1)
+    begins = np.ones(len(rows), bool)
+    begins[1:] = (rows[1:] != rows[:-1]).any(1)
+    first = np.flatnonzero(begins)
+    found = x.reshape(-1)[first] if axis is None else np.take(x, first, axis)
+    return found, np.cumsum(begins) - 1, np.diff(np.append(first, len(rows)))
+
+
+def unique(x: np.ndarray, *, axis: int | None, in_order: bool, apart: bool = False) -> tuple[np.ndarray, ...]:
+    """The distinct elements or slices, where each is first, which of them each was, how often each is. With
+    ``apart`` what is no number is like no other."""
+    found, first, inverse, counts = np.unique(x, True, True, True, axis=axis, equal_nan=not apart)
     inverse = inverse.reshape(-1)
     if not in_order:
         order = np.argsort(first, kind="stable")

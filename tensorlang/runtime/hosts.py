@@ -29,10 +29,15 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], int, int | None]] = {
     "compressed": (choices.compressed, 2, 2),
     "unique": (choices.unique, 1, 1),
     "counted_up": (choices.counted_up, 3, 3),
+    "as_many": (choices.as_many, 1, 1),
+    "repeated": (choices.repeated, 1, 1),
+    "counts": (choices.counts, 1, 2),
+    "runs": (choices.runs, 1, 1),
     "determinant": (choices.determinant, 1, 1),
     "inverse": (choices.inverse, 1, 1),
 }
 _NAMES = {f: name for name, (f, *_) in FUNCTIONS.items()}
+_COUNTS = ("int64", "float32", "float64")
 _LOOPS = ("looped", "scanned", "scanned_rows")
 
 
@@ -149,9 +154,13 @@ def check(stored: Stored, inputs: Sequence[int | None]) -> None:
             own = len(axes) if _axes(axes) and axes else len(inputs) + 1
         least = max(least, own + (attrs["carried"] if _small(attrs["carried"]) else 0))
         most = None
-    elif name in ("compressed", "unique"):
+    elif name in ("compressed", "runs", "unique"):
         wanted = {"axis": lambda x: x is None or _axis(x)}
-        wanted |= {"in_order": lambda x: type(x) is bool} if name == "unique" else {}
+        wanted |= {"in_order": _truth} if name == "unique" else {}
+        # which files of older versions do not have
+        wanted |= {"apart": _truth} if name == "unique" and "apart" in attrs else {}
+    elif name == "counts":
+        wanted = {"least": lambda x: type(x) is int and x >= 0, "kind": lambda x: x in _COUNTS}
     wrong = set(attrs) != set(wanted) or not all(fits(attrs[k]) for k, fits in wanted.items())
     optional = 2 if name == "looped" else 0
     if (
@@ -161,6 +170,10 @@ def check(stored: Stored, inputs: Sequence[int | None]) -> None:
         or len(stored.bodies) != (name in _LOOPS)
     ):
         raise ValueError(f"{name} is not called so")
+
+
+def _truth(x: Any) -> bool:
+    return type(x) is bool
 
 
 def _small(x: Any) -> bool:

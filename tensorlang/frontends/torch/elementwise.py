@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ... import ops
+from ... import ops, te
 from ...core.dtype import BOOL
 from ...expr.make import as_expr
 from ...expr.nodes import const_int
@@ -246,6 +246,28 @@ def minimum(x: Tensor, y: Tensor) -> Tensor:
 @aten("atan2")
 def atan2(x: Tensor, y: Tensor) -> Tensor:
     return ops.atan2(*_quotient(x, y))
+
+
+@aten("hypot")
+def hypot(x: Tensor, y: Tensor) -> Tensor:
+    return ops.hypot(*_quotient(x, y))
+
+
+@aten("signbit")
+def signbit(x: Tensor) -> Tensor:
+    """Of floats the sign itself, that of -0 and of what is no number too."""
+    if not x.dtype.is_float:
+        return ops.full(x.shape, False, BOOL) if x.dtype.is_bool else ops.less(x, constant_like(x, 0))
+    return ops.less(_signed(constant_like(x, 1), x), constant_like(x, 0))
+
+
+@aten("copysign.Tensor", "copysign.Scalar")
+def copysign(x: Tensor, y: Any) -> Tensor:
+    return _signed(*_quotient(x, y))
+
+
+def _signed(x: Tensor, y: Tensor) -> Tensor:
+    return paired("copysign", x, y, te.copysign)
 
 
 @aten("logaddexp")

@@ -13,8 +13,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from ...errors import TensorLangError
 from ...graph import Graph
 from .backend import decompositions
-from .importer import Importer, Refused, name_of, needed_of, returned, unsupported
-from .table import OF_COMPLEX, OPERATORS
+from .importer import Importer, Refused, in_table, name_of, needed_of, returned, unsupported
 
 _ROUNDS = 4  # an operator may be said by one that is said by others itself
 
@@ -114,7 +113,7 @@ def _taken_apart(program: Any) -> Any:
         missing = [
             n.target
             for n in program.graph.nodes
-            if _is_operator(n) and not _in_table(n) and not n.target._schema.is_mutable
+            if _is_operator(n) and not in_table(str(n.target)) and not n.target._schema.is_mutable
         ]
         table = {op: way for op in missing if (way := decompositions().get(op) or _way(op)) is not None}
         # each turn traces the program anew, which takes torch longer than all that is done here
@@ -122,11 +121,6 @@ def _taken_apart(program: Any) -> Any:
             break
         program = program.run_decompositions(table)
     return program
-
-
-def _in_table(node: Any) -> bool:
-    name = str(node.target)
-    return name in OPERATORS or name in OF_COMPLEX
 
 
 def _known_sizes(program: Any) -> None:
@@ -169,7 +163,9 @@ def _name(program: Any) -> str:
 
 
 def _unchanged(signature: Any) -> None:
-    changed = [s.target for s in signature.output_specs if s.kind is not OutputKind.USER_OUTPUT]
+    # a token orders what only tests values
+    harmless = (OutputKind.USER_OUTPUT, OutputKind.TOKEN)
+    changed = [s.target for s in signature.output_specs if s.kind not in harmless]
     if changed:
         raise TensorLangError(
             f"load_torch: the module changes {', '.join(map(str, changed[:4]))}",

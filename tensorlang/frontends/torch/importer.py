@@ -24,13 +24,21 @@ from ...expr.nodes import Var, const_int
 from ...expr.walk import variables
 from ...graph import Graph, Value
 from ..words import name_of_ours
-from .symbols import EMPTY, Sizes
-from .table import OF_COMPLEX, OPERATORS, Apart, Complex, Operator, Placed, part_of
+from .counted import counted
+from .symbols import EMPTY, Sizes, made_by_data
+from .table import OF_COMPLEX, OF_PROGRAMS, OPERATORS, Apart, Complex, Operator, Placed, part_of
 from .tensors import dtype_name, held, inverse, memory_order, supported
 from .types import PARTS
 
 # what says where memory is and how it lies, or how something is done: nothing that a result depends on
 _ASIDE = {"copy", "device", "generator", "layout", "memory_format", "non_blocking", "pin_memory"}
+_ITEMS = {"aten.item.default", "aten._local_scalar_dense.default"}  # an element as a number
+_NUMBERS = {
+    "Tensor",
+    "Optional[Tensor]",
+    "number",
+    "Optional[number]",
+}  # parameters that take one as a tensor
 MOST_LINES = 12  # of a reason
 _NO_FACTS = Facts()
 BROKEN = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
@@ -83,9 +91,15 @@ class _Caller:
     graph: Graph
     names: Mapping[str, Any]
     asked: tuple[int, ...]
+    node: fx.Node
+    said: list[tuple[list[Any], str]]  # shapes and dtypes of the results, as torch has them
 
     def __call__(self, fn: Any, *values: Any, **attrs: Any) -> Any:
         return self.graph.call(fn, *values, **self.names, **attrs)
+
+    def host(self, fn: Any, values: Sequence[Any], results: Sequence[Any], **attrs: Any) -> Any:
+        """``Graph.host``: results of a function of arrays."""
+        return self.graph.host(fn, values, results, **self.names, **attrs)
 
 
 class Importer:
@@ -115,6 +129,7 @@ class Importer:
         self.lying = lying
         self.orders: dict[int, list[int]] = {}
         self._shared: dict[Any, Value] = {}
+        self._items: dict[fx.Node, Value] = {}  # nodes that make a number of an element, which is data
 
     # -- the whole
 
@@ -262,8 +277,17 @@ class Importer:
             for part in str(node.target).split("."):
                 owner = getattr(owner, part)
             self.env[node] = self._known_tensor(owner, node.name)
+        elif str(node.target) in _ITEMS:
+            self._item(node)
         elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymInt):
             self.env[node] = self._made(node)
+
+    def _item(self, node: fx.Node) -> None:
+        """A number that is data: a tensor for operators that take one, and a size where one is needed."""
+        value = self._items[node] = self.env[node.all_input_nodes[0]]
+        if isinstance(node.meta["val"], torch.SymInt):
+            caller = _Caller(self.g, {"op": "Size", "name": node.name, "outputs": [node.name]}, (), node, [])
+            self.sizes.late[node.meta["val"].node.expr] = lambda: counted(caller, value)
 
     def _made(self, node: fx.Node) -> Any:
         if node.target is operator.getitem:
@@ -272,7 +296,8 @@ class Importer:
         reason = unsupported(node, pairs=True)
         if reason:
             raise Refused(node, reason)
-        entry = (OF_COMPLEX if has_complex(node) else OPERATORS)[str(node.target)]
+        entry = entry_of(node, True)
+        assert entry is not None
         try:
             made = self._called(entry, node)
         except TensorLangError as error:  # without the place, which is within torch
@@ -282,6 +307,7 @@ class Importer:
         except BROKEN as error:
             raise Refused(node, f"{type(error).__name__}: {error}") from error
         said = node.meta["val"]
+        self._learn(node, made)
         if isinstance(made, dict):
             made = {i: Complex(v) if said[i].is_complex() else v for i, v in made.items()}
         elif said.is_complex():
@@ -292,18 +318,22 @@ class Importer:
     def _called(self, entry: Operator, node: fx.Node) -> Any:
         """What the operator makes of the arguments of the node, in the order of its schema."""
         given = []
+        # of a number that is data what makes a tensor of nothing takes a size
+        reads = any(isinstance(n.meta.get("val"), torch.Tensor) for n in node.all_input_nodes)
         for i, p in enumerate(node.target._schema.arguments):  # type: ignore[union-attr]
             if p.name not in _ASIDE:
                 x = node.args[i] if i < len(node.args) else node.kwargs.get(p.name, p.default_value)
-                given.append((p.name, fx.node.map_arg(x, lambda n: self._argument(node, n))))
+                as_tensor = str(p.type) in _NUMBERS and reads
+                given.append((p.name, fx.node.map_arg(x, lambda n: self._argument(node, n, as_tensor))))  # noqa: B023
         if entry.strided:
             given.append(("lies", self._strides(node)))
         kept = _read(node)
         names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
         if entry.whole:
-            makers = entry.fn(_Caller(self.g, names, kept or ()), *(self._plain(node, x) for _, x in given))
+            caller = _Caller(self.g, names, kept or (), node, self._said(node))
+            makers = entry.fn(caller, *(self._plain(node, x) for _, x in given))
             # only what somebody reads is made
-            return {i: makers[i]() for i in kept or ()}
+            return makers if kept is None else {i: makers[i]() for i in kept}
         order: list[Any] = []
         tensors: list[Value] = []
         attrs: dict[str, Any] = {}
@@ -344,9 +374,30 @@ class Importer:
             raise DeclareError("places in the memory of a tensor that is not made here")
         return [self._size(node, n) for n in source.meta["val"].stride()]
 
-    def _argument(self, node: fx.Node, n: fx.Node) -> Any:
+    def _argument(self, node: fx.Node, n: fx.Node, as_tensor: bool = False) -> Any:
         """What another node made: a value, or a size."""
+        if n in self._items and (as_tensor or not isinstance(n.meta["val"], torch.SymInt)):
+            if not as_tensor:
+                raise DeclareError("a number that is data, where only one that is known can stand")
+            return self._items[n]
         return self.env[n] if n in self.env else self._size(node, n.meta["val"])
+
+    def _said(self, node: fx.Node) -> list[tuple[list[Any], str]]:
+        """Shapes and dtypes of the results; sizes that the node itself tells are None."""
+        own = made_by_data(node)
+        return [
+            ([None if _symbol(n) in own else self._size(node, n) for n in fake.shape], dtype_name(fake.dtype))
+            for fake in _tensors(node.meta["val"])
+        ]
+
+    def _learn(self, node: fx.Node, made: Any) -> None:
+        """The sizes that a node tells, which its elements decide."""
+        said, own = node.meta["val"], made_by_data(node)
+        for v, fake in [(v, said[i]) for i, v in made.items()] if isinstance(made, dict) else [(made, said)]:
+            if own and isinstance(v, Value) and isinstance(fake, torch.Tensor):
+                for have, n in zip(v.shape, fake.shape, strict=False):
+                    if _symbol(n) in own:
+                        self.sizes.dims.setdefault(_symbol(n), have)
 
     def _plain(self, node: fx.Node, x: Any) -> Any:
         """An argument that is not a tensor as operators take it."""
@@ -393,12 +444,35 @@ def _read(node: fx.Node) -> tuple[int, ...] | None:
     return tuple(sorted({int(n.args[1]) for n in node.users})) or (0,)  # type: ignore[arg-type]
 
 
+def entry_of(node: fx.Node, pairs: bool) -> Operator | None:
+    """The line of a node in the tables; with ``pairs`` as in ``unsupported``."""
+    name = str(node.target)
+    if pairs and has_complex(node):
+        return OF_COMPLEX.get(name)
+    if pairs and name in OF_PROGRAMS and (name not in OPERATORS or made_by_data(node)):
+        return OF_PROGRAMS[name]
+    return OPERATORS.get(name)
+
+
+def in_table(name: str) -> bool:
+    """Whether a program may keep an operator of that name as it is."""
+    return any(name in table for table in (OPERATORS, OF_COMPLEX, OF_PROGRAMS)) or name in _ITEMS
+
+
+def _symbol(n: Any) -> Any:
+    """The symbol that a size is; None for another."""
+    return n.node.expr if isinstance(n, torch.SymInt) and n.node.expr.is_Symbol else None
+
+
 def unsupported(node: fx.Node, pairs: bool = False) -> str:
     """Why a node cannot be said, as far as that shows without its te; empty when nothing speaks against it.
-    With ``pairs`` complex numbers may be pairs of floats, as those of graphs that are wholly ours."""
-    table = OF_COMPLEX if pairs and has_complex(node) else OPERATORS
-    if node.op != "call_function" or str(node.target) not in table:
-        what = " for complex numbers" if table is OF_COMPLEX and str(node.target) in OPERATORS else ""
+    With ``pairs`` complex numbers may be pairs of floats and sizes may be data, as those of graphs that are
+    wholly ours."""
+    name = str(node.target)
+    if pairs and name in _ITEMS:
+        return ""
+    if node.op != "call_function" or entry_of(node, pairs) is None:
+        what = " for complex numbers" if pairs and has_complex(node) and name in OPERATORS else ""
         return f"the operator is not in the table{what}"
     for x in (*node.all_input_nodes, node):
         for fake in _tensors(x.meta.get("val")):

@@ -6,15 +6,18 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ... import ops, te
 from ...core.dtype import INT64, DType, dtype
 from ...expr import make
+from ...expr.nodes import const_int
 from ...ops.places import kept_within
 from ...ops.take import counted
 from ...te import Tensor
 from ..words import constant_like
 from .elementwise import mul
-from .table import aten, known, needs
+from .table import aten, graph_op, known, needs
 from .types import as_type, rounded_once
 
 
@@ -88,12 +91,38 @@ def whole_indices(indices: Sequence[Tensor | None]) -> bool:
     return all(i is None or i.dtype.is_int for i in indices)
 
 
+def mask_axes(i: Any) -> int:
+    """How many dimensions a mask stands for, bytes too; 0 for places."""
+    return i.ndim if str(i.dtype) in ("bool", "uint8") else 0
+
+
 @aten("index.Tensor", "_unsafe_index.Tensor")
 def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """As numpy's: the indices broadcast; their dimensions come first, or where they stand side by side."""
     needs(whole_indices(indices), "masks as indices")
     found = _Indexed(x, indices)
     return te.compute(found.shape, lambda *i: x(*found.place(i, _place)), name="index")
+
+
+def _put_at_mask(x: Tensor, mask: Tensor, values: Tensor, first: int) -> Tensor:
+    """A value for each place of a mask over the dimensions from ``first`` on, or one for all."""
+    after = x.ndim - first - mask.ndim
+    axis = values.ndim - after - 1  # of the values, that of the places
+    if axis < 0 or const_int(values.shape[axis]) == 1:
+        if axis >= 0:
+            ones = [1] * mask.ndim
+            values = ops.reshape(values, (*values.shape[:axis], *ones, *values.shape[axis + 1 :]))
+        return ops.where(ops.reshape(mask, (*[1] * first, *mask.shape, *[1] * after)), values, x)
+    turn, n = _turns(mask), te.cast(INT64, values.shape[axis])
+
+    def element(*i: Any) -> Any:
+        at = i[first : first + mask.ndim]
+        # not a place kept within, which there must be one of, while masks may have none
+        inside = te.all(mask(*at), turn(*at) >= te.const(0, INT64), turn(*at) < n)
+        own = (*i[:first], turn(*at), *i[first + mask.ndim :])
+        return te.if_then_else(inside, te.whole.read(values, own), x(*i))
+
+    return te.compute(x.shape, element, name="index_put")  # type: ignore[return-value]
 
 
 class _Indexed:
@@ -132,12 +161,9 @@ def index_put(
     """A mask stands alone, for it names as many elements as are true."""
     given = [i for i in indices if i is not None]
     if len(given) == 1 and given[0].dtype.is_bool:
-        # one number for all places is a `where`; several would have to be counted through the mask
-        needs(not accumulate and values.ndim == 0, "values for a mask")
-        (mask,) = given
+        needs(not accumulate, "values that are added at a mask")
         before = [1 for i in itertools.takewhile(lambda i: i is None, indices)]
-        after = [1] * (x.ndim - len(before) - mask.ndim)
-        return ops.where(ops.reshape(mask, (*before, *mask.shape, *after)), values, x)
+        return _put_at_mask(x, given[0], as_type(values, x.dtype), len(before))
     needs(whole_indices(indices), "masks beside indices")
     found = _Indexed(x, indices)
     values = as_type(values, x.dtype)
@@ -278,3 +304,29 @@ def _by_slices(x: Tensor, dim: int, indices: Tensor, values: Tensor, how: str) -
 def one_hot(indices: Tensor, classes: int = -1) -> Tensor:
     needs(classes > 0, "a number of classes that is data")
     return ops.one_hot(indices, classes, dtype=INT64)
+
+
+@aten("put")
+def put(x: Tensor, indices: Tensor, values: Tensor, accumulate: bool = False) -> Tensor:
+    """At places among all elements."""
+    flat = ops.reshape(x, (-1,))
+    at, new = ops.reshape(indices, (-1,)), ops.reshape(values, (-1,))
+    at = te.compute(at.shape, lambda i, at=at: _counted(at(i), flat.shape[0]), name="places")
+    return ops.reshape(_by_slices(flat, 0, at, new, "add" if accumulate else "set"), x.shape)
+
+
+@graph_op("tril_indices")
+def tril_indices(g: Any, rows: Any, columns: Any, offset: int = 0, kind: str | None = None) -> Any:
+    return _corner(g, rows, columns, kind, lambda i, j: j - i <= offset)
+
+
+@graph_op("triu_indices")
+def triu_indices(g: Any, rows: Any, columns: Any, offset: int = 0, kind: str | None = None) -> Any:
+    return _corner(g, rows, columns, kind, lambda i, j: j - i >= offset)
+
+
+def _corner(g: Any, rows: Any, columns: Any, kind: str | None, inside: Callable[[Any, Any], Any]) -> Any:
+    """The rows and the columns of the places within a triangle: numbers that are known."""
+    n, m = known(rows, "rows of a triangle"), known(columns, "columns of a triangle")
+    places = np.stack(np.nonzero(inside(*np.indices((n, m), np.int64))))
+    return g.graph.constant(places.astype(kind if isinstance(kind, str) else "int64"))

@@ -15,10 +15,10 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch.fx.experimental.symbolic_shapes import SymT, symbol_is_type
 
 from .aliases import NAMES
 from .importer import unsupported
+from .symbols import made_by_data, symbols_of
 
 TOO_FEW = 1  # operators that compute, below which a region costs more than it saves
 
@@ -91,9 +91,7 @@ def _getitem(n: fx.Node) -> bool:
 def _sized_by_data(n: fx.Node) -> str:
     """Why a region cannot have a node whose result is as large as its elements say, as the places of a mask:
     who asks for that size would have to wait for the region."""
-    made = {s for s in symbols_of(n.meta.get("val")) if symbol_is_type(s, SymT.UNBACKED_INT)}
-    known = made and {s for r in n.all_input_nodes for s in symbols_of(r.meta.get("val"))}
-    return "a result whose size is data" if made - known else ""
+    return "a result whose size is data" if made_by_data(n) else ""
 
 
 def _worth(group: Sequence[fx.Node]) -> bool:
@@ -120,17 +118,6 @@ def _levels(graph: fx.Graph, taken: Collection[fx.Node]) -> dict[fx.Node, int]:
                 level = max(level, levels[r])
         levels[n] = level
     return levels
-
-
-def symbols_of(val: Any) -> set[Any]:
-    """The symbols in a size, a shape or the shapes of several."""
-    if isinstance(val, torch.SymInt):
-        return set(val.node.expr.free_symbols)
-    if isinstance(val, torch.Tensor):
-        return {s for n in val.shape for s in symbols_of(n)}
-    if isinstance(val, list | tuple):
-        return {s for v in val for s in symbols_of(v)}
-    return set()
 
 
 def _bare(n: Any) -> Any:

@@ -101,3 +101,9 @@ def _sums_of_groups(a: Tensor, b: Tensor, ends: Tensor, kind: Any) -> Tensor:
 @aten("outer")
 def outer(a: Tensor, b: Tensor) -> Tensor:
     return mul(ops.expand_dims(a, (1,)), ops.expand_dims(b, (0,)))
+
+
+@aten("_int_mm")
+def int_mm(a: Tensor, b: Tensor) -> Tensor:
+    """Of small whole numbers, summed in 32 bits."""
+    return ops.matmul(a, b, out_dtype="int32")

@@ -448,6 +448,11 @@ def new_empty_strided(
     return _filled(shape, 0, kind or x.dtype)
 
 
+@aten("empty_strided")
+def empty_strided(shape: Sequence[Any], strides: Sequence[Any], kind: str | None = None) -> Tensor:
+    return _filled(shape, 0, kind or "float32")
+
+
 @aten("empty_like")
 def empty_like(x: Tensor, kind: str | None = None) -> Tensor:
     return zeros_like(x, kind)

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
+
+import torch
+from torch.fx.experimental.symbolic_shapes import SymT, symbol_is_type
 
 from ... import te
 from ...errors import DeclareError
@@ -30,6 +33,7 @@ class Sizes:
         self.same = same
         self.dims: dict[Any, Expr] = {}
         self.opaque: dict[Any, Expr] = {}
+        self.late: dict[Any, Callable[[], Expr]] = {}  # numbers that are data become sizes when one is needed
         self.below: dict[Any, Expr] = {}  # what symbols that may be negative are less than 0
 
     def read(self, n: Any) -> int | Expr:
@@ -101,6 +105,8 @@ class Sizes:
     def symbol(self, s: Any) -> Expr:
         """The dim of a symbol; of one that may be negative, as no size is, the difference of two."""
         s = self.same.get(s, s)
+        if s not in self.dims and s in self.late:
+            self.dims[s] = self.late[s]()
         if s not in self.dims:
             low, high = self._range(s)
             if low >= 0:
@@ -129,6 +135,23 @@ class Sizes:
             max(int(low), -MAX_DIM) if low.is_Integer else -MAX_DIM,
             min(int(high), MAX_DIM) if high.is_Integer else MAX_DIM,
         )
+
+
+def symbols_of(val: Any) -> set[Any]:
+    """The symbols in a size, a shape or the shapes of several."""
+    if isinstance(val, torch.SymInt):
+        return set(val.node.expr.free_symbols)
+    if isinstance(val, torch.Tensor):
+        return {s for n in val.shape for s in symbols_of(n)}
+    if isinstance(val, list | tuple):
+        return {s for v in val for s in symbols_of(v)}
+    return set()
+
+
+def made_by_data(node: Any) -> set[Any]:
+    """The sizes that the elements of a node's result decide, and nothing that it reads."""
+    made = {s for s in symbols_of(node.meta.get("val")) if symbol_is_type(s, SymT.UNBACKED_INT)}
+    return made and made - {s for r in node.all_input_nodes for s in symbols_of(r.meta.get("val"))}
 
 
 def _sum(*xs: Any) -> Any:

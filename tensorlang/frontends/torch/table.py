@@ -36,6 +36,8 @@ class Operator:
 OPERATORS: dict[str, Operator] = {}
 # the same for calls that take or make complex numbers: see ``complex_numbers``
 OF_COMPLEX: dict[str, Operator] = {}
+# of programs that are wholly ours: what is as large as elements say, and what is drawn by chance
+OF_PROGRAMS: dict[str, Operator] = {}
 
 
 class Complex:
@@ -70,6 +72,12 @@ def of_complex(*names: str, apart: bool = False) -> Callable[[Function], Functio
     return _register(OF_COMPLEX, names, False, False, apart)
 
 
+def of_program(*names: str) -> Callable[[Function], Function]:
+    """Register a function, as ``graph_op`` does, as these operators where a program is wholly ours. Its first
+    parameter also has ``host`` for functions of arrays, ``said`` for the shapes and dtypes of results."""
+    return _register(OF_PROGRAMS, names, True, False)
+
+
 def _register(
     table: dict[str, Operator], names: tuple[str, ...], whole: bool, strided: bool, apart: bool = False
 ) -> Callable[[Function], Function]:
@@ -86,9 +94,9 @@ def _register(
 
 def graph_op(*names: str) -> Callable[[Function], Function]:
     """Register a function that makes operators of a graph: its first parameter calls a function of te tensors
-    on values, as ``Graph.call`` does; the others are ATen's, tensors as values. It returns for each result a
-    function that makes it, of which those are called whose results somebody reads: ``asked`` of the first
-    parameter has their numbers."""
+    on values, as ``Graph.call`` does; the others are ATen's, tensors as values. Of an operator of one result
+    it returns the value, of another for each result a function that makes it, of which those are called whose
+    results somebody reads: ``asked`` of the first parameter has their numbers."""
     return aten(*names, whole=True)
 
 
