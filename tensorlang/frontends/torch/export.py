@@ -13,6 +13,7 @@ from torch.utils._sympy.value_ranges import ValueRanges
 from ...errors import TensorLangError
 from ...graph import Graph
 from .backend import decompositions
+from .functional import functional, writes
 from .importer import Importer, Refused, in_table, name_of, needed_of, returned, unsupported
 
 _ROUNDS = 4  # an operator may be said by one that is said by others itself
@@ -36,26 +37,21 @@ def load_torch(program: Any) -> Graph:
             because="an exported program is needed",
             try_="tl.load_torch(torch.export.export(module, args))",
         )
-    if _as_it_is(program.graph):
+    # torch traces a program once more, which takes it longer than all that is done here, only where it must
+    plain = functional(program.graph) if any(map(writes, program.graph.nodes)) else program.graph
+    if plain is not None and all(map(_taken, needed_of(plain))):
         try:
-            return _graph(program)
+            return _graph(program, plain)
         except Refused:
             pass  # an operator may be taken where torch says it by others
     program = _taken_apart(program)
     _unchanged(program.graph_signature)
     _supported(program.graph)
     try:
-        return _graph(program)
+        return _graph(program, program.graph)
     except Refused as error:
         where = f"load_torch: {error.node.name} cannot be imported"
         raise TensorLangError(where, because=str(error)) from None
-
-
-def _as_it_is(graph: Any) -> bool:
-    """Whether every operator can be taken as the program has it, and none writes to what it is given. Torch
-    need not trace such a program once more, which takes it longer than all that is done here."""
-    writing = any(_is_operator(n) and _writes(n) for n in graph.nodes)
-    return not writing and all(map(_taken, needed_of(graph)))
 
 
 def _taken(node: Any) -> bool:
@@ -67,27 +63,21 @@ def _taken(node: Any) -> bool:
     return node.target is operator.getitem or isinstance(node.meta.get("val"), torch.SymInt)
 
 
-def _writes(node: Any) -> bool:
-    """Whether an operator writes to elements that it is given."""
-    # what makes a tensor of a number in a program ends with this one, which writes no elements
-    return node.target._schema.is_mutable and str(node.target) != "aten.detach_.default"
-
-
-def _graph(program: Any) -> Graph:
-    """The graph of a program of operators that are in the table. Raises Refused."""
+def _graph(program: Any, graph: Any) -> Graph:
+    """The graph of a program, whose operators are those of ``graph`` and in the table. Raises Refused."""
     signature = program.graph_signature
     constants: dict[str, torch.Tensor] = {}
     for spec in signature.input_specs:
         if spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             own = program.constants if spec.target in program.constants else program.state_dict
             constants[spec.arg.name] = own[spec.target]
-    count = len(returned(program.graph.output_node().args[0]))
+    count = len(returned(graph.output_node().args[0]))
     names = [f"output{i}" for i in range(count)] if count > 1 else ["output"]
     same: dict[Any, Any] = {}
     while True:
         importer = Importer(_name(program), constants, _ranges(program), same=same)
         try:
-            return importer.load(program.graph, names)
+            return importer.load(graph, names)
         except Refused as error:
             # sizes that torch keeps apart and an operator must have equal, as those of cached keys and
             # values: one dim, which a call checks

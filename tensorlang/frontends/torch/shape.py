@@ -87,6 +87,16 @@ def copy(x: Tensor, source: Tensor, *_: Any) -> Tensor:
     return ops.broadcast_to(as_type(source, x.dtype), x.shape)
 
 
+@aten("fill.Scalar", "fill.Tensor")
+def fill(x: Tensor, value: Any) -> Tensor:
+    return ops.broadcast_to(as_type(value, x.dtype), x.shape)
+
+
+@aten("zero")
+def zero(x: Tensor) -> Tensor:
+    return _filled(x.shape, 0, x.dtype)
+
+
 @aten("as_strided", strided=True)
 def as_strided(x: Tensor, size: Any, stride: Any, offset: Any, lies: Sequence[Any]) -> Tensor:
     """Other places of the memory of ``x``, whose own strides are ``lies``."""
@@ -251,6 +261,11 @@ def split_with_sizes(x: Tensor, sizes: Sequence[Any], dim: int = 0) -> Any:
     return tuple(found)
 
 
+@aten("view_as", "reshape_as")
+def view_as(x: Tensor, like: Tensor) -> Tensor:
+    return ops.reshape(x, like.shape)
+
+
 @aten("unbind.int")
 def unbind(x: Tensor, dim: int = 0) -> Any:
     n = known(x.shape[dim], "a tensor that is split")
@@ -353,6 +368,20 @@ def diagonal(x: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
         return x(*(at[d] for d in range(x.ndim)))
 
     return te.compute([*(x.shape[d] for d in rest), n], element, name="diagonal")
+
+
+@aten("diagonal_scatter")
+def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, a: int = 0, b: int = 1) -> Tensor:
+    a, b = a % x.ndim, b % x.ndim
+    down, right = max(0, -offset), max(0, offset)
+
+    def element(*i: Any) -> Any:
+        at = [n for d, n in enumerate(i) if d not in (a, b)]
+        own = te.max(te.min(i[a] - down, src.shape[-1] - 1), 0)
+        on = te.all(i[b] - i[a] == right - down, i[a] >= down, i[b] >= right)
+        return te.if_then_else(on, te.cast(x.dtype, src(*at, own)), x(*i))
+
+    return te.compute(x.shape, element, name="diagonal_scatter")
 
 
 @aten("unfold")
