@@ -43,10 +43,16 @@ def divisible(s: Store) -> bool:
 
 
 def _by_lanes(e: Expr, lanes: int) -> bool:
-    # of a vector that has a name the parts have none
-    if type(e) is Var and e.dtype.lanes > 1:
-        return False
-    return e.dtype.lanes == 1 or (e.dtype.lanes == lanes and all(_by_lanes(c, lanes) for c in e.children()))
+    return e.dtype.lanes == 1 or (e.dtype.lanes == lanes and _all_by_lanes(e))
+
+
+def _all_by_lanes(e: Expr) -> bool:
+    """Whether each lane of a vector is made of those lanes of others."""
+    # of a vector that has a name the parts have none. Kept with the node: sums that are written out are asked
+    # about once for each of their steps
+    return type(e) is not Var and e.memo(  # type: ignore[no-any-return]
+        "by lanes", lambda: all(_by_lanes(c, e.dtype.lanes) for c in e.children())
+    )
 
 
 def rounded(lanes: int) -> int:
