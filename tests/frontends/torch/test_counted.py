@@ -230,7 +230,7 @@ MORE = {
     "channels of them": lambda x: torch.fake_quantize_per_channel_affine(
         x, torch.arange(1, 6) * 0.03, torch.arange(5, dtype=torch.int32), 1, -8, 7
     ),
-    "strided": lambda x: torch.empty_strided((4, 5), (1, 4)) * 0 + x,
+    "strided": lambda x: torch.full_like(torch.empty_strided((4, 5), (1, 4)), 2.0) + x,
 }
 
 
