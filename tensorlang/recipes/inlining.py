@@ -33,34 +33,50 @@ MAX_HIDDEN_COST = 4
 def inline(s: Schedule, done: set[str], constants: Sequence[Tensor], hides: Callable[[Stage], bool]) -> None:
     """Write stages into their readers, all but those that are ``done`` and those of which ``hides`` says that
     no recipe would know the reader then."""
-    for stage in s.stages:
-        if (
-            stage.name in done
-            or not isinstance(stage.op, ComputeOp)
-            or stage.state.is_output
-            or stage.op.reduce_axis
-            or stage.op.tag in KEPT
-            or winograd.keeps(s, stage)
-            or enlarged.keeps(s, stage)
-            or stencils.keeps(s, stage)
-            or _is_number(stage.op, constants)
-        ):
-            continue
-        if not s.can("compute_inline", stage.name):
-            continue
-        readers = s.state.readers(stage.name)
-        again = (
-            any(r.compute.reduce_axis for r in readers)
-            or len(readers) > 1
-            or any(stencils.places(r.compute, stage) > 1 for r in readers)
-        )
-        if (
-            few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST)
-            and not (_dear(stage.op) and any(_read_again(r.compute, stage) for r in readers))
-            and not (_ends(s, stage) or winograd.ends(s, stage))
-            and not hides(stage)
-        ):
-            stage.compute_inline()
+    held = [stage for stage in s.stages if not _written(s, stage, done, constants, hides, held=True)]
+    for stage in held:
+        if stencils.apart(s, stage):
+            _written(s, stage, done, constants, hides, held=False)
+
+
+def _written(
+    s: Schedule,
+    stage: Stage,
+    done: set[str],
+    constants: Sequence[Tensor],
+    hides: Callable[[Stage], bool],
+    held: bool,
+) -> bool:
+    """Write a stage into its readers where that is a gain. False where it is not because it is better
+    ``held`` beside them."""
+    if (
+        stage.name in done
+        or not isinstance(stage.op, ComputeOp)
+        or stage.state.is_output
+        or stage.op.reduce_axis
+        or stage.op.tag in KEPT
+        or winograd.keeps(s, stage)
+        or enlarged.keeps(s, stage)
+        or _is_number(stage.op, constants)
+        or not s.can("compute_inline", stage.name)
+    ):
+        return True
+    if held and stencils.keeps(s, stage):
+        return False
+    readers = s.state.readers(stage.name)
+    again = (
+        any(r.compute.reduce_axis for r in readers)
+        or len(readers) > 1
+        or any(stencils.places(r.compute, stage) > 1 for r in readers)
+    )
+    if (
+        few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST)
+        and not (_dear(stage.op) and any(_read_again(r.compute, stage) for r in readers))
+        and not (_ends(s, stage) or winograd.ends(s, stage))
+        and not hides(stage)
+    ):
+        stage.compute_inline()
+    return True
 
 
 def _dear(op: ComputeOp) -> bool:

@@ -25,7 +25,7 @@ def test_random_programs(chunk: int) -> None:
 def test_a_plain_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is not taken for a refusal, though users would see an error of ours."""
     recipe = importlib.import_module("tensorlang.recipes.default_schedule")
-    monkeypatch.setattr(recipe, "_inline", recipe._known_as)  # which takes other arguments
+    monkeypatch.setattr(recipe, "inline", recipe._known_as)  # which takes other arguments
     with pytest.raises(TypeError, match="_known_as"):
         run(0, Counter())
     monkeypatch.delenv("TENSORLANG_DEBUG")

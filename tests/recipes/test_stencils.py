@@ -185,3 +185,12 @@ def test_other_types(dtype):
     a = np.random.default_rng(0).integers(0, 9, (300, 260)).astype(dtype)
     want = te.reference.evaluate(out, {x: a})[0]
     np.testing.assert_allclose(tl.compile([x, out])(a).astype("float64"), want.astype("float64"), rtol=2e-3)
+
+
+def test_an_image_of_which_colours_are_made_is_written_into_them():
+    x, m = te.placeholder((60, 70), name="x"), te.placeholder((3, 2), name="m")
+    calm = te.compute((60, 66), lambda i, j: te.max(te.max(x[i, j], x[i, j + 2]), x[i, j + 4]), name="calm")
+    red = te.compute((60, 65), lambda i, j: (calm[i, j] + calm[i, j + 1]) * 0.5, name="red")
+    out = te.compute((3, 60, 65), lambda c, i, j: red[i, j] * m[c, 0] + x[i, j] * m[c, 1], name="colours")
+    assert places(out)[0]["calm"] == "inlined"
+    agrees([x, m], out, some(60, 70), some(3, 2))
