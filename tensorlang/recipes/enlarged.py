@@ -77,7 +77,7 @@ def _gathers(op: ComputeOp) -> bool:
 def _across(op: ComputeOp, held: Stage) -> IterVar | None:
     """The axis along which ``op`` reads ``held`` elsewhere than at its own place, where it reads each element
     often enough."""
-    reads = [at for tensor, at in reads_of(op).plain if tensor in held.op.outputs]
+    reads = reads_of(op).of(held.op)
     if op.reduce_axis or not reads or any(len(at) != len(op.axis) for at in reads):
         return None
     apart = {

@@ -100,15 +100,13 @@ def _ends(s: Schedule, stage: Stage) -> bool:
     return all(
         _stands_still(r.compute, at)
         for r in s.state.readers(stage.name)
-        for tensor, at in reads_of(r.compute).plain
-        if tensor in stage.op.outputs
+        for at in reads_of(r.compute).of(stage.op)
     )
 
 
 def _read_again(op: ComputeOp, producer: Stage) -> bool:
     """Whether a reduction reads an element of the producer for several of its results, as a product does."""
-    reads = [at for tensor, at in reads_of(op).plain if tensor in producer.op.outputs]
-    return any(_stands_still(op, at) for at in reads)
+    return any(_stands_still(op, at) for at in reads_of(op).of(producer.op))
 
 
 def _stands_still(op: ComputeOp, at: Sequence[Any]) -> bool:

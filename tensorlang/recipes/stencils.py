@@ -188,8 +188,7 @@ def _readers(s: Schedule, stage: Stage) -> list[ComputeOp]:
 
 def _places(op: ComputeOp, producer: Stage) -> list[tuple[Expr, ...]]:
     """The different places at which one element of ``op`` reads it."""
-    found = {tuple(map(id, at)): at for tensor, at in reads_of(op).plain if tensor in producer.op.outputs}
-    return list(found.values())
+    return list({tuple(map(id, at)): at for at in reads_of(op).of(producer.op)}.values())
 
 
 def _moved(op: ComputeOp, producer: Stage) -> set[int]:

@@ -108,7 +108,7 @@ def ends(s: Schedule, stage: Stage) -> bool:
     the next layer's margin, or into two readers, it would leave its transforms to loops of their own."""
     readers = s.state.readers(stage.name)
     if len(readers) == 1 and not readers[0].compute.reduce_axis:
-        beside = [at for t, at in reads_of(readers[0].compute).plain if t in stage.op.outputs]
+        beside = reads_of(readers[0].compute).of(stage.op)
         if all(own_place(readers[0].compute, at) for at in beside):
             return False
     return filtering_of(s, stage) is not None

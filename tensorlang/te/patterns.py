@@ -47,6 +47,10 @@ class Reads:
     contiguous: tuple[frozenset[Var], ...]
     plain: tuple[tuple[Tensor, tuple[Expr, ...]], ...]
 
+    def of(self, producer: ComputeOp) -> list[tuple[Expr, ...]]:
+        """The indices of the reads of what another stage computes."""
+        return [at for tensor, at in self.plain if tensor in producer.outputs]
+
     def along(self, axis: IterVar) -> bool:
         """Whether some read runs through memory one by one as ``axis`` advances."""
         return any(axis.var in c for c in self.contiguous)

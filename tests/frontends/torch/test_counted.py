@@ -9,18 +9,9 @@ import tensorlang as tl
 from tensorlang.errors import CallError, TensorLangError
 
 torch = pytest.importorskip("torch")
-from torch.utils._pytree import tree_leaves  # noqa: E402
+from .functions import Of, beside  # noqa: E402
 
 F = torch.nn.functional
-
-
-class Of(torch.nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *args):
-        return self.f(*args)
 
 
 def graph_of(f, *args, rows=None):
@@ -32,11 +23,7 @@ def graph_of(f, *args, rows=None):
 
 
 def same(engine, f, *args, exact=True):
-    ours = engine(*[a.numpy() for a in args])
-    theirs = tree_leaves(f(*args))
-    for a, b in zip(ours if isinstance(ours, tuple | list) else [ours], theirs, strict=True):
-        b = b.numpy()
-        assert a.dtype == b.dtype and a.shape == b.shape
+    for a, b in beside(engine(*[a.numpy() for a in args]), f(*args)):
         if exact:
             np.testing.assert_array_equal(a, b)
         else:
@@ -191,10 +178,8 @@ def test_random_numbers_are_those_of_torch(name):
         torch.manual_seed(seed)
         ours = engine(x.numpy())
         torch.manual_seed(seed)
-        theirs = tree_leaves(f(x))
-        for a, b in zip(ours if isinstance(ours, tuple | list) else [ours], theirs, strict=True):
-            assert a.dtype == b.numpy().dtype
-            np.testing.assert_allclose(a, b.numpy(), rtol=1e-5, atol=1e-6)
+        for a, b in beside(ours, f(x)):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
 
 
 def test_random_numbers_of_an_open_size_in_every_call_anew():
@@ -238,10 +223,8 @@ MORE = {
 def test_other_operators(name):
     f, x = MORE[name], torch.randn(4, 5)
     engine = graph_of(f, x).compile()
-    ours, theirs = engine(x.numpy()), tree_leaves(f(x))
-    for a, b in zip(ours if isinstance(ours, tuple | list) else [ours], theirs, strict=True):
-        assert a.dtype == b.numpy().dtype and a.shape == tuple(b.shape)
-        np.testing.assert_allclose(a, b.numpy(), rtol=2e-4, atol=1e-5)
+    for a, b in beside(engine(x.numpy()), f(x)):
+        np.testing.assert_allclose(a, b, rtol=2e-4, atol=1e-5)
 
 
 def test_products_of_bytes_are_summed_in_32_bits():

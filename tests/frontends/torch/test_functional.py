@@ -13,20 +13,11 @@ import tensorlang as tl
 from tensorlang.errors import TensorLangError
 
 torch = pytest.importorskip("torch")
-from torch.utils._pytree import tree_leaves  # noqa: E402
-
 from tensorlang.frontends.torch.functional import functional  # noqa: E402
 
+from .functions import Of, beside  # noqa: E402
+
 F = torch.nn.functional
-
-
-class Of(torch.nn.Module):
-    def __init__(self, f):
-        super().__init__()
-        self.f = f
-
-    def forward(self, *args):
-        return self.f(*args)
 
 
 def exported(f, *args, dynamic=False):
@@ -36,10 +27,7 @@ def exported(f, *args, dynamic=False):
 
 def same(program, f, *args):
     ours = tl.load_torch(program).compile(workers=1)(*[a.numpy() for a in args])
-    theirs = tree_leaves(f(*[a.clone() for a in args]))
-    for a, b in zip(ours if isinstance(ours, tuple | list) else [ours], theirs, strict=True):
-        b = b.numpy()
-        assert a.dtype == b.dtype and a.shape == b.shape
+    for a, b in beside(ours, f(*[a.clone() for a in args])):
         np.testing.assert_array_equal(a, b)
 
 
