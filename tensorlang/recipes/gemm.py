@@ -19,7 +19,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from . import deep, matrix_unit, short_lines, streams
 from .choices import at_most, bound
-from .column_blocks import block_of, copied_for_rows, shared_panels, stays_near
+from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .narrow import halves, widens
@@ -127,7 +127,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     assert product is not None
     own = dict(zip(inside.op.axis, axes, strict=True))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
-    m = _rows(product)
+    m, n = _rows(product), size(product.column)
     fixed = _fixed(product, constants)
     lines = short_lines.lines_for(inside, product, m, fixed, lanes, target)
     if lines is not None:
@@ -170,10 +170,15 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     near = stays_near(product, t.together, target)
     block = _columns_at_once(inside, product, fixed, t, 1 if t.by_rows else cores, target)
     # products that pack their own right operands, as many for each thread, are not cut where one block has
-    # all columns (Zen 4, two threads: 12 × 197 × 64 × 197 0.93, 8 × 150 × 96 × 300 0.99 of the time)
+    # all columns (Zen 4, two threads: 12 × 197 × 64 × 197 0.93, 8 × 150 × 96 × 300 0.99 of the time), nor are
+    # others of which each thread takes rows
     own_right = bool(keep) and not fixed and all(a in product.right_axes for a in keep)
-    if block is not None and own_right and evenly(math.prod(size(a) or 0 for a in keep), cores):
+    batch = math.prod(size(a) or 0 for a in keep)
+    apart = own_right and right is not None and left is None and None not in (m, n) and uneven(batch, cores)
+    apart = apart and shares_pay(product, batch, m or 1, n or 1, (t.high, t.vectors, t.width), target)
+    if block is not None and own_right and (apart or evenly(batch, cores)):
         block = block if _columns_at_once(inside, product, fixed, t, 1, target) else None
+    apart = apart and block is None
     if block is not None and t.by_rows:
         # too many columns for one block: the blocks are what is shared out, if all do not stay near anyway
         block = None if near else _columns_at_once(inside, product, fixed, t, cores, target)
@@ -181,19 +186,18 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     each = own_right or (blocks and not fixed and not keep)  # a copy for each block
     # a batch may be of one, and of one block of columns: rows are what there is for every thread (Zen 4, two
     # threads: 784 × 128 × 512 0.53 of the time, 3136 × 64 × 256 0.55)
-    rows_too = shared and bool(keep) and left is None and t.packs and not each
+    rows_too = shared and bool(keep) and left is None and (not each if t.packs else uneven(batch, cores))
     # each thread packs what it reads again and again, rather than wait for what others have written
     mine = t.by_rows and block is None and near and right is not None and left is None and not fixed
     share: list[IterVar] = []
-    if mine:
-        tiles = -(-(m or 1) // t.high)
-        first, own[rows[0]] = out.split(own[rows[0]], -(-tiles // cores) * t.high)
+    if mine or apart:
+        first, own[rows[0]] = out.split(own[rows[0]], share_of(m or 1, t.high, cores))
         share = [first]
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
     loops = nest(
         out,
         {"b": [own[a] for a in keep], "t": share, "i": [own[a] for a in rows], "j": own[product.column]},
-        "(t) io joi | ii ji"
+        "(b t) io joi | ii ji"
         if share
         else f"({others} io) joi | ii ji"
         if rows_too

@@ -60,6 +60,28 @@ def test_threads_share_rows_out_where_panels_of_columns_are_uneven(fixed: bool) 
     np.testing.assert_array_equal(f(a) if fixed else f(a, b), a @ b)
 
 
+@pytest.mark.parametrize("batch", [1, 2, 3, 4, 5, 7])
+@pytest.mark.parametrize(("m", "k", "n"), [(50, 40, 48), (30, 30, 98), (97, 41, 130)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_threads_share_the_rows_of_products_that_are_not_as_many_for_each(
+    batch: int, m: int, k: int, n: int, turned: bool
+) -> None:
+    """Of three products one thread had two: 3 × 197 × 197 × 64 took 1.3 times as long."""
+    A, B = (
+        te.placeholder((batch, m, k), name="A"),
+        te.placeholder((batch, *(n, k)[:: 1 if turned else -1]), name="B"),
+    )
+    C = ops.batch_matmul(A, B, transpose_b=turned)
+    s = default_schedule(C, as_target("llvm -mcpu=znver4 -num-cores=2"))
+    parts = [int(count) for count in re.findall(r"0\.\.(\d+) +parallel", s.tree())]
+    if batch in (3, 5) and m == 97:  # of smaller ones a second copy of the right operand may take longer
+        assert parts[-1] % 2 == 0 or parts[-1] > 2 * batch, s.tree()
+    rng = np.random.default_rng(m)
+    a, b = (rng.integers(-4, 5, [int(str(e)) for e in t.shape]).astype("float32") for t in (A, B))
+    want = a @ (b.transpose(0, 2, 1) if turned else b)
+    np.testing.assert_array_equal(tl.build(s, [A, B, C])(a, b), want)
+
+
 @pytest.mark.parametrize(
     ("kind", "target", "instruction"),
     [
