@@ -150,7 +150,7 @@ def _in_blocks(
     kept.compute_at(stage, jo)
     shared = loops[0] if len(loops) == 1 else stage.fuse(*loops)
     stage.parallel(shared)
-    stream_stores(stage, shared, target)
+    stream_stores(stage, shared, target, size(last))
     own = list(kept.op.axis)
     row, column = own[places[-1]], own[-1]
     ro, ri = kept.split(row, lanes)

@@ -318,7 +318,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if shared is not None and not has_calls(
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
-        stream_stores(stage, shared, target)
+        stream_stores(stage, shared, target, n if again is None else size(stage.op.axis[-1]))
     return how
 
 

@@ -23,11 +23,13 @@ OPEN = 16  # elements that an open number of pairs counts as
 def apply(s: Schedule, out: Stage, ways: int, target: Target) -> None:
     """Compute a vector of each way, and write all of them in order."""
     iterations = work(out)
+    *_, before, last = out.op.axis
+    run = size(last) if size(last) != ways else (size(before) or 0) * ways
     *front, outer = in_order(s, out, ways, target)
     several = any(size(a) != 1 for a in front)
     shared = share_out(out, front if several else [*front, outer], iterations, target)
     if shared is not None:
-        stream_stores(out, shared, target)
+        stream_stores(out, shared, target, run)
 
 
 def in_order(s: Schedule, out: Stage, ways: int, target: Target, tail: str = "auto") -> list[IterVar]:

@@ -120,7 +120,7 @@ def apply(s: Schedule, out: Stage, strips: Strips, target: Target) -> bool:
         stage.compute_at(out, place)
     shared = share_out(out, [place], iterations, target)
     if shared is not None:
-        stream_stores(out, shared, target)
+        stream_stores(out, shared, target, size(out.op.axis[-1]))
     return True
 
 

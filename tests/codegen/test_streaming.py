@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 
 from .test_assembly import AVX2, NEON
@@ -78,6 +78,26 @@ def test_what_the_loop_reads_again_stays_in_the_caches() -> None:
     assert "nontemporal" not in f.get_source("ll")
     a = np.ones((ROWS, 64), "f4")
     assert np.array_equal(f(a), a.sum(0))
+
+
+@pytest.mark.parametrize(("n", "past"), [(40, True), (197, False), (250, False), (1001, False), (1024, True)])
+def test_rows_that_end_within_a_piece_are_written_plainly(n: int, past: bool) -> None:
+    """A bias for rows of 197 took 3.8 times as long: a line went to memory once for each of its parts."""
+    x, b = te.placeholder(((1 << 26) // n, n), name="x"), te.placeholder((n,), name="b")
+    y = te.compute(x.shape, lambda i, j: x[i, j] + b[j], name="y")
+    assert ("stream_stores" in str(tl.lower(default_schedule(y, AVX2), [x, b, y]))) is past
+    flat = te.compute(x.shape, lambda i, j: x[i, j] + 1.0, name="y")  # rows without an end
+    assert "stream_stores" in str(tl.lower(default_schedule(flat, AVX2), [x, flat]))
+
+
+@pytest.mark.parametrize(
+    ("n", "past"), [(40, False), (500, False), (600, True), (1000, True), (1004, False), (2001, False)]
+)
+def test_short_rows_and_those_whose_last_vector_is_masked_are_written_plainly(n: int, past: bool) -> None:
+    """Softmax of 150,000 rows of 40 took 14 times as long, a layer norm of 60,000 rows of 100 12 times."""
+    x = te.placeholder(((1 << 26) // n, n), name="x")
+    for y in (ops.softmax(x, -1), ops.layer_norm(x, n)):
+        assert ("stream_stores" in str(tl.lower(default_schedule(y, AVX2), [x, y]))) is past
 
 
 @pytest.mark.parametrize(("rows", "past"), [(1 << 16, True), (1 << 10, False)])
