@@ -301,6 +301,18 @@ def test_stages_of_several_short_rows_come_one_after_the_other(rows, n, cores):
             np.testing.assert_allclose(f(a), want(a, -1), rtol=1e-4, atol=1e-5)
 
 
+def test_rows_of_several_axes_are_not_computed_twice():
+    """Eight of ten times 34 rows, counted as one axis, were made of two times 34."""
+    for shape, rows in (((10, 34, 34), 7), ((10, 2, 3, 50), 3), ((3, 5, 1, 40), 5)):
+        x = te.placeholder(shape, name="x")
+        s = default_schedule(ops.softmax(x, -1), "llvm -mcpu=skylake-avx512 -num-cores=2")
+        storage = "1, 5, 1" if 5 in shape else ", ".join(["1"] * (len(shape) - 2) + [str(rows)])
+        assert re.search(rf"storage softmax.sum +float32\[{storage}\]", s.tree()), s.tree()
+        assert "repeated work" not in s.tree()
+        a = np.random.default_rng(3).uniform(-3, 3, shape).astype("float32")
+        np.testing.assert_allclose(tl.compile([x, ops.softmax(x, -1)])(a), softmax(a, -1), rtol=1e-4)
+
+
 def test_how_many_rows_are_computed_together():
     x = {n: te.placeholder((200, n), name="x") for n in (40, 300, 1000)}
     x[4] = te.placeholder((10, 40), name="x")
