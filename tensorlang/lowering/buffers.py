@@ -14,6 +14,7 @@ from ..schedule.sliding import Slide
 from ..schedule.state import INLINED, ScheduleState, StageState
 from ..te.axis import dims_of
 from ..te.loops import LoopsOp
+from ..te.scan import ScanOp
 from ..te.tensor import Operation, PlaceholderOp, Tensor
 
 
@@ -109,8 +110,8 @@ def _check_complete(
 
 def _beside(stage: StageState, buffers: Mapping[Tensor, Buffer]) -> bool:
     """Whether a stage may have results that the caller does not get, which are workspace then: a program of
-    loops gives all of its results, of which often one is meant."""
-    return isinstance(stage.op, LoopsOp) and any(t in buffers for t in stage.op.outputs)
+    loops and a scan give all of their results, of which often one is meant."""
+    return isinstance(stage.op, LoopsOp | ScanOp) and any(t in buffers for t in stage.op.outputs)
 
 
 def workspace_buffers(

@@ -43,8 +43,10 @@ from .reduce import *
 from .resample import *
 from .resize import *
 from .scan import *
+from .scan_extreme import *
 from .shape import *
 from .softmax import *
+from .special import *
 from .take import *
 from .triangle import *
 from .trigonometry import *

@@ -8,7 +8,8 @@ floats still are); a program of loops takes a few rows to their end at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,11 +117,8 @@ def _running(
 
 
 def _of_rows(op: str, x: Tensor, out: DType, exclusive: bool, reverse: bool) -> Tensor:
-    """Along the last dimension. Rows of several dimensions are counted where those are known, else they are
-    copied to a matrix and back."""
-    flat = x
-    if x.ndim != 2 and not all(const_int(n) for n in x.shape[:-1]):  # of none there is no remainder
-        flat = reshape(x, (make.as_expr(inputs.product(x.shape[:-1])), x.shape[-1]))
+    """Along the last dimension."""
+    flat = matrix(x)
     (total,) = te.loops(
         _running_rows,
         [flat],
@@ -136,6 +134,33 @@ def _of_rows(op: str, x: Tensor, out: DType, exclusive: bool, reverse: bool) -> 
         },
     )
     return total if flat is x else reshape(total, x.shape)
+
+
+def matrix(x: Tensor) -> Tensor:
+    """As a program of rows takes it: rows of several dimensions are counted where those are known, else they
+    are copied to a matrix."""
+    # of none there is no remainder
+    if x.ndim == 2 or all(const_int(n) for n in x.shape[:-1]):
+        return x
+    return reshape(x, (make.as_expr(inputs.product(x.shape[:-1])), x.shape[-1]))
+
+
+@contextlib.contextmanager
+def blocks_of_rows(b: LoopBuilder, shape: Sequence[Expr]) -> Iterator[list[list[Expr]]]:
+    """A loop over rows [..., n], some at once: their places in the dimensions before the last."""
+    front = shape[:-1]
+    rows = make.as_expr(inputs.product(front))
+    once = min(ROWS, max(1, const_int(rows) or ROWS))
+
+    def place(row: Expr) -> list[Expr]:
+        at: list[Expr] = []
+        for size in reversed(front[1:]):
+            at, row = [row % size, *at], row // size
+        return [row, *at] if front else []
+
+    with b.loop("block", make.ceildiv(rows, once), parallel=True) as block:
+        # behind the last row it is taken again: the same numbers to the same places
+        yield [place(b.let(f"row{q}", te.min(block * once + q, rows - 1))) for q in range(once)]
 
 
 def _in_numpy(x: np.ndarray, product: bool, dtype: str, exclusive: bool, reverse: bool) -> list[np.ndarray]:
@@ -163,22 +188,11 @@ def _running_rows(
 ) -> None:
     """The running sums or products of rows [..., n], some rows at once."""
     (x,), (sums,) = given, made
-    *front, n = x.shape
-    rows = make.as_expr(inputs.product(front))
-    once = min(ROWS, max(1, const_int(rows) or ROWS))
+    n = x.shape[-1]
     inside = inputs.wide(as_dtype(dtype))
     combine = make.mul if product else make.add
-
-    def place(row: Expr) -> list[Expr]:
-        at: list[Expr] = []
-        for size in reversed(front[1:]):
-            at, row = [row % size, *at], row // size
-        return [row, *at] if front else []
-
-    with b.loop("block", make.ceildiv(rows, once), parallel=True) as block:
-        # behind the last row it is taken again: the same numbers to the same places
-        here = [place(b.let(f"row{q}", te.min(block * once + q, rows - 1))) for q in range(once)]
-        totals = [b.cell(f"total{q}", inside, int(product)) for q in range(once)]
+    with blocks_of_rows(b, x.shape) as here:
+        totals = [b.cell(f"total{q}", inside, int(product)) for q in range(len(here))]
         with b.loop("step", n) as step:
             at = b.let("at", n - 1 - step) if reverse else step
             for row, total in zip(here, totals, strict=True):

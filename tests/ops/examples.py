@@ -230,6 +230,12 @@ EXAMPLES: dict[str, Callable[[], list]] = {
         "asinh",
         "acosh",
         "atanh",
+        "digamma",
+        "erfc",
+        "erfinv",
+        "i0",
+        "i0e",
+        "lgamma",
         "celu",
         "thresholded_relu",
         "shrink",
@@ -254,6 +260,10 @@ EXAMPLES: dict[str, Callable[[], list]] = {
         "cumsum",
         "cumprod",
     )((ROWS, COLUMNS), axis=1),
+    **_row("xlogy", "xlog1py", "nextafter")((ROWS, COLUMNS), (COLUMNS,)),
+    "cummax": lambda: [x := _t(ROWS, COLUMNS), *ops.cummax(x, 1)],
+    "cummin": lambda: [x := _t(ROWS, COLUMNS), *ops.cummin(x, 0)],
+    "polygamma": lambda: [x := _t(ROWS, COLUMNS), ops.polygamma(2, x)],
     **_row("determinant", "inverse")((ROWS, 8, 8)),
     **_row("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")(
         (ROWS, COLUMNS), (COLUMNS,), dtype="int32"

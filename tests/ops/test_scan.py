@@ -150,3 +150,34 @@ def test_rows_of_several_dimensions_are_read_where_they_lie(shape, exclusive):
     want = np.cumsum(a, -1)
     exact(compiled(y, {x: a}), want - a if exclusive else want, "float32")
     exact(te.reference.evaluate(y, {x: a})[0], want - a if exclusive else want, "float32")
+
+
+@pytest.mark.parametrize("t", ["float32", "float16", "int32", "uint8"])
+@pytest.mark.parametrize(("shape", "axis"), [((3, 5, 7), 0), ((3, 5, 7), 1), ((3, 5, 7), -1), ((17,), 0)])
+def test_extremes_so_far(t, shape, axis):
+    a = np.random.default_rng(4).integers(0, 5, shape).astype(t)
+    if t == "float32":
+        a.flat[5] = a.flat[9] = np.nan
+    x = te.placeholder(shape, t, name="x")
+    for f, g in ((ops.cummax, np.maximum), (ops.cummin, np.minimum)):
+        values, places = compiled(f(x, axis), {x: a})
+        want = g.accumulate(a, axis)
+        assert np.array_equal(values, want, equal_nan=t[0] == "f") and places.dtype == np.int64
+        there = np.take_along_axis(a, places, axis)
+        assert np.array_equal(there, want, equal_nan=t[0] == "f")
+        # of equal ones the last
+        own = (a == want) | (a != a)
+        at = np.arange(a.shape[axis]).reshape([-1 if d == axis % a.ndim else 1 for d in range(a.ndim)])
+        assert np.array_equal(places, np.maximum.accumulate(np.where(own, at, 0), axis))
+    (empty, _) = compiled(ops.cummax(y := te.placeholder((0, 3), t, name="y"), 0), {y: np.zeros((0, 3), t)})
+    assert empty.shape == (0, 3)
+
+
+def test_extremes_of_which_one_result_is_computed_on():
+    """The other result of the scan is the caller's, and its values are memory of the kernel's own."""
+    a = np.random.default_rng(5).integers(0, 9, (5, 7)).astype("float32")
+    x = te.placeholder(a.shape, name="x")
+    values, places = ops.cummax(x, 0)
+    doubled, there = compiled([ops.multiply(values, 2.0), places], {x: a})
+    exact(doubled, 2 * np.maximum.accumulate(a, 0), "float32")
+    assert np.array_equal(np.take_along_axis(a, there, 0), np.maximum.accumulate(a, 0))

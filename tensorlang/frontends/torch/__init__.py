@@ -30,6 +30,7 @@ from . import (  # noqa: E402, F401  they fill the table
     recurrent,
     reduce,
     shape,
+    special,
     spectral,
     windows,
 )

@@ -109,7 +109,13 @@ def _taken_apart(program: Any) -> Any:
         # each turn traces the program anew, which takes torch longer than all that is done here
         if turn and not table:
             break
-        program = program.run_decompositions(table)
+        try:
+            program = program.run_decompositions(table)
+        except Exception as error:  # torch's own, of many kinds: what it cannot trace a second time
+            raise TensorLangError(
+                f"load_torch: torch cannot take {', '.join(sorted({str(op) for op in missing})[:4])} apart",
+                because=f"{type(error).__name__}: {str(error).strip().splitlines()[0]}",
+            ) from error
     return program
 
 

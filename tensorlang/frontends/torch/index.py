@@ -34,7 +34,7 @@ def index_select(x: Tensor, dim: int, indices: Tensor) -> Tensor:
     return ops.take(x, indices if indices.ndim else ops.reshape(indices, (1,)), dim, "index")
 
 
-MOST_BOUNDARIES = 1024  # all are compared with: for more, torch's search by halves is quicker
+MOST_COMPARED = 64  # boundaries, of which all are compared with: more are searched by halves
 
 
 @aten("bucketize.Tensor")
@@ -52,22 +52,39 @@ def searchsorted(
     sorter: Tensor | None = None,
 ) -> Tensor:
     """How many boundaries of its row lie before each number, which is its place among them."""
-    needs(sorter is None, "boundaries with a sorter")
     n = known(boundaries.shape[-1], "boundaries")
-    needs(n <= MOST_BOUNDARIES, f"{n} boundaries, of more than {MOST_BOUNDARIES}")
     right = right or side == "right"
     kind = dtype("int32") if out_int32 else INT64
-    j = te.reduce_axis((0, n), name="j")
+    floats = x.dtype.is_float and boundaries.dtype.is_float
 
-    def element(*i: Any) -> Any:
-        value, at = x(*i), boundaries(*i[: boundaries.ndim - 1], j)
-        before = at <= value if right else at < value
-        if x.dtype.is_float and boundaries.dtype.is_float:
-            # what is no number is behind all numbers
-            before = te.any(before, te.all(te.isnan(value), make.not_(te.isnan(at))))
-        return te.sum(te.cast(kind, before), axis=j)
+    def before(at: Any, value: Any) -> Any:
+        found = at <= value if right else at < value
+        # what is no number is behind all numbers
+        return te.any(found, te.all(te.isnan(value), make.not_(te.isnan(at)))) if floats else found
 
-    return te.compute(x.shape, element, name="place")  # type: ignore[return-value]
+    def read(i: Sequence[Any], j: Any) -> Any:
+        row = i[: boundaries.ndim - 1]
+        return boundaries(*row, j if sorter is None else _place(sorter(*row, j), n))
+
+    def counted_before(*i: Any) -> Any:
+        j = te.reduce_axis((0, n), name="j")
+        return te.sum(te.cast(kind, before(read(i, j), x(*i))), axis=j)
+
+    if n <= MOST_COMPARED:
+        return te.compute(x.shape, counted_before, name="place")  # type: ignore[return-value]
+    # so many are known to lie before: by halves of what is left, each step a stage that reads the one before
+    done = None
+    for step in (1 << k for k in reversed(range(n.bit_length()))):
+
+        def further(*i: Any, done: Any = done, step: int = step) -> Any:
+            have = te.const(0, "int32") if done is None else done(*i)
+            more = have + step
+            last = te.min(more, n) - 1
+            return te.select(te.all(more <= n, before(read(i, last), x(*i))), more, have)
+
+        done = te.compute(x.shape, further, name="place")
+    assert done is not None
+    return as_type(done, kind)
 
 
 @aten("gather")
@@ -191,6 +208,11 @@ def scatter_add(x: Tensor, dim: int, indices: Tensor, values: Tensor) -> Tensor:
     return _scattered(x, dim, indices, values, "add")
 
 
+@aten("scatter.reduce", "scatter.value_reduce")
+def scatter_with(x: Tensor, dim: int, indices: Tensor, values: Any, reduce: str) -> Tensor:
+    return rounded_once(_scattered)(x, dim, indices, values, {"add": "add", "multiply": "mul"}[reduce])
+
+
 def _scattered(x: Tensor, dim: int, indices: Tensor, values: Any, how: str) -> Tensor:
     if not isinstance(values, Tensor):
         number = as_type(values, x.dtype)
@@ -235,6 +257,22 @@ def _ends(t: DType) -> tuple[Any, Any]:
         return float("-inf"), float("inf")
     signed = t.code == "int"
     return -(1 << t.bits - 1) if signed else 0, (1 << t.bits - signed) - 1
+
+
+@aten("index_reduce")
+def index_reduce(
+    x: Tensor, dim: int, indices: Tensor, values: Tensor, reduce: str, include_self: bool = True
+) -> Tensor:
+    """Slices are reduced into those that the indices name: at one place of each of their elements."""
+    if not x.ndim:
+        return ops.reshape(
+            index_reduce(ops.reshape(x, (1,)), 0, indices, ops.reshape(values, (1,)), reduce, include_self),
+            (),
+        )
+    dim = dim % x.ndim
+    indices = indices if indices.ndim else ops.reshape(indices, (1,))
+    at = te.compute(values.shape, lambda *i: indices(i[dim]), name="places")
+    return scatter_reduce(x, dim, at, values, reduce, include_self)
 
 
 @aten("masked_scatter")

@@ -188,7 +188,7 @@ def _from_start(i: Any, n: Any) -> Any:
     return n + i
 
 
-@aten("narrow")
+@aten("narrow", "narrow_copy")
 def narrow(x: Tensor, dim: int, start: Any, length: Any) -> Tensor:
     first = _within(start, x.shape[dim])
     return ops.strided_slice(x, [first], [first + length], [1], [dim])
@@ -266,7 +266,7 @@ def view_as(x: Tensor, like: Tensor) -> Tensor:
     return ops.reshape(x, like.shape)
 
 
-@aten("unbind.int")
+@aten("unbind.int", "unbind_copy.int")
 def unbind(x: Tensor, dim: int = 0) -> Any:
     n = known(x.shape[dim], "a tensor that is split")
     return tuple(select(x, dim, k) for k in range(n))

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ... import ops, te
 from ...core.dtype import INT64
 from ...expr.nodes import const_int
@@ -251,14 +253,55 @@ def _averaged(x: Tensor, d: int, out: int) -> Tensor:
 
 @aten("adaptive_max_pool2d", "adaptive_max_pool3d")
 def adaptive_max_pool(x: Tensor, size: Sequence[Any]) -> Any:
-    """With places; of windows of one size, which do not overlap."""
+    """With places within an image."""
     n = len(size)
     pairs = [
         (known(m, "an image"), known(out, "a result")) for m, out in zip(x.shape[-n:], size, strict=True)
     ]
-    needs(all(out and m % out == 0 for m, out in pairs), "windows of different sizes")
-    windows = [m // out for m, out in pairs]
-    return _max_pool_with_indices(n)(x, windows, windows)
+    if all(out and m % out == 0 for m, out in pairs):  # windows do not overlap
+        windows = [m // out for m, out in pairs]
+        return _max_pool_with_indices(n)(x, windows, windows)
+    needs(all(out for _, out in pairs), "windows of nothing")
+    return _largest_of_windows(x, pairs)
+
+
+def _largest_of_windows(x: Tensor, pairs: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
+    """Of windows of different sizes: all are as wide as the widest, and begin no later than it may, so that
+    every element is in the image. What another window has is not looked at."""
+    first = x.ndim - len(pairs)
+    shape: list[Any] = [*x.shape[:first], *(out for _, out in pairs)]
+    own, again = (
+        [te.reduce_axis((0, _widest(n, out)), name=f"{word}{d}") for d, (n, out) in enumerate(pairs)]
+        for word in ("k", "r")
+    )
+
+    def within(i: Sequence[Any], ks: Sequence[Any]) -> tuple[list[Any], Any]:
+        ends = [_window(j, *pair) for j, pair in zip(i[first:], pairs, strict=True)]
+        at = [
+            te.min(begin, n - _widest(n, out)) + k
+            for (begin, _), k, (n, out) in zip(ends, ks, pairs, strict=True)
+        ]
+        inside = [te.all(a >= begin, a < end) for a, (begin, end) in zip(at, ends, strict=True)]
+        return at, te.all(*inside)
+
+    def element(*i: Any) -> Any:
+        at, inside = within(i, own)
+        return te.max(te.select(inside, x(*i[:first], *at), te.min_value(x.dtype)), axis=own)
+
+    best: Any = te.compute(shape, element, name="windows")
+
+    def place(*i: Any) -> Any:
+        at, inside = within(i, again)
+        flat = te.const(0, INT64)
+        for a, (n, _) in zip(at, pairs, strict=True):
+            flat = flat * n + te.cast(INT64, a)
+        value = x(*i[:first], *at)
+        found = value == best(*i)
+        # of what is no number, which is the largest, torch names the last
+        found = te.any(found, te.isnan(value)) if x.dtype.is_float else found
+        return te.min(te.select(te.all(inside, found), flat, te.max_value(INT64)), axis=again)
+
+    return best, te.compute(shape, place, name="places")  # type: ignore[return-value]
 
 
 # -- sizes of images
@@ -268,7 +311,7 @@ def _resized(mode: str, n: int) -> Callable[..., Tensor]:
     """``upsample_*`` by its parameters: sizes, align_corners unless nearest, then factors."""
 
     def of(x: Tensor, size: Sequence[Any], *args: Any) -> Tensor:
-        align, *factors = (False, *args) if mode == "nearest" else args
+        align, *factors = (False, *args) if mode.startswith("nearest") else args
         # the ``.vec`` overloads have a list, the others a number for each dimension
         if len(factors) == 1 and isinstance(factors[0], list | tuple):
             (factors,) = factors
@@ -280,27 +323,45 @@ def _resized(mode: str, n: int) -> Callable[..., Tensor]:
 
 
 def _sampled(x: Tensor, size: Any, given: Sequence[float], mode: str, align: bool) -> Tensor:
-    """Torch rounds weights to the type of the image, but for two dimensions of ``bilinear``."""
+    """Torch rounds weights to the type of the image, but for two dimensions of ``bilinear``. By a factor that
+    does not give the size it reads where the factor says: the size is cut."""
     own = x.shape[2:]
     if size is None:
         size = [_grown(n, f) for n, f in zip(own, given, strict=True)]
-    pairs = zip(own, size, given, strict=False)
-    # torch then samples by the factor, which the sizes do not tell
-    needs(all(_gives(n, s, f) for n, s, f in pairs), "factors beside sizes that they do not give")
+    by_factor = not align and not all(_gives(n, s, f) for n, s, f in zip(own, size, given, strict=False))
+    if by_factor:
+        fits = all(
+            const_int(s) == int(known(n, "an image") * f) for n, s, f in zip(own, size, given, strict=True)
+        )
+        needs(fits, "factors beside sizes that they do not give")
+        nearest = mode.startswith("nearest")
+        needs(
+            not nearest or all(_exact(n, f, mode) for n, f in zip(own, given, strict=True)), "rounded factors"
+        )
+    exact = mode == "nearest_exact"
     where = "align_corners" if align else "asymmetric" if mode == "nearest" else "half_pixel"
-    kind = {"nearest": "nearest", "bicubic": "cubic"}.get(mode, "linear")
+    kind = {"nearest": "nearest", "nearest_exact": "nearest", "bicubic": "cubic"}.get(mode, "linear")
     narrow = x.dtype.bits == 16 and mode in ("linear", "bicubic")
+    needs(not (x.dtype.bits == 16 and mode == "trilinear"), "weights of 16 bits in three dimensions")
     return ops.resample(
         x,
-        list(size),
-        None,
+        None if by_factor else list(size),
+        list(given) if by_factor else None,
         list(range(2, x.ndim)),
         kind,
         where,
-        "floor",
+        "round_prefer_ceil" if exact else "floor",
         cubic_coeff=-0.75,
         weights_in=x.dtype if narrow else None,
     )
+
+
+def _exact(n: Any, factor: float, mode: str) -> bool:
+    """Whether torch, which computes places in float32, names the same elements as numbers of 64 bits do."""
+    i = np.arange(int(known(n, "an image") * factor))
+    half = 0.5 if mode == "nearest_exact" else 0
+    short = (i.astype("float32") + np.float32(half)) * np.float32(1 / factor)
+    return bool(np.array_equal(np.floor(short), np.floor((i + half) / factor)))
 
 
 def _grown(n: Any, factor: float) -> Any:
@@ -320,8 +381,42 @@ for _mode, _n in (
     ("bilinear", 2),
     ("linear", 1),
     ("bicubic", 2),
+    ("trilinear", 3),
 ):
     aten(f"upsample_{_mode}{_n}d", f"upsample_{_mode}{_n}d.vec")(_resized(_mode, _n))
+
+
+for _n in (1, 2, 3):
+    aten(f"_upsample_nearest_exact{_n}d", f"_upsample_nearest_exact{_n}d.vec")(_resized("nearest_exact", _n))
+
+
+def _antialiased(mode: str, coefficient: float) -> None:
+    @aten(f"_upsample_bi{mode}2d_aa", f"_upsample_bi{mode}2d_aa.vec")
+    def of(x: Tensor, size: Any, align: bool, *factors: Any) -> Tensor:
+        given = factors[0] if len(factors) == 1 else factors
+        given = [f for f in given or () if f is not None]
+        own = x.shape[2:]
+        if size is None:
+            size = [_grown(n, f) for n, f in zip(own, given, strict=True)]
+        needs(x.dtype.is_float and x.dtype.bits > 16, "weights of 16 bits, or of whole numbers")
+        needs(not align, "weights that are widened between corners")
+        same = all(_gives(n, s, f) for n, s, f in zip(own, size, given, strict=False))
+        needs(same, "factors beside sizes that they do not give")
+        return ops.resample(
+            x,
+            list(size),
+            None,
+            [2, 3],
+            mode,
+            "half_pixel",
+            cubic_coeff=coefficient,
+            exclude_outside=True,
+            antialias=True,
+        )
+
+
+_antialiased("linear", -0.75)
+_antialiased("cubic", -0.5)
 
 
 @aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
