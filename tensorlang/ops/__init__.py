@@ -30,6 +30,7 @@ from .grouped import *
 from .index import *
 from .join import *
 from .linear import *
+from .linear_solve import *
 from .loss import *
 from .matmul import *
 from .norm import *

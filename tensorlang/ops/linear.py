@@ -37,7 +37,7 @@ def inverse(x: Tensor) -> Tensor:
     Tensor(inverse: float32[7, 3, 3])
     """
     op = "inverse"
-    x, n = _square(op, x)
+    x, n = square(op, x)
     inside = inputs.wide(x.dtype)
 
     def first(at: tuple[Any, ...], i: Any, j: Any) -> Expr:
@@ -45,7 +45,7 @@ def inverse(x: Tensor) -> Tensor:
         unit = te.select(make.eq(j - n, i), make.const(1.0, inside), make.const(0.0, inside))
         return te.if_then_else(j < n, te.cast(inside, x(*at, i, te.min(j, n - 1))), unit)
 
-    steps = _Steps(op, x, n, 2 * n, inside, first, math.nan)
+    steps = Steps(op, x, n, 2 * n, inside, first, math.nan)
 
     def row(t: Any, at: tuple[Any, ...], i: Any, j: Any) -> Expr:
         return te.select(make.eq(i, t - 1), steps.line(t, *at, j), steps.below(t, at, i, j))
@@ -68,15 +68,14 @@ def determinant(x: Tensor) -> Tensor:
     Tensor(determinant: float32[7])
     """
     op = "determinant"
-    x, n = _square(op, x)
+    x, n = square(op, x)
     inside, batch = inputs.wide(x.dtype), x.shape[:-2]
-    steps = _Steps(op, x, n, n, inside, lambda at, i, j: te.cast(inside, x(*at, i, j)), 0.0)
+    steps = Steps(op, x, n, n, inside, lambda at, i, j: te.cast(inside, x(*at, i, j)), 0.0)
     product = te.placeholder((n + 1, *batch), inside, name=f"{op}.product")
     one = inputs.stage(f"{op}.one", tags.ELEMENTWISE, [1, *batch], lambda *_: make.const(1.0, inside))
 
     def times(t: Any, *at: Any) -> Expr:
-        pivot = steps.pivot(t, *at)
-        value = steps.state(t - 1, *at, kept_within(pivot, steps.n), te.max(t - 1, 0))
+        pivot, value = steps.pivot(t, *at), steps.pivot_value(t, *at)
         return product(t - 1, *at) * te.select(make.eq(pivot, t - 1), value, make.neg(value))  # type: ignore[no-any-return]
 
     scanned: Any = te.scan(
@@ -89,7 +88,8 @@ def determinant(x: Tensor) -> Tensor:
     return inputs.stage(op, tags.INJECTIVE, batch, lambda *i: te.cast(x.dtype, scanned[1](n, *i)))
 
 
-def _square(op: str, x: Any) -> tuple[Tensor, int]:
+def square(op: str, x: Any) -> tuple[Tensor, int]:
+    """A tensor of square matrices, and how many rows they have. Raises DeclareError."""
     x = inputs.floating(op, x)
     n = const_int(x.shape[-1]) if x.ndim > 1 else None
     if n is None or n < 1 or const_int(x.shape[-2]) != n:
@@ -101,7 +101,7 @@ def _square(op: str, x: Any) -> tuple[Tensor, int]:
     return x, n
 
 
-class _Steps:
+class Steps:
     """Elimination: row ``t`` of the ``state`` [n + 1, ..., n, width] has ``t`` columns taken out. ``pivot``
     [t, ...] is the row with the largest element of column ``t - 1`` at or below the diagonal, ``line`` that
     row divided by it, or ``without`` where all of them are 0."""
@@ -147,6 +147,10 @@ class _Steps:
             return te.select(make.eq(most(t, *at), 0.0), make.const(without, inside), e)
 
         self.line = inputs.stage(f"{op}.line", tags.ELEMENTWISE, [n + 1, *batch, width], divided)
+
+    def pivot_value(self, t: Any, *at: Any) -> Expr:
+        """The element that a step divides by."""
+        return self.state(t - 1, *at, kept_within(self.pivot(t, *at), self.n), te.max(t - 1, 0))  # type: ignore[no-any-return]
 
     def below(self, t: Any, at: tuple[Any, ...], i: Any, j: Any) -> Expr:
         """An element of a row without its part of the column; the pivot's row has changed places."""

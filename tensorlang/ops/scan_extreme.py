@@ -1,7 +1,7 @@
 """The largest and the smallest number so far, along one dimension, and where it stands. Knows the checks of
 arguments, and how tensors are laid out anew.
 
-Made as the running sums of ``ops.cumsum`` are, which share how rows are cut: a recurrence whose steps are lines
+Made as the running sums of ``ops.cumsum``, which share how rows are cut: a recurrence whose steps are lines
 of memory, and a program of loops along the last dimension.
 """
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 
 from .. import te
 from ..errors import DeclareError
+from ..expr import make
 from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs
@@ -85,7 +86,7 @@ def _erfinv(x: Expr) -> Expr:
                 te.const(2 / math.sqrt(math.pi), x.dtype) * te.exp(-found * found)
             )
     ends = te.copysign(te.const(math.inf, x.dtype), x)
-    return te.select(te.abs(x) == 1, ends, found)
+    return te.select(make.eq(te.abs(x), 1), ends, found)
 
 
 def erfc(x: Tensor) -> Tensor:
@@ -197,7 +198,7 @@ def _lgamma(x: Expr) -> Expr:
     left = y - te.nearbyint(y)
     sine = te.abs(te.sin(te.const(math.pi, x.dtype) * left))
     mirrored = te.log(te.const(math.pi, x.dtype) / (y * sine)) - found
-    mirrored = te.select(te.any(left == 0, te.isinf(y)), te.const(math.inf, x.dtype), mirrored)
+    mirrored = te.select(te.any(make.eq(left, 0), te.isinf(y)), te.const(math.inf, x.dtype), mirrored)
     return te.select(negative, mirrored, found)
 
 
@@ -228,9 +229,9 @@ def _digamma(x: Expr) -> Expr:
     found = found - te.select(near, slope / product, te.const(0, x.dtype))
     left = x - te.nearbyint(x)
     pi = te.const(math.pi, x.dtype)
-    mirrored = te.select(left == 0, _nan(x), found - pi / te.tan(pi * left))
+    mirrored = te.select(make.eq(left, 0), _nan(x), found - pi / te.tan(pi * left))
     return te.select(
-        x == 0, te.copysign(te.const(math.inf, x.dtype), -x), te.select(negative, mirrored, found)
+        make.eq(x, 0), te.copysign(te.const(math.inf, x.dtype), -x), te.select(negative, mirrored, found)
     )
 
 
@@ -284,7 +285,7 @@ def _polygamma(n: int, x: Expr) -> Expr:
     sign = (-1) ** n
     mirrored = number(sign) * found - number(math.pi ** (n + 1)) * _horner(cotangent, slope)
     pole = number(-sign * math.inf)
-    return te.select(negative, te.select(left == 0, pole, mirrored), found)
+    return te.select(negative, te.select(make.eq(left, 0), pole, mirrored), found)
 
 
 # -- Bessel's functions
@@ -359,7 +360,7 @@ def i0(x: Tensor) -> Tensor:
 
 
 def i0e(x: Tensor) -> Tensor:
-    """``exp(-|x|) i0(x)``, which is never too large."""
+    """``exp(-|x|) i0(x)``, which is in the range of floats where ``i0`` is not."""
     return _float("i0e", x, _i0e)
 
 
@@ -395,7 +396,7 @@ def xlog1py(x: Operand, y: Operand) -> Tensor:
 
 def _with_logarithm(op: str, x: Operand, y: Operand, log: Callable[[Expr], Expr]) -> Tensor:
     def of(a: Expr, b: Expr) -> Expr:
-        nothing = te.all(a == 0, b == b)
+        nothing = te.all(make.eq(a, 0), make.eq(b, b))
         return te.select(nothing, te.const(0, a.dtype), a * log(b))
 
     return nary(op, (x, y), of, inputs.float_type, inputs.float_type)

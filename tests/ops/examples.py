@@ -264,7 +264,9 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     "cummax": lambda: [x := _t(ROWS, COLUMNS), *ops.cummax(x, 1)],
     "cummin": lambda: [x := _t(ROWS, COLUMNS), *ops.cummin(x, 0)],
     "polygamma": lambda: [x := _t(ROWS, COLUMNS), ops.polygamma(2, x)],
-    **_row("determinant", "inverse")((ROWS, 8, 8)),
+    **_row("determinant", "inverse", "cholesky")((ROWS, 8, 8)),
+    **_row("solve", "solve_triangular")((ROWS, 8, 8), (ROWS, 8, 3)),
+    "slogdet": lambda: [x := _t(ROWS, 8, 8), *ops.slogdet(x)],
     **_row("bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift")(
         (ROWS, COLUMNS), (COLUMNS,), dtype="int32"
     ),

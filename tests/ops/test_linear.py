@@ -90,3 +90,36 @@ def test_what_is_refused(name):
             f(te.placeholder(shape, t, name="x"))
     with pytest.raises(tl.DeclareError, match=rf"ops.{name}"):
         f(te.placeholder((3, 3), "int32", name="x"))
+
+
+@pytest.mark.parametrize("t", ["float32", "float64"])
+@pytest.mark.parametrize("batch", [(), (4,), (2, 3)])
+def test_equations_and_triangles(t, batch):
+    rng = np.random.default_rng(7)
+    a, b = rng.standard_normal((*batch, 5, 5)).astype(t), rng.standard_normal((*batch, 5, 2)).astype(t)
+    x, y = te.placeholder(a.shape, t, name="x"), te.placeholder(b.shape, t, name="y")
+    within = {"rtol": 2e-3, "atol": 1e-4} if t == "float32" else {"rtol": 1e-9}
+    np.testing.assert_allclose(compiled(ops.solve(x, y), {x: a, y: b}), np.linalg.solve(a, b), **within)
+    definite = a @ np.swapaxes(a, -1, -2) + np.eye(5, dtype=t)
+    np.testing.assert_allclose(
+        compiled(ops.cholesky(x), {x: definite}), np.linalg.cholesky(definite), **within
+    )
+    for got, want in zip(compiled(ops.slogdet(x), {x: a}), np.linalg.slogdet(a), strict=True):
+        np.testing.assert_allclose(got, want, **within)
+    for upper in (False, True):
+        whole = a + 4 * np.eye(5, dtype=t)
+        want = np.linalg.solve(np.triu(whole) if upper else np.tril(whole), b)
+        got = compiled(ops.solve_triangular(x, y, upper), {x: whole, y: b})
+        np.testing.assert_allclose(got, want, **within)
+        own = np.triu(a, 1) / 4 if upper else np.tril(a, -1) / 4
+        want = np.linalg.solve(own + np.eye(5, dtype=t), b)
+        got = compiled(ops.solve_triangular(x, y, upper, unit=True), {x: a / 4, y: b})
+        np.testing.assert_allclose(got, want, **within)
+
+
+def test_what_has_no_triangle_and_right_sides_that_do_not_fit():
+    a = -np.eye(3, dtype="float32")[None]
+    x, y = te.placeholder(a.shape, name="x"), te.placeholder((1, 4, 2), name="y")
+    assert np.isnan(compiled(ops.cholesky(x), {x: a})).any()
+    with pytest.raises(tl.DeclareError, match="dimension 1 of b"):
+        ops.solve(x, y)

@@ -29,6 +29,8 @@ from . import (  # noqa: F401  they fill the table
     microsoft_names,
     microsoft_quantized,
     microsoft_tables,
+    ml,
+    ml_trees,
     norms,
     order,
     products,

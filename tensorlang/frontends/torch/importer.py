@@ -128,6 +128,7 @@ class Importer:
         self.sized: set[int] = set()
         self.lying = lying
         self.orders: dict[int, list[int]] = {}
+        self._needed: set[fx.Node] = set()
         self._shared: dict[Any, Value] = {}
         self._items: dict[fx.Node, Value] = {}  # nodes that make a number of an element, which is data
 
@@ -145,8 +146,8 @@ class Importer:
                     numbers.append((place, node))
                 place += 1
         self._inputs_for(numbers)
-        needed = needed_of(graph)
-        self._take_all(node for node in graph.nodes if node in needed)
+        self._needed = needed_of(graph)
+        self._take_all(node for node in graph.nodes if node in self._needed)
         (results,) = graph.output_node().args
         for i, v in enumerate(returned(results)):
             if isinstance(v.meta["val"], torch.SymInt):
@@ -327,7 +328,7 @@ class Importer:
                 given.append((p.name, fx.node.map_arg(x, lambda n: self._argument(node, n, as_tensor))))  # noqa: B023
         if entry.strided:
             given.append(("lies", self._strides(node)))
-        kept = _read(node)
+        kept = _read(node, self._needed)
         names: dict[str, Any] = {"op": _operator_name(node), "name": node.name, "outputs": [node.name]}
         if entry.whole:
             caller = _Caller(self.g, names, kept or (), node, self._said(node))
@@ -436,12 +437,12 @@ def _place(x: torch.Tensor) -> tuple[Any, ...]:
     return x.data_ptr(), tuple(x.shape), tuple(x.stride()), x.dtype
 
 
-def _read(node: fx.Node) -> tuple[int, ...] | None:
-    """The numbers of the results that somebody reads; None for an operator of one result."""
+def _read(node: fx.Node, needed: Collection[fx.Node]) -> tuple[int, ...] | None:
+    """The numbers of the results that ``needed`` nodes read; None for an operator of one result."""
     if not isinstance(node.meta["val"], list | tuple):
         return None
     # an operator has to have a result
-    return tuple(sorted({int(n.args[1]) for n in node.users})) or (0,)  # type: ignore[arg-type]
+    return tuple(sorted({int(n.args[1]) for n in node.users if n in needed})) or (0,)  # type: ignore[arg-type]
 
 
 def entry_of(node: fx.Node, pairs: bool) -> Operator | None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ... import ops, te
 from ...core.dtype import BOOL, INT32, INT64
+from ...expr import make
 from ...te import Tensor
 from ..words import constant_like
 from .elementwise import sign
@@ -102,7 +103,7 @@ def frexp(x: Tensor) -> Any:
         small = te.abs(e) < te.const(2.0 ** (1 - bias), x.dtype)
         bits = te.float_bits(te.select(small, e * te.const(2.0**64, x.dtype), e))
         power = te.bitwise_and(te.shift_right(bits, te.const(digits, whole)), te.const(exponents, whole))
-        none = te.any(e == 0, te.isinf(e), te.isnan(e))
+        none = te.any(make.eq(e, 0), te.isinf(e), te.isnan(e))
         return none, bits, te.cast(INT32, power) - te.select(small, bias + 64, bias)
 
     def mantissa(*i: Any) -> Any:

@@ -116,12 +116,21 @@ def test_pools_and_margins(f):
     compared(f, torch.randn(2, 3, 6, 8, requires_grad=True))
 
 
-def test_windows_of_different_sizes_are_torchs():
+def test_windows_of_different_sizes_are_ours():
     x = torch.randn(1, 2, 7, 7)
     f = torch.compile(lambda x: functional.adaptive_max_pool2d(x, 3), backend="tensorlang")
     torch.testing.assert_close(f(x), functional.adaptive_max_pool2d(x, 3))
+    assert not tlt.graphs()[-1].left
+
+
+def test_what_is_torchs_says_why_without_its_code():
+    x = torch.randn(1, 2, 7, 7)
+    f = torch.compile(
+        lambda x: functional.avg_pool2d(x, 2, ceil_mode=True, divisor_override=3), backend="tensorlang"
+    )
+    torch.testing.assert_close(f(x), functional.avg_pool2d(x, 2, ceil_mode=True, divisor_override=3))
     ((_, why),) = tlt.graphs()[-1].left.values()
-    assert why == "windows of different sizes"  # and no line of torch's code
+    assert why == "a divisor of its own and windows that are not whole"  # and no line of torch's code
 
 
 @pytest.mark.parametrize("training", [True, False])
