@@ -89,7 +89,7 @@ def imputer(c: Importer, call: Call) -> Any:
     word, kind = ("float", "float32") if x.dtype.is_float else ("int64", "int64")
     (new,) = _constants(c, call, imputed=numbers(call.attrs.get(f"imputed_value_{word}s"), kind))
     missing = call.attrs.get(f"replaced_value_{word}", 0)
-    named = {"op": call.op, "name": call.name, "outputs": call.outputs}
+    named: dict[str, Any] = {"op": call.op, "name": call.name, "outputs": call.outputs}
     return c.g.call(_imputed, x, new, **named, missing=missing)
 
 
@@ -167,7 +167,7 @@ def label_encoder(c: Importer, call: Call) -> Any:
         default = call.attrs.get("default_int64", -1) if whole else call.attrs.get("default_float", -0.0)
     keys, first = np.unique(keys, return_index=True)
     held = _constants(c, call, keys=keys, values=values[first])
-    named = {"op": call.op, "name": call.name, "outputs": call.outputs}
+    named: dict[str, Any] = {"op": call.op, "name": call.name, "outputs": call.outputs}
     return c.g.call(_encoded, x, *held, **named, default=np.asarray(default).reshape(-1)[0].item())
 
 
@@ -197,6 +197,11 @@ def _encoded(x: Tensor, keys: Tensor, values: Tensor, *, default: float) -> Tens
 # -- linear models and support vectors
 
 
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    made = ops.matmul(x, ops.transpose(weight))
+    return made if bias is None else ops.add(made, bias)
+
+
 @graph_op("LinearRegressor", domain=ML)
 def linear_regressor(c: Importer, call: Call) -> Any:
     x = c.tensor(call.inputs[0])
@@ -204,12 +209,12 @@ def linear_regressor(c: Importer, call: Call) -> Any:
     weight = numbers(call.attrs.get("coefficients")).reshape(targets, -1)
     bias = numbers(call.attrs.get("intercepts", [0.0] * targets))
     held = _constants(c, call, weight=weight, bias=bias)
-    named = {"op": call.op, "name": call.name, "outputs": call.outputs}
+    named: dict[str, Any] = {"op": call.op, "name": call.name, "outputs": call.outputs}
     return c.g.call(_linear, x, *held, **named, how=call.attrs.get("post_transform", "NONE"))
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor, *, how: str) -> Tensor:
-    return after(ops.linear(_rows(x), weight, bias), how)
+    return after(_product(_rows(x), weight, bias), how)
 
 
 @graph_op("LinearClassifier", domain=ML)
@@ -225,12 +230,12 @@ def linear_classifier(c: Importer, call: Call) -> Any:
         )
     weight = numbers(call.attrs.get("coefficients")).reshape(len(bias), -1)
     held = _constants(c, call, weight=weight, bias=bias, labels=labels)
-    named = {"op": call.op, "name": call.name, "outputs": call.outputs}
+    named: dict[str, Any] = {"op": call.op, "name": call.name, "outputs": call.outputs}
     return c.g.call(_classified, x, *held, **named, how=call.attrs.get("post_transform", "NONE"))
 
 
 def _classified(x: Tensor, weight: Tensor, bias: Tensor, labels: Tensor, *, how: str) -> Any:
-    scores = ops.linear(_rows(x), weight, bias)
+    scores = _product(_rows(x), weight, bias)
     return ops.take(labels, ops.argmax(scores, -1), 0, "clip"), after(scores, how)
 
 
@@ -268,7 +273,7 @@ def _supported(
     one_class: bool,
     how: str,
 ) -> Tensor:
-    made = ops.linear(_likeness(_rows(x), vectors, kernel, parameters), own, rho)
+    made = _product(_likeness(_rows(x), vectors, kernel, parameters), own, rho)
     if one_class:
         return ops.where(
             ops.greater(made, constant_like(made, 0)), constant_like(made, 1), constant_like(made, -1)
@@ -282,7 +287,7 @@ def _likeness(x: Tensor, vectors: Tensor, kernel: str, parameters: Sequence[floa
     if kernel == "RBF":
         apart = ops.subtract(ops.expand_dims(x, (1,)), ops.expand_dims(vectors, (0,)))
         return ops.exp(ops.negative(ops.multiply(ops.sum(ops.square(apart), -1), gamma)))
-    product = ops.linear(x, vectors)
+    product = _product(x, vectors)
     if kernel == "LINEAR":
         return product
     moved = ops.add(ops.multiply(product, gamma), shift)

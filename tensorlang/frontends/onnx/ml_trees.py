@@ -25,7 +25,7 @@ from .table import graph_op
 if TYPE_CHECKING:
     from .importer import Importer
 
-_ASKS = {
+_ASKS: dict[str, Any] = {
     "BRANCH_LEQ": lambda a, b: a <= b,
     "BRANCH_LT": lambda a, b: a < b,
     "BRANCH_GTE": lambda a, b: a >= b,
@@ -55,8 +55,8 @@ class _Trees:
             return np.array(found, np.int32)
 
         yes, no = below("true"), below("false")
-        roots = [i for i, t in enumerate(ids) if i == ids.index(t)]
-        self.depth, at = 0, np.unique(roots)
+        roots = np.unique(ids, return_index=True)[1]  # the first node of each tree
+        self.depth, at = 0, roots
         while not leaf[at].all():
             self.depth += 1
             if self.depth > len(own):
@@ -72,7 +72,7 @@ class _Trees:
         lost = numbers(attrs.get("nodes_missing_value_tracks_true"), "int64")
         self.missing = bool(lost.any())
         self.arrays = {
-            "roots": np.array(roots, np.int32),
+            "roots": roots.astype(np.int32),
             "feature": np.where(leaf, 0, numbers(attrs["nodes_featureids"], "int64")).astype(np.int32),
             "bound": numbers(attrs["nodes_values"]),
             "yes": yes,
@@ -160,7 +160,7 @@ def _scores(x: Tensor, tables: Any, aggregate: str = "SUM", **how: Any) -> Tenso
     x = x if x.dtype.is_float and x.dtype.bits == 64 else of_type(x, FLOAT32)
     leaf = _leaves(x, nodes, **how)
     t = te.reduce_axis((0, leaf.shape[1]), name="t")
-    reduce = {"SUM": te.sum, "AVERAGE": te.sum, "MIN": te.min, "MAX": te.max}[aggregate]
+    reduce: Any = {"SUM": te.sum, "AVERAGE": te.sum, "MIN": te.min, "MAX": te.max}[aggregate]
     made = te.compute(
         (x.shape[0], weights.shape[1]), lambda i, k: reduce(weights(leaf(i, t), k), axis=t), name="scores"
     )
@@ -181,10 +181,7 @@ def _classified(x: Tensor, *given: Tensor, single: bool, shares: bool, how: str,
     # a share from 0 to 1 of the second class, or how much speaks for it
     half = constant_like(scores, 0.5 if shares else 0)
     second = ops.cast(ops.squeeze(ops.greater(scores, half), (1,)), "int64")
-    other = ops.subtract(constant_like(scores, 1), scores) if shares else ops.negative(scores)
-    both = ops.concatenate([other, scores], 1)
-    if how == "LOGISTIC":
-        both = both if shares else ops.sigmoid(both)
-    elif how != "NONE":
-        both = after(both, how)
+    shared = shares and how != "LOGISTIC"
+    other = ops.subtract(constant_like(scores, 1), scores) if shared else ops.negative(scores)
+    both = after(ops.concatenate([other, scores], 1), how)
     return ops.take(labels, second, 0, "clip"), both
