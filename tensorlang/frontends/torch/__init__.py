@@ -18,6 +18,7 @@ from . import (  # noqa: E402, F401  they fill the table
     bags,
     chance,
     complex_numbers,
+    composites,
     counted,
     custom,
     elementwise,

@@ -168,7 +168,7 @@ class _Indexed:
 
 def _place(i: Any, n: Any) -> Any:
     """An index that counts from the end when it is negative, kept within."""
-    return kept_within(_counted(i, n), te.cast(INT64, n))
+    return kept_within(from_start(i, n), te.cast(INT64, n))
 
 
 @aten("index_put", "_unsafe_index_put")
@@ -187,13 +187,14 @@ def index_put(
     return te.scatter(
         x,
         found.shape,
-        lambda *i: tuple(found.place(i, _counted)),
+        lambda *i: tuple(found.place(i, from_start)),
         lambda *i: te.whole.read(values, i[len(found.shape) - values.ndim :]),
         combine="add" if accumulate else "set",
     )
 
 
-def _counted(i: Any, n: Any) -> Any:
+def from_start(i: Any, n: Any) -> Any:
+    """An index that counts from the end when it is negative."""
     return counted(te.cast(INT64, i), te.cast(INT64, n))
 
 
@@ -349,7 +350,7 @@ def put(x: Tensor, indices: Tensor, values: Tensor, accumulate: bool = False) ->
     """At places among all elements."""
     flat = ops.reshape(x, (-1,))
     at, new = ops.reshape(indices, (-1,)), ops.reshape(values, (-1,))
-    at = te.compute(at.shape, lambda i, at=at: _counted(at(i), flat.shape[0]), name="places")
+    at = te.compute(at.shape, lambda i, at=at: from_start(at(i), flat.shape[0]), name="places")
     return ops.reshape(_by_slices(flat, 0, at, new, "add" if accumulate else "set"), x.shape)
 
 
