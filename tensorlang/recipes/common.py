@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..analysis import bytes_of, constant, cost_of, iterations_of, operations, reads_of, repeated_along
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import IterVar, Tensor
+from ..te import ComputeOp, IterVar, Tensor
 
 # places of an axis that are computed together where they share most of what they take, and how much that must
 # be: one place more is more code and one stream of stores more
@@ -34,8 +34,12 @@ def size(axis: IterVar) -> int | None:
 
 def is_known(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
     """Whether the values of a tensor are known ahead of a call, so that what is made of it takes no time of
-    one: ``==`` of tensors is an expression."""
-    return any(t is tensor for t in constants)
+    one: it is a constant or computed of constants alone, as the stacked weights of a layer's directions are.
+    ``==`` of tensors is an expression."""
+    if any(t is tensor for t in constants):
+        return True
+    read = tensor.op.input_tensors if constants and isinstance(tensor.op, ComputeOp) else ()
+    return bool(read) and all(is_known(t, constants) for t in read)
 
 
 def work(stage: Stage) -> int:

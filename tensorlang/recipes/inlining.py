@@ -86,9 +86,7 @@ def _dear(op: ComputeOp) -> bool:
 
 def _is_number(op: ComputeOp, constants: Sequence[Tensor]) -> bool:
     """Whether ``op`` is one number made of constants: it is computed when they are packed."""
-    read = () if op.axis else op.input_tensors
-    known = lambda t: is_known(t, constants) or (isinstance(t.op, ComputeOp) and _is_number(t.op, constants))
-    return bool(read) and all(map(known, read))
+    return not op.axis and is_known(op.output(0), constants)
 
 
 def _ends(s: Schedule, stage: Stage) -> bool:

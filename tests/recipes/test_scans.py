@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
+from tensorlang.te.reference import evaluate
 from tests.codegen.test_assembly import AVX512
 
 
@@ -143,3 +144,35 @@ def test_recurrences_side_by_side_have_a_thread_each():
         return len(re.findall(r"product\S*j.outer.*parallel", tree))
 
     assert (inside(2), inside(8)) == (0, 2)
+
+
+def test_threads_share_the_gates_of_a_large_batch():
+    """The products of a step were shared out, what is made of them was not."""
+    x, h = te.placeholder((3, 64, 8), name="x"), te.placeholder((1, 64, 256), name="h")
+    w, r = te.placeholder((1, 768, 8), name="w"), te.placeholder((1, 768, 256), name="r")
+    y, _ = ops.gru(x, w, r, initial_h=h)
+    target = f"{AVX512} -num-cores=2"
+    text = tl.build(default_schedule(y, target), [x, w, r, h, y], target, load=False).get_source("ir")
+    step = text[text.index("for t in range") :]
+    assert re.search(r"for n\S* in parallel\(0, 64\):\n +for j.*\n.*sigmoid\(", step), step
+    rng = np.random.default_rng(2)
+    given = [rng.standard_normal([int(n) for n in t.shape]).astype("float32") * 0.1 for t in (x, w, r, h)]
+    (want,) = evaluate(y, dict(zip((x, w, r, h), given, strict=True)))
+    assert np.allclose(tl.compile([x, w, r, h, y])(*given), want, atol=1e-6)
+
+
+def test_weights_of_two_directions_that_are_stacked_are_known():
+    """A product with a weight that is stacked of constants packed nothing: each output was summed by itself,
+    where that of one direction was computed in tiles."""
+    x = te.placeholder((9, 1, 145), name="x")
+    parts = [te.placeholder((272, n), name=f"w{d}{n}") for n in (145, 68) for d in range(2)]
+    w, r = ops.stack(parts[:2]), ops.stack(parts[2:])
+    y = ops.lstm(x, w, r, direction="bidirectional")[0]
+    s = default_schedule(y, AVX512, constants=parts)
+    text = tl.build(s, [x, *parts, y], AVX512, load=False).get_source("ir")
+    assert "input.rf" not in text and "input.local[8, 0" in text, text
+    rng = np.random.default_rng(3)
+    given = [rng.standard_normal([int(n) for n in t.shape]).astype("float32") * 0.1 for t in (x, *parts)]
+    kernel = tl.compile([x, y], constants=dict(zip(parts, given[1:], strict=True)))
+    (want,) = evaluate(y, dict(zip((x, *parts), given, strict=True)))
+    assert np.allclose(kernel(given[0]), want, atol=1e-6)
