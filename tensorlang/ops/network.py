@@ -4,10 +4,13 @@ no rows.
 
 Batcher's bitonic network (AFIPS 32, 1968), in which the first comparisons of a merge are those of mirrored
 places: larger keys always go to the front, and what would lie behind the last key, smaller than all, never
-moves, so the number of keys need not be a power of two. Keys lie in lines of as many as a vector of 32 bytes
-holds, as many lines are a tile. Keys of different lines are compared a line at a time; those of one line
-after the tile is transposed. What fits into registers, the columns of a tile or many short rows, each in a
-lane, goes through a network of fewer comparisons (:func:`exchanges`).
+moves, so the number of keys need not be a power of two. Eight keys are a line, eight lines a tile. Keys of
+different lines are compared a line at a time; those of one line after the tile is transposed. What fits into
+registers, the columns of a tile or many short rows, each in a lane, goes through a network of fewer
+comparisons (:func:`exchanges`).
+
+A network forgets in which order equal keys came. Where that matters a key has a place beside it, and of equal
+keys the one of the smaller place stands in front.
 """
 
 from __future__ import annotations
@@ -15,12 +18,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import te
-from ..core.dtype import DType
 from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
 
+WIDTH = (
+    8  # keys of a line, and lines of a tile. Measured (Zen 4): lines of 4 keys of 64 bits take twice the time
+)
 _AT_ONCE = 8  # lines that are compared in registers
+Key = tuple[Expr, ...]  # a key, and its place if it has one
 
 
 def exchanges(n: int) -> list[tuple[int, int]]:
@@ -40,7 +46,7 @@ def exchanges(n: int) -> list[tuple[int, int]]:
     return found
 
 
-def sort_lanes(b: LoopBuilder, keys: list[Expr]) -> None:
+def sort_lanes(b: LoopBuilder, keys: list[Key]) -> None:
     """Put the keys of each lane in order, the larger ones first."""
     for i, j in exchanges(len(keys)):
         _compared(b, keys, i, j)
@@ -63,63 +69,74 @@ def keep_first(
     return keys, at
 
 
-def lines_of(kind: DType) -> int:
-    """The keys of a line, and the lines of a tile."""
-    return 32 // kind.bytes
-
-
-def room_for(n: Expr, kind: DType) -> Expr:
+def room_for(n: Expr) -> Expr:
     """Keys of whole tiles."""
-    each = lines_of(kind) ** 2
-    return make.ceildiv(n, each) * each
+    return make.ceildiv(n, WIDTH**2) * WIDTH**2
 
 
-def sort_keys(b: LoopBuilder, keys: Memory, n: Expr) -> None:
-    """Put the first ``n`` keys of side 0 in order, the larger ones first. What is between ``n`` and the end
-    of a tile counts as keys too: the least ones there are."""
-    width, known = lines_of(keys.dtype), const_int(n)
-    near = b.memory("near", (width * width,), keys.dtype)
-    turned = b.memory("turned", (width * width,), keys.dtype)
-    lines = b.let("lines", make.ceildiv(n, width * width) * width)
-    with b.loop("tile", lines // width) as tile:
-        _sort_tile(b, keys, near, turned, b.let("first", tile * width * width), width)
+def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr) -> None:
+    """Put the first ``n`` keys of side 0 in order, the larger ones first: one memory of keys, or a second one
+    of their places. What is between ``n`` and the end of a tile counts as keys too: the least ones there
+    are."""
+    known = const_int(n)
+    near, turned = ([b.memory(name, (WIDTH**2,), m.dtype) for m in keys] for name in ("near", "turned"))
+    lines = b.let("lines", make.ceildiv(n, WIDTH**2) * WIDTH)
+    with b.loop("tile", lines // WIDTH) as tile:
+        _sort_tile(b, keys, near, turned, b.let("first", tile * WIDTH**2))
     # each level doubles the runs; of an open number as many as there could be, of which most are passed over
-    levels = 31 - width.bit_length() if known is None else (-(-known // width**2) - 1).bit_length()
+    levels = 31 - WIDTH.bit_length() if known is None else (-(-known // WIDTH**2) - 1).bit_length()
     with b.loop("level", levels) as level:
-        run = b.let("run", te.shift_left(make.const(width, n.dtype), te.cast(n.dtype, level)))
+        run = b.let("run", te.shift_left(make.const(WIDTH, n.dtype), te.cast(n.dtype, level)))
         with b.when(te.all(run > 0, run < lines)):
-            _mirrored(b, keys, lines, run, width)
-            _halved(b, keys, lines, run, level, width)
-            with b.loop("tile", lines // width) as tile:
-                first = b.let("first", tile * width * width)
-                with b.loop("k", width, vector=True) as k:
-                    _put(near, k, _strides(b, _taken(b, keys, first, k, width), width // 2), width)
-                _within_lines(b, near, turned, width)
-                with b.loop("k", width, vector=True) as k:
-                    for j in range(width):
-                        keys[0, first + j * width + k] = near[k * width + j]
+            _mirrored(b, keys, lines, run)
+            _halved(b, keys, lines, run, level)
+            with b.loop("tile", lines // WIDTH) as tile:
+                first = b.let("first", tile * WIDTH**2)
+                with b.loop("k", WIDTH, vector=True) as k:
+                    taken = [_at(b, keys, first + WIDTH * j + k) for j in range(WIDTH)]
+                    _put(near, k, _strides(b, taken, WIDTH // 2))
+                _within_lines(b, near, turned)
+                _put_back(b, keys, near, first)
 
 
-def _taken(
-    b: LoopBuilder, keys: Memory, first: Expr, k: Expr, lines: int, apart: Expr | None = None
-) -> list[Expr]:
-    """Lane ``k`` of lines from place ``first`` on, neighbours or so many places ``apart``."""
-    width = lines_of(keys.dtype)
-    step = make.as_expr(width) if apart is None else apart
-    return [b.let("key", keys[0, first + step * j + k]) for j in range(lines)]
+def _at(b: LoopBuilder, keys: Sequence[Memory], place: Expr) -> Key:
+    """The key at a place of side 0."""
+    return tuple(b.let("key", m[0, place]) for m in keys)
 
 
-def _put(near: Memory, k: Expr, values: Sequence[Expr], width: int) -> None:
-    for j, v in enumerate(values):
-        near[j * width + k] = v
+def _put(tile: Sequence[Memory], k: Expr, keys: Sequence[Key]) -> None:
+    """Lane ``k`` of the lines of a tile."""
+    for j, key in enumerate(keys):
+        for m, e in zip(tile, key, strict=True):
+            m[j * WIDTH + k] = e
 
 
-def _compared(b: LoopBuilder, v: list[Expr], i: int, j: int) -> None:
+def _put_back(b: LoopBuilder, keys: Sequence[Memory], tile: Sequence[Memory], first: Expr) -> None:
+    with b.loop("k", WIDTH, vector=True) as k:
+        for to, m in zip(keys, tile, strict=True):
+            for j in range(WIDTH):
+                to[0, first + j * WIDTH + k] = m[k * WIDTH + j]
+
+
+def _ordered(b: LoopBuilder, one: Key, other: Key) -> tuple[Key, Key]:
+    """Two keys, the larger one first, of equal ones that of the smaller place."""
+    if len(one) == 1:
+        return (b.let("larger", te.max(one[0], other[0])),), (b.let("smaller", te.min(one[0], other[0])),)
+    later = te.any(other[0] > one[0], te.all(make.eq(other[0], one[0]), other[1] < one[1]))
+    turned = b.let("turned", later)
+    pairs = list(zip(one, other, strict=True))
+    return (
+        tuple(b.let("larger", te.select(turned, e, f)) for f, e in pairs),
+        tuple(b.let("smaller", te.select(turned, f, e)) for f, e in pairs),
+    )
+
+
+def _compared(b: LoopBuilder, v: list[Key], i: int, j: int) -> None:
     """The larger one of two to the front."""
-    v[i], v[j] = b.let("larger", te.max(v[i], v[j])), b.let("smaller", te.min(v[i], v[j]))
+    v[i], v[j] = _ordered(b, v[i], v[j])
 
 
-def _strides(b: LoopBuilder, v: list[Expr], stride: int) -> list[Expr]:
+def _strides(b: LoopBuilder, v: list[Key], stride: int) -> list[Key]:
     """Bitonic runs of twice the stride in order."""
     while stride:
         for i in range(len(v)):
@@ -129,93 +146,102 @@ def _strides(b: LoopBuilder, v: list[Expr], stride: int) -> list[Expr]:
     return v
 
 
-def _within_lines(b: LoopBuilder, near: Memory, turned: Memory, width: int) -> None:
+def _within_lines(b: LoopBuilder, near: Sequence[Memory], turned: Sequence[Memory]) -> None:
     """Each line of a tile, bitonic, in order; the tile is left transposed."""
-    _transpose(b, near, turned, width)
-    with b.loop("k", width, vector=True) as k:
-        lines = [b.let("key", turned[j * width + k]) for j in range(width)]
-        _put(near, k, _strides(b, lines, width // 2), width)
+    _transpose(b, near, turned)
+    with b.loop("k", WIDTH, vector=True) as k:
+        _put(near, k, _strides(b, _lines(b, turned, k), WIDTH // 2))
 
 
-def _transpose(b: LoopBuilder, near: Memory, turned: Memory, width: int) -> None:
-    with b.loop("k", width, vector=True) as k:
-        for j in range(width):
-            turned[j * width + k] = near[k * width + j]
+def _lines(b: LoopBuilder, tile: Sequence[Memory], k: Expr) -> list[Key]:
+    """Lane ``k`` of the lines of a tile."""
+    return [tuple(b.let("key", m[j * WIDTH + k]) for m in tile) for j in range(WIDTH)]
 
 
-def _sort_tile(b: LoopBuilder, keys: Memory, near: Memory, turned: Memory, first: Expr, width: int) -> None:
+def _transpose(b: LoopBuilder, near: Sequence[Memory], turned: Sequence[Memory]) -> None:
+    with b.loop("k", WIDTH, vector=True) as k:
+        for m, to in zip(near, turned, strict=True):
+            for j in range(WIDTH):
+                to[j * WIDTH + k] = m[k * WIDTH + j]
+
+
+def _sort_tile(
+    b: LoopBuilder, keys: Sequence[Memory], near: Sequence[Memory], turned: Sequence[Memory], first: Expr
+) -> None:
     """The keys of a tile: its columns, then, as its lines, two and two of them, and so on."""
-    with b.loop("k", width, vector=True) as k:
-        column = _taken(b, keys, first, k, width)
+    with b.loop("k", WIDTH, vector=True) as k:
+        column = [_at(b, keys, first + WIDTH * j + k) for j in range(WIDTH)]
         sort_lanes(b, column)
-        _put(near, k, column, width)
+        _put(near, k, column)
     run = 1
-    while run < width:
-        _transpose(b, near, turned, width)
-        with b.loop("k", width, vector=True) as k:
-            line = [b.let("key", turned[j * width + k]) for j in range(width)]
-            back = [b.let("back", turned[j * width + width - 1 - k]) for j in range(width)]
-            for low in range(0, width, 2 * run):
+    while run < WIDTH:
+        _transpose(b, near, turned)
+        with b.loop("k", WIDTH, vector=True) as k:
+            line, back = _lines(b, turned, k), _lines(b, turned, WIDTH - 1 - k)
+            for low in range(0, WIDTH, 2 * run):
                 for i in range(run):
                     one, other = low + i, low + 2 * run - 1 - i
-                    line[one], line[other] = (
-                        b.let("larger", te.max(line[one], back[other])),
-                        b.let("smaller", te.min(line[other], back[one])),
-                    )
-            _put(near, k, _strides(b, line, run // 2), width)
-        _within_lines(b, near, turned, width)
+                    larger, _ = _ordered(b, line[one], back[other])
+                    _, smaller = _ordered(b, back[one], line[other])
+                    line[one], line[other] = larger, smaller
+            _put(near, k, _strides(b, line, run // 2))
+        _within_lines(b, near, turned)
         run *= 2
-    with b.loop("k", width, vector=True) as k:
-        for j in range(width):
-            keys[0, first + j * width + k] = near[k * width + j]
+    _put_back(b, keys, near, first)
 
 
-def _mirrored(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, width: int) -> None:
+def _mirrored(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr) -> None:
     """Pairs of runs of so many lines: the larger keys to the first, both bitonic then."""
     with b.loop("pair", make.ceildiv(lines, run * 2)) as pair:
         low, end = b.let("low", pair * run * 2), b.let("end", (pair + 1) * run * 2)
         skipped = b.let("skipped", te.max(end - lines, 0))
         with b.loop("i", run - skipped, skipped) as i:
-            one, other = b.let("one", (low + i) * width), b.let("other", (end - 1 - i) * width)
-            with b.loop("k", width, vector=True) as k:
-                front, back = b.let("front", keys[0, one + k]), b.let("back", keys[0, other + k])
-                front_back = b.let("front", keys[0, one + (width - 1) - k])
-                back_back = b.let("back", keys[0, other + (width - 1) - k])
-                keys[0, one + k] = te.max(front, back_back)
-                keys[0, other + k] = te.min(back, front_back)
+            one, other = b.let("one", (low + i) * WIDTH), b.let("other", (end - 1 - i) * WIDTH)
+            with b.loop("k", WIDTH, vector=True) as k:
+                front, back = _at(b, keys, one + k), _at(b, keys, other + k)
+                larger, _ = _ordered(b, front, _at(b, keys, other + (WIDTH - 1) - k))
+                _, smaller = _ordered(b, _at(b, keys, one + (WIDTH - 1) - k), back)
+                _set(keys, one + k, larger)
+                _set(keys, other + k, smaller)
 
 
-def _halved(b: LoopBuilder, keys: Memory, lines: Expr, run: Expr, level: Expr, width: int) -> None:
+def _set(keys: Sequence[Memory], place: Expr, key: Key) -> None:
+    for m, e in zip(keys, key, strict=True):
+        m[0, place] = e
+
+
+def _halved(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr, level: Expr) -> None:
     """Bitonic runs of so many lines until those of a tile are bitonic, in no more than ``level`` steps."""
     stride = b.cell("stride", run.dtype, run // 2)
-    with b.loop("step", level), b.when(stride.value >= width):
+    with b.loop("step", level), b.when(stride.value >= WIDTH):
         here = b.let("here", stride.value)
         begin, strides = b.cell("begin", run.dtype, 0), b.cell("strides", run.dtype, 1)
-        with b.when(here >= _AT_ONCE // 2 * width):
+        with b.when(here >= _AT_ONCE // 2 * WIDTH):
             least = b.let("least", here // (_AT_ONCE // 2))
             whole = b.let("whole", lines // (least * _AT_ONCE))
             with b.loop("block", whole) as block, b.loop("i", least) as i:
-                first = b.let("first", (block * least * _AT_ONCE + i) * width)
-                with b.loop("k", width, vector=True) as k:
-                    taken = _strides(b, _taken(b, keys, first, k, _AT_ONCE, least * width), _AT_ONCE // 2)
-                    for j, v in enumerate(taken):
-                        keys[0, first + least * width * j + k] = v
+                first = b.let("first", (block * least * _AT_ONCE + i) * WIDTH)
+                with b.loop("k", WIDTH, vector=True) as k:
+                    apart = [first + least * WIDTH * j + k for j in range(_AT_ONCE)]
+                    taken = _strides(b, [_at(b, keys, place) for place in apart], _AT_ONCE // 2)
+                    for place, key in zip(apart, taken, strict=True):
+                        _set(keys, place, key)
             begin.set(whole * least * _AT_ONCE)
             strides.set(_AT_ONCE.bit_length() - 1)
         # one stride of all lines, or all three of those behind the last whole block
         with b.loop("part", strides.value) as part:
-            _one_stride(b, keys, lines, b.let("begin", begin.value), te.shift_right(here, part), width)
+            _one_stride(b, keys, lines, b.let("begin", begin.value), te.shift_right(here, part))
         stride.set(te.shift_right(here, strides.value))
 
 
-def _one_stride(b: LoopBuilder, keys: Memory, lines: Expr, begin: Expr, stride: Expr, width: int) -> None:
+def _one_stride(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, begin: Expr, stride: Expr) -> None:
     """Lines from ``begin`` on with those a stride behind."""
     stride = b.let("apart", stride)
     with b.loop("pair", make.ceildiv(lines - begin, stride * 2)) as pair:
         low = b.let("low", begin + pair * stride * 2)
         with b.loop("i", te.min(stride, lines - stride - low), low) as i:
-            one, other = b.let("one", i * width), b.let("other", (i + stride) * width)
-            with b.loop("k", width, vector=True) as k:
-                front, back = b.let("front", keys[0, one + k]), b.let("back", keys[0, other + k])
-                keys[0, one + k] = te.max(front, back)
-                keys[0, other + k] = te.min(front, back)
+            one, other = b.let("one", i * WIDTH), b.let("other", (i + stride) * WIDTH)
+            with b.loop("k", WIDTH, vector=True) as k:
+                larger, smaller = _ordered(b, _at(b, keys, one + k), _at(b, keys, other + k))
+                _set(keys, one + k, larger)
+                _set(keys, other + k, smaller)

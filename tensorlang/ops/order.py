@@ -17,6 +17,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
+from .best import best_rows
 from .elementwise import cast
 from .join import strided_slice
 from .places import kept_within
@@ -24,7 +25,7 @@ from .programs import kept_boxes, order_rows, unique_rows
 from .programs import nonzero as nonzero_places
 from .reduce import argmax
 from .shape import flatten, reshape, swapaxes
-from .sorting import best_rows, key_of, sort_rows, sorted_places, sorted_values
+from .sorting import key_of, sort_rows, sorted_places, sorted_values
 from .take import take
 
 __all__ = ["argsort", "compress", "non_max_suppression", "nonzero", "sort", "top_k", "unique"]
@@ -72,8 +73,8 @@ def _ordered(
 
 def sort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:
     """The elements along ``axis`` (of the flattened tensor for None) in rising order, or falling; NaN last,
-    or first. Equal ones keep their order. Rows are put in order by a network of comparisons, long ones of
-    other than 32 bits by the digits of their keys; rows are shared among threads.
+    or first. Equal ones keep their order. Rows are put in order by a network of comparisons, long ones,
+    other than those of 32 bits, by the digits of their keys; rows are shared among threads.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.sort(x, 1)
