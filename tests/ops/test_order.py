@@ -148,6 +148,17 @@ def test_many_short_rows_of_an_open_number():
         exact(kernel(a), np.sort(a, -1), "float32")
 
 
+@pytest.mark.parametrize("t", ["int64", "float64"])
+def test_one_row_of_any_length(t):
+    """A long kernel, part of which became a function of its own: a name for what a cell holds was outside of
+    it, the cell within."""
+    x = te.placeholder((te.dim("n", 1, 5000),), t, name="x")
+    kernel = tl.compile([x, ops.argsort(x)])
+    for n in (1, 64, 200, 3000):
+        a = few((n,), t) - 2
+        exact(kernel(a), np.argsort(a, -1, kind="stable"), "int64")
+
+
 def test_rows_of_any_length():
     m, n = te.dim("m", 1, 9), te.dim("n", 1, 5000)
     x = te.placeholder((m, n), name="x")

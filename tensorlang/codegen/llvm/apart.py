@@ -209,13 +209,18 @@ def _starts(opened: Opened, sizes: list[Size], life: dict[Buffer, tuple[int, int
 
 
 def _lives(opened: Opened, items: list[Stmt]) -> dict[Buffer, tuple[int, int]]:
-    """The first and the last item that touch each buffer that is opened here."""
+    """The first and the last item that touch each buffer that is opened here. What a name stands for is read
+    before the item that follows it."""
     life: dict[Buffer, tuple[int, int]] = {}
     own = {w.buffer for _, w in opened if isinstance(w, Alloc)}
+    named: dict[int, set[Buffer]] = {}
+    for at, w in opened:
+        if isinstance(w, Let):
+            named.setdefault(at, set()).update(n.buffer for n in loads(w.value))
     for at, item in enumerate(items):
-        for s in preorder(item):
-            for b in own.intersection(touched(s)):
-                life[b] = (life.get(b, (at, at))[0], at)
+        here = set().union(named.get(at, ()), *(touched(s) for s in preorder(item)))
+        for b in own & here:
+            life[b] = (life.get(b, (at, at))[0], at)
     return life
 
 

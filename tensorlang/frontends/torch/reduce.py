@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from ...expr.nodes import const_int
 from ...ops.inputs import at_most
 from ...te import Tensor
 from ..words import constant_like
-from .table import aten, known, needs
+from .table import aten, graph_op, known, needs
 from .types import as_type, floats, rounded_once
 
 
@@ -251,19 +252,36 @@ def _counted(x: Tensor, bins: int, low: float, high: float) -> Tensor:
     )
 
 
-@aten("sort", "sort.stable")
-def sort(x: Tensor, *args: Any) -> Any:
+@graph_op("sort", "sort.stable")
+def sort(g: Any, x: Any, *args: Any) -> Any:
+    """Elements alone need no places, which take as long again."""
+    *_, dim, descending = args
+    how = {"dim": dim, "descending": descending}
+    if len(g.asked) < 2:
+        return lambda: g(_sorted_values, x, **how), lambda: g(_sorted_places, x, **how)
+    both = functools.cache(lambda: g(_sorted, x, **how))
+    return lambda: both()[0], lambda: both()[1]
+
+
+def _sorted(x: Tensor, dim: int, descending: bool) -> Any:
     if _no_axes(x):
         return x, ops.full((), 0, INT64)
-    *_, dim, descending = args
     # all of them, which gives the places too
     return ops.top_k(x, x.shape[dim], dim, descending)
+
+
+def _sorted_values(x: Tensor, dim: int, descending: bool) -> Tensor:
+    return x if _no_axes(x) else ops.sort(x, dim, descending)
+
+
+def _sorted_places(x: Tensor, dim: int, descending: bool) -> Tensor:
+    return ops.full((), 0, INT64) if _no_axes(x) else as_type(ops.argsort(x, dim, descending), INT64)
 
 
 @aten("argsort", "argsort.stable")
 def argsort(x: Tensor, *args: Any) -> Tensor:
     *_, dim, descending = args
-    return as_type(ops.argsort(x, dim, descending), INT64)
+    return _sorted_places(x, dim, descending)
 
 
 @aten("topk")
@@ -280,7 +298,7 @@ def kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     needs(x.dtype.is_float, "places among equal numbers")
     if _no_axes(x):
         return x, ops.full((), 0, INT64)
-    return tuple(_kth(t, k - 1, dim, keepdim) for t in sort(x, dim, False))
+    return tuple(_kth(t, k - 1, dim, keepdim) for t in _sorted(x, dim, False))
 
 
 @aten("median.dim")
@@ -289,7 +307,7 @@ def median(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     if _no_axes(x):
         return x, ops.full((), 0, INT64)
     middle = (known(x.shape[dim], "the elements of a median") - 1) // 2
-    value, place = (_kth(t, middle, dim, keepdim) for t in sort(x, dim, False))
+    value, place = (_kth(t, middle, dim, keepdim) for t in _sorted(x, dim, False))
     if not x.dtype.is_float:
         return value, place
     nans = ops.isnan(x)
