@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from ..analysis import bytes_of, constant, cost_of, iterations_of, operations, reads_of, repeated_along
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, IterVar, Tensor
+from ..te import ComputeOp, IterVar, Operation, Tensor
 
 # places of an axis that are computed together where they share most of what they take, and how much that must
 # be: one place more is more code and one stream of stores more
@@ -16,6 +16,7 @@ FEW_BESIDE, LEAST_SAVED = 4, 8
 # vectors that x86 holds before AVX-512: what recipes decide for so few, to keep sums in them, was not
 # measured with more
 FEW_REGISTERS = 16
+MOST_FOLDED = 32  # stages that are followed from a tensor to the constants it is made of
 PIECE = 16  # bytes that are written past the caches together
 LINE = 64  # bytes of memory that are read together
 # bytes before its use that a line of a stream from memory is asked for, into the second cache: the processor
@@ -34,12 +35,20 @@ def size(axis: IterVar) -> int | None:
 
 def is_known(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
     """Whether the values of a tensor are known ahead of a call, so that what is made of it takes no time of
-    one: it is a constant or computed of constants alone, as the stacked weights of a layer's directions are.
-    ``==`` of tensors is an expression."""
+    one: it is a constant or computed of a few stages of constants alone, as the stacked weights of a layer's
+    directions are. ``==`` of tensors is an expression."""
     if any(t is tensor for t in constants):
         return True
-    read = tensor.op.input_tensors if constants and isinstance(tensor.op, ComputeOp) else ()
-    return bool(read) and all(is_known(t, constants) for t in read)
+    waiting, seen = [tensor] if constants else [], set[Operation]()
+    while waiting:
+        t = waiting.pop()
+        if any(t is c for c in constants) or t.op in seen:
+            continue
+        seen.add(t.op)
+        if not isinstance(t.op, ComputeOp) or not t.op.input_tensors or len(seen) > MOST_FOLDED:
+            return False
+        waiting += t.op.input_tensors
+    return bool(seen)
 
 
 def work(stage: Stage) -> int:
