@@ -120,12 +120,13 @@ def _two_copies(
     """The body without its guards where those hold, else as it is; guards of loops around that are ``kept``
     stay in both, as do others than ``only`` these. ``own`` is the variable of the loop whose body it is."""
     inner = {st.var for st in preorder(body) if isinstance(st, For)}
+    named = {st.var for st in preorder(body) if isinstance(st, Let)}  # not known in front of the body
     if run(_size(body)) > MAX_COPIED:
         return body
     clean: dict[Expr, None] = {}
     decided: dict[Expr, Expr | None] = {}  # guards, and the test that tells of each, if there has to be one
     for cond, known in run(_guards(body, {}, facts, {})).items():
-        if not kept.isdisjoint(variables(cond)) or (only is not None and cond not in only):
+        if not (kept | named).isdisjoint(variables(cond)) or (only is not None and cond not in only):
             continue
         p = never_negative(cond)
         assert p is not None

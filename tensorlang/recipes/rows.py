@@ -162,7 +162,7 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
         outer[-1], part = out.split(outer[-1], rows.every)
         inner = [part, *inner]
     run = math.prod(size(a) or 0 for a in axes[rows.depth :])
-    axis, at_once = _at_once(out, rows, run, target)
+    axis, at_once = _at_once(out, rows, target)
     if at_once > 1:
         outer[axis:] = [out.split(outer[axis], at_once)[0]]  # those behind are of one row each
     row = outer[0] if len(outer) == 1 else out.fuse(*outer)
@@ -202,12 +202,12 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
     return set(done)
 
 
-def _at_once(out: Stage, rows: Rows, run: int, target: Target) -> tuple[int, int]:
-    """An axis, and how many of its rows, of ``run`` elements each, have each of their stages computed before
-    the next one. A stage of a short row waits for the sum before it, which is a chain of a few operations,
-    and a processor looks hardly further than the row; those of several rows wait for nothing. Of a long row
-    the vectors are enough, and several would leave the first cache. What stages read of rows of several axes
-    is a box around them: all are of one.
+def _at_once(out: Stage, rows: Rows, target: Target) -> tuple[int, int]:
+    """An axis, and how many of its rows have each of their stages computed before the next one. A stage of a
+    short row waits for the sum before it, which is a chain of a few operations, and a processor looks hardly
+    further than the row; those of several rows wait for nothing. Of a long row the vectors are enough, and
+    several would leave the first cache. What stages read of rows of several axes is a box around them: all
+    are of one.
 
     Measured (Zen 4, one thread): softmax of rows of 12 to 100 takes 0.63 to 0.8 of the time, of 197 0.91,
     layer norm 0.74 to 0.85 and 0.8, log softmax 0.59 to 0.75 and 0.82; in 24 MB of 120 and 400 they would
@@ -215,6 +215,11 @@ def _at_once(out: Stage, rows: Rows, run: int, target: Target) -> tuple[int, int
     """
     counts = [typical(a.extent, BLOCK * target.num_cores) for a in out.op.axis[: rows.depth]]
     axis = max((d for d, n in enumerate(counts) if n > 1), default=0)
+    lengths = [
+        [size(a) for a in (*st.op.axis[rows.depth :], *st.op.reduce_axis)] for st in (out, *rows.members)
+    ]
+    # of an open row nothing is known
+    run = max(math.prod(n or 0 for n in length) if None not in length else LONG_ROW for length in lengths)
     count, each = math.prod(counts), run * out.op.body[0].dtype.bytes
     far = 2 * count * each >= target.l3_bytes
     if not counts or rows.every is not None or not 0 < each < (LONG_ROW // 8 if far else LONG_ROW):

@@ -45,6 +45,7 @@ FAR, LOST = (
 )  # times the fastest, at this many shapes in a row: a variant that is not timed at larger ones
 GAIN = 0.002  # by which a variant must speed up the whole to be kept
 KEPT = 12
+ALLOCATION = b"tensorlang_alloc"  # in the code of a kernel that allocates in a call
 COMPILING = 10.0  # seconds of making variants; what is not made by then is left out
 
 Steps = tuple[tuple[str, int], ...]  # (dim, step) for each axis that is computed in whole tiles
@@ -69,7 +70,9 @@ def variants(decl: Declaration, box: Box, settings: Settings) -> Options | None:
             )
         except tl.TensorLangError:
             continue  # legal step by step, but not to be lowered with sizes open
-        if tuple(d.name for d in module.signature.dims) == dims:
+        # several short rows at a time, opened to long ones, may be more than has room on the stack
+        allocates = ALLOCATION in module.object_code and ALLOCATION not in base.like.object_code
+        if tuple(d.name for d in module.signature.dims) == dims and not allocates:
             modules[label], steps[label] = module, counted
     modules[LABEL] = base.like  # last: what is as fast is the one without conditions
     outputs = [t for t in decl.stated(facts(box, settings.opt)) if not isinstance(t.op, te.PlaceholderOp)]
