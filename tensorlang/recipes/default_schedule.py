@@ -145,7 +145,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= found
             if found:
                 why[stage.name] = "attention, a block of query rows at a time"
-    inline(s, done, constants, lambda stage: _hides(s, stage, where, constants))
+    inline(s, done, constants, lambda stage: _hides(s, stage, where, constants), where)
     for stage in reversed(s.stages):
         if (
             stage.name not in done

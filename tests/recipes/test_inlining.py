@@ -64,3 +64,35 @@ def test_a_sum_that_reads_each_element_once_divides_it_itself():
     y = ops.sum(made, 1)
     assert written(y)
     agrees(read, y)
+
+
+def distances(m, n, k, body):
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((n, k), name="b")
+    made = te.compute((m, k), lambda i, j: body(a[i, j]), name="made")
+    q = te.reduce_axis((0, k), name="q")
+    out = te.compute((m, n), lambda i, j: te.sum(te.abs(made[i, q] - b[j, q]), axis=q), name="out")
+    return [a, b], out
+
+
+@pytest.mark.parametrize(
+    ("sizes", "into"), [((200, 200, 100), False), ((64, 300, 64), False), ((200, 3, 100), True)]
+)
+def test_a_reduction_that_is_no_product_reads_what_it_would_compute_again(sizes, into):
+    """Nothing hides it there: distances with three operations took 1.4 times as long."""
+    read, out = distances(*sizes, lambda v: te.max(te.min(v * 2.0, 1.0), 0.0))
+    assert written(out) is into
+    agrees(read, out)
+
+
+def test_shades_are_not_computed_for_each_count():
+    x = te.placeholder((256, 384), name="x")
+    made = te.compute(
+        x.shape, lambda i, j: te.cast("int32", te.max(te.min(x[i, j], 1.0), 0.0) * 63.0), name="made"
+    )
+    i, j = te.reduce_axis((0, 256), "i"), te.reduce_axis((0, 384), "j")
+    counts = lambda n: te.compute(
+        (n,), lambda b: te.sum(te.select(made[i, j] == b, 1.0, 0.0), axis=(i, j)), name="counts"
+    )
+    assert not written(counts(64))
+    assert written(counts(2))  # other threads would have to hand it over
+    agrees([x], counts(64))
