@@ -280,8 +280,6 @@ class Importer:
             self.env[node] = self._known_tensor(owner, node.name)
         elif str(node.target) in _ITEMS:
             self._item(node)
-        elif node.target is operator.getitem and not node.users:
-            return  # torch keeps the results that nobody reads
         elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymInt):
             self.env[node] = self._made(node)
 
