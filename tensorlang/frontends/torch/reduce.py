@@ -259,11 +259,11 @@ def sort(g: Any, x: Any, *args: Any) -> Any:
     how = {"dim": dim, "descending": descending}
     if len(g.asked) < 2:
         return lambda: g(_sorted_values, x, **how), lambda: g(_sorted_places, x, **how)
-    both = functools.cache(lambda: g(_sorted, x, **how))
+    both = functools.cache(lambda: g(sorted_with_places, x, **how))
     return lambda: both()[0], lambda: both()[1]
 
 
-def _sorted(x: Tensor, dim: int, descending: bool) -> Any:
+def sorted_with_places(x: Tensor, dim: int, descending: bool) -> Any:
     if _no_axes(x):
         return x, ops.full((), 0, INT64)
     # all of them, which gives the places too
@@ -298,7 +298,7 @@ def kth_value(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Any:
     needs(x.dtype.is_float, "places among equal numbers")
     if _no_axes(x):
         return x, ops.full((), 0, INT64)
-    return tuple(_kth(t, k - 1, dim, keepdim) for t in _sorted(x, dim, False))
+    return tuple(_kth(t, k - 1, dim, keepdim) for t in sorted_with_places(x, dim, False))
 
 
 @aten("median.dim")
@@ -307,7 +307,7 @@ def median(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
     if _no_axes(x):
         return x, ops.full((), 0, INT64)
     middle = (known(x.shape[dim], "the elements of a median") - 1) // 2
-    value, place = (_kth(t, middle, dim, keepdim) for t in _sorted(x, dim, False))
+    value, place = (_kth(t, middle, dim, keepdim) for t in sorted_with_places(x, dim, False))
     if not x.dtype.is_float:
         return value, place
     nans = ops.isnan(x)

@@ -11,7 +11,7 @@ from ...expr import make
 from ...te import Tensor
 from ..words import constant_like
 from .elementwise import sign
-from .reduce import sort, vector_norm
+from .reduce import sorted_with_places, vector_norm
 from .table import aten, known, needs
 from .types import as_type, floats, of_floats, promoted, rounded_once, wide
 
@@ -152,7 +152,7 @@ def nanmedian(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
         return x, ops.full((), 0, INT64)
     d = dim % x.ndim
     n = known(x.shape[d], "the elements of a median")
-    values, places = sort(x, d, False)
+    values, places = sorted_with_places(x, d, False)
     if not x.dtype.is_float:
         middle = te.compute([*x.shape[:d], 1, *x.shape[d + 1 :]], lambda *i: te.const((n - 1) // 2, INT64))
     else:

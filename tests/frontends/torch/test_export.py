@@ -346,7 +346,7 @@ def test_what_only_tests_values_is_left_out():
 
 
 @pytest.mark.parametrize(
-    ("asked", "makes"), [((0,), "_sorted_values"), ((1,), "_sorted_places"), ((0, 1), "_sorted")]
+    ("asked", "makes"), [((0,), "_sorted_values"), ((1,), "_sorted_places"), ((0, 1), "sorted_with_places")]
 )
 @pytest.mark.parametrize("shape", [(7, 9), ()])
 def test_of_a_sort_only_what_is_read_is_made(asked, makes, shape):
