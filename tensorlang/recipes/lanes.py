@@ -26,6 +26,7 @@ from ..analysis import (
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
+from . import histograms
 from .across import laid_along
 from .choices import at_most, bound
 from .common import AHEAD, FEW_REGISTERS, PACKED_ROWS, far_inputs, in_registers, share_out, size, work
@@ -70,6 +71,9 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
         lanes = least  # a window, which is short
     if len(together) < 2 or (n is not None and n < 2 * least):
         together, n = [last], size(last)
+    again = histograms.asked_again(stage, together, n, target)
+    if again is not None:
+        return histograms.apply(s, stage, together, again, target)
     if n is not None and 1 < n <= lanes and len(op.reduce_axis) > len(together) == 1:
         inner = last  # short rows: a lane for each place, and no masks
     else:

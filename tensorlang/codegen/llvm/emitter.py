@@ -109,6 +109,7 @@ class Emitter:
         self.ranges: dict[Any, tuple[int | None, int | None]] = {}
         self.harmless: dict[Expr, bool] = {}  # vectors that may be read in every lane, by these ranges
         self.divisions: dict[Stmt, Any] = {}  # those by open sizes that a statement holds
+        self.counting: Expr | None = None  # a sum to be stored whose terms are zero or not, as a test says
         self.streamed: frozenset[Buffer] = frozenset()  # buffers that are written past the caches
         self.fresh: set[Stmt] = set()  # sums of products whose registers begin with zeros
         self.some: set[Stmt] = set()  # such sums that have rows, as was asked before

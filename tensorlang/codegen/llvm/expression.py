@@ -10,6 +10,9 @@ IfThenElse only the taken side is evaluated, per lane where the condition is a v
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import is_
+
 from ...arith.conditions import conjunction
 from ...core.dtype import DType
 from ...core.visit import TypeTable
@@ -24,6 +27,7 @@ from ...expr.nodes import (
     And,
     Broadcast,
     Cast,
+    Choice,
     Compare,
     Const,
     Div,
@@ -45,7 +49,7 @@ from ...expr.nodes import (
     const_int,
     lane_of,
 )
-from ...loopir.stmt import Load, Reduction, load, reduction
+from ...loopir.stmt import Buffer, Load, Reduction, load, reduction
 from . import convert, index, types
 from .emitter import Emitter, branches, buffers_read
 from .known_divisor import divided
@@ -93,9 +97,23 @@ def _arithmetic(em: Emitter, e: Add | Sub | Mul | Div) -> str:
     quotient = divided(em, e) if type(e) is Div else None
     if quotient is not None:
         return quotient
-    fused = "contract " if em.module.fuses else ""
-    result = em.ins(f"f{word} {fused}{em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
+    flags = "contract " if em.module.fuses else ""
+    if e is em.counting:
+        # a sum that began at zero is never -0.0, so that adding zero is leaving it alone, an addition under a
+        # mask. LLVM does not know where it began
+        flags += "nsz "
+    result = em.ins(f"f{word} {flags}{em.type(e.dtype)} {em.value(e.a)}, {em.value(e.b)}")
     return convert.rounded(em, result, e.dtype)
+
+
+def counts(e: Expr, buffer: Buffer, at: Sequence[Expr]) -> bool:
+    """Whether ``e``, which is stored at these indices, adds to what is there something or zero, by a test."""
+    if type(e) is not Add or type(e.a) is not Load or e.a.buffer is not buffer:
+        return False
+    if not isinstance(e.b, Choice) or not all(map(is_, e.a.indices, at)):
+        return False
+    ends = [lane_of(x) for x in (e.b.a, e.b.b)]
+    return any(type(x) is Const and x.value == 0 for x in ends)
 
 
 @rules.on(FloorDiv, FloorMod, TruncDiv, TruncMod)

@@ -48,7 +48,7 @@ from . import (
     types,
 )
 from .emitter import Emitter, Live, Storage
-from .expression import uniform_apart
+from .expression import counts, uniform_apart
 from .index import interval
 from .text import Block
 
@@ -144,7 +144,10 @@ def _store(em: Emitter, s: Store) -> None:
     if s.mask is not None and s.mask.dtype.lanes == 1:
         emit(em, If(s.mask, Store(s.buffer, s.value, s.indices)))
         return
-    memory.store(em, s.buffer, uniform_apart(s.value), s.indices, s.mask)
+    value = uniform_apart(s.value)
+    em.counting = value if counts(value, s.buffer, s.indices) else None
+    memory.store(em, s.buffer, value, s.indices, s.mask)
+    em.counting = None
     em.forget(s.buffer)
 
 
