@@ -36,6 +36,7 @@ from ..te.patterns import (
     rows_by_data,
     stands_for,
     step,
+    told_by_data,
     typical,
 )
 from ..te.products import (
@@ -168,6 +169,7 @@ __all__ = [
     "stands_for",
     "step",
     "times",
+    "told_by_data",
     "transposed",
     "typical",
     "uneven_along",

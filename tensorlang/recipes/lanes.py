@@ -73,7 +73,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
         together, n = [last], size(last)
     again = histograms.asked_again(stage, together, n, target)
     if again is not None:
-        return histograms.apply(s, stage, together, again, target)
+        return histograms.apply(s, stage, together, n, *again, target)
     if n is not None and 1 < n <= lanes and len(op.reduce_axis) > len(together) == 1:
         inner = last  # short rows: a lane for each place, and no masks
     else:

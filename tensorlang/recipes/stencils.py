@@ -13,9 +13,10 @@ the time of one written into the other, of 5 taps 0.4, of 7 taps 0.3; of 1500 ×
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import SIDE, arithmetic, cost_of, own_index, reads_of, step, typical
+from ..analysis import SIDE, arithmetic, cost_of, own_index, reads_of, step, told_by_data, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, Expr
@@ -32,6 +33,7 @@ SAVES = 0.75
 # stages, one thread): 8 rows take 1.1 to 1.35 times as long as 64, 128 rows 0.78 to 1.03
 ROWS, SECOND, AGAIN = 128, 1.5, 4
 OPEN = 32  # rows of a strip, at least, where nobody knows how many are computed again
+GATHERED = 8  # operations in the time of a read at a place that data tell
 PARTS = 2  # strips that each thread has at least
 MOST = 16  # stages of a strip
 
@@ -49,13 +51,17 @@ def keeps(s: Schedule, stage: Stage) -> bool:
     if any(r.reduce_axis for r in readers) or all(places(r, stage) < 2 for r in readers):
         return False
     own, own_reads = _taken(stage.op)
-    held, written = _sum(own) + own_reads + 1, 0
+    # of a smaller image fewer elements are held than read it. One that is larger than what reads it by steps
+    # counts as one alike: it is made of vectors, and written into its reader it would be of elements apart
+    held = min(_elements(stage.op), max(map(_elements, readers))) * (_sum(own) + own_reads + 1)
+    written = 0
     for r in readers:
         (products, sums, others), reads = _taken(r)
-        n = places(r, stage)
-        held += _sum((products, sums, others)) + reads
-        written += _sum((products + n * own[0], sums + n * own[1], others + n * own[2]))
-        written += reads - n + n * own_reads
+        elements, at = _elements(r), _places(r, stage)
+        n, there = len(at), sum(map(_read, at))
+        held += elements * (_sum((products, sums, others)) + reads)
+        each = _sum((products + n * own[0], sums + n * own[1], others + n * own[2]))
+        written += elements * (each + reads - there + there * own_reads)
     return held <= SAVES * written
 
 
@@ -213,8 +219,17 @@ def _follows(op: ComputeOp, producer: Stage, axis: int) -> bool:
 
 
 def _taken(op: ComputeOp) -> tuple[tuple[int, int, int], int]:
-    """Products, sums and other operations of an element, and its reads."""
-    return arithmetic(op.body), len(reads_of(op).plain)
+    """Products, sums and other operations of an element, and what its reads take."""
+    return arithmetic(op.body), sum(_read(at) for _, at in reads_of(op).plain)
+
+
+def _read(at: Sequence[Expr]) -> int:
+    """What a read at these places takes, in operations."""
+    return GATHERED if told_by_data(at) else 1
+
+
+def _elements(op: ComputeOp) -> int:
+    return math.prod(typical(a.extent, SIDE) for a in op.axis)
 
 
 def _sum(counted: tuple[int, int, int]) -> int:

@@ -149,6 +149,11 @@ def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:
     return None if found is None else frozenset(found)
 
 
+def told_by_data(at: Sequence[Expr]) -> bool:
+    """Whether a read at these indices is wherever data tell."""
+    return any(map(reads_data, at))
+
+
 def operations(body: tuple[Expr, ...]) -> int:
     """Roughly how many operations one element takes; intrinsics count more."""
     return sum(_weight(node) for e in body for node in preorder(e))

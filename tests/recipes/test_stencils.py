@@ -194,3 +194,30 @@ def test_an_image_of_which_colours_are_made_is_written_into_them():
     out = te.compute((3, 60, 65), lambda c, i, j: red[i, j] * m[c, 0] + x[i, j] * m[c, 1], name="colours")
     assert places(out)[0]["calm"] == "inlined"
     agrees([x, m], out, some(60, 70), some(3, 2))
+
+
+def test_a_small_grid_that_a_large_image_reads():
+    """Each of its elements is read by many pixels, whatever these do besides."""
+    x, g = te.placeholder((64, 96), name="x"), te.placeholder((8, 14, 10), name="g")
+    blurred = te.compute(
+        (8, 12, 10), lambda i, j, z: g[i, j, z] * 0.25 + g[i, j + 1, z] * 0.5 + g[i, j + 2, z], name="blurred"
+    )
+
+    def read(i, j):
+        z = te.max(te.min(x[i, j], 1.0), 0.0) * 9.0
+        low = te.min(te.cast("int32", z), 8)
+        part = z - te.cast("float32", low)
+        at = i // 8, j // 8
+        return blurred[(*at, low)] * (1.0 - part) + blurred[(*at, low + 1)] * part
+
+    y = te.compute(x.shape, lambda i, j: read(i, j) / (te.abs(x[i, j]) + 1.0), name="y")
+    assert places(y)[0]["blurred"] != "inlined"
+    a, b = some(64, 96), some(8, 14, 10)
+    soft = b[:, :-2] * 0.25 + b[:, 1:-1] * 0.5 + b[:, 2:]
+    z = np.clip(a, 0, 1) * np.float32(9)
+    low = np.minimum(z.astype(int), 8)
+    part = z - low
+    i, j = np.indices(a.shape) // 8
+    want = (soft[i, j, low] * (1 - part) + soft[i, j, low + 1] * part) / (np.abs(a) + 1)
+    got = tl.compile([x, g, y])(a, b)
+    assert np.allclose(got, want, rtol=1e-5, atol=1e-6)
