@@ -29,13 +29,17 @@ def largest(right: Any) -> float:
     return found
 
 
+def ulp(dtype: Any) -> float:
+    """What the last bit of a float of about 1 is."""
+    return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
+
+
 def differing(got: Any, right: Any, size: float, slack: float = 0.0) -> Any:
     """Where elements differ, as an array of booleans: integers at all, floats by more than ``BOUND`` ulp of
     ``size`` and ``slack``. NaN is right where NaN is."""
     if got.dtype.kind in "biu":
         return got != right
-    eps = 2.0**-7 if got.dtype.name == "bfloat16" else float(np.finfo(got.dtype).eps)
-    bound = BOUND * eps * size + slack
+    bound = BOUND * ulp(got.dtype) * size + slack
     bad = np.zeros(got.shape, bool)
     flat = bad.reshape(-1)  # a view: what is made here is contiguous
     for n, (a, b) in enumerate(zip(_blocks(got), _blocks(right), strict=True)):

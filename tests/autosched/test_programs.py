@@ -315,6 +315,23 @@ def test_rounding_that_a_program_makes_much_of_is_no_wrong_answer() -> None:
     assert "[3, 4]" in bench.wrong() and "1 of" in bench.wrong()
 
 
+def test_a_long_sum_of_equal_terms_may_be_off_by_what_each_is_rounded() -> None:
+    """Terms that are alike round alike: numpy's sum by halves and one after the other are 435 ulp apart. A
+    term that is missing is still seen."""
+    n, d = 5000, 300
+    x = p(n, d, name="x")
+    i, k = te.reduce_axis((0, n), "i"), te.reduce_axis((0, n), "k")
+    m = te.compute((d,), lambda j: te.sum(x[i, j], axis=i), name="m")
+    y = lambda k, j: x[k, j] - m[j] / n
+    v = te.compute((d,), lambda j: te.sum(y(k, j) * y(k, j), axis=k), name="v")
+    bench = Workbench([x, v], None)
+    bench.arrays[v] = tl.build(te.create_schedule(v.op), [x, v])(bench.arrays[x])
+    assert not bench.wrong()
+    a = bench.arrays[x]
+    bench.arrays[v] = bench.right[0] - ((a[7] - a.mean(0)) ** 2).astype("float32")
+    assert bench.wrong()
+
+
 def test_a_sum_that_rounding_does_not_touch_has_no_slack() -> None:
     """Sums of small integers are exact in any order: a term too much is seen."""
     x, w = p(16, 64, name="x"), p(64, 16, name="w")
