@@ -8,6 +8,7 @@ a computation the rules do not fit keeps its plain loops. Uses public primitives
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
@@ -92,6 +93,7 @@ FAMILIES = (
     subpixel,
     phases,
 )
+ALONE = 8  # vectors of a tile that has no rows, at most
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 MOST_STRIDE = 4  # between elements that a vector reads
 ALONG_MEMORY = "a reduction along memory: partial results in vector lanes, one element at a time"
@@ -458,6 +460,9 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     height = most
     if rows is not None and (m := size(own[rows])) is not None:
         height = even(m, height)
+    if rows is None and reads.along(own[-1]):
+        parts = target.num_cores if len(own) == 1 and cost_of(target).shared(iterations) else 1
+        vectors = _side_by_side(n, lanes, parts, target)
     width = lanes * vectors
     jo, ji = out.split(axes[-1], width if n is None else min(width, n))
     unrolled = [] if rows is None else [(rows, height)]
@@ -473,6 +478,11 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     for ii in tile:
         out.unroll(ii)
     out.vectorize(ji)
+    heights = dict(unrolled)
+    rest = [-(-(size(a) or 1 << 30) // heights.get(d, 1)) for d, a in enumerate(own[:-1])]
+    if math.prod(rest) < target.num_cores:  # threads share out the vectors of a row too
+        order = [out.fuse(*order)] if len(order) > 1 else order
+        jo = order[0]
     inside.compute_at(out, jo)
     in_registers(s, inside)
     inside.reorder(*inside.op.reduce_axis, *own)
@@ -483,6 +493,24 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     return (
         f"register tiles of {1 if rows is None else height} × {width if n is None else min(width, n)} outputs"
     )
+
+
+def _side_by_side(n: int | None, lanes: int, parts: int, target: Target) -> int:
+    """Vectors of a tile of one row whose sums nothing else is read for: so many that none waits for the
+    addition before, of ``n`` results as few more as may be, and as many for each of the ``parts`` that
+    threads take. Without masks those of a rest are dear.
+
+    Measured (Zen 4, one thread and two): a filter of 64 taps takes 0.6 of the time of tiles of one vector,
+    100 correlations 0.43."""
+    chains = min(cost_of(target).chains, ALONE)
+    if n is None:
+        return 1
+
+    def time(v: int) -> float:
+        dear = n % (v * lanes) > 0 and not target.has_masks and n < ALONE * v * lanes
+        return math.inf if dear and v > 1 else -(-n // (v * lanes * parts)) * max(v, chains)
+
+    return min(range(1, ALONE + 1), key=time)
 
 
 def _beside(inside: Stage, reads: Reads, rows: int, room: int) -> tuple[int, int] | None:
