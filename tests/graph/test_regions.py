@@ -274,3 +274,26 @@ def test_a_transposition_stays_out_of_a_join_of_what_is_not(
     want = [a.transpose(0, 2, 1) if i < turned else a for i, a in enumerate(arrays.values())]
     (got,) = g.compile().run(arrays).values()
     np.testing.assert_array_equal(got.reshape(1, 256, 60), np.concatenate(want, 1))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "turned", "axes"),
+    [
+        ((9, 5), (9, 7), 0, (1, 0)),
+        ((5, 9), (7, 9), 1, (1, 0)),
+        ((3, 9, 5), (3, 9, 7), 0, (0, 2, 1)),
+        ((9, 3, 5), (3, 9, 7), 0, (1, 2, 0)),
+    ],
+)
+def test_products_read_their_operands_in_every_order(left, right, turned, axes):
+    """A transposed copy of an operand would take as long as the product of a few columns does."""
+    g = Graph()
+    a, b = g.input(left, name="a"), g.input(right, name="b")
+    both = [a, b]
+    both[turned] = g.call(ops.transpose, both[turned], axes=axes)
+    g.output(g.call(ops.matmul, *both))
+    assert names(g) == ["transpose matmul"]
+    x, y = whole(*left), whole(*right)
+    want = [x, y]
+    want[turned] = want[turned].transpose(axes)
+    assert (g.compile(cache=False)(x, y) == want[0] @ want[1]).all()

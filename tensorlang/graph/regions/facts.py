@@ -16,7 +16,7 @@ from ...ops import tags
 from ...te import ComputeOp, Operation, PlaceholderOp, Tensor
 from ...te.extern import OpaqueOp
 from ...te.graph import operations as te_operations
-from ...te.products import product_of
+from ...te.products import Product, product_of
 from ...te.tensor import TensorRead
 from ..graph import Node, Value
 
@@ -216,14 +216,36 @@ def _some(node: Node, name: str, known: Callable[[ComputeOp], bool]) -> bool:
     return found
 
 
+def permutes(node: Node) -> bool:
+    """Whether a node does no more than name the axes of its input in another order."""
+    if node.kind != "te" or len(node.outputs) != 1:
+        return False
+    ops = [op for op in te_operations([t.op for t in node.results]) if not isinstance(op, PlaceholderOp)]
+    for op in ops:
+        if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp) or len(op.body) != 1:
+            return False
+        read, axes = op.body[0], {a.var for a in op.axis}
+        if not isinstance(read, TensorRead) or len(read.indices) != len(axes) or set(read.indices) != axes:
+            return False
+    return bool(ops)
+
+
 def is_right_of_product(node: Node, v: Value) -> bool:
     """Whether a matrix product reads ``v`` as its right operand, whose indices must be axes for it to be
     recognised; attention copies panels of its own."""
+    return any(p.right is v.tensor for p in _products(node))
+
+
+def is_of_product(node: Node, v: Value) -> bool:
+    """Whether a matrix product reads ``v`` as one of its operands."""
+    return any(v.tensor is p.left or v.tensor is p.right for p in _products(node))
+
+
+def _products(node: Node) -> list[Product]:
     if node.kind != "te":
-        return False
-    for op in te_operations([t.op for t in node.results]):
-        if isinstance(op, ComputeOp) and op.reduce_axis and op.tag != tags.ATTENTION_DOTS:
-            product = product_of(op)
-            if product is not None and product.right is v.tensor:
-                return True
-    return False
+        return []
+    ops = te_operations([t.op for t in node.results])
+    sums = (
+        op for op in ops if isinstance(op, ComputeOp) and op.reduce_axis and op.tag != tags.ATTENTION_DOTS
+    )
+    return [p for op in sums if (p := product_of(op)) is not None]

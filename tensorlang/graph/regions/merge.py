@@ -29,8 +29,10 @@ from .facts import (
     counts_apart,
     facts_of,
     in_lines,
+    is_of_product,
     is_right_of_product,
     joins_pieces,
+    permutes,
     turns,
 )
 from .joins import joins_of
@@ -372,8 +374,16 @@ def _views(producer: Group, reader: Group) -> bool:
         reader.kind is Kind.HEAVY
         and producer.kind is Kind.MAP
         and producer.work == 0
-        and all(in_lines(n) for n in producer.nodes.values())
+        and (all(in_lines(n) for n in producer.nodes.values()) or _turned_operand(producer, reader))
         and not _hides_a_product(producer, reader)
+    )
+
+
+def _turned_operand(producer: Group, reader: Group) -> bool:
+    """Whether a matrix product reads another order of the axes of what is there: it knows its operands in
+    every order, and copies parts of them that lie across."""
+    return all(map(permutes, producer.nodes.values())) and all(
+        is_of_product(n, v) for v in producer.outputs for n in reader.nodes.values() if v in n.inputs
     )
 
 
