@@ -39,9 +39,16 @@ def test_every_seam_of_several():
     assert ["if_then_else" in line for line in found] == [False, False, False, True, True]
 
 
+def test_a_first_part_shorter_than_a_vector():
+    """No vector lies in it, and most lie in the other one."""
+    second, *seam = stores((3, 300))
+    assert "x1[" in second and "x0[" not in second and "if_then_else" not in second
+    assert any("if_then_else" in line for line in seam)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
 @pytest.mark.parametrize(
-    "sizes", [(512, 300), (301, 211), (100, 37, 64), (7, 9, 11, 13), (5, 3), (1, 90), (90, 1), (16, 16)]
+    "sizes", [(512, 300), (301, 211), (100, 37, 64), (7, 9, 11, 13), (5, 3), (3, 300), (1, 90), (90, 1), (16, 16)]
 )
 def test_values(sizes, dtype):
     f = tl.compile(joined(sizes, dtype))

@@ -300,9 +300,18 @@ def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
     if any(const_int(n) == 0 for n in x.shape):
         return x
     by = {d % x.ndim: s for s, d in zip(shifts, dims, strict=True)}
+    # along the innermost of these the two parts that change places are joined: each is one stretch of memory,
+    # however few elements lie behind the axis
+    last = max(by)
+    n, shift = const_int(x.shape[last]), const_int(by[last])
+    begin = shift % n if n is not None and shift is not None else 0
 
     def element(*i: Any) -> Any:
-        return x(*(te.floormod(k - by[d], x.shape[d]) if d in by else k for d, k in enumerate(i)))
+        at = [te.floormod(k - by[d], x.shape[d]) if d in by else k for d, k in enumerate(i)]
+        if not begin:
+            return x(*at)
+        parts = [x(*at[:last], i[last] - b, *at[last + 1 :]) for b in (begin - n, begin)]
+        return te.if_then_else(i[last] < begin, *parts)
 
     return te.compute(x.shape, element, name="roll")
 

@@ -59,3 +59,18 @@ def test_images_are_read_between_their_elements(mode, padding):
         with torch.no_grad():
             torch.testing.assert_close(compiled(x, grid), f(x, grid), rtol=1e-5, atol=1e-5)
     assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
+
+
+@pytest.mark.parametrize("shape", [(3, 50, 5), (4, 7, 40), (20, 60), (5, 6, 1), (33,)])
+@pytest.mark.parametrize("shift", [0, 1, -3, 7, 500])
+def test_a_turned_axis_is_two_parts_that_are_joined(shape, shift):
+    """However few elements lie behind the axis; of several axes the last one."""
+
+    def f(x):
+        turned = [torch.roll(x, shift, d) for d in range(x.ndim)]
+        return *turned, torch.roll(x, (shift, 2) if x.ndim > 1 else shift, (0, 1) if x.ndim > 1 else 0)
+
+    x = torch.arange(float(torch.Size(shape).numel())).reshape(shape)
+    for ours, theirs in zip(torch.compile(f, backend="tensorlang")(x), f(x), strict=True):
+        assert torch.equal(ours, theirs)
+    assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
