@@ -20,9 +20,10 @@ MOST_FOLDED = 32  # stages that are followed from a tensor to the constants it i
 PIECE = 16  # bytes that are written past the caches together
 LINE = 64  # bytes of memory that are read together
 # bytes before its use that a line of a stream from memory is asked for, into the second cache: the processor
-# itself asks late, and not beyond a page. Measured (Zen 4, rows of 64 MiB, one thread): 3 KiB take 0.77 of
-# the time, 1 and 4 0.79, into the first cache 0.9; 8 KiB 1.2, and from the third cache 1.1 to 1.25
-AHEAD = 3 << 10
+# itself asks late, and not beyond a page. Measured (Zen 4, one thread and two), rows of 35 to 72 MB of 60 to
+# 2500 elements: 1 KiB takes 0.85 to 1.0 of the time of none, of 3 KiB 0.55 to 1.0, and 2 KiB takes up to 1.6
+# times as long where rows are short; into the first cache 1.2, and from the third cache 1.1 to 1.25
+AHEAD = 1 << 10
 EVEN = 1.03  # times its share that a thread has to do, at most, where work counts as shared out evenly
 PLAIN = 4  # operations of a body that count as one iteration of a loop
 PACKED_ROWS = 16  # of a product, from which a copy of its right operand pays
