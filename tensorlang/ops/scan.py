@@ -1,14 +1,15 @@
 """Running sums and products along one dimension. Knows the checks of arguments, and how tensors are laid out
 anew; no other operator.
 
-Along any dimension but the last they are recurrences of ``te.scan``, whose steps are lines of memory. A scan
-takes each step for the whole tensor, so that rows along memory have to be transposed twice (those of 16-bit
-floats still are); a program of loops takes a few rows to their end at once.
+A program of loops takes a few rows along memory to their end at once, or a few columns of known sizes, whose
+sums so far are in registers. Others are recurrences of ``te.scan``, whose steps are lines of memory: it takes
+each step for the whole tensor, so that what lies around the dimension is laid behind it and back again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -27,7 +28,16 @@ from .shape import flatten, reshape
 
 __all__ = ["cumprod", "cumsum"]
 
+Places = Callable[[Expr, Expr], tuple[Expr, ...]]  # (step, column) → index
+Columns = Callable[[int, Places], None]  # (how many columns, the index of an element)
 ROWS = 4  # at once: the sum of one waits for the sum before, those of others do not
+COLUMNS = 256  # bytes of columns, whose sums registers hold
+# bytes of columns of longer lines, which are taken one after the other: each reads the sums of the one before
+# again. Narrow columns of what no cache holds are lines far apart, and none is there when it is wanted
+LINE = 16 << 10
+PARTS = 2  # of a tensor, at least, for threads, where they are not shorter than these bytes of a line
+PIECE = 2 << 10
+FAR = 32 << 20  # bytes of one sum of lines, which no cache holds: a thread waits for memory as two do
 
 
 def cumsum(
@@ -88,6 +98,16 @@ def _running(
         return inputs.stage(op, tags.ELEMENTWISE, x.shape, lambda *i: te.cast(out, x(*i)))
     if d == x.ndim - 1 and out.bits != 16:  # whose conversions pay in vectors
         return _of_rows(op, x, out, exclusive, reverse)
+    if out.bits != 16 and _columns_known(x.shape, d):
+        return te.loops(
+            _running_columns,
+            [x],
+            [x.shape],
+            [out],
+            name=op,
+            tag=tags.LOOPS,
+            attrs={**_attrs(op, out, exclusive, reverse), "axis": d},
+        )[0]
     begin = make.const(1, rows.dtype) if inputs.at_most(1, rows) else make.min_(rows, 1)
     rest = list(inputs.without(x.shape, (d,)))
 
@@ -116,6 +136,16 @@ def _running(
     return inputs.stage(op, tags.INJECTIVE, x.shape, placed)
 
 
+def _attrs(op: str, out: DType, exclusive: bool, reverse: bool) -> dict[str, Any]:
+    """What a program is told."""
+    return {
+        "product": op == "cumprod",
+        "dtype": str(out),
+        "exclusive": bool(exclusive),
+        "reverse": bool(reverse),
+    }
+
+
 def _of_rows(op: str, x: Tensor, out: DType, exclusive: bool, reverse: bool) -> Tensor:
     """Along the last dimension."""
     flat = matrix(x)
@@ -126,12 +156,7 @@ def _of_rows(op: str, x: Tensor, out: DType, exclusive: bool, reverse: bool) -> 
         [out],
         name=op,
         tag=tags.LOOPS,
-        attrs={
-            "product": op == "cumprod",
-            "dtype": str(out),
-            "exclusive": bool(exclusive),
-            "reverse": bool(reverse),
-        },
+        attrs=_attrs(op, out, exclusive, reverse),
     )
     return total if flat is x else reshape(total, x.shape)
 
@@ -161,6 +186,130 @@ def blocks_of_rows(b: LoopBuilder, shape: Sequence[Expr]) -> Iterator[list[list[
     with b.loop("block", make.ceildiv(rows, once), parallel=True) as block:
         # behind the last row it is taken again: the same numbers to the same places
         yield [place(b.let(f"row{q}", te.min(block * once + q, rows - 1))) for q in range(once)]
+
+
+def _columns_known(shape: Sequence[Expr], d: int) -> bool:
+    """Whether so many elements lie behind dimension ``d`` as a number says, and some in front of it."""
+    known = [const_int(n) for n in shape[d + 1 :]]
+    return bool(known) and all(known) and all(const_int(n) != 0 for n in shape)
+
+
+def _by_columns(b: LoopBuilder, shape: Sequence[Expr], d: int, width: int, run: Columns) -> None:
+    """``run(columns, at)`` for up to ``width`` of the columns behind dimension ``d``: the index of an element
+    is ``at(step, column)``."""
+    front, behind = shape[:d], [int(const_int(n) or 1) for n in shape[d + 1 :]]
+    columns = math.prod(behind)
+    blocks = -(-columns // width)
+    whole = min(columns, width)
+    rest = columns - (blocks - 1) * whole
+
+    with b.loop("part", make.as_expr(inputs.product(front)) * blocks, parallel=True) as part:
+        row, block = part // blocks, part % blocks
+        before: list[Expr] = []
+        for n in reversed(front[1:]):
+            before, row = [row % n, *before], row // n
+        before = [b.let(f"at{q}", i) for q, i in enumerate([row, *before] if front else [])]
+        begin = b.let("begin", block * whole)
+
+        def at(step: Expr, column: Expr) -> tuple[Expr, ...]:
+            place, after = begin + column, list[Expr]()
+            for n in reversed(behind[1:]):
+                after, place = [place % n, *after], place // n
+            return (*before, step, place, *after)
+
+        if rest == whole:
+            run(whole, at)
+            return
+        with b.when(block < blocks - 1):
+            run(whole, at)
+        with b.otherwise():
+            run(rest, at)
+
+
+def _wide_block(shape: Sequence[Expr], d: int, bytes_each: int) -> int:
+    """How many columns are a block where registers do not hold the sums of a line."""
+    line = math.prod(const_int(n) or 1 for n in shape[d + 1 :]) * bytes_each
+    # an open number of lines is many
+    lines, rows = math.prod(const_int(n) or PARTS for n in shape[:d]), const_int(shape[d]) or PARTS
+    if lines == 1 and rows * line >= FAR:
+        return line // bytes_each
+    return min(line, LINE, max(PIECE, -(-line * lines // PARTS))) // bytes_each
+
+
+def _in_vectors(b: LoopBuilder, count: int, bytes_each: int, body: Callable[[Expr], None]) -> None:
+    """``body(column)`` for all columns of a block, some in the lanes of vectors."""
+    lanes = COLUMNS // bytes_each
+    if count >= 2 * lanes:
+        with b.loop("piece", count // lanes) as piece, b.loop("lane", lanes, vector=True) as lane:
+            body(piece * lanes + lane)
+        done = count // lanes * lanes
+    else:
+        done = 0
+    if done < count:
+        with b.loop("lane", count - done, done, vector=True) as lane:
+            body(lane)
+
+
+def _columns_in_numpy(
+    x: np.ndarray, product: bool, dtype: str, exclusive: bool, reverse: bool, axis: int
+) -> list[np.ndarray]:
+    (made,) = _in_numpy(np.moveaxis(x, axis, -1), product, dtype, exclusive, reverse)
+    return [np.moveaxis(made, -1, axis)]
+
+
+@te.loop_program("running_columns", _columns_in_numpy)
+def _running_columns(
+    b: LoopBuilder,
+    given: Sequence[Memory],
+    made: Sequence[Memory],
+    product: bool,
+    dtype: str,
+    exclusive: bool,
+    reverse: bool,
+    axis: int,
+) -> None:
+    """The running sums or products along any dimension but the last, some columns at once."""
+    (x,), (sums,) = given, made
+    n, kind = x.shape[axis], as_dtype(dtype)
+    combine = make.mul if product else make.add
+    line = math.prod(const_int(m) or 1 for m in x.shape[axis + 1 :]) * kind.bytes
+
+    def place(step: Expr) -> Expr:
+        return n - 1 - step if reverse else step
+
+    def in_registers(count: int, at: Places) -> None:
+        total = b.memory("total", (count,), kind)
+        with b.loop("column", count, vector=True) as column:
+            total[column] = make.const(int(product), kind)
+        with b.loop("step", n) as step:
+            here = b.let("here", place(step))
+            with b.loop("column", count, vector=True) as column:
+                before = b.let("before", total[column])
+                now = b.let("now", combine(before, te.cast(kind, x[at(here, column)])))
+                total[column] = now
+                sums[at(here, column)] = before if exclusive else now
+
+    def line_by_line(count: int, at: Places) -> None:
+        first = b.let("first", place(make.const(0, n.dtype)))
+
+        def begin(column: Expr) -> None:
+            one = make.const(int(product), kind)
+            sums[at(first, column)] = one if exclusive else te.cast(kind, x[at(first, column)])
+
+        _in_vectors(b, count, kind.bytes, begin)
+        with b.loop("step", n - 1, 1) as step:
+            before, here = b.let("before", place(step - 1)), b.let("here", place(step))
+
+            def following(column: Expr) -> None:
+                term = x[at(before if exclusive else here, column)]
+                sums[at(here, column)] = combine(sums[at(before, column)], te.cast(kind, term))
+
+            _in_vectors(b, count, kind.bytes, following)
+
+    if line <= COLUMNS:
+        _by_columns(b, x.shape, axis, COLUMNS, in_registers)
+    else:
+        _by_columns(b, x.shape, axis, _wide_block(x.shape, axis, kind.bytes), line_by_line)
 
 
 def _in_numpy(x: np.ndarray, product: bool, dtype: str, exclusive: bool, reverse: bool) -> list[np.ndarray]:

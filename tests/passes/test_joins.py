@@ -48,7 +48,8 @@ def test_a_first_part_shorter_than_a_vector():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
 @pytest.mark.parametrize(
-    "sizes", [(512, 300), (301, 211), (100, 37, 64), (7, 9, 11, 13), (5, 3), (3, 300), (1, 90), (90, 1), (16, 16)]
+    "sizes",
+    [(512, 300), (301, 211), (100, 37, 64), (7, 9, 11, 13), (5, 3), (3, 300), (1, 90), (90, 1), (16, 16)],
 )
 def test_values(sizes, dtype):
     f = tl.compile(joined(sizes, dtype))

@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tensorlang.te.reference import evaluate
 from tests.codegen.test_assembly import AVX512
@@ -45,6 +46,24 @@ def test_the_product_of_a_turn(batch, turned):
     assert ("W.global" in text) is turned  # W as it stands is read in lines
     line = next(l for l in text.splitlines() if "product.local[" in l and "* " in l and "W" in l)
     assert re.search(r"x(16|32|37|64)\(", line), line
+
+
+@pytest.mark.parametrize("shape", [(5, 4, 6, 3), (3, 700, 5, 3), (4, 7, 1)])
+def test_short_rows_of_a_state_are_one(shape):
+    """Which lie behind one another in all that a turn reads and writes."""
+    X, state = te.placeholder(shape, name="X"), te.placeholder(shape, name="state")
+    first = te.compute((1, *shape[1:]), lambda t, *i: X(t, *i), name="first")
+    step = te.compute(shape, lambda t, *i: state(t - 1, *i) * 2 + X(t, *i), name="step")
+    S = te.scan(first, step, state, name="S")
+    rng = np.random.default_rng(0)
+    x = rng.integers(-2, 3, shape).astype("float32")
+    want = x.copy()
+    for t in range(1, shape[0]):
+        want[t] += 2 * want[t - 1]
+    made = np.empty_like(x)
+    interpret(tl.lower(default_schedule(S), [X, S]), x, made)
+    assert np.array_equal(made, want)
+    assert np.array_equal(tl.compile([X, S])(x), want)
 
 
 def test_any_batch_and_number_of_times():

@@ -304,11 +304,11 @@ def roll(x: Tensor, shifts: Sequence[Any], dims: Sequence[int] = ()) -> Tensor:
     # however few elements lie behind the axis
     last = max(by)
     n, shift = const_int(x.shape[last]), const_int(by[last])
-    begin = shift % n if n is not None and shift is not None else 0
+    begin = 0 if n is None or shift is None else shift % n
 
     def element(*i: Any) -> Any:
         at = [te.floormod(k - by[d], x.shape[d]) if d in by else k for d, k in enumerate(i)]
-        if not begin:
+        if n is None or not begin:
             return x(*at)
         parts = [x(*at[:last], i[last] - b, *at[last + 1 :]) for b in (begin - n, begin)]
         return te.if_then_else(i[last] < begin, *parts)
