@@ -51,6 +51,7 @@ from . import (
     sampled,
     scans,
     separable,
+    slabs,
     sparse,
     stencils,
     subpixel,
@@ -180,6 +181,11 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
         if by_row is not None and not rows.too_few(stage, by_row, where):
             done |= rows.row_by_row(s, stage, by_row, where)
             why[stage.name] = "an operator of rows: all its stages for one row, then for the next"
+            continue
+        by_slab = slabs.slabs_of(s, stage, where)
+        if by_slab is not None:
+            done |= slabs.slab_by_slab(s, stage, by_slab, where)
+            why[stage.name] = "an operator along an axis before the last: all its stages for some columns"
             continue
         fused = reduction_to_fuse(s, stage)
         whole = _as_matrices(s, fused or stage, where, constants)

@@ -58,7 +58,7 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
     near = next(
         (
             st
-            for n, st in enumerate(_behind(s, out, lambda st: True))
+            for n, st in enumerate(behind(s, out, lambda st: True, row_reduction))
             if n == MOST_BETWEEN or st.op.reduce_axis
         ),
         None,
@@ -89,7 +89,7 @@ def rows_of(s: Schedule, out: Stage) -> Rows | None:
         every = max(every, *[c for c in cuts if c is not None])
         return True
 
-    members = tuple(_behind(s, out, in_rows))
+    members = tuple(behind(s, out, in_rows, row_reduction))
     sums = [st for st in members if st.op.reduce_axis]
     if not sums or depth > len(out.op.axis) or (depth == len(out.op.axis) and len(sums) == 1):
         return None
@@ -116,9 +116,12 @@ def _depth(stage: Stage) -> int:
     return len(front)
 
 
-def _behind(s: Schedule, out: Stage, joins: Callable[[Stage], bool]) -> Iterator[Stage]:
+def behind(
+    s: Schedule, out: Stage, joins: Callable[[Stage], bool], reduces: Callable[[Stage], bool]
+) -> Iterator[Stage]:
     """The stages at root that only ``out`` and others of these read, directly or not, and that ``joins``
-    takes; readers first. A stage that does not join takes what it reads with it."""
+    takes, of reductions those that ``reduces`` knows; readers first. A stage that does not join takes what it
+    reads with it."""
     found: dict[str, None] = {out.name: None}
     waiting: list[tuple[int, str]] = []
     reader = out
@@ -136,7 +139,7 @@ def _behind(s: Schedule, out: Stage, joins: Callable[[Stage], bool]) -> Iterator
                 and not (
                     st.relations or st.kinds
                 )  # such as the last stage of an attention, which is scheduled already
-                and (not st.op.reduce_axis or _row_reduction(s[st.name]))
+                and (not st.op.reduce_axis or reduces(s[st.name]))
                 and all(r.name in found for r in s.state.readers(st.name))
                 and joins(s[st.name])
             ):
@@ -148,7 +151,7 @@ def _behind(s: Schedule, out: Stage, joins: Callable[[Stage], bool]) -> Iterator
         yield reader
 
 
-def _row_reduction(stage: Stage) -> bool:
+def row_reduction(stage: Stage) -> bool:
     """Whether the stage reduces along memory and reads each element once."""
     return reducer_kind(stage.op) not in (None, "custom") and reduces_rows(stage.op)
 
