@@ -300,19 +300,20 @@ def test_few_and_many_of_long_rows(t, k):
 @pytest.mark.each_value
 @pytest.mark.parametrize("n, k", [(64, 2), (37, 5), (9, 7), (17, 16), (100, 16)])
 @pytest.mark.parametrize("rows", [16, 35, None])
-def test_few_of_many_short_rows_are_kept_in_lanes(n, k, rows):
+@pytest.mark.parametrize("t", ["float32", "float64", "int64"])
+def test_few_of_many_short_rows_are_kept_in_lanes(n, k, rows, t):
     """A row in each lane, no matter how many rows there are; none is collected and dropped."""
-    x = te.placeholder((te.var("m") if rows is None else rows, n), name="x")
+    x = te.placeholder((te.var("m") if rows is None else rows, n), t, name="x")
     kernel = tl.compile([x, *ops.top_k(x, k)])
     ir = kernel.get_source("ir")
     assert f"at: int32[{16 * k}] " in ir
     assert rows != 16 or "for i in" not in ir
     for m in [rows] if rows else [0, 5, 16, 50]:
-        a = few((m, n), "float32", nan=True)
+        a = few((m, n), t, nan=t != "int64")
         want = np.argsort(-np.where(np.isnan(a), np.inf, a), -1, kind="stable")[:, :k]
         values, at = kernel(a)
         exact(at, want, "int64")
-        exact(values, np.take_along_axis(a, want, -1), "float32")
+        exact(values, np.take_along_axis(a, want, -1), t)
 
 
 @pytest.mark.each_value
