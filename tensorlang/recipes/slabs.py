@@ -3,10 +3,10 @@ made of reductions over one axis and of elements that read them. All stages of a
 lanes of vectors and the whole axis, are computed in one loop, so that what it reads is fetched once and stays
 near until its result is written. Uses public primitives only.
 
-Measured (Zen 4, one thread and two; stages one after the other take 1): softmax of 20 × 703 × 5 × 4 0.62 and
-0.67, 16 × 100 × 49 0.71 and 0.55, 7 × 33 × 56 × 56 0.87 and 0.85, 1 × 19 × 512 × 512 0.88 and 0.81; log
-softmax 0.8 and 0.75. With AVX2 0.53 to 1.1 and 0.54 to 1.0. Slabs that the first cache does not hold, as of
-2000 × 3000, take 1.5 times as long.
+Measured (Zen 4, one thread and two; stages one after the other take 1): softmax of 20 × 703 × 5 × 4 0.31 and
+0.32, 6 × 10,700 × 3 along the first 0.45 and 0.36, 16 × 100 × 49 0.71 and 0.55, 30 × 9 × 7 × 7 0.69 and 0.47,
+7 × 33 × 56 × 56 0.83 and 0.79, 1 × 19 × 512 × 512 0.87 and 0.81; log softmax 0.75 and 0.7. With AVX2 0.76 to
+1.03 and 0.42 to 1.0. Slabs that stay in no near cache, as of 2000 × 3000, take 1.5 times as long.
 """
 
 from __future__ import annotations
@@ -30,13 +30,11 @@ UNITS = 4  # slabs for each thread, at least
 @dataclass(frozen=True)
 class Slabs:
     """The stages of slabs, the last one left out, readers first. Of the dimensions of the result ``axis`` is
-    the one that is reduced; ``width`` columns of the last one are a slab, of as many ``rows`` of the one
-    before."""
+    the one that is reduced; ``width`` columns behind it are a slab."""
 
     members: tuple[Stage, ...]
     axis: int
     width: int
-    rows: int
 
 
 def slabs_of(s: Schedule, out: Stage, target: Target) -> Slabs | None:
@@ -63,8 +61,8 @@ def slabs_of(s: Schedule, out: Stage, target: Target) -> Slabs | None:
     members = tuple(behind(s, out, in_slabs, _reduction))
     if not any(st.op.reduce_axis for st in members):
         return None
-    block = _block(out, axis, target)
-    return None if block is None else Slabs(members, axis, *block)
+    width = _width(out, axis, target)
+    return None if width is None else Slabs(members, axis, width)
 
 
 def _reduction(stage: Stage) -> bool:
@@ -99,15 +97,29 @@ def _in_place(reader: ComputeOp, st: Stage, axis: int) -> bool:
     return bool(read) and all(_same(at, own) for at in read)
 
 
-def _block(out: Stage, axis: int, target: Target) -> tuple[int, int] | None:
-    """How many columns, and rows of the axis before them if all columns are, are a slab: as many as the first
-    cache holds, for stages of few elements wait for each other, and a few slabs are there for each thread."""
-    op = out.op
-    n, columns, lanes = size(op.axis[axis]), size(op.axis[-1]), target.vector_lanes(op.body[0].dtype)
-    if n is None or columns is None or n < 2 or columns < 2:
+def _together(out: Stage, axis: int) -> int:
+    """How many of the last axes are the columns: all behind ``axis``, which are one stretch of memory in each
+    stage, where their sizes are known."""
+    behind = out.op.axis[axis + 1 :]
+    return 1 if any(size(a) is None for a in behind) else len(behind)
+
+
+def _width(out: Stage, axis: int, target: Target) -> int | None:
+    """How many columns are a slab: as many as the first cache holds, for stages of few elements wait for each
+    other, and a few slabs are there for each thread."""
+    op, last = out.op, _together(out, axis)
+    n, lanes = size(op.axis[axis]), target.vector_lanes(op.body[0].dtype)
+    columns = math.prod(size(a) or 0 for a in op.axis[-last:])
+    if n is None or n < 2 or columns < 2:
         return None
-    near = target.l1_bytes // (n * op.body[0].dtype.bytes)
-    if near < min(columns, 2 * lanes):
+    line = n * op.body[0].dtype.bytes  # of one column
+    near = target.l1_bytes // line
+    # whole lines are read from one end to the other, and may come from the second cache; what is kept of
+    # those that end within a vector has gaps
+    gaps = -columns % lanes
+    most = 3 * target.l1_bytes if gaps else target.l2_bytes // 4
+    few = columns <= 2 * lanes and (columns + gaps) * line <= most
+    if near < 2 * lanes and not few:
         return None
     half = near // 2  # the other half is what is read
     if columns % lanes and columns > near and not target.has_masks:
@@ -116,41 +128,41 @@ def _block(out: Stage, axis: int, target: Target) -> tuple[int, int] | None:
         width = columns
     else:
         width = even(-(-columns // lanes), max(2, half // lanes)) * lanes
-    others = [typical(a.extent, 64) for d, a in enumerate(op.axis[:-1]) if d != axis]
-    lines = (size(op.axis[-2]) or 1) if width == columns and axis < len(op.axis) - 2 else 1
-    rows = even(lines, max(1, half // columns)) if lines > 1 else 1
-
-    def units() -> int:
-        return math.prod(others) // lines * -(-lines // rows) * -(-columns // width)
-
-    while units() < UNITS * target.num_cores and (rows > 1 or width >= 4 * lanes):
-        if rows > 1:
-            rows = -(-rows // 2)
-        else:
-            width = -(-width // (2 * lanes)) * lanes
-    return None if units() < UNITS * target.num_cores else (width, rows)
+    lines = math.prod(typical(a.extent, 64) for d, a in enumerate(op.axis[:-last]) if d != axis)
+    units = UNITS * target.num_cores
+    while lines * -(-columns // width) < units and width >= 4 * lanes:
+        width = -(-width // (2 * lanes)) * lanes
+    return None if lines * -(-columns // width) < units else width
 
 
 def slab_by_slab(s: Schedule, out: Stage, slabs: Slabs, target: Target) -> set[str]:
     """Schedule the stages of ``slabs`` in one loop of ``out``. The names of the stages that are done."""
-    axes, lanes = list(out.op.axis), target.vector_lanes(out.op.body[0].dtype)
+    lanes, last = target.vector_lanes(out.op.body[0].dtype), _together(out, slabs.axis)
     work = max(plain_work(st) for st in (out, *slabs.members))
+    axes = list(out.op.axis)
+    if last > 1:
+        sizes = [a.extent for a in axes[-last:]]
+
+        def one_after_the_other(*at: Expr) -> list[Expr]:
+            column = at[-last]
+            for n, i in zip(sizes[1:], at[len(at) - last + 1 :], strict=True):
+                column = column * n + i
+            return [*at[:-last], column]
+
+        for st in slabs.members:
+            st.transform_layout(one_after_the_other)
+        axes[-last:] = [out.fuse(*axes[-last:])]
     k, columns = axes.pop(slabs.axis), axes.pop()
     block, inside = out.split(columns, slabs.width)
-    row = []
-    if slabs.rows > 1:
-        axes[-1], one = out.split(axes[-1], slabs.rows)
-        row = [one]
     places = [*axes, block]
-    out.reorder(*places, k, *row, inside)
+    out.reorder(*places, k, inside)
     place = out.fuse(*places) if len(places) > 1 else places[0]
     if cost_of(target).shared(work):
         out.parallel(place)
     for st in slabs.members:
         st.compute_at(out, place)
     for st in (out, *slabs.members):
-        last: IterVar = inside if st is out else st.op.axis[-1]
-        _vectors(st, last, slabs.width, lanes)
+        _vectors(st, inside if st is out else st.op.axis[-1], slabs.width, lanes)
         if st is not out:
             in_registers(s, st)
     return {out.name, *(st.name for st in slabs.members)}

@@ -16,6 +16,7 @@ SHAPES = [
     ((95, 17, 5), 1),  # less than a vector
     ((16, 10, 49), 1),  # a last vector that is masked
     ((9, 3, 4, 64), 1),  # rows of an image
+    ((2, 5, 100, 3, 4), 1),  # which are short
     ((3, 2, 3, 333), 0),
     ((1, 40, 960), 1),  # slabs of a row, and a rest
     ((40, 5, 4, 3, 2), 1),
