@@ -100,6 +100,7 @@ def test_few_reductions_and_scans_are_not_cut() -> None:
     for weight in (w, v, w):
         t = ops.dense(t, weight)
     assert len(cut([x, w, v, ops.cumsum(t, axis=0)])) == 1
+    assert len(cut([x, w, v, ops.cummax(t, axis=0)[0]])) == 1
 
 
 def test_cut_finely_statistics_and_what_reads_elsewhere_are_a_piece() -> None:

@@ -209,6 +209,13 @@ def _batch() -> list[te.Tensor]:
     return [a, b, ops.batch_matmul(a, b, transpose_b=True)]
 
 
+def _running_sum() -> list[te.Tensor]:
+    x, state = _input(16, 20), te.placeholder((16, 20), name="state")
+    first = te.compute((1, 20), lambda t, j: x[t, j], name="first")
+    step = te.compute((16, 20), lambda t, j: state[t - 1, j] + x[t, j], name="step")
+    return [x, te.scan(first, step, state)]
+
+
 # computations whose spaces the rules derive
 SKETCHED = {
     "matmul": lambda: list(matmul(65, 47, 33)),
@@ -216,5 +223,5 @@ SKETCHED = {
     "transposed batch": _batch,
     "softmax": lambda: [x := _input(40, 70), ops.softmax(x)],
     "whole sum": lambda: [x := _input(40_001), ops.sum(x)],
-    "cumsum": lambda: [x := _input(16, 20), ops.cumsum(x, axis=0)],
+    "running sum": _running_sum,
 }
