@@ -108,11 +108,11 @@ def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
     cache. How many an open number of rows is a call tells."""
     n, total = size(product.column), right_bytes(inside, product)
     again = [size(a) for a in beside(inside, product) if a not in product.right_axes]
-    if product.row is None:
-        return False
-    most = PACKED_ROWS - 1
     # a copy is converted once, and not for each tile
     alike = product.right.dtype == inside.op.body[0].dtype
+    if product.row is None or (alike and streams.are_panels(product, target)):
+        return False
+    most = PACKED_ROWS - 1
     near = n is None or total is None or total <= target.l2_bytes // 2
     if alike and near and None not in again and (n is None or n * product.right.dtype.bytes % PAGE):
         most = max(most, NEAR_TILES * high // math.prod(t or 1 for t in again))
