@@ -35,6 +35,11 @@ TILE = 4  # vectors of sums of an image of any size
 # 32 registers (Granite Rapids), tiles of 8 beside those of 4: 3 × 3 of 14 × 14 and 28 × 28 0.93, with a
 # stride of 2 0.88 to 0.94, 5 × 5 0.86 to 0.9, 7 × 7 0.82; tiles of 10 of 56 × 56 1.05, the last is another
 SUMS = 1 / 4
+# vectors of a row that is one tile, one fewer where a stride makes each sum load two, and the part of the
+# registers that holds its sums. Measured (Zen 4, one thread and two, 40 drawn shapes): 0.82 to 0.87 of the
+# time, 7 × 7 of 17 × 17 0.80, 3 × 3 of 20 × 20 0.79, 5 × 5 of 37 × 37 0.85, 3 × 3 of 36 × 36 at stride 2
+# 0.75, of 54 × 54 at stride 3 0.91; of 52 × 52, four vectors, 0.91
+ROW, SUMS_OF_ROW = 4, 1 / 2
 PADDED_ROWS = 8  # that share the masks of a column of vectors
 # elements of a plane of sums that waits for what is done to it: it lies in the second cache at most. Measured
 # (Zen 4, silu behind): 3 × 3 of 14 × 14 to 112 × 112 0.63 to 0.8, 5 × 5 of 7 × 7 to 28 × 28 0.49 to 0.7
@@ -108,14 +113,15 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         # crossing the halves of a register. Measured on 7 × 7 of stride 2: 1.6 times as fast, compiled in
         # half the time; no gain at stride 1
         wide, highest = lanes // 2, TALL
-    # of a longer row it begins earlier: less of a margin is copied, and no store has a mask. Measured (Zen 4,
-    # one thread): 3 × 3 and 5 × 5 of 28 × 28 to 224 × 224 0.91 to 1.0 of the time, at stride 3 up to 1.05
-    shifts = whole and stride <= 2 and long > wide and long % wide > 0
-    # a rest of half a vector is one: it takes half as long where a processor does halves of wide vectors.
-    # Measured (Zen 4, one thread): 5 × 5 of 24 × 24 0.86 of the time, 3 × 3 of 56 × 56 0.92, of 40 × 40 0.91,
-    # of 72 × 72 0.95
-    tail = "auto" if 2 * (long % wide) == wide else "shift"
-    xo, xi = tiled.split(x, wide, tail=tail) if shifts else _cut(tiled, x, wide)
+    tail, unit = "auto", wide
+    if padded is not None and size(x) is not None and long > wide and long % wide > 0:
+        row = size(inside.op.reduce_axis[-1]) or 1
+        if _row_at_once(long, wide, stride, row, target):
+            highest = int(target.vector_registers * SUMS_OF_ROW) // -(-long // wide)
+            wide, unit = long, wide // 2
+        else:
+            tail = _rest(long, wide, stride, row, target)
+    xo, xi = tiled.split(x, wide, tail=tail) if tail == "shift" else _cut(tiled, x, wide)
     tile: list[IterVar] = []
     if around:
         y = around.pop()
@@ -148,9 +154,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.vectorize(own[-1])
     for a in (*written, *([own[-2]] if tile else [])):
         inside.unroll(a)
-    if whole and wide > 1 and not shifts:
-        tiled.pragma(xi, "whole_vectors", wide)
-        inside.pragma(own[-1], "whole_vectors", wide)
+    if whole and wide > 1 and tail == "auto":
+        tiled.pragma(xi, "whole_vectors", unit)
+        inside.pragma(own[-1], "whole_vectors", unit)
     if padded is not None:
         # rows lie in pieces, of which there is one
         if len(around) == 1 and far(padded, places + 1, target):
@@ -162,6 +168,32 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         if size(block) is None and not short:
             _, some = padded.split(rows, PADDED_ROWS)
             padded.reorder(block, some)
+
+
+def _row_at_once(long: int, wide: int, stride: int, row: int, target: Target) -> bool:
+    """Whether a row of so few vectors is one tile: where the last one is half or less, which takes half as
+    long where a processor does halves of wide vectors, and is loaded beside the others. Without masks it has
+    to be a vector by itself."""
+    rest = long % wide
+    free = target.has_masks or (rest.bit_count() == 1 and row > 2 * stride)
+    return free and 2 * rest <= wide and -(-long // wide) <= (ROW if stride == 1 else ROW - 1)
+
+
+def _rest(long: int, wide: int, stride: int, row: int, target: Target) -> str:
+    """The tail of a longer row of a known plane with a margin.
+
+    Its last vector begins earlier: less of a margin is copied, and no store has a mask. Measured (Zen 4, one
+    thread): 3 × 3 and 5 × 5 of 28 × 28 to 224 × 224 0.91 to 1.0 of the time, at stride 3 up to 1.05. Without
+    masks it would be several short vectors, each with all taps written out. Measured (AVX2 on Zen 4, one
+    thread and two): 30 drawn shapes 0.67 of the time, 3 × 3 of 14 × 14 0.4 and of 23 × 23 0.55; at stride 2
+    and 3 those of 3 × 3 would take 1.0 to 1.2.
+
+    A rest of half a vector is one: it takes half as long where a processor does halves of wide vectors.
+    Measured (Zen 4, one thread): 5 × 5 of 24 × 24 0.86 of the time, 3 × 3 of 56 × 56 0.92, of 40 × 40 0.91,
+    of 72 × 72 0.95.
+    """
+    earlier = stride <= 2 if target.has_masks else row > 2 * stride
+    return "shift" if earlier and 2 * (long % wide) != wide else "auto"
 
 
 def _rows_apart(inside: Stage) -> bool:

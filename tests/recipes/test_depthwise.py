@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512, inner_loop
 from tests.ops import images
@@ -289,7 +290,7 @@ def test_windows_that_share_no_row_are_computed_row_by_row(kernel, stride, high)
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-@pytest.mark.parametrize("wide", [19, 28, 61])
+@pytest.mark.parametrize("wide", [28, 61, 67])
 def test_the_last_vector_of_a_longer_row_begins_earlier_and_has_no_mask(wide, stride):
     X, W = te.placeholder((1, 3, 9, wide * stride), name="X"), te.placeholder((3, 1, 3, 3), name="W")
     out = ops.conv2d(X, W, groups=3, padding=1, stride=stride)
@@ -300,6 +301,27 @@ def test_the_last_vector_of_a_longer_row_begins_earlier_and_has_no_mask(wide, st
     assert columns and int(columns[1]) <= wide * stride + 2
     x, w = small(RNG, (1, 3, 9, wide * stride)), small(RNG, (3, 1, 3, 3))
     exact(tl.compile([X, W, out])(x, w), images.conv(x, w, groups=3, padding=1, stride=stride), "float32")
+
+
+@pytest.mark.parametrize("kernel, stride", [(3, 1), (3, 2), (5, 1), (7, 3)])
+@pytest.mark.parametrize("wide, target", [(17, AVX512), (37, AVX512), (12, AVX2), (14, AVX2)])
+def test_a_small_rest_of_a_row_is_a_shorter_vector_beside_the_others(wide, target, kernel, stride):
+    """A row of 17 was two vectors of 16, or with AVX2 one of 14 was sums of 8, of 4 and of 2."""
+    X = te.placeholder((1, 3, 9, wide * stride), name="X")
+    W = te.placeholder((3, 1, kernel, kernel), name="W")
+    out = ops.conv2d(X, W, groups=3, padding=kernel // 2, stride=stride)
+    func = tl.lower(default_schedule(out, target), [X, W, out])
+    text = str(func)
+    if target is AVX512 or kernel > 2 * stride:
+        columns = re.findall(r"conv2d\.local: float32\[1, 1, \d+, (\d+)\] local", text)
+        assert (max(map(int, columns)) >= wide) is (wide != 14), text
+        assert "gather" not in text
+    x, w = small(RNG, (1, 3, 9, wide * stride)), small(RNG, (3, 1, kernel, kernel))
+    want = images.conv(x, w, groups=3, padding=kernel // 2, stride=stride)
+    got = np.zeros(want.shape, "float32")
+    interpret(func, x, w, got)
+    exact(got, want, "float32")
+    exact(tl.compile([X, W, out], target=target)(x, w), want, "float32")
 
 
 def behind(channels, height, width, kernel, *, stride=1, more=None):
