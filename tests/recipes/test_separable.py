@@ -159,3 +159,19 @@ def test_other_types(dtype):
     x = RNG.integers(0, 100, (1, 3, 43, 50)).astype(dtype)
     (right,) = te.reference.evaluate([out], {X: x})
     assert np.array_equal(tl.compile([X, out])(x), right)
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512])
+@pytest.mark.parametrize(("height", "strips"), [(18, 1), (37, 1), (75, 5)])
+def test_a_small_plane_is_one_strip(target, height, strips):
+    """9 rows of results were strips of 5 and 4."""
+    X = te.placeholder((1, 3, height, height), name="X")
+    out = ops.relu(ops.max_pool2d(X, 3, stride=2, padding=1))
+    func = tl.lower(default_schedule(out, target), [X, out])
+    rows = -(-height // 2)
+    assert f"part: float32[1, 1, {-(-rows // strips)}, " in str(func), func
+    x = small(RNG, (1, 3, height, height))
+    want = np.maximum(images.pool(x, "max", 3, 2, 1), 0)
+    got = np.zeros(want.shape, "float32")
+    interpret(func, x, got)
+    exact(got, want, "float32")
