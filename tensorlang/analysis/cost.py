@@ -143,7 +143,7 @@ class Cost:
         """The same of each of two: two vectors are mixed and added once, and then halves of one are."""
         return ((3 + 3 * max(0, lanes.bit_length() - 2)) / self.per_cycle + 1) / 2
 
-    def tile(self, rows: int, vectors: int) -> float:
+    def tile(self, rows: int, vectors: float) -> float:
         """Cycles of an iteration of the reduction in a register tile of ``rows × vectors``: multiply-adds,
         loads, latency, and a little for what goes round."""
         busy = max(rows * vectors, self.load * (rows + vectors), self.chains) / self.per_cycle

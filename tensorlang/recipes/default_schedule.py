@@ -30,6 +30,7 @@ from ..target import Target, as_target
 from ..te import ComputeOp, IterVar, Operation, Tensor, TensorRead
 from . import (
     across,
+    boxes,
     channels_last,
     columns,
     contraction,
@@ -82,6 +83,7 @@ FAMILIES = (
     sampled,
     gemm,
     pointwise,
+    boxes,
     flat,
     conv,
     planes,

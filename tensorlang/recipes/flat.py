@@ -59,11 +59,11 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     # tiles of outputs want a packed weight. Measured without one (Zen 4, 100 drawn shapes of 2 to 15 pixels):
     # 0.55 of the time of what else there is, of a single row 1.2
     alone = conv.sizes[-2] > 1 and not packs_weight(conv, constants)
-    packed = 0.0 if is_known(conv.weight, constants) else _packed(conv, target)
+    packed = 0.0 if is_known(conv.weight, constants) else packing(conv, target)
     return found.places > 1 and (alone or found.time <= time_by_pixel(conv, target, margin) + packed)
 
 
-def _packed(conv: Conv, target: Target) -> float:
+def packing(conv: Conv, target: Target) -> float:
     """Cycles for one image in which tiles of outputs pack a weight that comes with the call."""
     elements = conv.groups * weight_of(conv) // conv.weight.dtype.bytes
     times = 1 if conv.pointwise else PACKED

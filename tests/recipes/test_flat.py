@@ -102,7 +102,7 @@ def test_an_image_with_row_behind_row_is_copied_in_whole_vectors(target, stride)
     """The last vector of a row reached into the next one: its lanes, and those of the row's other vectors, were
     gathered one by one, for two thirds of the time where outputs are few."""
     X, W, _, out = declared(
-        np.zeros((1, 20, 9, 48), "f4"),
+        np.zeros((1, 20, 9, 50), "f4"),
         np.zeros((6, 20, 3, 3), "f4"),
         None,
         relu=False,
