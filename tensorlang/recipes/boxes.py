@@ -49,7 +49,7 @@ class Box(NamedTuple):
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a convolution for ``apply`` that takes less time so than by the other recipes, of
-    an image that stays in the second cache: it is read once for each block of outputs."""
+    an image that is not far: it is read once for each block of outputs."""
     conv = conv_of(inside.op)
     if conv is None or not conv.batch or conv.images == 0 or len(conv.sizes) != 2 or 0 in conv.sizes:
         return False

@@ -19,11 +19,11 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import LINE, converts, in_registers, is_known, share_out, size, work
-from .conv import by_phase, handed_over, padding_of, time_by_pixel
+from .conv import by_phase, copying, handed_over, padding_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .pixels import counted
 from .reach import PAGE, depth, far, far_outputs, passes, plane_of, weight_of
-from .register_tile import tile_for, time_of
+from .register_tile import column, tile_for, time_of
 
 # tiles of pixels for which a panel of a narrower weight is made wide. Measured (Zen 5): 12 to 19 % of the
 # time is lost where that is done for each tile, 1 to 3 % for 8 of them
@@ -40,6 +40,12 @@ COPIED = 1 / 8  # cycles for an element whose neighbours are copied with it
 # the same where they are a few vectors that cross lines, of channels that are many to a page. Measured
 # (Emerald Rapids): 1024 channels of 14 × 14 0.65, 2048 of 7 × 7 0.55
 LINED = 1 / 2
+# of the time of threads that share tiles of pixels out, at most, that they take which share outputs out and
+# copy the whole image each, ``TWICE`` as long for each element as what is copied with its neighbours; and
+# iterations from which on one or the other is asked for. Measured (Zen 4, two threads, 90 drawn lines and
+# single pixels at stride 2, of which 25 change): tiles for threads 0.93 of the time, both 0.91, 43 to 69
+# channels of 321, 5 taps, 0.9, 23 to 67 of 143, 9 taps, 0.82, 197 to 41 of 12 × 12 at stride 2 0.67
+OUTPUTS, TWICE, WORTH = 0.95, 2, 1 << 16
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -183,9 +189,22 @@ def _evenly(tiles: int, most: int, threads: int) -> int:
     return min(range(most // 2 + 1, most + 1), key=lambda run: (-(-tiles // (run * threads)) * run, -run))
 
 
-def _tile(conv: Conv, target: Target) -> tuple[int, int]:
+def _tile(conv: Conv, target: Target, threads: int = 1) -> tuple[int, int]:
+    """The tile, of so many ``threads`` that share tiles of pixels out."""
     lanes, table = _lanes(conv, target), cost_of(target).of_panels
-    return tile_for(conv.each, math.prod(conv.sizes), lanes, target.vector_registers, table)
+    return tile_for(conv.each, math.prod(conv.sizes), lanes, target.vector_registers, table, threads)
+
+
+def _tile_apart(conv: Conv, threads: int, target: Target) -> tuple[tuple[int, int], bool]:
+    """The tile where each of so many threads copies what it reads of an image, and whether they share outputs
+    out, each with a copy of all pixels, and not tiles of pixels: few tiles are not as many for each."""
+    lanes, table, pixels = _lanes(conv, target), cost_of(target).of_panels, math.prod(conv.sizes)
+    tile, each = _tile(conv, target, threads), -(-conv.each // threads)
+    other = tile_for(each, pixels, lanes, target.vector_registers, table)
+    copied = (1 - 1 / threads) * TWICE * copying(conv, target) * _elements(conv) / depth(conv)
+    by_pixels = column(conv.each, *tile, table) * -(-pixels // (lanes * tile[1] * threads))
+    by_outputs = column(each, *other, table) * -(-pixels // (lanes * other[1])) + copied
+    return (other, True) if by_outputs < OUTPUTS * by_pixels else (tile, False)
 
 
 def _lanes(conv: Conv, target: Target) -> int:
@@ -202,7 +221,17 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     conv = conv_of(inside.op)
     assert conv is not None
     lanes, iterations, batch = _lanes(conv, target), work(inside), len(conv.batch)
-    high, vectors = _tile(conv, target)
+    # each thread copies what a stride picks for its own tiles, where they can be shared out evenly enough:
+    # lines that another has just written come slowly. Measured (Zen 4, 90 drawn shapes at stride 2, two
+    # threads): 0.46 of the time. A weight at the call, which lies as it came, is better read by the thread
+    # whose outputs it makes: 256 to 512 channels of 56 × 56 1.2
+    given = is_known(conv.weight, constants) or 4 * weight_of(conv) <= target.l2_bytes
+    copied = _strided(conv) or (not conv.pointwise and padding_of(s, conv.data) is not None)
+    threads = target.num_cores if copied and given and conv.images == 1 else 1
+    worth = threads > 1 and cost_of(target).shared(iterations) and iterations >= WORTH
+    (high, vectors), by_outputs = (
+        _tile_apart(conv, threads, target) if worth else (_tile(conv, target), False)
+    )
     weight = pack_outputs(s, inside, conv, high, lanes, constants)
     pixels = _image(s, conv, inside)
 
@@ -231,12 +260,6 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     block, oi = out.split(o, high)
     pv, lane = out.split(fuse(out, places), lanes)
     po, vector = out.split(pv, vectors)
-    # each thread copies what a stride picks for its own tiles, where they can be shared out evenly enough:
-    # lines that another has just written come slowly. Measured (Zen 4, 90 drawn shapes at stride 2, two
-    # threads): 0.46 of the time. A weight at the call, which lies as it came, is better read by the thread
-    # whose outputs it makes: 256 to 512 channels of 56 × 56 1.2
-    given = is_known(conv.weight, constants) or 4 * weight_of(conv) <= target.l2_bytes
-    threads = target.num_cores if pixels is not None and given and conv.images == 1 else 1
     tiles, within = -(-math.prod(conv.sizes) // (lanes * vectors)), []
     run = _evenly(tiles, RUN if weight is not None else _run(conv, vectors, target), threads)
     each = -(-tiles // (run * threads)) * run  # tiles of the thread with the most
@@ -246,7 +269,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         po, within[0] = out.split(po, run)
     shared = [*images, po] if pixels is None else [po]
     around = shared
-    if own:
+    if by_outputs:
+        part, block = out.split(block, nparts=threads)
+        shared, around, own = [part], [part, po], True
+    elif own:
         part, po = out.split(po, nparts=target.num_cores)
         shared, around = [part], [part, po]
     elif tiles * (conv.images or 1) < FEW_TILES * target.num_cores:

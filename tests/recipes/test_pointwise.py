@@ -11,6 +11,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tensorlang.recipes.pointwise import _evenly
 from tests.codegen.test_assembly import AVX2, AVX512, NEON, inner_loop
@@ -259,3 +260,29 @@ def test_each_thread_copies_what_a_stride_picks_for_its_own_tiles():
     f = tl.build(s, [X, W, out], target=target)
     assert "gather" not in f.get_source("asm")
     exact(both(x, w, None, stride=2), np.maximum(images.conv(x, w, stride=2), 0), "float32")
+
+
+@pytest.mark.parametrize("cores", [2, 3])
+@pytest.mark.parametrize(
+    ("channels", "outputs", "width", "taps", "by_outputs"),
+    [(23, 67, 143, 9, True), (16, 104, 210, 9, None), (100, 40, 300, 9, None), (41, 117, 56, 3, None)],
+)
+def test_threads_share_few_tiles_of_a_line_evenly(channels, outputs, width, taps, by_outputs, cores):
+    """Of five tiles of pixels one thread had three and the other two: tiles are chosen for threads, or those
+    share outputs out, each with the whole line."""
+    x, w = small(RNG, (1, channels, width)), small(RNG, (outputs, channels, taps))
+    X, W = te.placeholder(x.shape, name="X"), te.placeholder(w.shape, name="W")
+    out = ops.conv1d(X, W, padding=taps // 2)
+    target = f"llvm -mcpu=znver4 -num-cores={cores}"
+    s = default_schedule(out, target)
+    tree = str(s.tree())
+    shared = re.search(r"loop conv1d\.(\w)\.\S+ +0\.\.(\d+)  parallel", tree)
+    assert shared and int(shared[2]) == cores, tree
+    if cores == 2 and by_outputs is not None:
+        assert (shared[1] == "o") is by_outputs, tree
+    func, want = tl.lower(s, [X, W, out]), images.conv(x, w, padding=taps // 2)
+    got = np.zeros(want.shape, "float32")
+    interpret(func, x, w, got)
+    exact(got, want, "float32")
+    f = tl.build(default_schedule(out, f"{AVX512} -num-cores={cores}"), [X, W, out], AVX512)
+    exact(f(x, w), want, "float32")
