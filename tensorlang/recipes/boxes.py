@@ -16,7 +16,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from . import flat
-from .common import in_registers, is_known, share_out, size, work
+from .common import LINE, in_registers, is_known, share_out, size, work
 from .conv import by_phase, copying, padding_of, rows_in_vectors, time_by_pixel
 from .pointwise import pack_outputs, wide_or_packed
 from .reach import L3_PART, depth, image_of
@@ -26,12 +26,15 @@ VECTORS = 4  # of a row in a tile
 # of a vector's time is saved where half of it is used: it is loaded as a whole one is. Measured (Zen 4): with
 # a half saved 5 to 13 channels of 20 × 20, 7×7, for which 0.96 of the time was promised, took 1.07
 HALF = 1 / 3
+# of the time that is promised of tiles of one vector. Measured (Zen 4): 144 to 216 channels of 10 × 10, 3×3,
+# dilated, in 4 to 8 groups took 1.07 to 1.25 of it in these
+LOADED = 0.75
 # of the time of other recipes, at most, that these tiles take where they are chosen. Measured (Zen 4, one
 # thread and two, drawn shapes of 10 × 10 to 140 × 140 for which at most 1.01 of the time is promised): 65
 # without a stride 0.91 and 0.89, 20 to 24 channels of 15 × 15, 5×5, dilated, 0.8 and 0.7, 32 to 70 of
 # 16 × 16 0.8 and 0.8, 8 to 19 of 52 × 52, 7×7, dilated, 0.84 and 0.78; 17 at strides of 2 and 3 0.9 and 0.83;
-# with a known weight 0.91; of AVX2 on the same processor 0.79 and 0.64. Where more than that is promised
-# they took up to 1.3
+# with a known weight 0.91; of AVX2 on the same processor 0.79 and 0.64; 23 of 2 to 8 groups 0.89 and 0.80, of
+# AVX2 0.80 and 0.64. Where more than that is promised they took up to 1.3
 SURE = 0.98
 
 
@@ -53,28 +56,35 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     conv = conv_of(inside.op)
     if conv is None or not conv.batch or conv.images == 0 or len(conv.sizes) != 2 or 0 in conv.sizes:
         return False
-    if conv.groups > 1 or conv.pointwise or image_of(conv) > target.l3_bytes // L3_PART:
+    if conv.pointwise or image_of(conv) > target.l3_bytes // L3_PART:
         return False
     if not wide_or_packed(conv, inside, target, constants):
         return False
     margin, known = padding_of(s, conv.data) is not None, is_known(conv.weight, constants)
     by_pixel = time_by_pixel(conv, target, margin) + (0 if known else flat.packing(conv, target))
-    others = min(flat.plan(conv, target).time, by_pixel)
-    return box(conv, work(inside), target).time < SURE * others
+    return box(conv, work(inside), target).time < SURE * min(_over_rows(conv, target), by_pixel)
+
+
+def _over_rows(conv: Conv, target: Target) -> float:
+    """Cycles of ``flat``, whose tiles of one vector count as bound by loads. Where only halves of vectors are
+    multiplied in each cycle, there are loads enough."""
+    p, table = flat.plan(conv, target), cost_of(target)
+    halves = table.whole_per_cycle < table.per_cycle and target.vector_bits // 8 >= LINE
+    return p.time * (LOADED if p.vectors == 1 and halves else 1)
 
 
 def box(conv: Conv, iterations: int, target: Target) -> Box:
     """The tile with the least time; of the threads the one with the most to do counts."""
     table, lanes, (rows, row) = cost_of(target), target.vector_lanes(conv.data.dtype), conv.sizes
     threads, images = target.num_cores if table.shared(iterations) else 1, conv.images or 1
-    taps = size(conv.taps[0]) or 1
+    taps, outputs = size(conv.taps[0]) or 1, conv.groups * conv.each
     each = flat.PICKED if max(conv.strides) > 1 else flat.COPIES
-    copied = each * copying(conv, target) * row * conv.strides[-1] * (size(conv.channels) or 1)
-    shares = [(1, 1)] if images % threads == 0 else [(min(threads, conv.each), 1), (1, min(threads, rows))]
+    copied = each * copying(conv, target) * row * conv.strides[-1] * conv.groups * (size(conv.channels) or 1)
+    shares = [(1, 1)] if images % threads == 0 else [(min(threads, outputs), 1), (1, min(threads, rows))]
 
     def time(high: int, many: int, wide: int, held: float, parts: int, strips: int) -> float:
         blocks, bands = (
-            -(-n // shares) for n, shares in ((-(-conv.each // high), parts), (-(-rows // many), strips))
+            -(-n // shares) for n, shares in ((-(-outputs // high), parts), (-(-rows // many), strips))
         )
         tiles = blocks * bands * -(-row // wide)
         sums = depth(conv) * table.crossing * table.tile(high, many * held) * tiles
@@ -88,6 +98,7 @@ def box(conv: Conv, iterations: int, target: Target) -> Box:
         for wide, registers, held in _widths(row, lanes, target)
         for many in _heights(rows, target.vector_registers // registers)
         for high in _heights(conv.each, (target.vector_registers - 1) // (many * registers) - 1)
+        if conv.groups == 1 or conv.each % high == 0  # within a group, which reads the same channels
         for parts, strips in shares
     ]
     return min(options, key=lambda b: b.time)
@@ -146,7 +157,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             stage.unroll(loop)
         stage.vectorize(loops[-1])
         if target.has_masks and b.wide % lanes and b.wide > lanes // 2:
-            stage.pragma(loops[-1], "whole_vectors", lanes // 2 if b.wide > lanes else lanes)
+            half = b.wide > lanes and 2 * (b.wide % lanes) <= lanes
+            stage.pragma(loops[-1], "whole_vectors", lanes // 2 if half else lanes)
     if weight is not None:
         weight.compute_at(out, block)
     place = share_out(out, shared, iterations, target)

@@ -30,6 +30,8 @@ CASES = [
     (1, 4, 6, (16, 40), (5, 5), {"stride": (1, 3)}),
     (1, 3, 8, (7, 7), (7, 7), {"padding": 3}),
     (1, 2, 3, (1, 23), (1, 3), {"padding": (0, 1)}),
+    (1, 8, 26, (5, 26), (3, 3), {"padding": 1, "groups": 2}),
+    (2, 9, 12, (9, 14), (3, 3), {"padding": 2, "dilation": 2, "groups": 3}),
 ]
 
 
@@ -45,7 +47,7 @@ def taken(out, constants=(), target=AVX512):
 def test_odd_shapes(n, channels, outputs, image, kernel, options, target, monkeypatch):
     """Whether the table of costs chooses them or not."""
     monkeypatch.setattr(boxes, "SURE", 1e9)
-    w = small(RNG, (outputs, channels, *kernel))
+    w = small(RNG, (outputs, channels // options.get("groups", 1), *kernel))
     x, b = small(RNG, (n, channels, *image)), small(RNG, (outputs,))
     X, W, B, out = declared(x, w, b, **options)
     s = default_schedule(out, target)
@@ -65,6 +67,7 @@ def test_odd_shapes(n, channels, outputs, image, kernel, options, target, monkey
         ((32, 70, 16, 3), {"padding": 2, "dilation": 2}, True),
         ((4, 18, 16, 7), {"padding": 3}, True),
         ((26, 36, 32, 5), {"padding": 2, "stride": 2}, True),
+        ((16, 24, 15, 7), {"padding": 6, "dilation": 2, "groups": 4}, True),
         ((9, 57, 19, 7), {"padding": 3}, False),
         ((63, 26, 18, 3), {"padding": 2, "dilation": 2}, False),
     ],
@@ -74,7 +77,7 @@ def test_a_margin_that_is_wide_beside_full_rows(case, options, chosen):
     """15 pixels of 23 places were summed for nothing; rows of 18 and 19 would be two vectors each."""
     channels, outputs, height, kernel = case
     X = te.placeholder((1, channels, height, height), name="X")
-    W = te.placeholder((outputs, channels, kernel, kernel), name="W")
+    W = te.placeholder((outputs, channels // options.get("groups", 1), kernel, kernel), name="W")
     zen4 = "llvm -mcpu=znver4 -num-cores=2"
     assert taken(ops.conv2d(X, W, **options), [W], zen4) is chosen
 
