@@ -28,6 +28,7 @@ from .pixel_tiles import (
     blocks_of,
     by_lines,
     in_fours,
+    panel_tile,
     pixel_tile,
     taps_unrolled,
     tiles_time,
@@ -105,7 +106,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     margin = padding_of(s, conv.data) is not None
     rows = _share(conv, target) if together == 1 and margin and not here else None
     pixels = math.prod(conv.sizes) if rows is None else rows * math.prod(conv.sizes[1:])
-    high, vectors = pixel_tile(conv, pixels, lanes, target)
+    high, vectors = (panel_tile if here else pixel_tile)(conv, pixels, lanes, target)
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         vectors = 1 << (min(vectors, conv.each // lanes)).bit_length() - 1

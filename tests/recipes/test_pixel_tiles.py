@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
+from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512
 from tests.ops import images
@@ -58,3 +59,20 @@ def test_blocks_end_with_a_share_of_rows_and_vectors_with_the_outputs(outputs, c
     assert -(-196 // int(block)) * int(block) <= 198, tree
     text = str(tl.lower(s, [X, W, B, out]))
     assert re.search(r"conv2d: float32\[1, (4|min\(.*4\)), 6, 16\]", text), text[:3000]
+
+
+@pytest.mark.parametrize(
+    ("channels", "outputs", "kernel", "size"), [(28, 91, 5, 7), (38, 91, 7, 7), (22, 96, 5, 9)]
+)
+def test_threads_have_as_many_panels_each(channels, outputs, kernel, size, monkeypatch):
+    """Of three panels of two vectors, which are packed by the thread that reads them, one had two."""
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    x, w = small(RNG, (1, channels, size, size)), small(RNG, (outputs, channels, kernel, kernel))
+    X, W, _, out = declared(x, w, None, relu=False, padding=kernel // 2)
+    s = default_schedule(out, "llvm -mcpu=znver4 -num-cores=2")
+    panels = re.search(r"loop conv2d\.o\.outer +0\.\.(\d+)  parallel", str(s.tree()))
+    assert panels and int(panels[1]) == -(-outputs // 16), s.tree()
+    want, got = images.conv(x, w, padding=kernel // 2), np.zeros((1, outputs, size, size), "float32")
+    interpret(tl.lower(s, [X, W, out]), x, w, got)
+    exact(got, want, "float32")
+    exact(both(x, w, None, relu=False, padding=kernel // 2), want, "float32")
