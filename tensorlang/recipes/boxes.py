@@ -29,6 +29,9 @@ HALF = 1 / 3
 # of the time that is promised of tiles of one vector. Measured (Zen 4): 144 to 216 channels of 10 × 10, 3×3,
 # dilated, in 4 to 8 groups took 1.07 to 1.25 of it in these
 LOADED = 0.75
+# cycles of a vector of results that ``flat`` puts in its place, which counts where sums are short. Measured
+# (Zen 4, one thread and two, 16 and 9 drawn shapes of 3 to 9 channels that are taken since): 0.90 and 0.85
+WRITTEN = 1.5
 # of the time of other recipes, at most, that these tiles take where they are chosen. Measured (Zen 4, one
 # thread and two, drawn shapes of 10 × 10 to 140 × 140 for which at most 1.01 of the time is promised): 65
 # without a stride 0.91 and 0.89, 20 to 24 channels of 15 × 15, 5×5, dilated, 0.8 and 0.7, 32 to 70 of
@@ -66,11 +69,13 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 
 
 def _over_rows(conv: Conv, target: Target) -> float:
-    """Cycles of ``flat``, whose tiles of one vector count as bound by loads. Where only halves of vectors are
-    multiplied in each cycle, there are loads enough."""
+    """Cycles of ``flat``, which puts sums in their place behind a strip, and whose tiles of one vector count
+    as bound by loads. Where only halves of vectors are multiplied in each cycle, there are loads enough."""
     p, table = flat.plan(conv, target), cost_of(target)
     halves = table.whole_per_cycle < table.per_cycle and target.vector_bits // 8 >= LINE
-    return p.time * (LOADED if p.vectors == 1 and halves else 1)
+    vectors = -(-conv.sizes[-1] // target.vector_lanes(conv.data.dtype))
+    written = WRITTEN * conv.groups * conv.each * conv.sizes[0] * vectors
+    return p.time * (LOADED if p.vectors == 1 and halves else 1) + written
 
 
 def box(conv: Conv, iterations: int, target: Target) -> Box:
