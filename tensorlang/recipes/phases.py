@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..analysis import constant, phases_of, reads_of
+from ..analysis import constant, phases_of, reads_of, step
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -50,6 +50,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     last = op.axis[-1]
     if any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)) or in_whole_groups(inside, target):
         return False
+    if strides[last] == 1 and all(step(at[-1], last) == 1 for _, at in reads_of(op).plain):
+        return False  # two images, shifted against each other: no weight of which a phase would read its own
     n = size(last)
     return n is None or n > strides[last]
 

@@ -262,3 +262,22 @@ def test_the_weight_of_groups_of_many_channels_is_read_where_it_lies():
     a = [small(1, 80, 26, 35), small(80, 4, 2, 2)]
     (expected,) = te.reference.evaluate(y, dict(zip([x, w], a, strict=True)))
     assert np.array_equal(f(*a), expected)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_two_images_shifted_against_each_other_are_no_phases(cores: int) -> None:
+    """A correlation volume: the axis of the shifts is divided, but no operand is a weight with one for each
+    phase."""
+    c, h, w, r = 5, 7, 37, 2
+    x, y = te.placeholder((c, h, w), name="x"), te.placeholder((c, h + 2 * r, w + 2 * r), name="y")
+    n, k = 2 * r + 1, te.reduce_axis((0, c), "k")
+    out = te.compute(
+        (n * n, h, w), lambda q, i, j: te.sum(x[k, i, j] * y[k, i + q // n, j + q % n], axis=k), name="out"
+    )
+    s = default_schedule(out, f"llvm -mcpu=znver4 -num-cores={cores}")
+    assert "q.inner" in s.tree() and "q.inner.outer" not in s.tree()
+    rng = np.random.default_rng(0)
+    a = rng.integers(-3, 4, (c, h, w)).astype("float32")
+    b = rng.integers(-3, 4, (c, h + 2 * r, w + 2 * r)).astype("float32")
+    want = [(a * b[:, p : p + h, q : q + w]).sum(0) for p in range(n) for q in range(n)]
+    assert (tl.build(s, [x, y, out])(a, b) == np.stack(want)).all()
