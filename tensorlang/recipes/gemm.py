@@ -110,7 +110,7 @@ def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
     again = [size(a) for a in beside(inside, product) if a not in product.right_axes]
     # a copy is converted once, and not for each tile
     alike = product.right.dtype == inside.op.body[0].dtype
-    if product.row is None or (alike and streams.are_panels(product, target)):
+    if product.row is None or (alike and streams.are_panels(product, high, target)):
         return False
     most = PACKED_ROWS - 1
     near = n is None or total is None or total <= target.l2_bytes // 2
