@@ -4,6 +4,7 @@ usual ones."""
 from __future__ import annotations
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -316,3 +317,22 @@ def test_several_tensors_read_along_an_axis_that_is_cut(n: int) -> None:
     x = np.arange(n, dtype="int32")
     y, most = tl.compile([a, ops.maximum(t, m), m])(x)
     assert (y == n - 1).all() and most[0] == n - 1
+
+
+@pytest.mark.parametrize("target", ["llvm -mcpu=znver3 -num-cores=1", "llvm -mcpu=znver4 -num-cores=2"])
+@pytest.mark.parametrize("length", [None, 100, 257])
+def test_filters_sum_several_vectors_at_once(length, target):
+    """Of one vector each addition would wait for the one before."""
+    n, taps = te.dim("n") if length is None else length, 9
+    x, h = te.placeholder((n + taps - 1,), name="x"), te.placeholder((taps,), name="h")
+    k = te.reduce_axis((0, taps), "k")
+    y = te.compute((n,), lambda i: te.sum(x[i + k] * h[k], axis=k), name="y")
+    s = default_schedule(y, target)
+    if length != 100 or "znver4" in target:  # else a rest of a vector would be several
+        width = re.search(r"y\.local +float32\[(\d+)\]", s.tree())
+        assert width is not None and int(width[1]) >= 32
+    f = tl.build(s, [x, h, y])
+    for m in (1, 7, 31, 33, 64, 130, 1000) if length is None else (length,):
+        a = np.random.default_rng(m).integers(-3, 4, m + taps - 1).astype("float32")
+        w = np.arange(taps, dtype="float32")
+        assert (f(a, w) == np.correlate(a, w, "valid")).all()
