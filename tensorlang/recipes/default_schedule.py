@@ -471,6 +471,10 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     if rows is None and reads.along(own[-1]):
         parts = target.num_cores if len(own) == 1 and cost_of(target).shared(iterations) else 1
         vectors = _side_by_side(n, lanes, parts, target)
+        if n is not None and n <= vectors * lanes and vectors < ALONE // 2:
+            # a row is all there is: several of them are as many sums
+            rows = next((d for d in range(len(own) - 2, -1, -1) if (size(own[d]) or 1) > 1), None)
+            height = 1 if rows is None else even(size(own[rows]) or 1, ALONE // 2 // vectors)
     width = lanes * vectors
     jo, ji = out.split(axes[-1], width if n is None else min(width, n))
     unrolled = [] if rows is None else [(rows, height)]

@@ -336,3 +336,29 @@ def test_filters_sum_several_vectors_at_once(length, target):
         a = np.random.default_rng(m).integers(-3, 4, m + taps - 1).astype("float32")
         w = np.arange(taps, dtype="float32")
         assert (f(a, w) == np.correlate(a, w, "valid")).all()
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_sums_of_a_short_row_are_several_rows(cores):
+    """Differences of blocks at 7 × 7 shifts: a row of shifts is less than a vector."""
+    b, r, h, w = 4, 3, 12, 16
+    x, y = te.placeholder((h, w), name="x"), te.placeholder((h + 2 * r, w + 2 * r), name="y")
+    u, v = te.reduce_axis((0, b), "u"), te.reduce_axis((0, b), "v")
+    out = te.compute(
+        (h // b, w // b, 2 * r + 1, 2 * r + 1),
+        lambda i, j, p, q: te.sum(
+            te.abs(x[i * b + u, j * b + v] - y[i * b + u + p, j * b + v + q]), axis=(u, v)
+        ),
+        name="out",
+    )
+    s = default_schedule(out, f"llvm -mcpu=znver4 -num-cores={cores}")
+    assert re.search(r"loop out.local.p +0..[234]  unrolled", s.tree())
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 9, (h, w)).astype("float32")
+    c = rng.integers(0, 9, (h + 2 * r, w + 2 * r)).astype("float32")
+    want = np.zeros((h // b, w // b, 7, 7), "float32")
+    for p in range(7):
+        for q in range(7):
+            apart = np.abs(a - c[p : p + h, q : q + w])
+            want[:, :, p, q] = apart.reshape(h // b, b, w // b, b).sum((1, 3))
+    assert (tl.build(s, [x, y, out])(a, c) == want).all()
