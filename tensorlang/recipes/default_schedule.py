@@ -280,7 +280,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         copies.transpose_in_tiles(s, stage, transposition, target)
         return f"a copy in another order of axes: {_known_as(copies)}"
     ways = ways_of(stage.op)
-    if ways is not None and s.can("cache_write", stage.name):
+    if ways is not None and len(axes) > 1 and s.can("cache_write", stage.name):
         interleaved.apply(s, stage, ways, target)
         return _known_as(interleaved)
     picked = picks.rows_of(stage, target)

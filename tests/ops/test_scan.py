@@ -224,3 +224,16 @@ def test_extremes_of_which_one_result_is_computed_on():
     doubled, there = compiled([ops.multiply(values, 2.0), places], {x: a})
     exact(doubled, 2 * np.maximum.accumulate(a, 0), "float32")
     assert np.array_equal(np.take_along_axis(a, there, 0), np.maximum.accumulate(a, 0))
+
+
+@pytest.mark.parametrize("columns", [4, 33])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_no_rows_of_an_open_number_are_read(columns, reverse):
+    """Lines are longer than registers hold: the first one is read before there is a loop."""
+    n = te.size_var("n")
+    a = te.placeholder((n, columns), "float64", name="a")
+    f = tl.compile([a, ops.cumsum(a, 0, reverse=reverse)])
+    assert f(np.zeros((0, columns))).shape == (0, columns)
+    x = np.arange(3.0 * columns).reshape(3, columns)
+    want = x[::-1].cumsum(0)[::-1] if reverse else x.cumsum(0)
+    assert (f(x) == want).all()

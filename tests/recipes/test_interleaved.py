@@ -81,3 +81,10 @@ def test_others_stay_as_they_are():
     )
     odd = te.compute((8, 39), lambda i, j: te.if_then_else(j % 2 == 0, a[i, j], -a[i, j]), name="odd")
     assert [ways_of(t.op) for t in (half, both, odd)] == [None] * 3
+
+
+def test_a_vector_whose_elements_take_turns():
+    a = te.placeholder((33,), "uint16", name="a")
+    y = te.compute((33,), lambda i: te.if_then_else(i % 3 == 1, a[i] * 4 // 4, a[i]))
+    x = np.arange(33, dtype="uint16")
+    assert (tl.compile([a, y])(x) == x).all()
