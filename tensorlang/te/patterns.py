@@ -150,7 +150,7 @@ def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:
 
 
 def told_by_data(at: Sequence[Expr]) -> bool:
-    """Whether a read at these indices is wherever data tell."""
+    """Whether a read at these indices is wherever data tell, as the elements that ``take`` gives are."""
     return any(map(reads_data, at))
 
 

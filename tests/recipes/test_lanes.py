@@ -115,12 +115,12 @@ def test_short_sums_are_worth_a_thread_for_what_they_write(m: int, k: int, n: in
     assert ("parallel" in tree) == shared, tree
 
 
-def test_rows_from_memory_are_asked_for_some_kilobytes_before_their_use():
+def test_rows_from_memory_are_asked_for_a_kilobyte_before_their_use():
     """Into the second cache; not where a cache holds them."""
     x = te.placeholder((1 << 15, 1024), name="x")
     s = default_schedule(ops.sum(x, 1), "llvm -mcpu=znver4 -num-cores=1")
     (asked,) = (p for st in s.stages for p in st.state.prefetches)
-    assert asked.tensor is x and asked.level == 2 and 2 << 10 <= asked.offset * 64 * 4 <= 4 << 10
+    assert asked.tensor is x and asked.level == 2 and 1 << 10 <= asked.offset * 64 * 4 <= 2 << 10
     text = str(tl.lower(s, [x, s["sum"].op.output(0)]))
     assert text.count(", 0, 2)") == 4  # four lines of an iteration, written out
     small = default_schedule(ops.sum(te.placeholder((100, 1024), name="x"), 1), "llvm -mcpu=znver4")
