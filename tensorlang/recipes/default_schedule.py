@@ -150,7 +150,8 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= found
             if found:
                 why[stage.name] = "attention, a block of query rows at a time"
-    inline(s, done, constants, lambda stage: _hides(s, stage, where, constants), where)
+    hides = lambda stage: _hides(s, stage, where, constants) or rows.hides(s, stage)
+    inline(s, done, constants, hides, where)
     for stage in reversed(s.stages):
         if (
             stage.name not in done
@@ -468,7 +469,7 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     height = most
     if rows is not None and (m := size(own[rows])) is not None:
         height = even(m, height)
-    if rows is None and reads.along(own[-1]):
+    if rows is None and _nothing_apart(inside):
         parts = target.num_cores if len(own) == 1 and cost_of(target).shared(iterations) else 1
         vectors = _side_by_side(n, lanes, parts, target)
         if n is not None and n <= vectors * lanes and vectors < ALONE // 2:
@@ -504,6 +505,15 @@ def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
     share_out(out, order[:-1] or order, iterations, target)
     return (
         f"register tiles of {1 if rows is None else height} × {width if n is None else min(width, n)} outputs"
+    )
+
+
+def _nothing_apart(inside: Stage) -> bool:
+    """Whether all that is read along the last axis of a result are neighbours."""
+    last = inside.op.axis[-1]
+    moving = [at for _, at in reads_of(inside.op).plain if any(step(i, last) != 0 for i in at)]
+    return bool(moving) and all(
+        step(at[-1], last) == 1 and all(step(i, last) == 0 for i in at[:-1]) for at in moving
     )
 
 

@@ -151,6 +151,21 @@ def behind(
         yield reader
 
 
+def hides(s: Schedule, stage: Stage) -> bool:
+    """Whether several stages of rows read ``stage``, and with it written into them their reductions would no
+    longer be known as such: what is the same for all rows, as a scale, makes products of them.
+
+    Measured (Zen 4): a layer norm of 51 rows of 384 that are scaled and added to others 0.33 of the time.
+    """
+    readers = s.state.readers(stage.name)
+    sums = [r.name for r in readers if r.compute.reduce_axis]
+    if len(readers) < 2 or not sums or not all(row_reduction(s[name]) for name in sums):
+        return False
+    written = s.copy()
+    written[stage.name].compute_inline()
+    return not all(row_reduction(written[name]) for name in sums)
+
+
 def row_reduction(stage: Stage) -> bool:
     """Whether the stage reduces along memory and reads each element once."""
     return reducer_kind(stage.op) not in (None, "custom") and reduces_rows(stage.op)

@@ -343,3 +343,26 @@ def test_one_result_of_a_row_beside_a_sum_of_it():
     a, picked = RNG.random((3, 5), dtype=np.float32), np.array([0, 4, 2])
     want = -np.log(softmax(a, 1))[np.arange(3), picked]
     np.testing.assert_allclose(tl.compile([x, at, out])(a, picked), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [51, None])
+def test_rows_that_are_scaled_before_a_norm_are_held(rows):
+    """Written into the reductions, a scale that is the same for all rows would make products of them."""
+    n = te.dim("n") if rows is None else rows
+    x, r, s = (
+        te.placeholder(shape, name=name) for shape, name in (((n, 96), "x"), ((n, 96), "r"), ((96,), "s"))
+    )
+    g, b = te.placeholder((96,), name="g"), te.placeholder((96,), name="b")
+    h = te.compute(x.shape, lambda i, k: x[i, k] * s[k] + r[i, k], name="h")
+    y = ops.layer_norm(h, 96, g, b)
+    tree = default_schedule(y, "llvm -mcpu=znver4 -num-cores=2").tree()
+    assert tree.count("parallel") <= 1 and "compute h " in tree and "compute layer_norm.squares" in tree
+    assert not any(line.startswith("├─ loop") for line in tree.splitlines())
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.standard_normal(shape).astype("float32") for shape in ((51, 96), (51, 96), (96,), (96,), (96,))
+    ]
+    got = tl.compile([x, r, s, g, b, y])(*arrays)
+    a = arrays[0].astype("float64") * arrays[2] + arrays[1]
+    a = (a - a.mean(1, keepdims=True)) / np.sqrt(a.var(1, keepdims=True) + 1e-5)
+    assert np.allclose(got, a * arrays[3] + arrays[4], rtol=1e-4, atol=1e-5)
