@@ -75,14 +75,8 @@ _workbenches: dict[str, Workbench] = {}
 
 def longest_sum(outputs: Sequence[te.Tensor], sizes: Sizes) -> int:
     """The most elements that one element of a stage reduces."""
-    found, seen, todo = 1, set[te.Operation](), [t.op for t in outputs]
-    while todo:
-        op = todo.pop()
-        if isinstance(op, te.ComputeOp) and op not in seen:
-            seen.add(op)
-            found = max(found, math.prod(int(str(sizes(a.extent))) for a in op.reduce_axis))
-            todo += [t.op for t in op.input_tensors]
-    return found
+    computed = [op for op in te.graph.operations([t.op for t in outputs]) if isinstance(op, te.ComputeOp)]
+    return max(math.prod(int(str(sizes(a.extent))) for a in op.reduce_axis) for op in computed)
 
 
 def _whole(a: Any) -> bool:

@@ -296,10 +296,7 @@ def _running_columns(
             one = make.const(int(product), kind)
             sums[at(first, column)] = one if exclusive else te.cast(kind, x[at(first, column)])
 
-        if const_int(n) is None:
-            with b.when(n > 0):
-                _in_vectors(b, count, kind.bytes, begin)
-        else:
+        with b.when(n > 0):
             _in_vectors(b, count, kind.bytes, begin)
         with b.loop("step", n - 1, 1) as step:
             before, here = b.let("before", place(step - 1)), b.let("here", place(step))

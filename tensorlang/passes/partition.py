@@ -133,9 +133,8 @@ def _two_copies(
         worst = known.bound(from_poly(p, cond.a.dtype), lambda v: v in inner, False)  # type: ignore[attr-defined]
         if worst is not None:
             test = holds_when_nonneg(undivided(poly(worst)), worst.dtype)
-            if (
-                facts.prove(test) is False
-            ):  # no iteration of this loop is clean, as of a first part that is short
+            if facts.prove(test) is False:
+                # no iteration of this loop is clean, as where the first part of a join is short
                 return _other_part(body, facts, kept) if only is None else body
             if only is not None and facts.prove(make.le(worst, 0)) is True:
                 continue  # of a size that is at most a tile: its masks are whole in one case only

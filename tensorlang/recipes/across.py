@@ -28,7 +28,7 @@ def lying_across(
     apart = [
         (tensor, [step(i, last) for i in at], at)
         for tensor, at in reads_of(inside.op).plain
-        if any(step(i, last) != 0 for i in at) and not _along(at, last)
+        if any(step(i, last) != 0 for i in at) and not moves_along(at, last)
     ]
     if len(apart) != 1:
         return None
@@ -47,6 +47,6 @@ def laid_along(s: Schedule, inside: Stage, tensor: Tensor, d: int) -> Stage:
     return copy
 
 
-def _along(at: Sequence[Expr], axis: IterVar) -> bool:
+def moves_along(at: Sequence[Expr], axis: IterVar) -> bool:
     """Whether a read at these indices moves by one element as ``axis`` advances."""
     return step(at[-1], axis) == 1 and all(step(i, axis) == 0 for i in at[:-1])

@@ -512,9 +512,7 @@ def _nothing_apart(inside: Stage) -> bool:
     """Whether all that is read along the last axis of a result are neighbours."""
     last = inside.op.axis[-1]
     moving = [at for _, at in reads_of(inside.op).plain if any(step(i, last) != 0 for i in at)]
-    return bool(moving) and all(
-        step(at[-1], last) == 1 and all(step(i, last) == 0 for i in at[:-1]) for at in moving
-    )
+    return bool(moving) and all(across.moves_along(at, last) for at in moving)
 
 
 def _side_by_side(n: int | None, lanes: int, parts: int, target: Target) -> int:

@@ -14,8 +14,8 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from .common import size, work
-from .nests import nest
 from .register_tile import tile_for
+from .streams import sums_in_parts
 
 LINES = 64  # of a block
 LONG = 32  # terms of a sum for each row and each column
@@ -58,26 +58,8 @@ def apply(
 ) -> None:
     """Sum blocks of lines in register tiles, parts of them by each thread."""
     assert product.row is not None
-    m, n, (k,) = size(product.row), size(product.column), inside.op.reduce_axis
-    depth = size(k) or 0
-    high, vectors = _tile(m or 1, n or 1, lanes, target)
-    row, column = out.op.axis.index(own[product.row]), out.op.axis.index(own[product.column])
-    partial, axes, place = inside, list(inside.op.axis), list[IterVar]()
+    m, n = size(product.row) or 1, size(product.column) or 1
+    high, vectors = _tile(m, n, lanes, target)
     shares = target.num_cores if worth_a_thread(inside.op, work(inside), target) else 1
-    if shares > 1:
-        kc, _ = inside.split(k, -(-depth // (shares * LINES)) * LINES)
-        partial = s[s.rfactor(inside.name, kc)]
-        (k,) = partial.op.reduce_axis
-        place, axes = [partial.op.axis[0]], list(partial.op.axis[1:])
-    nest(
-        partial,
-        {"s": place, "k": k, "i": [axes[row]], "j": axes[column]},
-        "(s) ko jo io ki | ii ji",
-        {"k": LINES, "j": lanes * vectors, "i": high if (m or 0) > high else None},
-        parallel=True,
-    )
-    jo, ji = out.split(own[product.column], lanes)
-    out.vectorize(ji)
-    if place:
-        inside.compute_at(out, jo)
-        nest(inside, {"k": inside.op.reduce_axis, "i": inside.op.axis}, "| k i")
+    sizes = {"k": LINES, "j": lanes * vectors, "i": high if m > high else None}
+    sums_in_parts(s, out, inside, product, own, "(s) ko jo io ki | ii ji", sizes, lanes, shares)

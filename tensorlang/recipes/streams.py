@@ -13,6 +13,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from .common import size, work
+from .lanes import beside
 from .nests import Axes, fuse, nest
 from .register_tile import column, even
 
@@ -81,34 +82,45 @@ def stream(
     high, vectors = _streamed_tile(m)
     width = lanes * vectors
     (k,) = inside.op.reduce_axis
-    n, depth, shares = size(product.column), size(k), target.num_cores
-    row, column = product.row, product.column
-    if not worth_a_thread(inside.op, work(inside), target):
-        shares = 1
+    n, depth = size(product.column), size(k)
+    shares = target.num_cores if worth_a_thread(inside.op, work(inside), target) else 1
     sizes = {"k": STREAMED_DEPTH, "j": width, "i": high if m > high else None}
-    around = [a for a in inside.op.axis if a is not row and a is not column]
-    rows = [] if row is None else [row]
     if shares > 1 and m > PARTS_OF_K and n is not None and n >= shares * LEAST_SHARE * width:
         columns_at_once(out, inside, product, own, -(-n // (shares * width)) * width, lanes, parallel=True)
-        nest(inside, {"b": around, "k": k, "i": rows, "j": column}, "b ko jo io | ki ii ji", sizes)
+        axes: Axes = {"b": beside(inside, product), "k": k, "i": row_axes(product), "j": product.column}
+        nest(inside, axes, "b ko jo io | ki ii ji", sizes)
         return
+    if depth is None or depth < shares * STREAMED_DEPTH:
+        shares = 1
+    sums_in_parts(s, out, inside, product, own, "(s) b ko jo io | ki ii ji", sizes, lanes, shares)
+
+
+def sums_in_parts(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    product: Product,
+    own: dict[IterVar, IterVar],
+    order: str,
+    sizes: dict[str, int | None],
+    lanes: int,
+    shares: int,
+) -> None:
+    """All sums in this ``order`` of loops of these ``sizes``, apart from ``out``, which adds them up where
+    ``shares`` of k, each of whole blocks, are for as many threads; the last may be smaller."""
+    (k,) = inside.op.reduce_axis
     partial, place, axes = inside, list[IterVar](), list(inside.op.axis)
-    if shares > 1 and depth is not None and depth >= shares * STREAMED_DEPTH:
-        # the last share may be smaller
-        kc, k = inside.split(k, -(-depth // (shares * STREAMED_DEPTH)) * STREAMED_DEPTH)
+    if shares > 1:
+        block = sizes["k"] or 1
+        kc, _ = inside.split(k, -(-(size(k) or 1) // (shares * block)) * block)
         partial = s[s.rfactor(inside.name, kc)]
         (k,) = partial.op.reduce_axis
         place, axes = [partial.op.axis[0]], list(partial.op.axis[1:])
-    rows = [a for a, o in zip(axes, own, strict=True) if o is row]
-    around = [a for a, o in zip(axes, own, strict=True) if o is not row and o is not column]
-    nest(
-        partial,
-        {"s": place, "b": around, "k": k, "i": rows, "j": axes[-1]},
-        "(s) b ko jo io | ki ii ji",
-        sizes,
-        parallel=True,
-    )
-    jo, ji = out.split(own[column], lanes)
+    rows = [a for a, o in zip(axes, own, strict=True) if o is product.row]
+    columns = [a for a, o in zip(axes, own, strict=True) if o is product.column]
+    around = [a for a in axes if a not in rows and a not in columns]
+    nest(partial, {"s": place, "b": around, "k": k, "i": rows, "j": columns}, order, sizes, parallel=True)
+    jo, ji = out.split(own[product.column], lanes)
     out.vectorize(ji)
     if place:
         inside.compute_at(out, jo)
@@ -165,6 +177,11 @@ def blocks_for(m: int, n: int, lanes: int, threads: int, total: int, target: Tar
     return min(found, key=lambda b: b.cycles, default=None)
 
 
+def row_axes(product: Product) -> list[IterVar]:
+    """The axis of the rows, none where there is one row."""
+    return [] if product.row is None else [product.row]
+
+
 def columns_at_once(
     out: Stage,
     inside: Stage,
@@ -176,12 +193,10 @@ def columns_at_once(
     parallel: bool,
 ) -> None:
     """Sum all rows of so many ``columns`` before the next, which threads share out if ``parallel``."""
-    rows = [] if product.row is None else [product.row]
-    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
     jo, ji = out.split(own[product.column], columns)
     jv, lane = out.split(ji, lanes)
-    around = [*[own[a] for a in keep], jo]
-    out.reorder(*around, *[own[a] for a in rows], jv, lane)
+    around = [*[own[a] for a in beside(inside, product)], jo]
+    out.reorder(*around, *[own[a] for a in row_axes(product)], jv, lane)
     out.vectorize(lane)
     shared = fuse(out, around)
     if parallel:
@@ -206,8 +221,7 @@ def in_blocks(
     """All rows with a block of lines of the right operand, which the first cache holds, then with the next;
     of some columns at a time, which threads share out if ``parallel``."""
     columns_at_once(out, inside, product, own, b.columns, lanes, parallel=parallel)
-    rows = [] if product.row is None else [product.row]
-    keep = [a for a in inside.op.axis if a is not product.row and a is not product.column]
     *deep, k = inside.op.reduce_axis
+    keep, rows = beside(inside, product), row_axes(product)
     axes: Axes = {"b": keep, "d": deep, "k": k, "i": rows, "j": product.column}
     nest(inside, axes, "b d ko jo io ki | ii ji", {"k": b.lines, "i": b.high, "j": lanes * b.vectors})

@@ -31,6 +31,18 @@ def inner_loop(asm: str, marker: str) -> list[str]:
     return max(blocks, key=lambda b: (sum(marker in x for x in b), -len(b)))
 
 
+# targets, with how their vector registers, multiply-adds and places on the stack are written
+IN_VECTORS = pytest.mark.parametrize(
+    ("target", "register", "fma", "stack"),
+    [
+        (AVX2, "ymm", "vfmadd", r"\(%r[sb]p"),
+        (AVX512, "zmm", "vfmadd", r"\(%r[sb]p"),
+        (NEON, "v", "fmla", r"\[sp"),
+    ],
+    ids=["avx2", "avx512", "neon"],
+)
+
+
 @pytest.mark.parametrize(
     ("target", "mr", "nr", "lanes", "register", "fma", "stack"),
     [

@@ -12,7 +12,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import boxes, default_schedule
-from tests.codegen.test_assembly import AVX2, AVX512, NEON, inner_loop
+from tests.codegen.test_assembly import AVX2, AVX512, IN_VECTORS, NEON, inner_loop
 from tests.ops import images
 from tests.ops.arrays import exact
 from tests.ops.images import small
@@ -83,15 +83,7 @@ def test_a_margin_that_is_wide_beside_full_rows(case, options, chosen, monkeypat
     assert taken(ops.conv2d(X, W, **options), [W], zen4) is chosen
 
 
-@pytest.mark.parametrize(
-    ("target", "register", "fma", "stack"),
-    [
-        (AVX2, "ymm", "vfmadd", r"\(%r[sb]p"),
-        (AVX512, "zmm", "vfmadd", r"\(%r[sb]p"),
-        (NEON, "v", "fmla", r"\[sp"),
-    ],
-    ids=["avx2", "avx512", "neon"],
-)
+@IN_VECTORS
 def test_sums_are_whole_vectors_in_registers(target, register, fma, stack, monkeypatch):
     monkeypatch.setattr(boxes, "SURE", 1e9)
     X, W = te.placeholder((1, 12, 32, 32), name="X"), te.placeholder((24, 12, 5, 5), name="W")

@@ -14,7 +14,7 @@ from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tensorlang.recipes.pointwise import _evenly
-from tests.codegen.test_assembly import AVX2, AVX512, NEON, inner_loop
+from tests.codegen.test_assembly import AVX2, AVX512, IN_VECTORS, NEON, inner_loop
 from tests.ops import images
 from tests.ops.arrays import exact
 from tests.ops.images import small
@@ -55,15 +55,7 @@ def schedule(target, channels, outputs, height, **options):
     return default_schedule(out, target, constants=[W]), [X, W, B, out]
 
 
-@pytest.mark.parametrize(
-    ("target", "register", "fma", "stack"),
-    [
-        (AVX2, "ymm", "vfmadd", r"\(%r[sb]p"),
-        (AVX512, "zmm", "vfmadd", r"\(%r[sb]p"),
-        (NEON, "v", "fmla", r"\[sp"),
-    ],
-    ids=["avx2", "avx512", "neon"],
-)
+@IN_VECTORS
 @pytest.mark.parametrize("stride", [1, 2])
 def test_sums_are_whole_vectors_in_registers(target, register, fma, stack, stride):
     s, args = schedule(target, 32, 24, 28 * stride, stride=stride)

@@ -176,13 +176,28 @@ def in_lines(node: Node) -> bool:
 
 
 def _in_lines(node: Node) -> bool:
+    along = lambda op: op.axis and op.axis[-1].var in reads_of(op).contiguous[0]
+    return _only_moves(node, lambda op, read: bool(along(op)))
+
+
+def permutes(node: Node) -> bool:
+    """Whether a node does no more than name the axes of its input in another order."""
+    axes = lambda op: {a.var for a in op.axis}
+    return _only_moves(
+        node, lambda op, read: len(read.indices) == len(op.axis) and set(read.indices) == axes(op)
+    )
+
+
+def _only_moves(node: Node, known: Callable[[ComputeOp, TensorRead], bool]) -> bool:
+    """Whether each element of a node is one of its input, in stages that are all ``known``."""
     if node.kind != "te" or len(node.outputs) != 1:
         return False
     computed = [op for op in te_operations([t.op for t in node.results]) if not isinstance(op, PlaceholderOp)]
     for op in computed:
-        if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp) or len(op.body) != 1 or not op.axis:
+        if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp) or len(op.body) != 1:
             return False
-        if not isinstance(op.body[0], TensorRead) or op.axis[-1].var not in reads_of(op).contiguous[0]:
+        read = op.body[0]
+        if not isinstance(read, TensorRead) or not known(op, read):
             return False
     return bool(computed)
 
@@ -214,20 +229,6 @@ def _some(node: Node, name: str, known: Callable[[ComputeOp], bool]) -> bool:
         )
     found: bool = node.memo[name]
     return found
-
-
-def permutes(node: Node) -> bool:
-    """Whether a node does no more than name the axes of its input in another order."""
-    if node.kind != "te" or len(node.outputs) != 1:
-        return False
-    ops = [op for op in te_operations([t.op for t in node.results]) if not isinstance(op, PlaceholderOp)]
-    for op in ops:
-        if not isinstance(op, ComputeOp) or isinstance(op, OpaqueOp) or len(op.body) != 1:
-            return False
-        read, axes = op.body[0], {a.var for a in op.axis}
-        if not isinstance(read, TensorRead) or len(read.indices) != len(axes) or set(read.indices) != axes:
-            return False
-    return bool(ops)
 
 
 def is_right_of_product(node: Node, v: Value) -> bool:
