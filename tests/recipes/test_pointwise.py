@@ -18,6 +18,7 @@ from tests.codegen.test_assembly import AVX2, AVX512, IN_VECTORS, NEON, inner_lo
 from tests.ops import images
 from tests.ops.arrays import exact
 from tests.ops.images import small
+from tests.recipes.long import LONG
 from tests.recipes.test_conv import both, declared
 
 RNG = np.random.default_rng(12)
@@ -257,7 +258,16 @@ def test_each_thread_copies_what_a_stride_picks_for_its_own_tiles():
 @pytest.mark.parametrize("cores", [2, 3])
 @pytest.mark.parametrize(
     ("channels", "outputs", "width", "taps", "by_outputs"),
-    [(23, 67, 143, 9, True), (16, 104, 210, 9, None), (100, 40, 300, 9, None), (41, 117, 56, 3, None)],
+    [
+        (6, 67, 143, 9, True),
+        (4, 104, 210, 9, None),
+        (10, 40, 300, 9, None),
+        (41, 117, 56, 3, None),
+        # the interpreter takes as long as there are channels
+        pytest.param(23, 67, 143, 9, True, marks=LONG),
+        pytest.param(16, 104, 210, 9, None, marks=LONG),
+        pytest.param(100, 40, 300, 9, None, marks=LONG),
+    ],
 )
 def test_threads_share_few_tiles_of_a_line_evenly(
     channels, outputs, width, taps, by_outputs, cores, monkeypatch
