@@ -8,26 +8,13 @@ a computation the rules do not fit keeps its plain loops. Uses public primitives
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 
-from ..analysis import (
-    Reads,
-    cost_of,
-    has_calls,
-    period,
-    phases_of,
-    reads_of,
-    reducer_kind,
-    reduces_rows,
-    step,
-    transposed,
-    ways_of,
-)
+from ..analysis import cost_of, has_calls, period, reads_of, reducer_kind, reduces_rows, transposed, ways_of
 from ..schedule import Schedule, Stage, create_schedule
 from ..target import Target, as_target
-from ..te import ComputeOp, IterVar, Operation, Tensor, TensorRead
+from ..te import ComputeOp, Operation, Tensor, TensorRead
 from . import (
     across,
     boxes,
@@ -61,7 +48,7 @@ from . import (
 )
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
-from .common import in_registers, plain_work, read_again, share_out, size, stream_stores, work
+from .common import plain_work, read_again, share_out, size, stream_stores, work
 from .inlining import inline, reduction_to_fuse
 from .lanes import (
     FEW_STRETCHES,
@@ -74,7 +61,7 @@ from .lanes import (
     write_out,
 )
 from .minimal_filtering import all_by_block, filtered_in_place
-from .register_tile import even
+from .tiles import ALONG_MEMORY, NO_VECTORS, in_sums, register_tiles
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
 # target, constants)
@@ -96,15 +83,7 @@ FAMILIES = (
     subpixel,
     phases,
 )
-ALONE = 8  # vectors of a tile that has no rows, at most
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
-MOST_STRIDE = 4  # between elements that a vector reads
-ALONG_MEMORY = "a reduction along memory: partial results in vector lanes, one element at a time"
-NO_VECTORS = (
-    "one element at a time, in scalar loops: neither what is reduced nor what is given are neighbours in "
-    "memory, or there are too few"
-)
-SHORT = 7  # elements along memory that are reduced one by one: a vector of them would be mostly empty
 
 
 def default_schedule(
@@ -251,7 +230,7 @@ def _hides(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor
     return any(
         not _known(written, name, target, constants)
         and bool(written[name].op.axis)
-        and _in_sums(written[name])
+        and in_sums(written[name])
         for name in known
     )
 
@@ -351,12 +330,9 @@ def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants:
             return _known_as(family)
     if _of_matrix(s, inside, target):
         return f"a reduction of a matrix, computed before; {_elementwise(s, out, target)}"
-    found = across.lying_across(inside, constants)
-    if found is not None:
-        _elementwise(s, across.laid_along(s, inside, *found), target)
-    elif _in_sums(inside):
+    if not _laid_along(s, inside, target, constants) and in_sums(inside):
         _laid_along_sums(s, inside, target, constants)
-    return _tile(s, out, inside, target)
+    return register_tiles(s, out, inside, target)
 
 
 def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> str:
@@ -369,23 +345,25 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
         return _in_tiles(s, stage, s[s.cache_write(stage.name, "local")], target, constants)
     if _of_matrix(s, stage, target):
         return "a reduction of a matrix, or of nearly everything to a few elements"
-    found = across.lying_across(stage, constants) if op.axis else None
-    if found is not None:
-        _elementwise(s, across.laid_along(s, stage, *found), target)
-    if (
-        op.axis
-        and _vectors_along(stage, op.axis[-1])
-        and size(op.axis[-1]) != 1
-        and not _along_rows(stage)
-        and s.can("cache_write", stage.name)
-    ):
+    _laid_along(s, stage, target, constants)
+    if op.axis and not in_sums(stage) and s.can("cache_write", stage.name):
         cached = s.cache_write(stage.name, "local")
-        return _tile(s, stage, s[cached], target)
+        return register_tiles(s, stage, s[cached], target)
     _laid_along_sums(s, stage, target, constants)
     if reduce_in_lanes(s, stage, target):
         return ALONG_MEMORY
     share_out(stage, list(op.axis[:1]), work(stage), target)
     return NO_VECTORS
+
+
+def _laid_along(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Copy the operands that alone lie across vectors of neighbouring results; whether there are any."""
+    if not stage.op.axis or across.few_and_deep(stage, target):
+        return False
+    found = across.lying_across(stage, constants)
+    for tensor, d in found:
+        _elementwise(s, across.laid_along(s, stage, tensor, d), target)
+    return bool(found)
 
 
 def _laid_along_sums(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -394,9 +372,8 @@ def _laid_along_sums(s: Schedule, stage: Stage, target: Target, constants: Seque
     last = stage.op.reduce_axis[-1]
     if reducer_kind(stage.op) in (None, "custom") or not reads_of(stage.op).along(last):
         return
-    found = across.lying_across(stage, constants, last)
-    if found is not None:
-        _elementwise(s, across.laid_along(s, stage, *found), target)
+    for tensor, d in across.lying_across(stage, constants, last):
+        _elementwise(s, across.laid_along(s, stage, tensor, d), target)
 
 
 def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -411,137 +388,3 @@ def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
     if partial is not None and not reduce_in_lanes(s, partial, target):
         partial.parallel(partial.op.axis[0])
     return partial is not None
-
-
-def _in_sums(inside: Stage) -> bool:
-    """Whether vectors are of what is reduced, one sum at a time, and not of neighbouring results."""
-    last = inside.op.axis[-1]
-    return not _vectors_along(inside, last) or size(last) == 1 or _along_rows(inside)
-
-
-def _vectors_along(inside: Stage, last: IterVar) -> bool:
-    """Whether vectors along ``last`` read neighbours, or every second to fourth element, as windows of a
-    stride do: an image's pixels, read again for each of many outputs, are worth the shuffles."""
-    for _, at in reads_of(inside.op).plain:
-        if (
-            at
-            and step(at[-1], last) in range(1, MOST_STRIDE + 1)
-            and all(step(i, last) == 0 for i in at[:-1])
-        ):
-            return True
-    return False
-
-
-def _along_rows(inside: Stage) -> bool:
-    """Whether it is reduced along memory, and not of so little that vectors of it are short."""
-    sizes = [size(a) for a in inside.op.reduce_axis]
-    return reduces_rows(inside.op) and not all(n is not None and n <= SHORT for n in sizes)
-
-
-def _tile(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
-    """Compute the reduction ``inside`` in register tiles of ``out``: rows × vectors, the reduction loops
-    around the tile. How, in words."""
-    iterations = work(inside)
-    lanes = target.vector_lanes(inside.op.body[0].dtype)
-    reads = reads_of(inside.op)
-    axes = list(out.op.axis)
-    own = list(inside.op.axis)
-    n = size(axes[-1])
-    if any(size(a) == 0 for a in (*own, *inside.op.reduce_axis)):
-        return "of no elements"
-    if _in_sums(inside):
-        # the reduction itself runs along memory: one element at a time, its partial sums in vector lanes
-        inside.compute_at(out, axes[-1])
-        lanes_used = reduce_in_lanes(s, inside, target)
-        share_out(out, axes[:1], iterations, target)
-        return ALONG_MEMORY if lanes_used else NO_VECTORS
-    rows = next(
-        (d for d in range(len(own) - 2, -1, -1) if reads.reused_over(own[d], own[-1]) and size(own[d]) != 1),
-        None,
-    )
-    # one where elements are picked out of two vectors: half the code, which takes LLVM long
-    wide = reads.along(own[-1]) and rows is not None and (n is None or n >= 2 * lanes)
-    wide = wide and phases_of(inside.op).get(own[-1], 0) % (2 * lanes) == 0  # of one group of channels
-    vectors = 2 if wide else 1
-    most = max(
-        1, min(6 if target.vector_registers <= 16 else 12, (target.vector_registers - vectors - 1) // vectors)
-    )
-    height = most
-    if rows is not None and (m := size(own[rows])) is not None:
-        height = even(m, height)
-    if rows is None and _nothing_apart(inside):
-        parts = target.num_cores if len(own) == 1 and cost_of(target).shared(iterations) else 1
-        vectors = _side_by_side(n, lanes, parts, target)
-        if n is not None and n <= vectors * lanes and vectors < ALONE // 2:
-            # a row is all there is: several of them are as many sums
-            rows = next((d for d in range(len(own) - 2, -1, -1) if (size(own[d]) or 1) > 1), None)
-            height = 1 if rows is None else even(size(own[rows]) or 1, ALONE // 2 // vectors)
-    width = lanes * vectors
-    jo, ji = out.split(axes[-1], width if n is None else min(width, n))
-    unrolled = [] if rows is None else [(rows, height)]
-    if rows is not None and (beside := _beside(inside, reads, rows, most // height)) is not None:
-        unrolled.insert(0, beside)
-    outer, tile = dict(enumerate(axes[:-1])), []
-    for d, factor in unrolled:
-        outer[d], ii = out.split(axes[d], factor)
-        tile.append(ii)
-    order = [*[a for d, a in outer.items() if d != rows], *[outer[d] for d in outer if d == rows], jo]
-    if tile:
-        out.reorder(*order, *tile, ji)
-    for ii in tile:
-        out.unroll(ii)
-    out.vectorize(ji)
-    heights = dict(unrolled)
-    rest = [-(-(size(a) or 1 << 30) // heights.get(d, 1)) for d, a in enumerate(own[:-1])]
-    if math.prod(rest) < target.num_cores:  # threads share out the vectors of a row too
-        order = [out.fuse(*order)] if len(order) > 1 else order
-        jo = order[0]
-    inside.compute_at(out, jo)
-    in_registers(s, inside)
-    inside.reorder(*inside.op.reduce_axis, *own)
-    inside.vectorize(own[-1])
-    for d, _ in unrolled:
-        inside.unroll(own[d])
-    share_out(out, order[:-1] or order, iterations, target)
-    return (
-        f"register tiles of {1 if rows is None else height} × {width if n is None else min(width, n)} outputs"
-    )
-
-
-def _nothing_apart(inside: Stage) -> bool:
-    """Whether all that is read along the last axis of a result are neighbours."""
-    last = inside.op.axis[-1]
-    moving = [at for _, at in reads_of(inside.op).plain if any(step(i, last) != 0 for i in at)]
-    return bool(moving) and all(across.moves_along(at, last) for at in moving)
-
-
-def _side_by_side(n: int | None, lanes: int, parts: int, target: Target) -> int:
-    """Vectors of a tile of one row whose sums nothing else is read for: so many that none waits for the
-    addition before, of ``n`` results as few more as may be, and as many for each of the ``parts`` that
-    threads take. Without masks those of a rest are dear.
-
-    Measured (Zen 4, one thread and two): a filter of 64 taps takes 0.6 of the time of tiles of one vector,
-    100 correlations 0.43; a filter of open length in tiles of four 0.68, with AVX2 0.35, of 3 to 130 results
-    0.55 to 1.2."""
-    chains = min(cost_of(target).chains, ALONE)
-    if n is None:
-        return ALONE // 2
-
-    def time(v: int) -> float:
-        dear = n % (v * lanes) > 0 and not target.has_masks and n < ALONE * v * lanes
-        return math.inf if dear and v > 1 else -(-n // (v * lanes * parts)) * max(v, chains)
-
-    return min(range(1, ALONE + 1), key=time)
-
-
-def _beside(inside: Stage, reads: Reads, rows: int, room: int) -> tuple[int, int] | None:
-    """A second axis of a tile that ``rows`` alone leaves small, and how much of it, at most ``room``: few
-    sums wait for one another, each for as long as an addition takes. None where the tile has sums enough."""
-    if room < 2:
-        return None
-    own = inside.op.axis
-    for d in range(len(own) - 2, -1, -1):
-        n = size(own[d])
-        if d != rows and n is not None and n > 1 and reads.reused_over(own[d], own[-1]):
-            return d, even(n, room)
-    return None

@@ -19,7 +19,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .choices import at_most
-from .common import in_registers, size, work
+from .common import FEW_REGISTERS, in_registers, size, work
 from .conv import padding_of, rows_in_vectors
 from .lanes import elements_of
 from .nests import wide_ahead
@@ -29,6 +29,10 @@ REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the o
 # that are written out, where a stride leaves out no more than every second pixel. Measured, 7 × 7 of 56 × 56:
 # 2.4 times as fast as sums of one vector, and 1.35 times as fast as the taps of one row at a time
 MOST_TAPS = 49
+# the same with many registers of windows that a stride thins. Measured (Zen 4, one thread) of 5 × 5 and 7 × 7
+# at stride 2: the taps of a column at a time take 0.79 to 0.93 of the time, and a third of it to compile; at
+# stride 1, 7 × 7, 1.02 to 1.07
+THINNED_TAPS = 16
 FEW_TAPS = 25  # that are written out whatever the stride is; larger windows are taken where they overlap
 TILE = 4  # vectors of sums of an image of any size
 # of the registers hold sums of a known one: the higher a tile, the fewer rows are loaded twice. Measured with
@@ -40,19 +44,22 @@ SUMS = 1 / 4
 # time, 7 × 7 of 17 × 17 0.80, 3 × 3 of 20 × 20 0.79, 5 × 5 of 37 × 37 0.85, 3 × 3 of 36 × 36 at stride 2
 # 0.75, of 54 × 54 at stride 3 0.91; of 52 × 52, four vectors, 0.91
 ROW, SUMS_OF_ROW = 4, 1 / 2
+FEW_PLANES = 4  # for each thread, from which on it matters little when one has a plane more
 PADDED_ROWS = 8  # that share the masks of a column of vectors
 # elements of a plane of sums that waits for what is done to it: it lies in the second cache at most. Measured
 # (Zen 4, silu behind): 3 × 3 of 14 × 14 to 112 × 112 0.63 to 0.8, 5 × 5 of 7 × 7 to 28 × 28 0.49 to 0.7
 MOST_OF_PLANE = 1 << 16
+HIGH = 24  # taps of a column that are written out
 TALL = 8  # rows of short, thinned vectors
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
-    """Whether ``inside`` reduces taps of one channel: channels first (and a batch before them, or none), no
-    channel reduced, pixels side by side."""
+    """Whether ``inside`` reduces taps of one channel: channels first (and a batch before them, or none, or
+    one image alone), no channel reduced, pixels side by side."""
     op = inside.op
-    front = len(op.axis) - len(op.reduce_axis)
-    if reducer_kind(op) not in REDUCERS or len(op.body) != 1 or front < 1 or not op.reduce_axis:
+    places = len(op.reduce_axis)
+    alone = places == len(op.axis) and places > 1
+    if reducer_kind(op) not in REDUCERS or len(op.body) != 1 or not (alone or 0 < places < len(op.axis)):
         return False
     if any(size(a) is None for a in op.reduce_axis) or any(size(a) == 0 for a in (*op.axis, *op.reduce_axis)):
         return False
@@ -133,18 +140,19 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     for a in tile:
         tiled.unroll(a)
     tiled.vectorize(xi)
-    front = out.op.axis[:-places]
-    channel = front[0] if len(front) == 1 else out.fuse(*front)
-    if cost_of(target).shared(iterations):
-        out.parallel(channel)
+    channel, strip = share_planes(out, tiled, around, iterations, target)
     if tiled is not out:
         tiled.compute_at(out, channel)
     inside.compute_at(tiled, xo)
     in_registers(s, inside)
     written = list(inside.op.reduce_axis)
-    if _taps(inside) > (MOST_TAPS if stride <= 2 else FEW_TAPS):
-        del written[:-1]
-        inside.reorder(*own[:-2], *inside.op.reduce_axis, *own[-2:])
+    if _taps(inside) > _written_out(stride, target):
+        # in a tile of several rows the taps of a column, which read the same ones; else those of a row
+        *loops, last = inside.op.reduce_axis
+        if tile and loops and (size(loops[-1]) or 1) <= HIGH:
+            loops[-1], last = last, loops[-1]
+        written = [last]
+        inside.reorder(*own[:-2], *loops, last, *own[-2:])
     elif tile:
         # the taps of a column one after the other: a row that is loaded stays for as many taps as the window
         # is high, not for as many of its rows. Measured at 5 × 5: a quarter faster, the loads are not spilled
@@ -159,8 +167,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside.pragma(own[-1], "whole_vectors", unit)
     if padded is not None:
         # rows lie in pieces, of which there is one
-        if len(around) == 1 and far(padded, places + 1, target):
-            padded.compute_at(tiled, around[-1])
+        if strip is channel or (len(around) == 1 and far(padded, places + 1, target)):
+            padded.compute_at(tiled, strip)
         else:
             padded.compute_at(out, channel)
         rows_in_vectors(padded, lanes)
@@ -168,6 +176,36 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         if size(block) is None and not short:
             _, some = padded.split(rows, PADDED_ROWS)
             padded.reorder(block, some)
+
+
+def _written_out(stride: int, target: Target) -> int:
+    """Taps of a window up to which all of them are written out."""
+    if stride > 1 and target.vector_registers > FEW_REGISTERS:
+        return THINNED_TAPS
+    return MOST_TAPS if stride <= 2 else FEW_TAPS
+
+
+def share_planes(
+    out: Stage, tiled: Stage, strips: Sequence[IterVar], iterations: int, target: Target
+) -> tuple[IterVar, IterVar]:
+    """Let threads share the planes of ``out``, where there is work for them: the loop of the planes and that
+    of the strips of one, which are the ``strips`` of ``tiled``. Of few planes they share the strips, and the
+    two loops are one.
+
+    Measured (Zen 4, two threads): filters of 3 × 3 over one plane of 300 × 500 0.56 of the time, windows of 5
+    × 5 over 250 × 333 0.54.
+    """
+    front = list(out.op.axis[: len(out.op.axis) - len(strips) - 1])
+    planes, cores = elements_of(front), target.num_cores
+    uneven = planes is not None and planes < FEW_PLANES * cores and planes % cores > 0
+    shared = cost_of(target).shared(iterations)
+    if not front or (uneven and shared and tiled is out):
+        front = [*front, *strips]
+        strips = []
+    channel = front[0] if len(front) == 1 else out.fuse(*front)
+    if shared:
+        out.parallel(channel)
+    return channel, strips[-1] if strips else channel
 
 
 def _row_at_once(long: int, wide: int, stride: int, row: int, target: Target) -> bool:
@@ -222,7 +260,9 @@ def _functions_behind(out: Stage, places: int) -> bool:
     from the sums, and at the end of a row they are computed of lanes that nobody needs. What else they are
     computed of lies as the plane does, or is the same for all of it."""
     op, own = out.op, out.op.axis[-places:]
-    if not has_calls(op) or math.prod(size(a) or MOST_OF_PLANE + 1 for a in own) > MOST_OF_PLANE:
+    if places == len(op.axis) or not has_calls(op):
+        return False
+    if math.prod(size(a) or MOST_OF_PLANE + 1 for a in own) > MOST_OF_PLANE:
         return False
     reads = reads_of(op)
     return all(

@@ -12,13 +12,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..analysis import SIDE, constant, cost_of, reads_of, reducer_kind, step, typical
+from ..analysis import SIDE, constant, reads_of, reducer_kind, step, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from .common import in_registers, size, work
 from .conv import padding_of, rows_in_vectors
-from .depthwise import far
+from .depthwise import far, share_planes
 from .register_tile import even
 
 REDUCERS = ("add", "max", "min")
@@ -51,7 +51,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     """Whether ``inside`` reduces windows of one channel that two passes are much less work for: no weights,
     pixels side by side, of an image of open sizes when it is not small."""
     op = inside.op
-    if reducer_kind(op) not in REDUCERS or len(op.reduce_axis) < 2 or len(op.axis) <= len(op.reduce_axis):
+    if reducer_kind(op) not in REDUCERS or len(op.reduce_axis) < 2 or len(op.axis) < len(op.reduce_axis):
         return False
     places = len(op.reduce_axis)
     if any(size(a) == 0 for a in op.axis[-places:]) or any(not size(a) for a in op.reduce_axis):
@@ -102,7 +102,6 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     out.reorder(*front, *around, y, yi, xo, xi)
     inside.compute_at(out, xo)
     _in_vector(s, inside)
-    part.compute_at(out, y)
     # the results of a row are written once
     sums = s[s.cache_write(part.name, "local")]
     *rows, z = part.op.axis
@@ -110,13 +109,12 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     part.reorder(*rows, zo, zi)
     sums.compute_at(part, zo)
     _in_vector(s, sums)
-    channel = front[0] if len(front) == 1 else out.fuse(*front)
+    channel, y = share_planes(out, out, [*around, y], iterations, target)
+    part.compute_at(out, y)
     if padded is not None:
         strip = not around and (shared <= FEW_SHARED or far(padded, places + 1, target))
         padded.compute_at(out, y if strip else channel)
         rows_in_vectors(padded, lanes)
-    if cost_of(target).shared(iterations):
-        out.parallel(channel)
 
 
 def _reads_few(s: Schedule, inside: Stage, target: Target) -> bool:

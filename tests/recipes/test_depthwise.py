@@ -367,3 +367,62 @@ def test_functions_behind_the_sums(size, kernel, stride):
         want = y / (1 + np.exp(-y.astype("float64")))
         got = tl.compile(given, constants={W: w})(*arrays)
         np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize(
+    ("height", "width", "kernel", "stride", "margin"),
+    [
+        (13, 37, (3, 3), 1, 0),
+        (13, 37, (3, 3), 1, 1),
+        (9, 16, (5, 4), 2, 1),
+        (21, 50, (9, 9), 1, 4),
+        (7, 8, (7, 7), 1, 3),
+    ],
+    ids=str,
+)
+def test_a_filter_of_one_image(height, width, kernel, stride, margin, target):
+    """Filters of a grey image, without channels, were tiles of one row and took 1.4 to 1.7 times as long; and
+    threads did not share the rows of a plane."""
+    long, wide = (height - 1) * stride + kernel[0], (width - 1) * stride + kernel[1]
+    X, W = te.placeholder((long - 2 * margin, wide - 2 * margin), name="X"), te.placeholder(kernel, name="W")
+    image = ops.pad(X, ((margin, margin), (margin, margin))) if margin else X
+    a, b = te.reduce_axis((0, kernel[0]), name="a"), te.reduce_axis((0, kernel[1]), name="b")
+    taps = lambda y, x: te.sum(image[stride * y + a, stride * x + b] * W[a, b], axis=[a, b])
+    sums = te.compute((height, width), taps, name="sums")
+    out = te.compute((height, width), lambda y, x: te.exp(sums[y, x] / 64), name="out")
+    x, w = small(RNG, (long - 2 * margin, wide - 2 * margin)), small(RNG, kernel)
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, margin), kernel)[::stride, ::stride]
+    want = (windows * w).sum((2, 3))
+    s = default_schedule(sums, target)
+    func, got = tl.lower(s, [X, W, sums]), np.full((height, width), np.nan, "float32")
+    interpret(func, x, w, got)
+    exact(got, want, "float32")
+    exact(tl.build(s, [X, W, sums])(x, w), want, "float32")
+    got = tl.compile([X, W, out])(x, w)
+    np.testing.assert_allclose(got, np.exp(want / 64), rtol=1e-5)
+
+
+@pytest.mark.parametrize("planes, shared", [(1, "c.y.outer.fused"), (3, "c.y.outer.fused"), (8, "c")])
+def test_threads_share_the_strips_of_few_planes(planes, shared):
+    """Of three planes one of two threads would wait for a third of the time."""
+    X, W = te.placeholder((planes, 130, 150), name="X"), te.placeholder((planes, 5, 5), name="W")
+    a, b = te.reduce_axis((0, 5), name="a"), te.reduce_axis((0, 5), name="b")
+    taps = lambda c, y, x: te.sum(X[c, y + a, x + b] * W[c, a, b], axis=[a, b])
+    out = te.compute((planes, 126, 146), taps, name="out")
+    s = default_schedule(out, f"{AVX512} -num-cores=2")
+    assert f"loop out.{shared} " in next(line for line in str(s.tree()).splitlines() if "parallel" in line)
+    x, w = small(RNG, (planes, 130, 150)), small(RNG, (planes, 5, 5))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (5, 5), (1, 2))
+    exact(tl.build(s, [X, W, out])(x, w), (windows * w[:, None, None]).sum((3, 4)), "float32")
+
+
+def test_of_large_windows_the_taps_of_a_column_are_written_out():
+    """They read the same rows of a tile; those of a row, written out, took 1.7 times as long."""
+    X, W = te.placeholder((1, 6, 40, 40), name="X"), te.placeholder((6, 1, 9, 9), name="W")
+    out = ops.conv2d(X, W, groups=6, padding=4)
+    s = default_schedule(out, AVX512)
+    tree = str(s.tree())
+    assert re.search(r"rx +0\.\.9  reduce\n.*ry +0\.\.9  reduce  unrolled\n", tree)
+    asm = tl.build(s, [X, W, s.outputs[0].output(0)], target=AVX512).get_source("asm")
+    assert sum("vfmadd" in line for line in inner_loop(asm, "vfmadd")) >= 9 * 8
