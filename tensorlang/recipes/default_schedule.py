@@ -43,6 +43,7 @@ from . import (
     sparse,
     stencils,
     subpixel,
+    whole_rows,
     windows,
     winograd,
 )
@@ -268,6 +269,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         picks.apply(stage, picked, target)
         return f"elements at places that are data, one by one for {picks.ROWS} of `{picked.name}`"
     again = _repeats(stage)
+    rows = whole_rows.rows_of(stage, target) if again is None and len(stretch_of(stage, target)) < 2 else None
+    if rows is not None:
+        whole_rows.apply(stage, rows, target)
+        return f"{rows} rows of {size(axes[-1])} elements in a vector: {_known_as(whole_rows)}"
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)
     together = stretch_of(stage, target) if again is None else []

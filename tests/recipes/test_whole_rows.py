@@ -1,0 +1,142 @@
+"""Rows of a few elements, several in a vector: right on odd shapes, without gathers or elements one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tensorlang.loopir.interpret import interpret
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512
+from tests.ops.arrays import exact
+
+RNG = np.random.default_rng(5)
+TARGETS = pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
+
+
+def check(tensors: list[te.Tensor], arrays: list[np.ndarray], want: np.ndarray, target: str) -> str:
+    """Compare with the interpreter and with compiled code; the tree."""
+    s = default_schedule(tensors[-1], target)
+    got = np.zeros(want.shape, want.dtype)
+    interpret(tl.lower(s, tensors), *arrays, got)
+    assert np.array_equal(got, want)
+    assert np.array_equal(tl.compile(tensors)(*arrays), want)
+    return str(s.tree())
+
+
+def data(*shape: int, dtype: str = "float32") -> np.ndarray:
+    return RNG.integers(0, 9, shape).astype(dtype)
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
+@pytest.mark.parametrize(
+    ("images", "rows", "columns"),
+    [(1, 100, 3), (2, 37, 3), (3, 20, 5), (1, 33, 2), (2, 40, 7), (1, 9, 6), (5, 1, 3)],
+)
+def test_elements(images, rows, columns, dtype, target):
+    """One for a row, one for a column, turned, and of another type."""
+    shape = (images, rows, columns)
+    x, r, c = (
+        te.placeholder(shape, dtype, "x"),
+        te.placeholder((rows,), dtype, "r"),
+        te.placeholder((columns,), dtype),
+    )
+    forms = {
+        "each": lambda n, i, j: x[n, i, j] + r[i] * c[j],
+        "turned": lambda n, i, j: x[n, i, columns - 1 - j] + c[j],
+        "next": lambda n, i, j: x[n, i, (j + 1) % columns] + x[n, i, j],
+    }
+    a, b, d = data(*shape, dtype=dtype), data(rows, dtype=dtype), data(columns, dtype=dtype)
+    wants = {"each": a + b[:, None] * d, "turned": a[..., ::-1] + d, "next": np.roll(a, -1, 2) + a}
+    for name, form in forms.items():
+        out = te.compute(shape, form, name="out")
+        inputs = {"each": [(x, a), (r, b), (c, d)], "turned": [(x, a), (c, d)], "next": [(x, a)]}[name]
+        tensors, arrays = [t for t, _ in inputs], [v for _, v in inputs]
+        check([*tensors, out], arrays, wants[name].astype(dtype), target)
+
+
+def test_an_open_number_of_rows():
+    n = te.dim("n", 0, 10_000)
+    x, c = te.placeholder((n, 3), "uint8", "x"), te.placeholder((3,), name="c")
+    out = te.compute((n, 3), lambda i, j: te.cast("float32", x[i, j]) * c[j], name="out")
+    f = tl.compile([x, c, out])
+    for rows in (0, 1, 5, 15, 16, 17, 64, 1000, 4097):
+        a = data(rows, 3, dtype="uint8")
+        assert np.array_equal(f(a, np.arange(3, dtype="f")), a * np.arange(3, dtype="f"))
+
+
+@pytest.mark.parametrize("rows", [66666, 65536])
+def test_threads_share_rows(rows):
+    x, c = te.placeholder((rows, 3), name="x"), te.placeholder((3,), name="c")
+    out = te.compute((rows, 3), lambda i, j: x[i, j] + c[j], name="out")
+    a = data(rows, 3)
+    tree = check([x, c, out], [a, a[0]], a + a[0], f"{AVX512} -num-cores=2")
+    assert "parallel" in tree
+
+
+@TARGETS
+def test_colours_of_pixels_are_one_stretch(target):
+    """Vectors of three bytes, under a mask, took eight times as long."""
+    x, c = te.placeholder((60, 80, 3), "uint8", "x"), te.placeholder((3,), name="c")
+    out = te.compute((60, 80, 3), lambda i, j, k: te.cast("float32", x[i, j, k]) - c[k], name="out")
+    f = tl.build(default_schedule(out, target), [x, c, out], target=target)
+    asm = f.get_source("asm")
+    assert "gather" not in asm and "vpinsrb" not in asm and "maskmov" not in asm
+    assert "vpmovzxbd" in asm
+
+
+def windows(
+    shape: tuple[int, int, int], taps: tuple[int, int], stride: int, dtype: str, kind: str
+) -> list[te.Tensor]:
+    """Windows of the pixels of an image with its colours last."""
+    rows, columns, colours = shape
+    high, wide = ((n - 1) * stride + k for n, k in zip((rows, columns), taps, strict=True))
+    x, g = te.placeholder((high, wide, colours), dtype, "x"), te.placeholder(taps, dtype, "g")
+    a, b = te.reduce_axis((0, taps[0]), name="a"), te.reduce_axis((0, taps[1]), name="b")
+    at = lambda i, j, c: x[stride * i + a, stride * j + b, c]
+    if kind == "max":
+        return [x, te.compute(shape, lambda i, j, c: te.max(at(i, j, c), axis=[a, b]), name="o")]
+    return [x, g, te.compute(shape, lambda i, j, c: te.sum(at(i, j, c) * g[a, b], axis=[a, b]), name="o")]
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("shape", "taps", "stride", "dtype", "kind"),
+    [
+        ((9, 37, 3), (3, 3), 1, "float32", "sum"),
+        ((6, 40, 3), (5, 5), 1, "int32", "sum"),
+        ((5, 33, 2), (3, 4), 2, "float32", "sum"),
+        ((7, 70, 3), (3, 3), 1, "uint8", "max"),
+        ((4, 18, 5), (7, 6), 1, "float32", "sum"),
+        ((1, 100, 3), (1, 3), 1, "float64", "sum"),
+        ((3, 7, 3), (3, 3), 1, "float32", "sum"),
+        ((5, 20, 10), (3, 3), 1, "float32", "max"),
+    ],
+    ids=str,
+)
+def test_windows_of_pixels(shape, taps, stride, dtype, kind, target):
+    tensors = windows(shape, taps, stride, dtype, kind)
+    arrays = [data(*(int(n) for n in t.shape), dtype=dtype) for t in tensors[:-1]]
+    seen = np.lib.stride_tricks.sliding_window_view(arrays[0], taps, (0, 1))[::stride, ::stride]
+    want = seen.max((3, 4)) if kind == "max" else np.einsum("ijcab,ab->ijc", seen, arrays[1])
+    tree = check(tensors, arrays, want.astype(dtype), target)
+    many = shape[1] >= 32
+    assert not many or "fused" in next(line for line in tree.splitlines() if "vectorized" in line)
+
+
+def test_what_is_done_to_windows_of_pixels():
+    """Means of bytes: the sums of a tile in the type that they are declared in."""
+    x = te.placeholder((22, 47, 3), "uint8", "x")
+    a, b = te.reduce_axis((0, 3), name="a"), te.reduce_axis((0, 3), name="b")
+    total = te.compute(
+        (20, 45, 3), lambda i, j, c: te.sum(te.cast("uint16", x[i + a, j + b, c]), axis=[a, b]), name="total"
+    )
+    mean = te.compute((20, 45, 3), lambda i, j, c: te.cast("uint8", total[i, j, c] // 9), name="mean")
+    v = RNG.integers(0, 256, (22, 47, 3)).astype("uint8")
+    want = np.lib.stride_tricks.sliding_window_view(v.astype("uint16"), (3, 3), (0, 1)).sum((3, 4)) // 9
+    for target in (AVX512, AVX2):
+        check([x, mean], [v], want.astype("uint8"), target)
+    exact(tl.compile([x, mean])(v), want.astype("uint8"), "uint8")
