@@ -166,33 +166,52 @@ def _machine(target: Target, opt_level: int) -> llvm.TargetMachine:
     )
 
 
-def _optimised(ll: str, target: Target, opt_level: int, seconds: dict[str, float]) -> llvm.ModuleRef:
-    """The module of that text, checked (half a per cent of the time; a value used where it is not known would
-    end the process) and optimised."""
-    machine = _machine(target, opt_level)
-    start = time.perf_counter()
+def _parsed(ll: str) -> llvm.ModuleRef:
+    """The module of that text, checked."""
     context = llvm.create_context()
     # a context of its own: types and constants of a global one are never freed
     module = llvm.parse_assembly(ll, context)
     module._kept_context = context  # the module lives in it
     module.verify()
+    return module
+
+
+def _run_passes(module: llvm.ModuleRef, machine: llvm.TargetMachine, opt_level: int, registers: bool) -> None:
+    """Combine and simplify, with what lies on the stack put into ``registers`` or left there."""
+    options = llvm.create_pipeline_tuning_options(speed_level=opt_level)
+    builder = llvm.create_pass_builder(machine, options)
+    manager = llvm.create_new_module_pass_manager()
+    try:
+        # in this order: registers first, so that combining sees values and not memory; then the blocks that
+        # became empty
+        if registers:
+            manager.add_sroa_pass()
+        manager.add_instruction_combine_pass()
+        manager.add_simplify_cfg_pass()
+        manager.run(module, builder)
+    finally:
+        NewPassManager._dispose(manager)  # its own close() frees nothing in llvmlite 0.50
+        manager.detach()
+        builder.close()
+        options.close()
+
+
+def _optimised(ll: str, target: Target, opt_level: int, seconds: dict[str, float]) -> llvm.ModuleRef:
+    """The module of that text, optimised, checked before and behind (each half a per cent of the time; a
+    value used where it is not known would end the process)."""
+    machine = _machine(target, opt_level)
+    start = time.perf_counter()
+    module = _parsed(ll)
     seconds["parse"] = time.perf_counter() - start
     if opt_level:
         start = time.perf_counter()
-        options = llvm.create_pipeline_tuning_options(speed_level=opt_level)
-        builder = llvm.create_pass_builder(machine, options)
-        manager = llvm.create_new_module_pass_manager()
+        _run_passes(module, machine, opt_level, registers=True)
         try:
-            # in this order: registers first, so that combining sees values and not memory; then the blocks
-            # that became empty
-            manager.add_sroa_pass()
-            manager.add_instruction_combine_pass()
-            manager.add_simplify_cfg_pass()
-            manager.run(module, builder)
-        finally:
-            NewPassManager._dispose(manager)  # its own close() frees nothing in llvmlite 0.50
-            manager.detach()
-            builder.close()
-            options.close()
+            module.verify()
+        except RuntimeError:
+            # SROA of LLVM 22 merges vectors that are stored into one place where the one with the highest
+            # address was stored, though others come later; generating code of that ends the process
+            module = _parsed(ll)
+            _run_passes(module, machine, opt_level, registers=False)
         seconds["passes"] = time.perf_counter() - start
     return module

@@ -462,9 +462,12 @@ def _end_cleared(em: Emitter, b: Buffer, name: str, count: int) -> list[str]:
     if not b.dtype.is_float or count <= vector or size in (None, count):
         return []
     element, end = types.memory_element(b.dtype, em.target), em.function.fresh()
+    # no store of a vector: ``sroa`` would put those of the buffer together where that is, before they come
+    set_to = em.module.declare("llvm.memset.p0.i64", "void", "ptr, i8, i64, i1 immarg")
+    left = (count - size) * b.dtype.bytes
     return [
         f"  {end} = getelementptr {element}, ptr {name}, i64 {size}",
-        f"  store {types.lanes_of(element, count - size)} zeroinitializer, ptr {end}, align {b.dtype.bytes}",
+        f"  call void {set_to}(ptr align {b.dtype.bytes} {end}, i8 0, i64 {left}, i1 false)",
     ]
 
 
