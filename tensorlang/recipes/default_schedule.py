@@ -39,6 +39,7 @@ from . import (
     sampled,
     scans,
     separable,
+    short_rows,
     slabs,
     sparse,
     stencils,
@@ -69,6 +70,8 @@ from .tiles import ALONG_MEMORY, NO_VECTORS, in_sums, register_tiles
 FAMILIES = (
     sparse,
     sampled,
+    short_rows,
+    whole_rows,
     gemm,
     pointwise,
     boxes,
@@ -161,6 +164,10 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             why[stage.name] = "a Fourier transform, its steps row by row"
             continue
         by_row = rows.rows_of(s, stage)
+        if by_row is not None and short_rows.known(stage, by_row, where):
+            done |= short_rows.together(s, stage, by_row, where)
+            why[stage.name] = f"an operator of short rows: {_known_as(short_rows)}"
+            continue
         if by_row is not None and not rows.too_few(stage, by_row, where):
             done |= rows.row_by_row(s, stage, by_row, where)
             why[stage.name] = "an operator of rows: all its stages for one row, then for the next"
@@ -271,7 +278,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     again = _repeats(stage)
     rows = whole_rows.rows_of(stage, target) if again is None and len(stretch_of(stage, target)) < 2 else None
     if rows is not None:
-        whole_rows.apply(stage, rows, target)
+        whole_rows.elements(stage, rows, target)
         return f"{rows} rows of {size(axes[-1])} elements in a vector: {_known_as(whole_rows)}"
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)

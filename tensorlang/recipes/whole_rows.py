@@ -11,14 +11,16 @@ turned 0.08, cross products of points 0.12; in the caches rows of 2 to 10 floats
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from ..analysis import cost_of, reads_of, step, told_by_data, typical
-from ..schedule import Stage
+from ..analysis import constant, cost_of, reads_of, reducer_kind, step, told_by_data, typical
+from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import IterVar
-from .common import plain_work, share_out, size
+from ..te import IterVar, Tensor
+from .common import in_registers, plain_work, share_out, size, work
 
 MOST = 7  # registers that rows of an odd number of elements fill
+DEEP, WIDE, LEAST = 4, 6, 8  # elements of a row that a small matrix takes and gives, and rows together
 OPEN = 64  # rows that an open number counts as
 
 
@@ -41,14 +43,70 @@ def rows_of(stage: Stage, target: Target) -> int | None:
     return rows if rows * n <= MOST * lanes and typical(row.extent, OPEN) >= rows else None
 
 
-def apply(stage: Stage, rows: int, target: Target) -> None:
+def elements(stage: Stage, rows: int, target: Target) -> None:
     """Compute whole rows of an elementwise stage in a vector, ``rows`` together."""
-    front, iterations = list(stage.op.axis[:-2]), plain_work(stage)
+    *front, row, column = stage.op.axis
+    _, inner = share_rows(stage, front, row, rows, plain_work(stage), target)
+    stage.vectorize(stage.fuse(inner, column))
+
+
+def share_rows(
+    stage: Stage, front: Sequence[IterVar], row: IterVar, rows: int, iterations: int, target: Target
+) -> tuple[IterVar, IterVar]:
+    """The loop over so many ``rows``, and the loop of those, behind the axes ``front``: shared out among
+    threads where there is work for them. A rest is rows that overlap those before, where it may be."""
     several = any(size(a) != 1 for a in front)
-    # a rest is rows that overlap those before, unless threads share them out
-    shift = several or not cost_of(target).shared(iterations)
-    outer, _ = split(stage, rows, "shift" if shift else "peel")
-    share_out(stage, front if several else [*front, outer], iterations, target)
+    n, shared = size(row), cost_of(target).shared(iterations)
+    tail = "auto" if n is not None and n % rows == 0 else "peel" if shared and not several else "shift"
+    outer, inner = stage.split(row, rows, tail=tail)
+    loops = [*front, outer] if tail == "auto" or not several else list(front)
+    share = share_out(stage, loops, iterations, target)
+    return (share if share is not None and outer in loops else outer), inner
+
+
+def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
+    """Whether ``inside`` multiplies short rows by a small matrix, as colours, points and vertices are turned,
+    or reduces them otherwise with the same for all rows: an element of a row is spread over the results that
+    it adds to.
+
+    Measured (Zen 4, one thread), 20,000 rows of 2, 3 and 4 elements by 2 to 6 columns, beside tiles of rows:
+    0.5 to 0.7, 0.45 to 0.75 and 0.7 to 0.9 of the time; of 5 and 6 elements 0.75 to 0.95, of 8 1.2 to 1.4;
+    three colours of 480 × 640 bytes 0.28.
+    """
+    op = inside.op
+    if reducer_kind(op) in (None, "custom") or len(op.body) != 1 or len(op.axis) < 2:
+        return False
+    deep = math.prod(size(a) or DEEP + 1 for a in op.reduce_axis)
+    *front, row, column = op.axis
+    if not 2 <= deep <= DEEP or not 2 <= (size(column) or 0) <= WIDE or rows_of(inside, target) is None:
+        return False
+    found = False
+    for tensor, at in reads_of(op).plain:
+        moved = [d for d, i in enumerate(at) if step(i, row) != 0]
+        if any(step(i, a) != 0 for i in at for a in front) and not moved:
+            return False
+        if moved:
+            behind = math.prod(constant(n) or DEEP + 1 for n in tensor.shape[moved[0] + 1 :])
+            spread = all(step(i, column) == 0 for i in at)
+            if len(moved) > 1 or step(at[moved[0]], row) != 1 or not spread or behind > DEEP:
+                return False
+            found = True
+    return found
+
+
+def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+    """Compute ``inside`` in vectors of whole rows of ``out``, which has its shape and reads it at its own
+    place."""
+    *front, row, column = out.op.axis
+    rows = max(LEAST, rows_of(inside, target) or 1)
+    outer, inner = share_rows(out, front, row, rows, work(inside), target)
+    out.vectorize(out.fuse(inner, column))
+    inside.compute_at(out, outer)
+    in_registers(s, inside)
+    inside.reorder(*inside.op.reduce_axis, *inside.op.axis)
+    inside.vectorize(inside.fuse(*inside.op.axis[-2:]))
+    for a in inside.op.reduce_axis:
+        inside.unroll(a)
 
 
 def split(stage: Stage, rows: int, tail: str) -> tuple[IterVar, IterVar]:

@@ -140,3 +140,25 @@ def test_what_is_done_to_windows_of_pixels():
     for target in (AVX512, AVX2):
         check([x, mean], [v], want.astype("uint8"), target)
     exact(tl.compile([x, mean])(v), want.astype("uint8"), "uint8")
+
+
+@TARGETS
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    ("front", "rows", "deep", "wide"),
+    [((), 40, 3, 3), ((2,), 33, 2, 5), ((), 100, 4, 4), ((3,), 16, 3, 2), ((), 5, 3, 3)],
+)
+def test_rows_by_a_small_matrix(front, rows, deep, wide, transposed, target):
+    """As colours and points are turned: tiles of rows took 1.4 to 3.5 times as long."""
+    x = te.placeholder((*front, rows, deep), name="x")
+    m = te.placeholder((wide, deep) if transposed else (deep, wide), name="m")
+    k = te.reduce_axis((0, deep), name="k")
+    at = lambda c: m[c, k] if transposed else m[k, c]
+    turned = te.compute(
+        (*front, rows, wide), lambda *i: te.sum(x[(*i[:-1], k)] * at(i[-1]), axis=k), name="turned"
+    )
+    moved = te.compute((*front, rows, wide), lambda *i: turned[i] + 1.0, name="moved")
+    a, b = data(*front, rows, deep), data(*(int(n) for n in m.shape))
+    want = (a @ (b.T if transposed else b) + 1).astype("float32")
+    tree = check([x, m, moved], [a, b], want, target)
+    assert ("fused" in next(line for line in tree.splitlines() if "vectorized" in line)) == (rows >= 16)

@@ -1,0 +1,117 @@
+"""Reductions and operators of rows of a few elements: several rows in the lanes of a vector."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512
+
+RNG = np.random.default_rng(8)
+TARGETS = pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
+
+
+def known(out: te.Tensor, target: str) -> bool:
+    """Whether the recipe was chosen."""
+    return "short rows" in str(tl.compile([*inputs(out), out], target=target).explain())
+
+
+def inputs(out: te.Tensor) -> list[te.Tensor]:
+    found: list[te.Tensor] = []
+    for t in out.op.input_tensors:
+        found += [t] if isinstance(t.op, te.PlaceholderOp) else inputs(t)
+    return list(dict.fromkeys(found))
+
+
+def results(out: te.Tensor, target: str, *arrays: np.ndarray) -> list[np.ndarray]:
+    """Of the interpreter, for ``target``, and of compiled code."""
+    tensors = [*inputs(out), out]
+    compiled = tl.compile(tensors)(*arrays)
+    got = np.zeros(compiled.shape, compiled.dtype)
+    interpret(tl.lower(default_schedule(out, target), tensors), *arrays, got)
+    return [got, compiled]
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int32"])
+@pytest.mark.parametrize("shape", [(100, 3), (3, 37, 2), (2, 2, 40, 5), (33, 7), (1, 64, 4)], ids=str)
+def test_reductions(shape, dtype, target):
+    x = te.placeholder(shape, dtype, "x")
+    a = RNG.integers(0, 5, shape).astype(dtype)
+    for op, want in ((ops.sum, np.sum), (ops.max, np.max), (ops.min, np.min), (ops.prod, np.prod)):
+        out = op(x, axis=-1)
+        for got in results(out, target, a):
+            assert np.array_equal(got, want(a, axis=-1).astype(got.dtype))
+
+
+@TARGETS
+@pytest.mark.parametrize("n", [2, 3, 5, 7])
+@pytest.mark.parametrize("rows", [(16,), (37,), (3, 21)], ids=str)
+def test_operators_of_rows(rows, n, target):
+    x = te.placeholder((*rows, n), name="x")
+    a = RNG.standard_normal((*rows, n)).astype("float32")
+    e = np.exp(a - a.max(-1, keepdims=True))
+    centred = a - a.mean(-1, keepdims=True)
+    wants = {
+        ops.softmax(x): e / e.sum(-1, keepdims=True),
+        ops.log_softmax(x): np.log(e / e.sum(-1, keepdims=True)),
+        ops.layer_norm(x, n): centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5),
+        ops.logsumexp(x, axis=-1): np.log(np.exp(a).sum(-1)),
+        ops.var(x, axis=-1, ddof=0): a.var(-1),
+        ops.argmax(x, axis=-1): a.argmax(-1),
+        ops.divide(x, ops.sqrt(ops.sum(ops.multiply(x, x), axis=-1, keepdims=True))): a
+        / np.sqrt((a * a).sum(-1, keepdims=True)),
+    }
+    for out, want in wants.items():
+        assert known(out, target)
+        for got in results(out, target, a):
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
+
+
+def test_ties_and_nan_as_in_longer_rows():
+    x = te.placeholder((64, 4), name="x")
+    a = RNG.integers(0, 2, (64, 4)).astype("float32")
+    a[5, 2] = a[9, 0] = np.nan
+    assert np.array_equal(tl.compile([x, ops.argmax(x, axis=1)])(a), a.argmax(1))
+    assert np.array_equal(tl.compile([x, ops.max(x, axis=1)])(a), a.max(1), equal_nan=True)
+
+
+def test_open_numbers_of_rows():
+    n = te.dim("n", 0, 100_000)
+    x = te.placeholder((n, 3), name="x")
+    soft, total = tl.compile([x, ops.softmax(x)]), tl.compile([x, ops.sum(x, axis=1)])
+    for rows in (0, 1, 2, 15, 16, 17, 100, 4097):
+        a = RNG.integers(0, 5, (rows, 3)).astype("float32")
+        e = np.exp(a)
+        np.testing.assert_allclose(soft(a), e / e.sum(1, keepdims=True), rtol=1e-5)
+        assert np.array_equal(total(a), a.sum(1))
+
+
+@pytest.mark.parametrize("shape", [(100_003, 3), (2, 50_001, 3), (7, 16_000, 2)], ids=str)
+def test_threads_share_rows(shape):
+    x = te.placeholder(shape, name="x")
+    out = ops.softmax(x)
+    assert "parallel" in str(default_schedule(out, f"{AVX512} -num-cores=2").tree())
+    a = RNG.standard_normal(shape).astype("float32")
+    e = np.exp(a)
+    np.testing.assert_allclose(tl.compile([x, out])(a), e / e.sum(-1, keepdims=True), rtol=1e-5)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_rows_that_lie_far_apart_or_are_long_stay_rows(axis):
+    x = te.placeholder((40, 6, 64) if axis == 1 else (40, 6, 32), name="x")
+    assert not known(ops.softmax(x, axis=axis), AVX512)
+
+
+def test_sums_of_short_rows_have_no_scalar_additions():
+    x, y = te.placeholder((512, 3), name="x"), te.placeholder((512, 3), name="y")
+    k = te.reduce_axis((0, 3), name="k")
+    dot = te.compute((512,), lambda i: te.sum(x[i, k] * y[i, k], axis=k), name="dot")
+    asm = tl.compile([x, y, dot], target=AVX512).get_source("asm")
+    assert "zmm" in asm and "vaddss" not in asm and "vfmadd231ss" not in asm and "gather" not in asm
+    a, b = (RNG.integers(-4, 5, (512, 3)).astype("float32") for _ in "xy")
+    assert np.array_equal(tl.compile([x, y, dot])(a, b), (a * b).sum(1))
