@@ -1,0 +1,83 @@
+"""Numbers become 16-bit floats by rounding once, whatever they pass through."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
+
+WIDEST = "llvm"
+PLAIN = "llvm -mcpu=x86-64"
+
+
+def doubles(halves: np.ndarray) -> np.ndarray:
+    """These floats, the middles between neighbours, and what lies just beside both."""
+    h = halves.astype("float64")
+    middle = (h[1:] + h[:-1]) / 2
+    x = np.concatenate([h, middle])
+    near = [np.nextafter(x, 0), np.nextafter(x, np.inf), x * (1 + 2.0**-30), x * (1 - 2.0**-13)]
+    x = np.concatenate([x, *near, [5e-324, 1e-300, 65519.999, 65520.0, 3.4e38, 1e300, np.inf, np.nan]])
+    return np.concatenate([x, -x, np.array([0x7FF0000000000001], "uint64").view("float64")])
+
+
+def rounded(x: float) -> int:
+    """The bits of the bfloat16 nearest to a number, the even one of two."""
+    near = np.float32(x).astype(ml_dtypes.bfloat16)
+    bits, around = int(near.view("uint16")), []
+    for b in (bits - 1, bits, bits + 1):
+        value = float(np.array(b & 0xFFFF, "uint16").view(ml_dtypes.bfloat16))
+        if np.isfinite(value) and (b & 0x8000) == (bits & 0x8000):
+            around.append((abs(Fraction(value) - Fraction(x)), b & 1, b))
+    return min(around)[2] if np.isfinite(float(near)) else bits
+
+
+def converted(x: np.ndarray, dtype: str, target: str) -> np.ndarray:
+    a = te.placeholder(x.shape, x.dtype.name, name="a")
+    return tl.compile([a, ops.cast(a, dtype)], target=target)(x)
+
+
+@pytest.mark.parametrize("target", [WIDEST, PLAIN])
+def test_float64_is_rounded_to_float16_once(target: str) -> None:
+    some = np.arange(0, 0x7C00, 7, dtype="uint16")
+    x = doubles(np.concatenate([some, some + 1]).view("float16"))
+    with np.errstate(over="ignore", invalid="ignore"):
+        want = x.astype("float16")
+    np.testing.assert_array_equal(converted(x, "float16", target), want)
+
+
+@pytest.mark.parametrize("target", [WIDEST, PLAIN])
+def test_float64_is_rounded_to_bfloat16_once(target: str) -> None:
+    some = [np.arange(0, 300), np.arange(0x3F00, 0x3F90), np.arange(0x7F00, 0x7F80)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        x = doubles(np.concatenate(some).astype("uint16").view(ml_dtypes.bfloat16))
+        x = x[np.isfinite(x) & np.isfinite(x.astype("float32").astype(ml_dtypes.bfloat16).astype("float32"))]
+    got = converted(x, "bfloat16", target).view("uint16")
+    np.testing.assert_array_equal(got, [rounded(float(v)) for v in x])
+
+
+@pytest.mark.parametrize("target", [WIDEST, PLAIN])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_integers_are_rounded_to_float16_once(kind: str, target: str) -> None:
+    limits, rng = np.iinfo(kind), np.random.default_rng(3)
+    near = (max(limits.min, -70000), min(limits.max, 70000))
+    drawn = [rng.integers(*ends, 500, dtype=kind, endpoint=True) for ends in (near, (limits.min, limits.max))]
+    x = np.concatenate([*drawn, np.array([limits.min, limits.max], kind)])
+    with np.errstate(over="ignore"):
+        np.testing.assert_array_equal(converted(x, "float16", target), x.astype("float16"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_the_interpreter_agrees(dtype: str) -> None:
+    x = np.random.default_rng(5).normal(size=50) * 100
+    a = te.placeholder(x.shape, "float64", name="a")
+    out = ops.cast(a, dtype)
+    got = converted(x, dtype, WIDEST)
+    want = np.zeros_like(got)
+    interpret(tl.lower(te.create_schedule(out.op), [a, out]), x, want)
+    np.testing.assert_array_equal(got.view("uint16"), want.view("uint16"))
