@@ -396,7 +396,4 @@ def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
     if columns.applies(stage):
         columns.reduce_columns(s, stage, target)
         return True
-    partial = share_reduction(s, stage, target) if reduces_rows(stage.op) else None
-    if partial is not None and not reduce_in_lanes(s, partial, target):
-        partial.parallel(partial.op.axis[0])
-    return partial is not None
+    return reduces_rows(stage.op) and share_reduction(s, stage, target)

@@ -82,8 +82,13 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
         if n is not None and n < lanes:
             return _all_lanes(s, stage, n, lanes, target)
         _, inner = stage.split(stage.fuse(*together) if len(together) > 1 else last, lanes)
-    if not s.can("rfactor", stage.name, inner):
-        return True
+    if s.can("rfactor", stage.name, inner):
+        _add_up(s, stage, inner, n, lanes, target)
+    return True
+
+
+def _add_up(s: Schedule, stage: Stage, inner: IterVar, n: int | None, lanes: int, target: Target) -> None:
+    """Reduce in vectors along ``inner``, the so many lanes of a row of ``n``, and then these."""
     partial = s[s.rfactor(stage.name, inner)]
     axes = list(stage.op.axis)
     root = stage.state.attach is None
@@ -104,7 +109,6 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     stage.vectorize(combined)
     if axes and root:
         share_out(stage, axes, work(partial), target)
-    return True
 
 
 def _all_lanes(s: Schedule, stage: Stage, n: int, lanes: int, target: Target) -> bool:
@@ -482,9 +486,9 @@ def _known_vectors(stage: Stage, width: int) -> int:
     return vectors if vectors <= MOST_KNOWN else again if again <= MOST_KNOWN else 0
 
 
-def share_reduction(s: Schedule, stage: Stage, target: Target) -> Stage | None:
-    """For a reduction to fewer elements than there are threads: the stage of partial results, one of each for
-    a thread. None, and nothing done, for any other."""
+def share_reduction(s: Schedule, stage: Stage, target: Target) -> bool:
+    """Schedule a reduction to fewer elements than there are threads: a stage of partial results, one of each
+    for a thread. False, and nothing done, for any other."""
     op, cores = stage.op, target.num_cores
     rows = 1
     for a in op.axis:
@@ -495,7 +499,21 @@ def share_reduction(s: Schedule, stage: Stage, target: Target) -> Stage | None:
         or not cost_of(target).shared(work(stage) // 2)
         or reducer_kind(op) in (None, "custom")
     ):
-        return None
+        return False
+    together = one_stretch(op, op.reduce_axis)
+    n = elements_of(together)
+    lanes = VECTORS * target.vector_lanes(op.body[0].dtype)
+    if 1 < len(together) == len(op.reduce_axis) and n is not None and n >= lanes * cores:
+        # as many stretches of memory as there are threads: one of the axes may be short, or leave each of
+        # them pieces of rows. Measured (Zen 4, two threads): sums of 2000 × 3000 take 0.27 of the time, of
+        # 1777 × 1999 0.5, of 20,000 × 7 0.33, of 300 × 500 0.8
+        vectors, _ = stage.split(stage.fuse(*together), lanes)
+        partial = s[s.rfactor(stage.name, stage.split(vectors, nparts=cores)[0])]
+        _add_up(s, partial, partial.op.reduce_axis[-1], n, lanes, target)
+        return True
     longest = max(op.reduce_axis, key=lambda a: typical(a.extent, 64))
     group, _ = stage.split(longest, nparts=cores)
-    return s[s.rfactor(stage.name, group)]
+    partial = s[s.rfactor(stage.name, group)]
+    if not reduce_in_lanes(s, partial, target):
+        partial.parallel(partial.op.axis[0])
+    return True

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512
 from tests.recipes.few_columns import gives_the_product, product
@@ -125,3 +127,26 @@ def test_rows_from_memory_are_asked_for_a_kilobyte_before_their_use():
     assert text.count(", 0, 2)") == 4  # four lines of an iteration, written out
     small = default_schedule(ops.sum(te.placeholder((100, 1024), name="x"), 1), "llvm -mcpu=znver4")
     assert not any(st.state.prefetches for st in small.stages)
+
+
+@pytest.mark.parametrize("reduce", [ops.sum, ops.max, ops.logsumexp, ops.std, ops.prod])
+@pytest.mark.parametrize("shape", [(200, 300), (277, 299), (20000, 7), (3, 5, 4001)])
+def test_threads_share_everything_in_stretches_of_memory(
+    shape: tuple[int, ...], reduce: Callable[..., te.Tensor]
+) -> None:
+    """Each thread had a part of every row, which left a rest in each."""
+    x = te.placeholder(shape, name="x")
+    out = reduce(x)
+    s = default_schedule(out, f"{AVX512} -num-cores=2")
+    tree = s.tree()
+    assert re.search(r"fused\.outer\.outer +0\.\.2 +parallel", tree), tree
+    values = np.random.default_rng(1).integers(-3, 4, shape).astype("float32")
+    if reduce is ops.prod:
+        values = np.where(values > 2, -1, 1).astype("float32")
+    want = te.reference.evaluate(out, {x: values})[0]
+    got = tl.build(default_schedule(out), [x, out], name="everything")(values)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
+    if reduce is ops.sum and len(shape) == 2 and shape[1] == 299:  # which leaves a rest
+        read = np.empty_like(want)
+        interpret(tl.lower(s, [x, out]), values, read)
+        np.testing.assert_allclose(read, want, rtol=1e-5)
