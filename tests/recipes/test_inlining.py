@@ -96,3 +96,30 @@ def test_shades_are_not_computed_for_each_count():
     assert not written(counts(64))
     assert written(counts(2))  # other threads would have to hand it over
     agrees([x], counts(64))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "into"),
+    [
+        ((30, 500), None, True),
+        ((30, 500), 1, True),
+        ((7, 33, 51), (1, 2), True),
+        ((500, 30), 0, False),
+        ((500, 17), 1, False),
+    ],
+)
+def test_a_sum_of_long_rows_computes_what_it_reads_once(shape, axis, into):
+    """All values of a tanh were written to memory, and read again by their sum."""
+    x = te.placeholder(shape, name="x")
+    y = ops.sum(te.compute(shape, lambda *i: te.tanh(x[i]), name="made"), axis)
+    assert written(y) is into
+    agrees([x], y)
+
+
+def test_the_exponentials_of_everything_are_not_held():
+    x = te.placeholder((70, 300), name="x")
+    assert written(ops.logsumexp(x), "logsumexp.exp")
+    agrees([x], ops.logsumexp(x))
+    by_row = ops.logsumexp(x, 1)
+    assert not written(by_row, "logsumexp.exp"), "both reductions of a row are known as such"
+    agrees([x], by_row)
