@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 from ..expr import make
 from ..expr.linear import poly, reads_data
-from ..expr.nodes import Call, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
+from ..expr.nodes import Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
-from ..te.patterns import constant, reads_of, reducer_kind
+from ..te.patterns import constant, reads_of, reducer_kind, takes_long
 from ..te.reducers import Reduce
 from ..te.tensor import ComputeOp, Tensor, TensorRead
 
 
 def has_calls(op: ComputeOp) -> bool:
     """Whether an element takes functions such as exp: long chains of operations."""
-    return any(isinstance(e, Call) for body in op.body for e in preorder(body))
+    return any(takes_long(e) for body in op.body for e in preorder(body))
 
 
 def moves_pieces(op: ComputeOp) -> bool:

@@ -36,6 +36,28 @@ from .tensor import ComputeOp, Tensor, TensorRead
 
 MANY = 1 << 20  # what an open size that nothing bounds may be
 SIDE = 64  # of an image that nobody knows more of
+# intrinsics that are an instruction or two
+_INSTRUCTIONS = frozenset(
+    [
+        "abs",
+        "floor",
+        "ceil",
+        "trunc",
+        "nearbyint",
+        "copysign",
+        "isnan",
+        "isinf",
+        "isfinite",
+        "float_bits",
+        "float_of_bits",
+        "bitwise_and",
+        "bitwise_or",
+        "bitwise_xor",
+        "bitwise_not",
+        "shift_left",
+        "shift_right",
+    ]
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +203,15 @@ def arithmetic(body: tuple[Expr, ...]) -> tuple[int, int, int]:
     return products, sums, others
 
 
+def takes_long(node: Expr) -> bool:
+    """Whether a node calls a function such as exp, a long chain of operations; not one that is an instruction
+    or two."""
+    return isinstance(node, Call) and node.name not in _INSTRUCTIONS
+
+
 def _weight(node: Expr) -> int:
     """What a node counts among operations."""
-    if isinstance(node, Call | Choice):
+    if isinstance(node, Choice) or takes_long(node):
         # a guarded read becomes a masked load, far more expensive than a copy made once
         return 10
     return int(not isinstance(node, Access | Const | Var) and not node.dtype.is_index)

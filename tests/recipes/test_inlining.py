@@ -123,3 +123,34 @@ def test_the_exponentials_of_everything_are_not_held():
     by_row = ops.logsumexp(x, 1)
     assert not written(by_row, "logsumexp.exp"), "both reductions of a row are known as such"
     agrees([x], by_row)
+
+
+def l1_distances(a, b):
+    rows, columns = ops.expand_dims(a, 1), ops.expand_dims(b, 0)
+    return ops.sum(ops.abs(ops.subtract(rows, columns)), -1)
+
+
+def huber(a, b):
+    d = ops.abs(ops.subtract(a, b))
+    return ops.where(ops.less(d, 0.5), ops.multiply(ops.multiply(d, d), 0.5), ops.subtract(d, 0.375))
+
+
+@pytest.mark.parametrize(
+    ("made", "shapes"),
+    [
+        (l1_distances, [(40, 64), (50, 64)]),
+        (huber, [(37, 53), (37, 53)]),
+        (lambda a: ops.sum(ops.floor(ops.multiply(a, 9.0)), 0), [(100, 30)]),
+        (lambda a: ops.sum(ops.abs(a), -1), [(3, 4, 5, 6)]),
+    ],
+    ids=["distances", "huber", "columns of floors", "short rows"],
+)
+def test_an_instruction_is_no_long_chain(made, shapes):
+    """An absolute value counted as much as an exponential, and was held in memory before its readers."""
+    read = [te.placeholder(s, name=f"in{n}") for n, s in enumerate(shapes)]
+    out = made(*read)
+    s = default_schedule(out, TARGET)
+    inside = [t for t in te.graph.operations([out.op]) if t.name not in {r.op.name for r in read}]
+    kept = [op.name for op in inside if s[op.name].state.attach is None and op is not out.op]
+    assert not kept, s.tree()
+    agrees(read, out)
