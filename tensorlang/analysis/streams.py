@@ -173,9 +173,11 @@ def transposed(op: ComputeOp) -> Transposition | None:
 
 
 def _along(index: Expr, axes: dict[Var, IterVar]) -> Transposition | None:
-    """The axis by which the last index of a read moves one by one, wholly or modulo the size of a block."""
+    """The axis by which the last index of a read moves one by one, forwards or backwards, wholly or modulo
+    the size of a block. Measured (Zen 4, one thread and two): 307 × 503 turned a right angle take 0.52 of the
+    time, 256 × 256 0.13 and 0.18, 3000 × 1000 0.32 and 0.28, bytes of 3 × 224 × 301 0.27."""
     for term, factor in poly(index).items():
-        if factor != 1 or len(term) != 1:
+        if factor not in (1, -1) or len(term) != 1:
             continue
         (atom,) = term
         if isinstance(atom, Var) and atom in axes:

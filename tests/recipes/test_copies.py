@@ -13,6 +13,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.analysis import transposed
+from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 
 
@@ -246,3 +247,23 @@ def test_one_number_in_all_places(shape: tuple[Any, ...], chosen: bool) -> None:
     out = np.empty_like(like)
     kernel(np.asarray(number), like, out)
     assert (out == number).all()
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (37, 50), (1, 20), (2, 33, 40), (300, 410)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+def test_what_is_turned_by_a_right_angle_is_transposed(shape, dtype):
+    """Rows that are read from their ends were gathered, an element for each lane."""
+    a = (counted(shape) % 120).astype(dtype)
+    x = te.placeholder(shape, dtype, name="x")
+    swapped = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+    out = ops.transpose(ops.flip(x, (-1,)), swapped)
+    s = default_schedule(out, "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512")
+    assert transposed(s[out].op) is not None or min(shape[-2:]) < 4
+    want = np.rot90(a, axes=(-2, -1))
+    assert np.array_equal(tl.compile([x, out])(a), want)
+    both = ops.flip(out, (-1, -2))
+    assert np.array_equal(tl.compile([x, both])(a), want[..., ::-1, ::-1])
+    if a.size < 2000:
+        got = np.zeros_like(want)
+        interpret(tl.lower(s, [x, out]), a, got)
+        assert np.array_equal(got, want)
