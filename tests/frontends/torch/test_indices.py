@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
+import tensorlang as tl  # noqa: E402
 import tensorlang.torch as tlt  # noqa: E402
+from tensorlang import te  # noqa: E402
+from tensorlang.frontends.torch.shape import roll  # noqa: E402
+from tensorlang.loopir.interpret import interpret  # noqa: E402
+from tensorlang.recipes import default_schedule  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("fresh")
 AT = torch.tensor([0, 3, -1])
@@ -73,4 +79,26 @@ def test_a_turned_axis_is_two_parts_that_are_joined(shape, shift):
     x = torch.arange(float(torch.Size(shape).numel())).reshape(shape)
     for ours, theirs in zip(torch.compile(f, backend="tensorlang")(x), f(x), strict=True):
         assert torch.equal(ours, theirs)
+    assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
+
+
+@pytest.mark.parametrize("shape", [(3, 50, 5), (4, 7, 40), (20, 60), (5, 6, 1), (2, 3, 4, 9), (33,)])
+@pytest.mark.parametrize("shift", [0, 1, -3, 7, 40, 500])
+def test_all_elements_are_turned_row_by_row(shape, shift):
+    """As one row they were gathered, for each of which places of the others were divided out."""
+    x = torch.arange(float(torch.Size(shape).numel())).reshape(shape)
+    want = torch.roll(x, shift)
+    placed = te.placeholder(shape, name="x")
+    out = roll(placed, [shift])
+    assert np.array_equal(tl.compile([placed, out])(x.numpy()), want)
+    got = np.zeros(shape, "float32")
+    interpret(tl.lower(default_schedule(out), [placed, out]), x.numpy(), got)
+    assert np.array_equal(got, want)
+
+
+def test_all_elements_are_turned_by_the_backend():
+    x = torch.arange(3.0 * 40 * 50).reshape(3, 40, 50)
+    assert torch.equal(
+        torch.compile(lambda x: torch.roll(x, 777) + 1, backend="tensorlang")(x), torch.roll(x, 777) + 1
+    )
     assert all(g.taken == g.nodes and not g.reason for g in tlt.graphs()), [g.left for g in tlt.graphs()]
