@@ -21,6 +21,8 @@ from ..expr.walk import preorder, rewrite, substitute, variables
 from ..loopir.loop_builder import Builder
 from ..loopir.stmt import (
     NOTHING,
+    PARALLEL,
+    SERIAL,
     Alloc,
     Buffer,
     Extern,
@@ -57,7 +59,7 @@ from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffer
 from .lanes import in_range, spare_guards
 from .needs import cuts_of, needs_of, stated
 from .parts import Parts, around, in_parts
-from .scattered_rows import in_vectors, loop_over, own_axes
+from .scattered_rows import in_vectors, loop_over, own_axes, shared_axis
 from .shares import ask, next_share
 from .tails import check_tails, tail_note
 
@@ -553,8 +555,9 @@ class _Writer:
             if i is not e:
                 (at,), parts = in_parts((e,))
                 out = around(Let(i, at, out), parts)  # type: ignore[arg-type]
+        shared = shared_axis(op)
         for a in reversed(op.domain[: len(op.domain) - own]):
-            out = loop_over(a, out)
+            out = loop_over(a, out, PARALLEL if a is shared else SERIAL)
         return out
 
     def store_all(

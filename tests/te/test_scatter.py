@@ -239,3 +239,38 @@ def test_rows_that_are_asked_for_their_place_go_one_by_one():
         lambda i, j: (i, 39 - j),
     ):
         agree(te.scatter(D, V.shape, where, lambda i, j: V[i, j], "add", name="O"), values)
+
+
+@pytest.mark.parametrize("combine", ["add", "max", "set"])
+@pytest.mark.parametrize(
+    ("shape", "updates", "axis", "shared"),
+    [
+        ((64, 50), (64, 300), 1, True),
+        ((70, 50), (64, 300), 1, True),
+        ((1, 64, 50), (1, 64, 300), 2, True),
+        ((50, 64), (300, 64), 0, False),
+    ],
+)
+def test_rows_that_are_places_of_their_own_are_shared_out(shape, updates, axis, shared, combine):
+    D, V = te.placeholder(shape, name="D"), te.placeholder(updates, name="V")
+    I = te.placeholder(updates, "int32", name="I")
+    O = te.scatter(
+        D,
+        updates,
+        lambda *i: tuple(I[i] if k == axis else v for k, v in enumerate(i)),
+        lambda *i: V[i],
+        combine=combine,
+        name="O",
+    )
+    s = te.create_schedule(O.op)
+    text = str(tl.lower(s, [D, I, V, O]))
+    assert ("parallel" in text) is shared, text
+    given = {
+        D: rng().integers(-3, 9, shape).astype("float32"),
+        I: rng().integers(-2, shape[axis] + 2, updates).astype("int32"),
+        V: rng().integers(-3, 9, updates).astype("float32"),
+    }
+    (want,) = agree(O, given)
+    got = np.zeros_like(want)
+    interpret(tl.lower(s, [D, I, V, O]), *given.values(), got)
+    assert np.array_equal(got, want)
