@@ -81,3 +81,31 @@ def test_the_interpreter_agrees(dtype: str) -> None:
     want = np.zeros_like(got)
     interpret(tl.lower(te.create_schedule(out.op), [a, out]), x, want)
     np.testing.assert_array_equal(got.view("uint16"), want.view("uint16"))
+
+
+@pytest.mark.parametrize("target", [WIDEST, PLAIN])
+@pytest.mark.parametrize("kind", ["int32", "uint32"])
+def test_integers_of_32_bits_are_rounded_to_bfloat16_once(kind: str, target: str) -> None:
+    limits, rng = np.iinfo(kind), np.random.default_rng(7)
+    whole = rng.integers(0, 256, 300) << rng.integers(0, 24, 300)
+    middle = np.concatenate([whole, ((whole << 1) + 257) << 8, ((whole << 1) + 1) << 6, [1 << 24, 1 << 25]])
+    near = np.concatenate([middle + d for d in (-257, -256, -255, -1, 0, 1, 255, 256)])
+    x = np.concatenate([near, -near, rng.integers(limits.min, limits.max, 500), [limits.min, limits.max]])
+    x = np.clip(x, limits.min, limits.max).astype(kind)
+    got = converted(x, "bfloat16", target).view("uint16")
+    np.testing.assert_array_equal(got, [rounded(float(v)) for v in x])
+
+
+@pytest.mark.parametrize("target", [WIDEST, PLAIN])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+@pytest.mark.parametrize("source", ["float32", "float64"])
+def test_floats_are_cut_to_what_an_integer_holds(source: str, kind: str, target: str) -> None:
+    """The nearest limit out of range, 0 for NaN."""
+    limits = np.iinfo(kind)
+    edges = [e + d for e in (limits.min, limits.max) for d in (-2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 2.0)]
+    special = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, -0.9, 0.9, 1e30, -1e30, 5e-324, *edges]
+    drawn = np.random.default_rng(1).normal(size=100) * 2.0 * limits.max
+    x = np.concatenate([special, drawn, np.roll(special, 3)]).astype(source)
+    whole = [0 if np.isnan(v) else int(np.clip(v, -1e25, 1e25)) for v in x]
+    want = np.array([min(max(v, limits.min), limits.max) for v in whole], kind)
+    np.testing.assert_array_equal(converted(x, kind, target), want)

