@@ -37,7 +37,7 @@ def rows_of(stage: Stage, target: Target) -> int | None:
     for _, at in reads_of(stage.op).plain:
         if told_by_data(at):
             return None
-        if step(at[-1], row) != 0 and any(step(i, column) != 0 for i in at[:-1]):
+        if at and step(at[-1], row) != 0 and any(step(i, column) != 0 for i in at[:-1]):
             return None
     rows = lanes // math.gcd(n, lanes)
     return rows if rows * n <= MOST * lanes and typical(row.extent, OPEN) >= rows else None

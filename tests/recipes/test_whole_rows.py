@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512
@@ -162,3 +162,11 @@ def test_rows_by_a_small_matrix(front, rows, deep, wide, transposed, target):
     want = (a @ (b.T if transposed else b) + 1).astype("float32")
     tree = check([x, m, moved], [a, b], want, target)
     assert ("fused" in next(line for line in tree.splitlines() if "vectorized" in line)) == (rows >= 16)
+
+
+def test_one_number_beside_short_rows_has_no_place():
+    """A tensor without dimensions, whose last index was asked for."""
+    a, b = te.placeholder((), name="a"), te.placeholder((30, 4), name="b")
+    x = np.arange(120, dtype="float32").reshape(30, 4)
+    out = ops.einsum(",ij->ji", [a, b])
+    assert np.array_equal(tl.compile([a, b, out])(np.array(3, "float32"), x), 3 * x.T)
