@@ -50,6 +50,7 @@ PLAIN = (
 )
 NEVER = (BrokenPipeError, InterruptedError)
 FUNCTIONS = (types.FunctionType, type(functools.cache(len)))  # the second: what remembers its answers
+HINTS = options.hints()  # whether somebody writes code in this process: see ``options.hints``
 _IMPORT_FROM = opcode.opmap["IMPORT_FROM"]
 _LIBRARIES = tuple(os.path.dirname(os.path.abspath(m.__file__ or "")) + os.sep for m in (os, np))
 
@@ -139,13 +140,13 @@ def answer(cls: type, label: str, gone: Mapping[str, str], *, often: bool = Fals
             raise AttributeError(name)
         raise missing(label if label == cls.__name__ else f"{label} (a {cls.__name__})", name, cls, gone)
 
-    if "__getattr__" not in vars(cls):
+    if "__getattr__" not in vars(cls) and HINTS:
         cls.__getattr__ = __getattr__  # type: ignore[attr-defined]
     for n in of_class:
         if not hasattr(cls, n):
             setattr(cls, n, Gone(functools.partial(missing, cls.__name__, n, cls, gone)))
     refuse(cls, label, signposts.INSTEAD.get(cls.__name__, {}))
-    if not often:
+    if not often and HINTS:
         fix(cls, label, signposts.SET)
 
 

@@ -67,6 +67,17 @@ def debug() -> bool:
     return os.environ.get("TENSORLANG_DEBUG", "").strip() not in ("", "0")
 
 
+def hints() -> bool:
+    """``TENSORLANG_HINTS=0``: objects do not say what is near a name that they lack, nor refuse that one is
+    written. A class that may say so has each of its attributes looked up by hand (Python 3.11: 30 to 80 ns in
+    place of 9), a tenth of what lowering takes; it is for processes in which nobody writes code. Asked once,
+    when classes are made."""
+    text = os.environ.get("TENSORLANG_HINTS", "").strip()
+    if text not in ("", "0", "1"):
+        raise TensorLangError(f"TENSORLANG_HINTS={text}", because="it is 0 (plain errors) or 1 (hints)")
+    return text != "0"
+
+
 def isolate() -> bool:
     """``TENSORLANG_ISOLATE=1`` runs LLVM in a child process (some 10 ms a kernel), so that a crash of it is
     an error instead of the end."""
@@ -125,3 +136,11 @@ def of_children(root: str) -> dict[str, str]:
     """The environment of a process that imports packages from ``root`` first."""
     path = os.pathsep.join([root, *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path}
+
+
+def of_workers(root: str = "") -> dict[str, str]:
+    """The environment of a process that compiles for this one, see ``hints``; ``root`` as in
+    ``of_children``. The threads of numpy's OpenBLAS sleep as soon as they have nothing to do: else they spin
+    for a tenth of a second from import on, on a processor that compiles."""
+    inherited = of_children(root) if root else os.environ
+    return {"OPENBLAS_THREAD_TIMEOUT": "4", **inherited, "TENSORLANG_HINTS": "0"}

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
 
 import tensorlang as tl
+from tensorlang.options import of_workers
 
 from ..statuses import CRASH
 from .directory import Directory
@@ -64,6 +65,7 @@ class Measurer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
+                env=of_workers(),
                 cwd=None if _here() else "/",  # Python 3.13.0 cannot import numpy in a deleted directory
             )
         except OSError as e:

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..boundary import UnknownNameError, short
+from ..boundary import HINTS, UnknownNameError, short
 from ..core.dtype import DType
 from ..errors import DeclareError
 from . import make
@@ -398,7 +398,7 @@ def install() -> None:
             setattr(Expr, name, _beside(method) if binary else _shortened(method))
             setattr(Operators, name, _shortened(method))
     for name, method in _REFUSED.items():
-        if name not in vars(Expr):
+        if name not in vars(Expr) and (HINTS or name != "__getattr__"):
             setattr(Expr, name, method)
     Expr.__hash__ = object.__hash__  # type: ignore[method-assign, assignment]
     Expr.__str__ = show  # type: ignore[assignment, method-assign]

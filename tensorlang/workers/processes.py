@@ -138,7 +138,7 @@ class _Helper:
             [sys.executable, "-m", "tensorlang.workers.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env=options.of_children(str(Path(__file__).parents[2])),
+            env=options.of_workers(str(Path(__file__).parents[2])),
             # a line that stayed in a buffer would keep a worker waiting, and us for it
             bufsize=0,
         )

@@ -3,6 +3,7 @@ somebody asks for all."""
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -126,3 +127,30 @@ shell.run_cell("x = 1\\nB = te.compute((4,), lambda i: A[i, 0])")
         "  because   A has shape (4,)",
         "  try       A[i]",
     ]
+
+
+def test_without_hints_names_that_are_missing_are_plain_errors() -> None:
+    code = (
+        "from tensorlang import te; import tensorlang as tl; n = te.var('n')\n"
+        "A = te.placeholder((n,), name='A'); C = te.compute((n,), lambda i: A[i] + n, name='C')\n"
+        "objects = (n, n + 1, n.dtype, A[n], tl.build(tl.create_schedule(C), [A, C]))\n"
+        "for o in objects:\n"
+        "    try: o.nonsense\n"
+        "    except AttributeError as e: print(type(e).__name__)"
+    )
+    for hints, error in (("0", "AttributeError"), ("1", "UnknownNameError")):
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "TENSORLANG_HINTS": hints},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout.split() == [error] * 5, done.stdout
+    done = subprocess.run(
+        [sys.executable, "-c", "import tensorlang; tensorlang.te.var"],
+        env={**os.environ, "TENSORLANG_HINTS": "some"},
+        capture_output=True,
+        text=True,
+    )
+    assert "TENSORLANG_HINTS=some" in done.stderr and done.returncode == 1
