@@ -38,6 +38,9 @@ from .protocol import BUILT, FORGET, GO, HELD, HOLD, PREPARE, TIMING, TIMING_SER
 from .worker import Entry, Worker, write_line
 
 AHEAD = 8  # kernels built and not yet run
+# as ``nice``, of builders: they take the time that is left by the parent when it thinks, for whom all wait,
+# and by the runner
+BEHIND = 5
 PREPARING = 300.0  # seconds
 
 
@@ -68,6 +71,7 @@ class Bench:
     directory: str
     name: str
     cores: set[int] | None
+    behind: int = 0
     held: bool = False
     worker: Worker | None = None
     lines: Lines | None = None
@@ -79,7 +83,7 @@ class Bench:
     def give(self, job: Job) -> None:
         """Begin a job."""
         if self.worker is None:
-            self.worker = Worker(self.entry, self.directory, self.name, self.cores)
+            self.worker = Worker(self.entry, self.directory, self.name, self.cores, self.behind)
             self.lines = Lines(self.worker.results)
         self.job, self.since = job, time.monotonic()
         self.deadline = self.since + job.timeout
@@ -241,12 +245,13 @@ def serve(stages: Stages, jobs: int, results: int, directory: Directory) -> None
         getattr(module, "prepare", lambda directory: None)(directory.path)
     gc.collect()
     gc.freeze()  # what is imported stays, and no worker looks through it again
-    gc.set_threshold(
-        100_000
-    )  # a builder makes millions of small objects that die by themselves; less often is a tenth of its time
+    # a builder makes millions of small objects that die by themselves, and each search goes through all that
+    # one kernel is made of
+    gc.set_threshold(1_000_000)
+    gc.enable()
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     places: list[set[int] | None] = [{c} for c in cores] or [None]  # the runner's own processor is the last
-    builders = [Bench(build, directory.path, f"builder{i}", place) for i, place in enumerate(places)]
+    builders = [Bench(build, directory.path, f"builder{i}", place, BEHIND) for i, place in enumerate(places)]
     nursery = Nursery(builders, Bench(run, directory.path, "runner", None), results)
     try:
         with contextlib.suppress(BrokenPipeError):
@@ -261,7 +266,9 @@ def main(arguments: list[str] | None = None) -> Any:
     given = sys.argv[1:] if arguments is None else arguments
     results = os.dup(1)
     os.dup2(2, 1)
+    gc.disable()  # while what stays is imported there is nothing to find
     serve(Stages(*given[:2]), 0, results, Directory.join(given[2]) if len(given) > 2 else Directory.new())
+    os._exit(0)  # its objects one by one would take as long as two candidates, and the parent waits
 
 
 if __name__ == "__main__":

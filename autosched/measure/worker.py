@@ -24,9 +24,12 @@ _DIE_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 
 class Worker:
-    """``cores`` is where it may run; None: everywhere."""
+    """``cores`` is where it may run; None: everywhere. ``behind``: by how much others go before it, as
+    ``nice``."""
 
-    def __init__(self, entry: Entry, directory: str, name: str, cores: set[int] | None = None) -> None:
+    def __init__(
+        self, entry: Entry, directory: str, name: str, cores: set[int] | None = None, behind: int = 0
+    ) -> None:
         job_out, self.jobs = os.pipe()
         self.results, result_in = os.pipe()
         self.log = os.path.join(directory, f"{name}.log")
@@ -38,6 +41,8 @@ class Worker:
                 os.close(self.results)
                 if cores:
                     os.sched_setaffinity(0, cores)
+                if behind:
+                    os.nice(behind)
                 _live(entry, directory, job_out, result_in, self.log)
             except BaseException:
                 traceback.print_exc()  # its last line is the reason that the parent reports

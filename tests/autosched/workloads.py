@@ -189,6 +189,17 @@ def quick_build(job: Job, directory: str, say: Say) -> Outcome:
     return Outcome(job.id, "built", parts={"lower": 2.0})
 
 
+def telling_build(job: Job, directory: str, say: Say) -> Outcome:
+    """A builder that tells how far it stands behind others, and whether objects say what is near a name."""
+    said = hasattr(type(te.var("n") + 1), "__getattr__")
+    return Outcome(job.id, "built", parts={"builder": os.nice(0), "hints": said})
+
+
+def telling_run(job: Job, directory: str, say: Say) -> Outcome:
+    """A runner that tells the first of these of itself."""
+    return Outcome(job.id, "ok", times=(0.1,), parts={"runner": os.nice(0)})
+
+
 def busy_build(job: Job, directory: str, say: Say) -> Outcome:
     """A builder that makes a mark at every turn of its work."""
     (Path(directory) / f"{os.getpid()}.builder").touch()

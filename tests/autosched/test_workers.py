@@ -1,0 +1,36 @@
+"""What the processes that build and run candidates are given: their turn at the processors, and an
+environment in which nobody writes code."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from autosched import SearchTask
+from autosched.measure import Job, Measurer, Stages
+from autosched.measure.nursery import BEHIND
+from tensorlang import te
+from tensorlang.options import of_workers
+
+from .workloads import scale
+
+HERE = "tests.autosched.workloads"
+
+
+def test_builders_stand_behind_and_nobody_writes_code_in_workers() -> None:
+    task = SearchTask(scale, (100,))
+    job = Job(0, task.graph, task.workload_key, str(task.target), task.schedule().trace.to_json())
+    with Measurer(Stages(build=f"{HERE}:telling_build", run=f"{HERE}:telling_run")) as m:
+        outcome = m.measure(job)
+    here = os.nice(0)
+    assert outcome.parts == {"builder": min(here + BEHIND, 19), "hints": False, "runner": here}
+    assert hasattr(type(te.var("n") + 1), "__getattr__")  # somebody may do so here
+
+
+def test_what_a_user_says_of_threads_holds_in_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    assert of_workers()["OPENBLAS_THREAD_TIMEOUT"] == "4"
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")
+    assert of_workers("/there")["OPENBLAS_THREAD_TIMEOUT"] == "20"
+    assert of_workers("/there")["PYTHONPATH"].startswith("/there")
