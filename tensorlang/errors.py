@@ -17,6 +17,7 @@ from typing import Any
 # characters that a terminal obeys or hides, and how Python writes them
 _CONTROL = {n: repr(chr(n))[1:-1] for n in (*range(32), *range(127, 160)) if n != ord("\n")}
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_ours_by_file: dict[str, bool] = {}  # whether the code of a file is: asked at every call of a public function
 _CELL = re.compile(r"<ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]")
 
 
@@ -38,9 +39,13 @@ def user_location() -> str | None:
 
 def is_ours(frame: FrameType) -> bool:
     """Whether a frame runs code of this project, or code that only stands between it and its user."""
-    return frame.f_code.co_filename.startswith((_HERE, "<frozen ", "<__array_function__")) or _ours(
-        frame.f_globals
-    )
+    file = frame.f_code.co_filename
+    known = _ours_by_file.get(file)
+    if known is None:
+        known = file.startswith((_HERE, "<frozen ", "<__array_function__")) or _ours(frame.f_globals)
+        if not file.startswith("<"):  # text that was executed may be anybody's
+            _ours_by_file[file] = known
+    return known
 
 
 def _of_others(frame: FrameType) -> bool:

@@ -123,21 +123,25 @@ class _Program:
 
     def place(self, root: Expr) -> int:
         """Where the value of an expression is. Raises DeclareError for one without a column."""
-        places, stack = self.places, [(root, False)]
+        places, values, stack = self.places, self.values, [root]
         while stack:
-            e, ready = stack.pop()
+            e = stack[-1]
             if e in places:
+                stack.pop()
                 continue
             children = e.children()
-            if not ready and children:
-                stack.append((e, True))
-                stack.extend([(c, False) for c in reversed(children)])
+            missing = [c for c in children if c not in places]
+            if missing:
+                stack.extend(reversed(missing))
                 continue
-            places[e] = len(self.values)
-            self.values.append(e.value if isinstance(e, Const) else None)
-            if not isinstance(e, Const):
-                at = tuple(places[c] for c in children)
-                self.steps.append((self._function(e), places[e], at[0], at[-1], None if len(at) == 2 else at))
+            stack.pop()
+            to = places[e] = len(values)
+            if type(e) is Const:
+                values.append(e.value)
+                continue
+            values.append(None)
+            at = tuple([places[c] for c in children])
+            self.steps.append((self._function(e), to, at[0], at[-1], None if len(at) == 2 else at))
         return places[root]
 
     def _function(self, e: Expr) -> Function:
