@@ -12,7 +12,7 @@ import numpy as np
 from ..core.dtype import BOOL, FLOAT32, INT32, INT64, DType, dtype
 from ..core.node import intern, intern_as
 from ..core.text import type_of
-from ..errors import DeclareError
+from ..errors import DeclareError, TensorLangError
 from . import linear
 from .nodes import Broadcast, Const, Expr
 
@@ -31,6 +31,14 @@ _FLOAT = struct.Struct("<f")
 _dtype_of = dtype  # where a parameter that users name is called dtype
 
 
+def _names_type(text: str) -> bool:
+    try:
+        dtype(text)
+    except TensorLangError:
+        return False
+    return True
+
+
 def _no_scalar(value: Any) -> DeclareError:
     if isinstance(value, np.ndarray):
         return DeclareError(
@@ -39,10 +47,10 @@ def _no_scalar(value: Any) -> DeclareError:
             try_="te.placeholder(shape, dtype) for the array, and pass it when the kernel is called",
         )
     shown = repr(value) if isinstance(value, str | complex | None) else type_of(value)
-    return DeclareError(
-        f"{shown} stands where a number is meant",
-        try_="a number, a variable, or a tensor element such as A[i, j]",
-    )
+    try_ = "a number, a variable, or a tensor element such as A[i, j]"
+    if isinstance(value, str) and _names_type(value):
+        try_ = f"te.cast({value!r}, value), the type first, or value.astype({value!r})"
+    return DeclareError(f"{shown} stands where a number is meant", try_=try_)
 
 
 def const(value: int | float | bool | np.generic, dtype: str | DType | None = None) -> Expr:

@@ -161,6 +161,15 @@ def test_constants_are_recognised():
     assert is_const(make.const(2.0), 2) and not is_const(make.const(2.0), 3) and not is_const(i)
 
 
+def test_a_type_behind_the_value_is_told_to_come_first():
+    with pytest.raises(DeclareError) as told:
+        make.cast(x, "int8")
+    assert "te.cast('int8', value), the type first, or value.astype('int8')" in str(told.value)
+    assert make.cast("int8", x) is x.astype("int8")
+    with pytest.raises(DeclareError, match="a number, a variable"):
+        make.cast("int8", "something")
+
+
 def test_casts_fold_where_the_value_is_sure():
     assert make.cast("int8", 300).value == 44
     assert make.cast("float32", make.const(3)) is make.const(3.0)
