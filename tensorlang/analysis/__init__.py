@@ -22,6 +22,7 @@ from ..te.patterns import (
     arithmetic,
     constant,
     divides,
+    divides_places,
     few_operations,
     iterations_of,
     made_of_place,
@@ -86,7 +87,7 @@ from .streams import (
     transposed,
     uneven_along,
 )
-from .ways import ways_of
+from .ways import edges_of, ways_of
 from .work import Work
 
 __all__ = [
@@ -129,6 +130,8 @@ __all__ = [
     "cost_of",
     "costs_text",
     "divides",
+    "divides_places",
+    "edges_of",
     "few_operations",
     "filter_of",
     "generic",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..expr.nodes import Choice, Expr, FloorMod, const_int
+from ..expr.nodes import LE, LT, Choice, Expr, FloorMod, const_int
 from ..expr.walk import preorder, variables
-from ..te import ComputeOp
+from ..te import ComputeOp, IterVar
 from ..te.patterns import constant, typical
 
 MOST = 4  # ways whose elements are put in order
@@ -27,6 +27,19 @@ def ways_of(op: ComputeOp) -> int | None:
     found = {_period(t, last.var) for t in asked}
     p = found.pop() if len(found) == 1 else None
     return p if p is not None and n % p == 0 and n // p >= LEAST else None
+
+
+def edges_of(op: ComputeOp, axis: IterVar) -> set[int]:
+    """The places along an axis at which elements begin to be computed in another way, as the halves of a row
+    whose pairs are turned: where it is compared with numbers in what chooses."""
+    found = set()
+    for choice in (e for body in op.body for e in preorder(body) if isinstance(e, Choice)):
+        for test in preorder(choice.cond):
+            if isinstance(test, LT | LE) and (test.a is axis.var or test.b is axis.var):
+                other = const_int(test.b if test.a is axis.var else test.a)
+                above = isinstance(test, LE) is (test.a is axis.var)  # x <= 3 and 3 < x
+                found |= set() if other is None else {other + above}
+    return found
 
 
 def _period(test: Expr, var: Expr) -> int | None:

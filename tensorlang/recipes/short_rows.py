@@ -39,7 +39,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         along = [a for a in data if any(step(i, a) != 0 for i in at)]
         if not along:
             continue
-        if len(along) < len(data) or not _near(tensor, at, op.axis[-1], inside, target):
+        row = op.axis[-1]
+        if len(along) < len(data) or step(at[-1], row) != 0 or not _near(tensor, at, row, inside, target):
             return False
         found = True
     return found

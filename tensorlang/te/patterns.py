@@ -187,6 +187,14 @@ def divides(op: ComputeOp) -> bool:
     return any(not isinstance(d.b, Const) or abs(math.frexp(d.b.value)[0]) != 0.5 for d in divisions)
 
 
+def divides_places(op: ComputeOp) -> bool:
+    """Whether places that are read are told by divisions, as those of the patches of an image that lie in
+    columns are: neighbours are not neighbours in memory then."""
+    return any(
+        isinstance(e, FloorDiv | FloorMod) for _, at in reads_of(op).plain for i in at for e in preorder(i)
+    )
+
+
 def arithmetic(body: tuple[Expr, ...]) -> tuple[int, int, int]:
     """The products, the sums and differences, and the other :func:`operations` of one element, of which a
     processor does a product and the sum behind it at once."""

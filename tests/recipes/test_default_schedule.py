@@ -362,3 +362,41 @@ def test_sums_of_a_short_row_are_several_rows(cores):
             apart = np.abs(a - c[p : p + h, q : q + w])
             want[:, :, p, q] = apart.reshape(h // b, b, w // b, b).sum((1, 3))
     assert (tl.build(s, [x, y, out])(a, c) == want).all()
+
+
+@pytest.mark.parametrize("each", [16, 32, 20])
+def test_no_vector_is_computed_in_two_ways(each: int) -> None:
+    """Rows whose halves are turned in pairs: a vector of the whole row computed both for all of it."""
+    x, f = te.placeholder((3, 5, 2 * each), name="x"), te.placeholder((5, each), name="f")
+    turn = lambda sign: (
+        lambda i, t, c: (
+            x[i, t, c] * te.cos(f[t, c % each])
+            + sign * x[i, t, (c + each) % (2 * each)] * te.sin(f[t, c % each])
+        )
+    )
+    out = te.compute(
+        (3, 5, 2 * each), lambda i, t, c: te.if_then_else(c < each, turn(-1.0)(i, t, c), turn(1.0)(i, t, c))
+    )
+    tree = default_schedule(out, "llvm -mcpu=znver4").tree()
+    assert (f"0..{each}  vectorized" in tree) == (each % 16 == 0)
+    rng = np.random.default_rng(0)
+    a, g = rng.standard_normal((3, 5, 2 * each)).astype("f"), rng.standard_normal((5, each)).astype("f")
+    low, high, c, s = a[..., :each], a[..., each:], np.cos(g), np.sin(g)
+    want = np.concatenate([low * c - high * s, high * c + low * s], -1)
+    np.testing.assert_allclose(tl.compile([x, f, out])(a, g), want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("taps", [3, 5])
+def test_patches_that_lie_in_columns_are_held_for_a_product(taps: int) -> None:
+    """Written into it they were gathered one sum at a time, 16 times as slow."""
+    side, deep, wide = 20, 4 * taps * taps, 21 - taps
+    x, w = te.placeholder((4, side, side), name="x"), te.placeholder((24, deep), name="w")
+    at = lambda r, p: x[r // (taps * taps), p // wide + r % (taps * taps) // taps, p % wide + r % taps]
+    patches = te.compute((deep, wide * wide), at, name="patches")
+    k = te.reduce_axis((0, deep), name="k")
+    out = te.compute((24, wide * wide), lambda o, p: te.sum(w[o, k] * patches[k, p], axis=k), name="out")
+    assert "storage patches" in default_schedule(out, "llvm -mcpu=znver4").tree()
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-3, 4, [int(n) for n in t.shape]).astype("float32") for t in (x, w))
+    windows = np.lib.stride_tricks.sliding_window_view(a, (taps, taps), (1, 2)).transpose(0, 3, 4, 1, 2)
+    assert np.array_equal(tl.compile([x, w, out])(a, b), b @ windows.reshape(deep, -1))
