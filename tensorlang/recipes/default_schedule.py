@@ -14,6 +14,7 @@ from types import ModuleType
 
 from ..analysis import (
     cost_of,
+    cut_at,
     divides_places,
     edges_of,
     has_calls,
@@ -351,8 +352,10 @@ def _within_edges(stage: Stage, width: int, target: Target) -> int:
 
 def _repeats(stage: Stage) -> int | None:
     """After how many elements along memory a copy reads the same again, where that is many times: those of
-    ``x[j % 500]``. A loop over them reads as they lie."""
-    n, again = size(stage.op.axis[-1]), period(stage.op, stage.op.axis[-1])
+    ``x[j % 500]``; or somewhere else, as in the next row of an image whose pixels have numbers. A loop over
+    them reads as they lie."""
+    last = stage.op.axis[-1]
+    n, again = size(last), period(stage.op, last) or cut_at(stage.op, last)
     return (
         again if n is not None and again is not None and FEW_AGAIN <= again < n and n % again == 0 else None
     )

@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 
 from ..arith.conditions import conjuncts
 from ..arith.facts import Facts
+from ..expr import make
 from ..expr.linear import poly, reads_data
 from ..expr.nodes import (
     LE,
@@ -29,7 +30,7 @@ from ..expr.nodes import (
     Var,
     const_int,
 )
-from ..expr.walk import preorder, variables
+from ..expr.walk import preorder, substitute, variables
 from .axis import IterVar
 from .reducers import Reduce
 from .tensor import ComputeOp, Tensor, TensorRead
@@ -152,6 +153,39 @@ def period(op: ComputeOp, axis: IterVar) -> int | None:
         if axis.var in variables(i)
     }
     return found.pop() if len(found) == 1 else None
+
+
+def cut_at(op: ComputeOp, axis: IterVar) -> int | None:
+    """The ``c`` where all reads ask for ``axis`` by ``axis // c`` and ``axis % c``, as for a pixel of an
+    image by its number, and move from one part to the next by more or less than within one; else None."""
+    asked: set[int | None] = set()
+    for _, at in reads_of(op).plain:
+        waiting = list(at)
+        for e in waiting:  # grows on the way
+            if isinstance(e, FloorDiv | FloorMod) and e.a is axis.var:
+                asked.add(const_int(e.b))
+            elif e is axis.var:
+                asked.add(None)
+            else:
+                waiting += e.children()
+    cut = asked.pop() if len(asked) == 1 else None
+    if cut is None or cut < 2:
+        return None
+    return cut if any(_leaps(tensor, at, axis.var, cut) for tensor, at in reads_of(op).plain) else None
+
+
+def _leaps(tensor: Tensor, at: Sequence[Expr], var: Var, cut: int) -> bool:
+    """Whether a read moves by another step from ``cut - 1`` to ``cut`` than from 0 to 1."""
+    moved, far = [0, 0], 1
+    for i, n in zip(reversed(at), reversed(tensor.shape), strict=True):
+        for k, (a, b) in enumerate(((0, 1), (cut - 1, cut))):
+            before, behind = (substitute(i, {var: make.const(v, var.dtype)}) for v in (a, b))
+            by = const_int(make.sub(behind, before))
+            if by is None:
+                return True
+            moved[k] += by * far
+        far *= const_int(n) or MANY
+    return moved[0] != moved[1]
 
 
 def rows_by_data(op: ComputeOp) -> frozenset[Var] | None:

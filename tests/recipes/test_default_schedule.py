@@ -400,3 +400,18 @@ def test_patches_that_lie_in_columns_are_held_for_a_product(taps: int) -> None:
     a, b = (rng.integers(-3, 4, [int(n) for n in t.shape]).astype("float32") for t in (x, w))
     windows = np.lib.stride_tricks.sliding_window_view(a, (taps, taps), (1, 2)).transpose(0, 3, 4, 1, 2)
     assert np.array_equal(tl.compile([x, w, out])(a, b), b @ windows.reshape(deep, -1))
+
+
+@pytest.mark.parametrize("wide", [18, 32, 21])
+def test_pixels_that_are_told_by_their_number_are_read_row_by_row(wide: int) -> None:
+    """They were gathered; where the parts lie one behind the other they are one stretch still."""
+    x = te.placeholder((5, 20, 40), name="x")
+    n = 18 * wide
+    inner = te.compute((5, n), lambda c, p: x[c, p // wide + 1, p % wide + 2], name="inner")
+    whole = te.compute((5, 800), lambda c, p: x[c, p // 40, p % 40] * 2.0, name="whole")
+    assert f"0..{n // wide}" in default_schedule(inner, "llvm -mcpu=znver4").tree()
+    assert "gather" not in tl.compile([x, inner], target="llvm -mcpu=znver4").get_source("asm")
+    assert "0..20 " not in default_schedule(whole, "llvm -mcpu=znver4").tree()
+    a = np.random.default_rng(0).standard_normal((5, 20, 40)).astype("f")
+    assert np.array_equal(tl.compile([x, inner])(a), a[:, 1:19, 2 : wide + 2].reshape(5, n))
+    assert np.array_equal(tl.compile([x, whole])(a), a.reshape(5, 800) * 2)
