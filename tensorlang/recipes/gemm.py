@@ -25,7 +25,7 @@ from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turn
 from .narrow import halves, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .pixels import counted
-from .register_tile import column, tile_for
+from .register_tile import column, computes_much_twice, tile_for
 from .streams import right_bytes
 
 # rows that have loops of their own where a call tells how many there are: their tile, read where columns lie,
@@ -509,6 +509,7 @@ def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Ta
         or not product.in_lines
         or not width < n <= cost_of(target).block_columns
         or n % width == 0
+        or computes_much_twice(n, width, target.vector_lanes(inside.op.body[0].dtype), target.has_masks)
         or _far(product, target)
     ):
         return False
