@@ -78,5 +78,6 @@ def laid_along(s: Schedule, inside: Stage, tensor: Tensor, d: int) -> Stage:
 
 
 def moves_along(at: Sequence[Expr], axis: IterVar) -> bool:
-    """Whether a read at these indices moves by one element as ``axis`` advances."""
-    return step(at[-1], axis) == 1 and all(step(i, axis) == 0 for i in at[:-1])
+    """Whether a read at these indices moves by one element as ``axis`` advances; not that of a number, which has
+    none."""
+    return bool(at) and step(at[-1], axis) == 1 and all(step(i, axis) == 0 for i in at[:-1])

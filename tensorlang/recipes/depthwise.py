@@ -133,7 +133,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if around:
         y = around.pop()
         high = size(y) or highest
-        y, yi = _cut(tiled, y, even(high, highest))
+        apart = shares_strips(out, tiled, places, iterations, target)
+        y, yi = _cut(tiled, y, even(high, highest), "peel" if apart else "shift")
         around.append(y)
         tile = [yi]
     tiled.reorder(*front, *around, xo, *tile, xi)
@@ -195,17 +196,24 @@ def share_planes(
     Measured (Zen 4, two threads): filters of 3 × 3 over one plane of 300 × 500 0.56 of the time, windows of 5
     × 5 over 250 × 333 0.54.
     """
-    front = list(out.op.axis[: len(out.op.axis) - len(strips) - 1])
-    planes, cores = elements_of(front), target.num_cores
-    uneven = planes is not None and planes < FEW_PLANES * cores and planes % cores > 0
-    shared = cost_of(target).shared(iterations)
-    if not front or (uneven and shared and tiled is out):
+    places = len(strips) + 1
+    front = list(out.op.axis[:-places])
+    if not front or shares_strips(out, tiled, places, iterations, target):
         front = [*front, *strips]
         strips = []
     channel = front[0] if len(front) == 1 else out.fuse(*front)
-    if shared:
+    if cost_of(target).shared(iterations):
         out.parallel(channel)
     return channel, strips[-1] if strips else channel
+
+
+def shares_strips(out: Stage, tiled: Stage, places: int, iterations: int, target: Target) -> bool:
+    """Whether threads share the strips of planes, whose last ``places`` axes are the ``out``'s: there is one
+    plane, or a few that leave threads without one."""
+    front, cores = out.op.axis[:-places], target.num_cores
+    planes = elements_of(front)
+    uneven = planes is not None and planes < FEW_PLANES * cores and planes % cores > 0
+    return cost_of(target).shared(iterations) and (not front or (uneven and tiled is out))
 
 
 def _row_at_once(long: int, wide: int, stride: int, row: int, target: Target) -> bool:
@@ -288,10 +296,11 @@ def _behind(s: Schedule, out: Stage, plane: Stage, lanes: int) -> Stage:
     return sums
 
 
-def _cut(out: Stage, axis: IterVar, tile: int) -> tuple[IterVar, IterVar]:
+def _cut(out: Stage, axis: IterVar, tile: int, tail: str = "shift") -> tuple[IterVar, IterVar]:
     """Tiles of an axis. The last one of an open size begins earlier: it needs no masks, with which every
-    second element would be picked out of two masked vectors."""
-    return out.split(axis, tile, tail="shift" if size(axis) is None else "auto")
+    second element would be picked out of two masked vectors. Of those that threads share it is apart: no two
+    of them write the same rows."""
+    return out.split(axis, tile, tail=tail if size(axis) is None else "auto")
 
 
 def _stride(inside: Stage) -> int:

@@ -417,6 +417,23 @@ def test_threads_share_the_strips_of_few_planes(planes, shared):
     exact(tl.build(s, [X, W, out])(x, w), (windows * w[:, None, None]).sum((3, 4)), "float32")
 
 
+@pytest.mark.parametrize("planes", [0, 1, 3], ids=["alone", "one", "three"])
+@pytest.mark.parametrize("target", [AVX512, AVX2, "llvm -mcpu=x86-64"], ids=["avx512", "avx2", "sse"])
+def test_threads_share_strips_of_an_open_number_of_rows(planes, target):
+    """The last strip began earlier and wrote rows of the one before, which no two threads may: refused."""
+    n, front = te.dim("n", 1, 4096), (planes,) if planes else ()
+    X, W = te.placeholder((*front, n + 1, 41), name="X"), te.placeholder((2, 5), name="W")
+    a, b = te.reduce_axis((0, 2), name="a"), te.reduce_axis((0, 5), name="b")
+    taps = lambda *i: te.sum(X[(*i[:-2], i[-2] + a, i[-1] + b)] * W[a, b], axis=[a, b])
+    out = te.compute((*front, n, 37), taps, name="out")
+    f = tl.build(default_schedule(out, f"{target} -num-cores=2"), [X, W, out])
+    for rows in (1, 3, 4, 5, 17, 64):
+        x, w, got = small(RNG, (*front, rows + 1, 41)), small(RNG, (2, 5)), np.zeros((*front, rows, 37), "f")
+        windows = np.lib.stride_tricks.sliding_window_view(x, (2, 5), (-2, -1))
+        f(x, w, got)
+        exact(got, (windows * w).sum((-2, -1)), "float32")
+
+
 def test_of_large_windows_the_taps_of_a_column_are_written_out():
     """They read the same rows of a tile; those of a row, written out, took 1.7 times as long."""
     X, W = te.placeholder((1, 6, 40, 40), name="X"), te.placeholder((6, 1, 9, 9), name="W")
