@@ -78,6 +78,6 @@ def laid_along(s: Schedule, inside: Stage, tensor: Tensor, d: int) -> Stage:
 
 
 def moves_along(at: Sequence[Expr], axis: IterVar) -> bool:
-    """Whether a read at these indices moves by one element as ``axis`` advances; not that of a number, which has
-    none."""
+    """Whether a read at these indices moves by one element as ``axis`` advances; that of a number, which has
+    none, does not."""
     return bool(at) and step(at[-1], axis) == 1 and all(step(i, axis) == 0 for i in at[:-1])

@@ -122,7 +122,11 @@ def test_several_operands_that_lie_across(rows, centres, deep, copied):
 
 def test_one_number_beside_rows_moves_with_no_axis():
     """A tensor without dimensions, whose last index was asked for."""
-    x, a, k = te.placeholder((5, 33), name="x"), te.placeholder((), name="a"), te.reduce_axis((0, 33), name="k")
+    x, a, k = (
+        te.placeholder((5, 33), name="x"),
+        te.placeholder((), name="a"),
+        te.reduce_axis((0, 33), name="k"),
+    )
     out = te.compute((5,), lambda i: te.max(te.abs(x[i, k] - a()), axis=k), name="out")
     v = np.random.default_rng(2).integers(-4, 5, (5, 33)).astype("float32")
     assert np.array_equal(tl.compile([x, a, out])(v, np.array(2, "float32")), np.abs(v - 2).max(1))
