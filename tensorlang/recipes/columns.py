@@ -13,6 +13,7 @@ from ..analysis import bytes_of, cost_of, reduces_columns, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
+from . import few_columns
 from .choices import at_most
 from .common import far_inputs, size, work
 
@@ -42,6 +43,10 @@ def applies(stage: Stage) -> bool:
 
 def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
     """Schedule the stage, for which :func:`applies` holds, at the root."""
+    together = few_columns.rows_of(stage, target)
+    if together is not None and s.can("rfactor", stage.name, stage.op.reduce_axis[-1]):
+        few_columns.apply(s, stage, together, target)
+        return
     iterations, cores = work(stage), target.num_cores
     *outer, last = stage.op.axis
     matrices = 1

@@ -39,6 +39,7 @@ from . import (
     depthwise,
     direct,
     enlarged,
+    few_columns,
     flat,
     fourier,
     gemm,
@@ -421,7 +422,7 @@ def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
     Whether it is one."""
     if any(size(a) == 0 for a in (*stage.op.axis, *stage.op.reduce_axis)):
         return False
-    if columns.applies(stage):
+    if columns.applies(stage) and not few_columns.of_groups(stage, target):
         columns.reduce_columns(s, stage, target)
         return True
     return reduces_rows(stage.op) and share_reduction(s, stage, target)
