@@ -297,6 +297,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if rows is not None:
         whole_rows.elements(stage, rows, target)
         return f"{rows} rows of {size(axes[-1])} elements in a vector: {_known_as(whole_rows)}"
+    small = whole_rows.matrices_of(stage, target) if again is None else None
+    if small is not None and len(stretch_of(stage, target)) < len(axes):
+        whole_rows.matrices(stage, *small, target)
+        return f"{small[0]} matrices of {small[1]} axes in a vector: {_known_as(whole_rows)}"
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)
     together = stretch_of(stage, target) if again is None else []

@@ -183,3 +183,63 @@ def test_windows_with_a_stride_along_open_rows_are_little_code(target):
     for rows in (0, 1, 31, 32, 33, 70):
         v = RNG.integers(0, 256, (41, 2 * rows + 3, 2)).astype("uint8")
         assert np.array_equal(f(v), te.reference.evaluate([out], {x: v})[0])
+
+
+def quaternion(q: te.Tensor, n: te.Expr, e: te.Expr) -> te.Expr:
+    """Element ``e`` of the rotation that a quaternion is."""
+    w, x, y, z = (q[n, k] for k in range(4))
+    of = [w * w + x * x - y * y - z * z, 2 * (x * y - w * z), 2 * (x * z + w * y)]
+    of += [2 * (x * y + w * z), w * w - x * x + y * y - z * z, 2 * (y * z - w * x)]
+    of += [2 * (x * z - w * y), 2 * (y * z + w * x), w * w - x * x - y * y + z * z]
+    out = of[-1]
+    for k in range(7, -1, -1):
+        out = te.select(e < k + 1, of[k], out)
+    return out
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8"])
+@pytest.mark.parametrize("shape", [(40, 3, 3), (37, 3, 3), (33, 2, 3), (50, 3, 4), (2, 21, 2, 2)], ids=str)
+def test_small_matrices(shape, dtype, target):
+    """Transposed, of two vectors, and less what each has one of."""
+    *front, high, wide = shape
+    x, y = te.placeholder((*front, wide, high), dtype, "x"), te.placeholder((*front, high), dtype, "y")
+    z = te.placeholder((*front, wide), dtype, "z")
+    a, b, c = data(*front, wide, high, dtype=dtype), data(*front, high, dtype=dtype), data(*front, wide)
+    c = c.astype(dtype)
+    outer = te.compute(shape, lambda *i: y[(*i[:-2], i[-2])] * z[(*i[:-2], i[-1])], name="outer")
+    check([y, z, outer], [b, c], (b[..., :, None] * c[..., None, :]).astype(dtype), target)
+    turned = te.compute(shape, lambda *i: x[(*i[:-2], i[-1], i[-2])] + z[(*i[:-2], i[-1])], name="turned")
+    want = np.swapaxes(a, -1, -2) + c[..., None, :]
+    check([x, z, turned], [a, c], want.astype(dtype), target)
+
+
+@TARGETS
+def test_rotations(target):
+    q = te.placeholder((45, 4), name="q")
+    out = te.compute((45, 3, 3), lambda n, i, j: quaternion(q, n, 3 * i + j), name="out")
+    a = RNG.integers(-4, 5, (45, 4)).astype("float32")
+    w, x, y, z = a.T
+    rows = [w * w + x * x - y * y - z * z, 2 * (x * y - w * z), 2 * (x * z + w * y)]
+    rows += [2 * (x * y + w * z), w * w - x * x + y * y - z * z, 2 * (y * z - w * x)]
+    rows += [2 * (x * z - w * y), 2 * (y * z + w * x), w * w - x * x - y * y + z * z]
+    tree = check([q, out], [a], np.stack(rows, 1).reshape(45, 3, 3), target)
+    assert "fused" in next(line for line in tree.splitlines() if "vectorized" in line)
+
+
+@TARGETS
+def test_small_matrices_are_written_as_one_stretch(target):
+    """Quotients and rests of three axes are neighbours, which were written one by one."""
+    x = te.placeholder((160, 3), name="x")
+    out = te.compute((160, 3, 3), lambda n, i, j: x[n, i] * x[n, j], name="out")
+    asm = tl.build(default_schedule(out, target), [x, out], target=target).get_source("asm")
+    assert "vextractps" not in asm and "vpextrd" not in asm
+
+
+def test_an_open_number_of_small_matrices():
+    n = te.dim("n", 0, 10_000)
+    x = te.placeholder((n, 3, 3), name="x")
+    f = tl.compile([x, te.compute((n, 3, 3), lambda k, i, j: x[k, j, i] + x[k, i, j], name="out")])
+    for many in (0, 1, 15, 16, 17, 1001):
+        a = data(many, 3, 3)
+        assert np.array_equal(f(a), a + a.transpose(0, 2, 1))

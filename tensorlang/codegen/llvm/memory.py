@@ -69,7 +69,7 @@ def flat_offset(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
     key = (buffer, indices)
     result = em.flat.get(key)
     if result is None:
-        result = em.flat[key] = buffer.offset(_joined(buffer, indices))
+        result = em.flat[key] = near.straight(buffer.offset(_joined(buffer, indices)))
     return result
 
 

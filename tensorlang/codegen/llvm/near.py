@@ -44,6 +44,17 @@ def lanes_of(offsets: Expr) -> Near | None:
     return found if found.span <= wide * len(found.at) else None
 
 
+def straight(offset: Expr) -> Expr:
+    """An offset whose lanes lie one behind the other, as a ramp: so do all elements of small matrices, ``n //
+    9 * 9 + n // 3 % 3 * 3 + n % 3``."""
+    if offset.dtype.lanes == 1 or type(offset) in (Ramp, Broadcast) or offset.dtype.code != "int":
+        return offset
+    found = _parts(offset)
+    if found is None or any(x != found.at[0] + n for n, x in enumerate(found.at)):
+        return offset
+    return make.ramp(make.add(found.base, found.at[0]), 1, len(found.at))
+
+
 def starts(near: Near) -> tuple[int, list[int]]:
     """How many elements a load has, and where loads begin, from ``base`` on."""
     wide = 1 << (near.span.bit_length() - 1)
