@@ -498,12 +498,12 @@ def _load_near(em: Emitter, buffer: Buffer, place: Place, element: str, align: i
     found = None if place.offsets is None else near.lanes_of(place.offsets)
     if found is None:
         return ""
-    base, (wide, begins) = make.add(place.base, found.base), near.starts(found)
-    vector = types.lanes_of(element, wide)
-    pieces = [
-        em.ins(f"load {vector}, ptr {pointer(em, buffer, make.add(base, at))}, align {align}")
-        for at in begins
-    ]
+    base, lanes = make.add(place.base, found.base), em.target.vector_bits // (8 * buffer.dtype.bytes)
+    found = near.in_registers(found, base, em.storage[buffer].on_stack, lanes)
+    wide, begins = near.starts(found)
+    load = f"load {types.lanes_of(element, wide)}, ptr"
+    at = [pointer(em, buffer, make.add(base, n)) for n in begins]
+    pieces = [em.ins(f"{load} {p}, align {align}") for p in at]
     return near.picked(em, found, pieces, element)
 
 
