@@ -88,7 +88,7 @@ from .streams import (
     transposed,
     uneven_along,
 )
-from .ways import edges_of, ways_of
+from .ways import edges_of, planes_of, ways_of
 from .work import Work
 
 __all__ = [
@@ -156,6 +156,7 @@ __all__ = [
     "period",
     "phases_of",
     "picks_columns",
+    "planes_of",
     "plus",
     "positions",
     "product_of",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..expr.nodes import LE, LT, Choice, Expr, FloorMod, const_int
 from ..expr.walk import preorder, variables
 from ..te import ComputeOp, IterVar
-from ..te.patterns import constant, typical
+from ..te.patterns import constant, reads_of, step, typical
 
 MOST = 4  # ways whose elements are put in order
 LEAST = 4  # elements of each way in a row
@@ -40,6 +40,23 @@ def edges_of(op: ComputeOp, axis: IterVar) -> set[int]:
                 above = isinstance(test, LE) is (test.a is axis.var)  # x <= 3 and 3 < x
                 found |= set() if other is None else {other + above}
     return found
+
+
+def planes_of(op: ComputeOp) -> int | None:
+    """How many planes the elements along the last axis are read from in turn, each of which lies along the
+    axis before, as those of images with their channels first are where they come last; None where they are
+    not, or of more than four."""
+    if len(op.axis) < 2 or op.reduce_axis or len(op.body) != 1:
+        return None
+    *_, row, last = op.axis
+    n = constant(last.extent)
+    if n is None or not 2 <= n <= MOST or typical(row.extent, LEAST) < LEAST:
+        return None
+    for _, at in reads_of(op).plain:
+        if at and step(at[-1], row) == 1 and step(at[-1], last) == 0:
+            if any(step(i, last) == 1 for i in at[:-1]):
+                return n
+    return None
 
 
 def _period(test: Expr, var: Expr) -> int | None:

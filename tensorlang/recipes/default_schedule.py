@@ -284,7 +284,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if transposition is not None:
         copies.transpose_in_tiles(s, stage, transposition, target)
         return f"a copy in another order of axes: {_known_as(copies)}"
-    ways = ways_of(stage.op)
+    ways = ways_of(stage.op) or interleaved.planes(stage, target)
     if ways is not None and len(axes) > 1 and s.can("cache_write", stage.name):
         interleaved.apply(s, stage, ways, target)
         return _known_as(interleaved)
