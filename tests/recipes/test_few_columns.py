@@ -10,6 +10,7 @@ from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512
+from tests.recipes.long import LONG
 
 RNG = np.random.default_rng(3)
 TARGETS = pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
@@ -26,7 +27,9 @@ def same(out: te.Tensor, x: te.Tensor, a: np.ndarray, want: np.ndarray, target: 
 
 
 @TARGETS
-@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int32"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "uint8", pytest.param("float64", marks=LONG), pytest.param("int32", marks=LONG)]
+)
 @pytest.mark.parametrize(
     ("shape", "axes"),
     [

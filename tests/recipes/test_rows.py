@@ -236,7 +236,8 @@ def test_short_rows_are_reduced_in_vectors(n: int) -> None:
     x = te.placeholder((500, n), name="x")
     for y in (ops.sum(x, -1), ops.max(x, -1), ops.softmax(x)):
         text = str(tl.lower(default_schedule(y, "llvm -mcpu=skylake-avx512 -num-cores=2"), [x, y]))
-        assert re.search(r"\b(sum|max)\(\S+\[[^()]* : ", text) or n < 8, text
+        several = r"\bx\[.* : .*, \d+\]"  # rows of less than a vector, side by side
+        assert re.search(several if n < 16 else r"\b(sum|max)\(\S+\[[^()]* : ", text), text
     a = np.random.default_rng(n).integers(-9, 10, (500, n)).astype("float32")
     assert np.array_equal(tl.compile([x, ops.sum(x, -1)])(a), a.sum(-1))
     assert np.array_equal(tl.compile([x, ops.max(x, -1)])(a), a.max(-1))

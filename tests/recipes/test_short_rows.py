@@ -10,6 +10,7 @@ from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512
+from tests.recipes.long import LONG
 
 RNG = np.random.default_rng(8)
 TARGETS = pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
@@ -37,7 +38,9 @@ def results(out: te.Tensor, target: str, *arrays: np.ndarray) -> list[np.ndarray
 
 
 @TARGETS
-@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8", "int32"])
+@pytest.mark.parametrize(
+    "dtype", ["float32", "uint8", pytest.param("float64", marks=LONG), pytest.param("int32", marks=LONG)]
+)
 @pytest.mark.parametrize("shape", [(100, 3), (3, 37, 2), (2, 2, 40, 5), (33, 7), (1, 64, 4)], ids=str)
 def test_reductions(shape, dtype, target):
     x = te.placeholder(shape, dtype, "x")
@@ -49,8 +52,8 @@ def test_reductions(shape, dtype, target):
 
 
 @TARGETS
-@pytest.mark.parametrize("n", [2, 3, 5, 7])
-@pytest.mark.parametrize("rows", [(16,), (37,), (3, 21)], ids=str)
+@pytest.mark.parametrize("n", [3, 7, pytest.param(2, marks=LONG), pytest.param(5, marks=LONG)])
+@pytest.mark.parametrize("rows", [(37,), (3, 21), pytest.param((16,), marks=LONG)], ids=str)
 def test_operators_of_rows(rows, n, target):
     x = te.placeholder((*rows, n), name="x")
     a = RNG.standard_normal((*rows, n)).astype("float32")
