@@ -16,8 +16,6 @@ from ..te import Expr, IterVar, Tensor
 from .common import is_known
 
 AGAIN = 16  # times that each element is read, from which a copy in the call pays
-
-
 # cycles of a vector of results, of one under a mask, of an addition that is waited for; and how much less
 # vectors of results have to take, for a copy is made for them
 WHOLE, MASKED, ADDITION, LESS = 1.2, 2.5, 4, 0.85

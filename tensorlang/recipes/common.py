@@ -132,6 +132,14 @@ def share_out(stage: Stage, loops: list[IterVar], iterations: int, target: Targe
     return outer
 
 
+def with_attached(s: Schedule, *names: str) -> set[str]:
+    """The names of stages that are scheduled, with those of all that is computed within them."""
+    done = list(names)
+    for name in done:  # grows on the way
+        done += s.state.links.attached.get(name, ())
+    return set(done)
+
+
 def together_of(a: Tensor, b: Tensor, target: Target) -> int:
     """How many products of neighbours, of operands of 8 and 16 bits, one instruction sums: four of uint8 and
     int8 where the processor has that, two of bfloat16 likewise, and of other integers, as those of 16 bits;

@@ -293,17 +293,17 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         picks.apply(stage, picked, target)
         return f"elements at places that are data, one by one for {picks.ROWS} of `{picked.name}`"
     again = _repeats(stage)
-    rows = whole_rows.rows_of(stage, target) if again is None and len(stretch_of(stage, target)) < 2 else None
-    if rows is not None:
-        whole_rows.elements(stage, rows, target)
-        return f"{rows} rows of {size(axes[-1])} elements in a vector: {_known_as(whole_rows)}"
-    small = whole_rows.matrices_of(stage, target) if again is None else None
-    if small is not None and len(stretch_of(stage, target)) < len(axes):
-        whole_rows.matrices(stage, *small, target)
+    together = stretch_of(stage, target) if again is None else []
+    whole = whole_rows.rows_of(stage, target) if again is None and len(together) < 2 else None
+    if whole is not None:
+        whole_rows.elements(stage, whole, 1, target)
+        return f"{whole} rows of {size(axes[-1])} elements in a vector: {_known_as(whole_rows)}"
+    small = whole_rows.matrices_of(stage, target) if again is None and len(together) < len(axes) else None
+    if small is not None:
+        whole_rows.elements(stage, *small, target)
         return f"{small[0]} matrices of {small[1]} axes in a vector: {_known_as(whole_rows)}"
     if again is not None:
         axes[-1:] = stage.split(axes[-1], again)
-    together = stretch_of(stage, target) if again is None else []
     if len(together) > 1:
         axes[-len(together) :] = [stage.fuse(*together)]
     # else the vectors of the one row are what threads share

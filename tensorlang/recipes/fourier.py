@@ -16,7 +16,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from . import interleaved
-from .common import in_registers, share_out, size, work
+from .common import in_registers, share_out, size, with_attached, work
 
 OPERATIONS = 8  # of an element of a step, in iterations of a plain loop
 OPEN_ROWS = 64  # rows that an open number of them counts as
@@ -120,10 +120,7 @@ def apply(s: Schedule, out: Stage, chain: Chain, target: Target) -> set[str]:
         for st, inner in others:
             _step(s, st, inner, target, cut and st is last)
             s[st.name].compute_at(out, row)
-    done = [out.name, *(st.name for st, _ in others)]
-    for name in done:  # grows on the way
-        done += s.state.links.attached.get(name, ())
-    return set(done)
+    return with_attached(s, out.name, *(st.name for st, _ in others))
 
 
 def _across(s: Schedule, out: Stage, chain: Chain, columns: Stage, target: Target) -> set[str]:
@@ -159,10 +156,7 @@ def _across(s: Schedule, out: Stage, chain: Chain, columns: Stage, target: Targe
     for stage, inner in chain.steps:
         _step(s, stage, inner, target)
         s[stage.name].compute_at(out, block)
-    done = [out.name, made.name, columns.name, *(st.name for st, _ in chain.steps)]
-    for name in done:  # grows on the way
-        done += s.state.links.attached.get(name, ())
-    return set(done)
+    return with_attached(s, out.name, made.name, columns.name, *(st.name for st, _ in chain.steps))
 
 
 def _result(s: Schedule, out: Stage, in_rows: bool, target: Target) -> list[IterVar]:

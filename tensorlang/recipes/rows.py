@@ -26,7 +26,7 @@ from ..analysis import (
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
-from .common import in_registers, plain_work, size, stream_stores, work
+from .common import in_registers, plain_work, size, stream_stores, with_attached, work
 from .lanes import one_stretch, reduce_in_lanes, vector_width
 from .register_tile import even
 
@@ -214,10 +214,7 @@ def row_by_row(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
                 _claim_ahead(out, loops[0][1], rows, target)
             elif not past:
                 _claim_row(out, *longest, rows, target)
-    done = [out.name]
-    for name in done:  # grows on the way
-        done += s.state.links.attached.get(name, ())
-    return set(done)
+    return with_attached(s, out.name)
 
 
 def _at_once(out: Stage, rows: Rows, target: Target) -> tuple[int, int]:

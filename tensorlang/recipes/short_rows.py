@@ -18,7 +18,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Expr, IterVar, Tensor
 from . import whole_rows
-from .common import in_registers, size, work
+from .common import in_registers, size, with_attached, work
 from .rows import Rows
 
 OPEN = 64  # rows that an open number counts as
@@ -40,7 +40,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         if not along:
             continue
         row = op.axis[-1]
-        if len(along) < len(data) or step(at[-1], row) != 0 or not _near(tensor, at, row, inside, target):
+        if len(along) < len(data) or step(at[-1], row) != 0 or not _near(tensor, at, row):
             return False
         found = True
     return found
@@ -73,7 +73,7 @@ def known(out: Stage, rows: Rows, target: Target) -> bool:
         if reduced and not _short(reduced, target, rows.members):
             return False
         row = st.op.axis[rows.depth - 1]
-        if not all(_near(t, at, row, st, target) for t, at in reads_of(st.op).plain):
+        if not all(_near(t, at, row) for t, at in reads_of(st.op).plain):
             return False
     return True
 
@@ -93,10 +93,7 @@ def together(s: Schedule, out: Stage, rows: Rows, target: Target) -> set[str]:
         else:
             _vector(st, st.op.axis[axis], st.op.axis[rows.depth :])
             in_registers(s, st)
-    done = [out.name]
-    for name in done:  # grows on the way
-        done += s.state.links.attached.get(name, ())
-    return set(done)
+    return with_attached(s, out.name)
 
 
 def _reduce(s: Schedule, stage: Stage, axis: int) -> None:
@@ -133,7 +130,7 @@ def _short(axes: Sequence[IterVar], target: Target, stages: Sequence[Stage]) -> 
     return 2 <= math.prod(size(a) or TOGETHER for a in axes) < _lanes(stages, target)
 
 
-def _near(tensor: Tensor, at: Sequence[Expr], row: IterVar, stage: Stage, target: Target) -> bool:
+def _near(tensor: Tensor, at: Sequence[Expr], row: IterVar) -> bool:
     """Whether neighbouring rows are neighbours in memory where a read moves with them, or elements of one
     are."""
     moved = [d for d, i in enumerate(at) if step(i, row) != 0]

@@ -87,12 +87,12 @@ def register_tiles(s: Schedule, out: Stage, inside: Stage, target: Target) -> st
         share_out(out, axes[:1], iterations, target)
         return ALONG_MEMORY if lanes_used else NO_VECTORS
     together = whole_rows.rows_of(inside, target)
-    if together is not None and _follow(inside):
+    if together is not None and _follows(inside, own[-2]):
         return _tiles_of_rows(s, out, inside, together, target)
     before = [d for d in range(len(own) - 2, -1, -1) if size(own[d]) != 1]
     rows = next((d for d in before if reads.reused_over(own[d], own[-1])), None)
     many = target.vector_registers > FEW_REGISTERS
-    if rows is None and many and n is not None and n >= lanes and _nothing_apart(inside):
+    if rows is None and many and n is not None and n >= lanes and _follows(inside, own[-1]):
         # windows whose neighbours read the same
         fewest = 2 if n <= ALONE * lanes else FAR_TAPS
         rows = next((d for d in before if _taps_along(inside, own[d], target, fewest) is not None), None)
@@ -109,7 +109,7 @@ def register_tiles(s: Schedule, out: Stage, inside: Stage, target: Target) -> st
     height = most
     if rows is not None and (m := size(own[rows])) is not None:
         height = even(m, height)
-    if rows is None and _nothing_apart(inside):
+    if rows is None and _follows(inside, own[-1]):
         parts = target.num_cores if len(own) == 1 and cost_of(target).shared(iterations) else 1
         vectors = _side_by_side(n, lanes, parts, target)
         if n is not None and n <= vectors * lanes and vectors < ALONE // 2:
@@ -150,21 +150,13 @@ def register_tiles(s: Schedule, out: Stage, inside: Stage, target: Target) -> st
     )
 
 
-def _follow(inside: Stage) -> bool:
-    """Whether all that moves with the rows of short results moves with their elements too, which lie side by
-    side: neighbouring rows are one stretch of memory."""
-    *_, row, column = inside.op.axis
-    moving = [at for _, at in reads_of(inside.op).plain if any(step(i, row) != 0 for i in at)]
-    return bool(moving) and all(across.moves_along(at, column) for at in moving)
-
-
 def _tiles_of_rows(s: Schedule, out: Stage, inside: Stage, together: int, target: Target) -> str:
     """The same for short rows, as windows of the pixels of an image with its colours last: of a vector of
     whole rows, and some of those of the axis before, along which windows slide.
 
     Measured (Zen 4, one thread), three colours of 480 × 640: means of 3 × 3 bytes 0.06 of the time of vectors
     of one pixel, filters of 5 × 5 0.16."""
-    iterations, (*front, _, column) = work(inside), out.op.axis
+    iterations, (*front, row, column) = work(inside), out.op.axis
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     vectors, registers = -(-together * (size(column) or 1) // lanes), target.vector_registers
     own = inside.op.axis
@@ -177,7 +169,9 @@ def _tiles_of_rows(s: Schedule, out: Stage, inside: Stage, together: int, target
     height = 1
     if not picked and front and size(front[-1]) is not None:
         height = even(size(front[-1]) or 1, max(1, (registers - vectors) // (2 * vectors)))
-    outer, lane = whole_rows.split(out, together, "shift" if front else "auto")
+    outer, inner = out.split(row, together, tail="shift" if front else "auto")
+    lane = out.fuse(inner, column)
+    out.vectorize(lane)
     if height > 1:
         front[-1], high = out.split(front[-1], height)
         out.reorder(*front, outer, high, lane)
@@ -214,11 +208,11 @@ def _taps_along(inside: Stage, rows: IterVar, target: Target, fewest: int = 0) -
     return None
 
 
-def _nothing_apart(inside: Stage) -> bool:
-    """Whether all that is read along the last axis of a result are neighbours."""
-    last = inside.op.axis[-1]
-    moving = [at for _, at in reads_of(inside.op).plain if any(step(i, last) != 0 for i in at)]
-    return bool(moving) and all(across.moves_along(at, last) for at in moving)
+def _follows(inside: Stage, axis: IterVar) -> bool:
+    """Whether all that is read along ``axis`` lies side by side along the last axis of a result: for that
+    itself neighbours, for the rows of short results one stretch of memory."""
+    moving = [at for _, at in reads_of(inside.op).plain if any(step(i, axis) != 0 for i in at)]
+    return bool(moving) and all(across.moves_along(at, inside.op.axis[-1]) for at in moving)
 
 
 def _side_by_side(n: int | None, lanes: int, parts: int, target: Target) -> int:

@@ -72,18 +72,11 @@ def matrices_of(stage: Stage, target: Target) -> tuple[int, int] | None:
     return None
 
 
-def matrices(stage: Stage, rows: int, behind: int, target: Target) -> None:
-    """Compute so many matrices, each of the last axes, in a vector."""
+def elements(stage: Stage, rows: int, behind: int, target: Target) -> None:
+    """Compute so many rows of an elementwise stage in a vector, or matrices, each of the last axes."""
     *front, row = stage.op.axis[:-behind]
     _, inner = share_rows(stage, front, row, rows, plain_work(stage), target)
     stage.vectorize(stage.fuse(inner, *stage.op.axis[-behind:]))
-
-
-def elements(stage: Stage, rows: int, target: Target) -> None:
-    """Compute whole rows of an elementwise stage in a vector, ``rows`` together."""
-    *front, row, column = stage.op.axis
-    _, inner = share_rows(stage, front, row, rows, plain_work(stage), target)
-    stage.vectorize(stage.fuse(inner, column))
 
 
 def share_rows(
@@ -149,12 +142,3 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.vectorize(inside.fuse(*inside.op.axis[-2:]))
     for a in inside.op.reduce_axis:
         inside.unroll(a)
-
-
-def split(stage: Stage, rows: int, tail: str) -> tuple[IterVar, IterVar]:
-    """The loop over the vectors of whole rows, and the vector."""
-    *_, row, column = stage.op.axis
-    outer, inner = stage.split(row, rows, tail=tail)
-    lanes = stage.fuse(inner, column)
-    stage.vectorize(lanes)
-    return outer, lanes
