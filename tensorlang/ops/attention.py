@@ -29,6 +29,9 @@ from .softmax import weight
 
 __all__ = ["scaled_dot_product_attention"]
 
+# scores times this are powers of two: exp2 has no remainder to take of them
+IN_BITS = 1 / math.log(2)
+
 
 def scaled_dot_product_attention(
     q: Tensor,
@@ -87,6 +90,10 @@ def stages_of(
     # sums of products of halves overflow at 65504
     inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
 
+    hides = mask is None or mask.dtype.is_bool
+    if hides:
+        factor *= IN_BITS
+
     def score(s: Expr, i: Sequence[Any]) -> Expr:
         s = s * te.const(factor, inside)
         if is_causal:
@@ -97,7 +104,7 @@ def stages_of(
         seen = whole.read(mask, i)
         return te.select(seen, s, -te.infinity(inside)) if mask.dtype.is_bool else s + te.cast(inside, seen)
 
-    return attend(q, k, v, batch, score, is_causal, mask is not None, group)
+    return attend(q, k, v, batch, score, is_causal, mask is not None, group, in_bits=hides)
 
 
 def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
@@ -168,7 +175,7 @@ class _Batch:
 @dataclass(frozen=True, slots=True)
 class Stages:
     """What an attention computes on the way: scaled and masked scores, the largest of each row, their
-    exponentials, the sums of these by rows, and the result."""
+    exponentials, the sums of these by rows, and the result. ``in_bits``: scores are times ``IN_BITS``."""
 
     dots: Tensor
     scores: Tensor
@@ -176,6 +183,7 @@ class Stages:
     exps: Tensor
     sums: Tensor
     result: Tensor
+    in_bits: bool
 
 
 def attend(
@@ -188,10 +196,13 @@ def attend(
     masked: bool,
     group: int = 1,
     nan_is_zero: bool = False,
+    in_bits: bool = False,
 ) -> Stages:
     """The stages. ``score`` makes a score of a product and its place; ``masked`` says that rows may see no
     key, ``is_causal`` that a query sees none behind its block. ``group`` heads of q, the last dimension of
-    the batch, share one of k and v. With ``nan_is_zero`` rows whose weights are not numbers give zeros."""
+    the batch, share one of k and v. With ``nan_is_zero`` rows whose weights are not numbers give zeros. With
+    ``in_bits`` scores come times ``IN_BITS``: those with a mask added do not, which may hold the least of all
+    floats."""
     queries, keys, head = q.shape[-2], k.shape[-2], v.shape[-1]
     out = inputs.result_type(q.dtype, k.dtype, v.dtype)
     inside = inputs.wide(out)
@@ -212,7 +223,8 @@ def attend(
     top = of.stage("attention.max", tags.ATTENTION_MAX, (row,), lambda *i: te.max(scores(*i, j1), axis=j1))
 
     def grown(*i: Any) -> Expr:
-        grown = weight(scores(*i) - least(top(*i[:-1]), inside, masked))
+        away = scores(*i) - least(top(*i[:-1]), inside, masked)
+        grown = weight(away, "exp2" if in_bits else "exp")
         return (
             te.if_then_else(make.le(_block(i[-1]), _block(i[-2])), grown, te.const(0, inside))
             if is_causal
@@ -245,9 +257,8 @@ def attend(
             quotient = te.select(te.isnan(t), zero, quotient)
         return te.cast(out, te.select(make.eq(t, zero), zero, quotient) if may_see_none else quotient)
 
-    return Stages(
-        dots, scores, top, exps, total, of.stage("attention", tags.ATTENTION, (row, ("d", head)), divided)
-    )
+    result = of.stage("attention", tags.ATTENTION, (row, ("d", head)), divided)
+    return Stages(dots, scores, top, exps, total, result, in_bits)
 
 
 def least(most: Expr, inside: Any, masked: bool) -> Expr:

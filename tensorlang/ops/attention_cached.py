@@ -16,7 +16,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor, whole
 from . import inputs, tags
-from .attention import Stages, attend, mask_of, scale_of
+from .attention import IN_BITS, Stages, attend, mask_of, scale_of
 from .attention_rules import Sight, masked, rotate_pairs
 from .join import concatenate
 from .shape import reshape, swapaxes
@@ -88,9 +88,10 @@ def attention(
     inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
     left, right = (inputs.integer(op, "a side of window", n) for n in window)
     sight = Sight(q.shape[2], before, kv_lengths, is_causal, left, right)
-    rule = _Score(inside, factor, cap, sight, mask, k.shape[2])
+    in_bits = scores is None and cap <= 0 and (mask is None or mask.dtype.is_bool)
+    rule = _Score(inside, factor * IN_BITS if in_bits else factor, cap, sight, mask, k.shape[2])
     # not causal for ``attend``, whose blocks begin at the first key: here a query may begin anywhere
-    stages = attend(q, k, v, q.shape[:2], rule.of, False, rule.hides, group)
+    stages = attend(q, k, v, q.shape[:2], rule.of, False, rule.hides, group, in_bits=in_bits)
     result = stages.result
     if joined:
         result = reshape(swapaxes(result, 1, 2), (q.shape[0], q.shape[2], make.mul(q.shape[1], v.shape[3])))

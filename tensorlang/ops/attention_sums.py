@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import te
+from ..expr.nodes import Expr
 from ..te import Tensor
 from . import tags
-from .attention import least, stages_of
+from .attention import IN_BITS, least, stages_of
 
 
 def log_sums(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
@@ -14,10 +17,10 @@ def log_sums(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: 
     DeclareError."""
     made = stages_of(q, k, k, mask, is_causal, scale, False)
     kind, masked = made.sums.dtype, mask is not None
-    found = te.compute(
-        (*made.sums.shape, 1),
-        lambda *i: te.log(made.sums(*i[:-1])) + least(made.most(*i[:-1]), kind, masked),
-        name="attention.log_sum",
-        tag=tags.ATTENTION_LOG_SUM,
-    )
+
+    def of_row(*i: Any) -> Expr:
+        most = least(made.most(*i[:-1]), kind, masked)
+        return te.log(made.sums(*i[:-1])) + (most / te.const(IN_BITS, kind) if made.in_bits else most)
+
+    found = te.compute((*made.sums.shape, 1), of_row, name="attention.log_sum", tag=tags.ATTENTION_LOG_SUM)
     return te.compute(made.sums.shape, lambda *i: found(*i, 0), name="log_sums")  # type: ignore[no-any-return]

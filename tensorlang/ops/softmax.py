@@ -20,17 +20,18 @@ from .reduce import argmax, over
 
 __all__ = ["hard_max", "log_softmax", "softmax"]
 
-_LEAST = {32: -87.0, 64: -708.0}  # below, exp is too small a number for a float of all its digits
+# below, exp or exp2 is too small a number for a float of all its digits
+_LEAST = {"exp": {32: -87.0, 64: -708.0}, "exp2": {32: -126.0, 64: -1022.0}}
 
 
-def weight(x: Expr) -> Expr:
-    """``exp(x)`` of what is at most 0, and 0 where that is smaller than the least number with all digits: of
-    smaller ones a processor takes a hundred cycles for each product, so that windows masked by -100 took
-    twenty times as long as others."""
-    least, zero = te.const(_LEAST[x.dtype.bits], x.dtype), te.const(0, x.dtype)
+def weight(x: Expr, grown: str = "exp") -> Expr:
+    """``exp(x)`` of what is at most 0, or ``exp2(x)``, and 0 where that is smaller than the least number with
+    all digits: of smaller ones a processor takes a hundred cycles for each product, so that windows masked by
+    -100 took twenty times as long as others."""
+    least, zero = te.const(_LEAST[grown][x.dtype.bits], x.dtype), te.const(0, x.dtype)
     # bounded also before the exponential: a select computes both sides, and denormals are slow to make. From
     # above too, so that it is known that no lane needs more than the usual formula
-    return te.select(x < least, zero, te.exp(te.max(te.min(x, zero), least)))
+    return te.select(x < least, zero, make.call(grown, te.max(te.min(x, zero), least)))
 
 
 def softmax(x: Tensor, axis: int = -1) -> Tensor:

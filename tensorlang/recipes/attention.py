@@ -286,10 +286,12 @@ def _panels(s: Schedule, dots: Stage, values: Stage | None, plan: _Plan) -> list
     neighbours."""
     panels = []
     if not plan.in_lanes:
-        keys = s[s.cache_read(dots.op.input_tensors[-1], "global", [dots.name])]
-        width = plan.wide
+        read, width = dots.op.input_tensors[-1], plan.wide
+        keys = s[s.cache_read(read, "global", [dots.name])]
         keys.transform_layout(lambda *at: [*at[:-2], at[-2] // width, at[-1], at[-2] % width])
         fill(keys, 1, lines_at_once(constant(dots.op.reduce_axis[-1].extent)))
+        lines, along = keys.leaf_iter_vars[-4:-2]
+        keys.prefetch(read, along, outer=lines)
         panels.append(keys)
     if values is None:
         return panels

@@ -401,3 +401,51 @@ def test_erf_evaluates_one_polynomial_for_small_and_large():
         target = f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu} -num-cores=1"
         ll = tl.compile([x, ops.erf(x)], target).get_source("ll")
         assert len(re.findall(r"= call [^@]*@llvm.fma", ll)) + ll.count("= fmul") <= 13
+
+
+@pytest.mark.parametrize(
+    ("name", "t", "low"),
+    [
+        ("exp", "float32", -87.0),
+        ("exp", "float64", -708.0),
+        ("exp2", "float32", -126.0),
+        ("exp2", "float64", -1022.0),
+    ],
+)
+@pytest.mark.parametrize("lanes", [1, 16])
+def test_exponentials_of_weights_take_no_bound_that_the_select_knows(
+    name: str, t: str, low: float, lanes: int
+) -> None:
+    """``select(x < c, 0, exp(max(min(x, 0), c)))``: no maximum, and what it kept away is not seen."""
+    rng = np.random.default_rng(5)
+    tiny = np.finfo(t).tiny
+    special = [
+        0.0,
+        -0.0,
+        -np.inf,
+        np.inf,
+        np.nan,
+        low,
+        np.nextafter(low, -np.inf),
+        np.nextafter(low, 0),
+        1.0,
+        -tiny,
+        3e30,
+        -3e30,
+    ]
+    x = np.concatenate([special, rng.uniform(1.2 * low, 0, N - len(special))]).astype(t)
+    a, out = buffer("A", t, N), buffer("C", t, N)
+
+    def weight(i: object) -> object:
+        v = load(a, (ramp(i * lanes, lanes),))  # type: ignore[operator]
+        grown = make.call(name, make.max_(make.min_(v, 0.0), low))
+        return Store(out, make.select(make.lt(v, low), 0.0, grown), (ramp(i * lanes, lanes),))  # type: ignore[operator]
+
+    code = Kernel(Func("k", (a, out), loop(N // lanes, weight), (), (out,)))  # type: ignore[arg-type]
+    got = np.zeros(N, t)
+    assert code(x, got) == 0
+    wide = np.minimum(x.astype("float64"), 0.0)
+    with np.errstate(all="ignore"):
+        want = np.where(x < low, 0.0, (np.exp if name == "exp" else np.exp2)(wide)).astype(t)
+    assert ulps(got, want).max() <= 2
+    assert not re.search(r"vmaxp|vmaxs", code.code.asm)

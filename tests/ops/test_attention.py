@@ -102,6 +102,16 @@ def test_masks(kind):
     assert kind != "bool" or (got[1, 3] == 0).all()
 
 
+def test_rows_masked_by_a_huge_number_see_all_keys_alike():
+    """Added to every score of a row, as models mask what is padded, it leaves them all the same."""
+    q, k, v = three((2, 9, 8), (2, 70, 8), (2, 70, 20))
+    mask = np.zeros((2, 9, 70), "float32")
+    mask[1, 3], mask[0, :, 60:] = -3.3e38, -3.3e38
+    got = run(lambda q, k, v, m: attend(q, k, v, m), q, k, v, mask)
+    near(got, oracle(q, k, v, mask), **CLOSE)
+    near(got[1, 3], v[1].mean(0, dtype="float64"), **CLOSE)
+
+
 @pytest.mark.parametrize("t", ["float16", "bfloat16", "float64"])
 def test_dtypes(t):
     q, k, v = three((2, 9, 16), (2, 17, 16), (2, 17, 16), t)

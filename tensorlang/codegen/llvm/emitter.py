@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from ...core.dtype import DType
 from ...expr import linear
-from ...expr.nodes import READS, And, Const, Expr, IfThenElse, Or, Var, const_int
+from ...expr.nodes import READS, And, Const, Expr, IfThenElse, Or, Select, Var, const_int
 from ...expr.walk import variables
 from ...loopir.stmt import Buffer, Load, Stmt, loads
 from ...target import Target
@@ -91,6 +91,8 @@ class Emitter:
 
     value_rules: Callable[[Expr], Callable[..., str]]  # set by ``expression``
     index_rules: Callable[[Expr], Callable[..., str]]  # set by ``index``
+    # what a select takes where its test fails, set by ``mathlib``
+    otherwise: ClassVar[Callable[[Emitter, Select], str]]
 
     def __init__(self, module: Module, function: Function, math: str) -> None:
         self.module = module

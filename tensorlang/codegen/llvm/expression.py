@@ -240,7 +240,7 @@ def _select(em: Emitter, e: Select) -> str:
         return _cut(em, e)
     t = em.type(e.dtype)
     return em.ins(
-        f"select {em.type(e.cond.dtype)} {em.value(e.cond)}, {t} {em.value(e.a)}, {t} {em.value(e.b)}"
+        f"select {em.type(e.cond.dtype)} {em.value(e.cond)}, {t} {em.value(e.a)}, {t} {em.otherwise(e)}"
     )
 
 

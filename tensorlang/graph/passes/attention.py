@@ -10,7 +10,7 @@ from ... import ops, te
 from ...analysis import typical
 from ...expr.nodes import Expr, const_int
 from ...ops import inputs
-from ...ops.attention import attend
+from ...ops.attention import IN_BITS, attend
 from ...te import Tensor, whole
 from ..graph import Node, Value
 from ..regions.facts import Kind, facts_of
@@ -46,13 +46,16 @@ def attention(
     sizes = (*batch, q.shape[-2], k.shape[-2])
     added = [_as_added(m, shape, sizes) for m, shape in zip(masks, _each(shapes, masks), strict=True)]
 
+    factor = scale if added else scale * IN_BITS
+
     def score(s: Expr, i: Any) -> Expr:
-        s = s * te.const(scale, q.dtype)
+        s = s * te.const(factor, q.dtype)
         for mask in added:
             s = s + whole.read(mask, i)
         return s
 
-    return attend(q, k, v, batch, score, False, False, nan_is_zero=nan_is_zero).result
+    made = attend(q, k, v, batch, score, False, False, nan_is_zero=nan_is_zero, in_bits=not added)
+    return made.result
 
 
 def in_small_operators(

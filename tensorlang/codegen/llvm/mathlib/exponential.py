@@ -34,16 +34,15 @@ _EXP = {
         2.086608509680292e-09,
     ),
 }
-# (2**r - 1) / r on |r| <= 1/2: relative errors in 2**r 2**-28 and 2**-59.2
+# (2**r - 1) / r on |r| <= 1/2: relative errors in 2**r 2**-28.3 and 2**-59.2
 _EXP2 = {
     32: (
         0.6931471824645996,
-        0.24022650718688965,
-        0.055504102259874344,
-        0.00961803738027811,
-        0.0013333936221897602,
-        0.0001546688290545717,
-        1.5196043932519387e-05,
+        0.24022647738456726,
+        0.05550359562039375,
+        0.009618500247597694,
+        0.0013390976237133145,
+        0.00015328943845815957,
     ),
     64: (
         0.6931471805599453,
@@ -106,6 +105,7 @@ _LN2 = {32: (0.693359375, -2.12194440e-4), 64: (0.6931471805598903, 5.4979230187
 _LG2 = {32: (0.301025390625, 4.605038981195214e-06), 64: (0.30102999566395283, 2.8363394551044964e-14)}
 
 USUAL = {32: 87.0, 64: 708.0}  # |x| up to which e**x is a normal number
+USUAL2 = {32: 126.0, 64: 1022.0}  # and 2**x
 _EXACT_SUM = {32: 16.0, 64: 36.0}  # |x| up to which 1 + 2**n has no rounding for e**x near 2**n
 _LOWEST, _HIGHEST = {32: -104.0, 64: -746.0}, {32: 89.0, 64: 710.0}  # outside e**x is 0 or infinite
 
@@ -147,6 +147,12 @@ def wide_exp(m: Kit, x: Num) -> Num:
 def exp2_fraction(m: Kit, r: Num) -> Num:
     """``2**r`` for |r| not above 1/2 by more than rounding."""
     return m.polynomial(r, (1.0, *_EXP2[m.bits]))
+
+
+def usual_exp2(m: Kit, x: Num) -> Num:
+    """exp2 of what is known to be no more than ``USUAL2`` from 0, or NaN."""
+    whole, n = m.rounded(x)
+    return m.moved_exponent(exp2_fraction(m, x - whole), n)
 
 
 def exp2(m: Kit, x: Num) -> Num:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 
 from ....core.dtype import FLOAT32, DType
 from ....expr.intrinsics import TABLE
-from ....expr.nodes import Call, Cast, CCall, Const, Expr, Max, Min, lane_of
+from ....expr.nodes import LT, Call, Cast, CCall, Const, Expr, Max, Min, Select, lane_of
 from ....interface.c_header import LIBRARY
 from .. import convert, types
 from ..emitter import Emitter
@@ -116,9 +116,43 @@ def _call(em: Emitter, e: Call) -> str:
         return exact.whole(em, t, e.name, operands[0])
     if t.bits == 16:
         return exact.nextafter16(em, t, operands)
-    if e.name == "exp" and _within(e.args[0], exponential.USUAL.get(t.bits, 0.0)):
-        row = replace(row, own=exponential.usual_exp)
-    return _float(em, row, t, operands)
+    return _float(em, _usual(e) or row, t, operands)
+
+
+# intrinsics whose usual formula is right for arguments that are no more than a number from 0
+_USUAL = {
+    "exp": (exponential.usual_exp, exponential.USUAL),
+    "exp2": (exponential.usual_exp2, exponential.USUAL2),
+}
+
+
+def _usual(e: Call) -> Row | None:
+    """The row with the usual formula, if minima and maxima keep the argument where it is right."""
+    formula, limit = _USUAL.get(e.name, (None, {}))
+    x = e.args[0]
+    if formula is None or not _within(x, limit.get(x.dtype.bits, 0.0)):
+        return None
+    return replace(ROWS[e.name], own=formula)
+
+
+def _otherwise(em: Emitter, e: Select) -> str:
+    """What a select takes where its test fails. Of ``select(x < c, 0, exp(max(min(x, 0), c)))`` that is the
+    exponential of ``min(x, 0)``: the maximum changes nothing there, and what comes out elsewhere is not
+    taken."""
+    call, test = e.b, e.cond
+    if type(call) is not Call or type(test) is not LT or em.math != "default":
+        return em.value(call)
+    row, x = _usual(call), call.args[0]
+    if row is None or type(x) is not Max or x.b is not test.b:
+        return em.value(call)
+    own, least = x.a, lane_of(x.b)
+    if type(own) is Min and type(least) is Const:
+        most = lane_of(own.b)
+        own = own.a if type(most) is Const and most.value >= least.value else own
+    return em.value(call) if own is not test.a else _float(em, row, x.dtype, (em.value(x.a),))
+
+
+Emitter.otherwise = _otherwise
 
 
 def _within(x: Expr, limit: float) -> bool:
