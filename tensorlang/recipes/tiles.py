@@ -31,13 +31,14 @@ TAPS, FEW_TAPS = 16, 3
 # rows of 690: of 11 0.57, of 3 1.2 to 1.3
 FAR_TAPS = 5
 FEW_WRITTEN = 25  # taps of all axes that are written out
+FEW = 5  # neighbouring results that no vector is made of where their sums are long
 SHORT = 7  # elements along memory that are reduced one by one: a vector of them would be mostly empty
 
 
 def in_sums(inside: Stage) -> bool:
     """Whether vectors are of what is reduced, one sum at a time, and not of neighbouring results."""
     last = inside.op.axis[-1]
-    return not _vectors_along(inside, last) or size(last) == 1 or _along_rows(inside)
+    return not _vectors_along(inside, last) or size(last) == 1 or _along_rows(inside) or _few_of_long(inside)
 
 
 def _vectors_along(inside: Stage, last: IterVar) -> bool:
@@ -58,6 +59,19 @@ def _along_rows(inside: Stage) -> bool:
     sizes = [size(a) for a in inside.op.reduce_axis]
     short = all(n is not None and n <= SHORT for n in sizes)
     return reduces_rows(inside.op) and not short and not _slides(inside)
+
+
+def _few_of_long(inside: Stage) -> bool:
+    """Whether neighbouring results are so few that a vector of them would be mostly empty, and each is a sum
+    of rows that lie along memory, as gradients of the weights of a depthwise convolution are."""
+    n, reduced = size(inside.op.axis[-1]), inside.op.reduce_axis[-1]
+    long = size(reduced)
+    return (
+        n is not None
+        and n <= FEW
+        and (long is None or long > 2 * SHORT)
+        and reads_of(inside.op).along(reduced)
+    )
 
 
 def _slides(inside: Stage) -> bool:

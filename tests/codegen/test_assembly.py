@@ -282,3 +282,24 @@ def test_extremes_that_hand_nan_on_take_two_instructions(word):
     wide = instructions.count(f"v{word}ps")
     assert instructions.count("vcmpordps") == wide == 4 + 2 + 1 + 1 + 1 + 1
     assert not [i for i in instructions if i.startswith("vblendm")]
+
+
+def test_extremes_of_many_sums_stay_in_their_registers() -> None:
+    """Where the new element is asked whether it is NaN, its register is the result: a tile was moved around once
+    in each step, partly by way of the stack."""
+    import tensorlang as tl
+    from tensorlang import te
+
+    x, y, k = (
+        te.placeholder((96, 40), name="x"),
+        te.placeholder((96, 40), name="y"),
+        te.reduce_axis((0, 40), "k"),
+    )
+    far = te.compute((96, 96), lambda i, j: te.max(te.abs(x[i, k] - y[j, k]), axis=k), name="far")
+    body = inner_loop(tl.compile([x, y, far], target=AVX512).get_source("asm"), "vmaxps")
+    assert (
+        sum(line.startswith("vmaxps") for line in body)
+        == sum(line.startswith("vcmpordps") for line in body)
+        >= 16
+    )
+    assert not [line for line in body if line.startswith("vmovaps") or "(%rsp)" in line]

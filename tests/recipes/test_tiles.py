@@ -98,3 +98,29 @@ def test_sums_of_squares_of_windows_are_vectors_of_neighbours(columns, target):
     want = (np.lib.stride_tricks.sliding_window_view(data, (9, 9)) ** 2).sum((2, 3))
     assert ".rf" not in str(default_schedule(o, target).tree())
     exact(tl.compile([x, o])(data), want, "float32")
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("images", "channels", "high", "wide", "taps", "stride"),
+    [(2, 3, 5, 20, 3, 1), (1, 2, 4, 33, 5, 1), (2, 2, 3, 17, 2, 2)],
+)
+def test_few_neighbours_of_long_sums_are_summed_along_memory(
+    images, channels, high, wide, taps, stride, target
+):
+    """As the gradients of the weights of a depthwise convolution are: a vector of a row of taps is nearly empty."""
+    x = te.placeholder((images, channels, (high - 1) * stride + taps, (wide - 1) * stride + taps), name="x")
+    g = te.placeholder((images, channels, high, wide), name="g")
+    n, h, w = (
+        te.reduce_axis((0, size), name=name) for size, name in ((images, "n"), (high, "h"), (wide, "w"))
+    )
+    at = lambda c, i, j: te.sum(x[n, c, h * stride + i, w * stride + j] * g[n, c, h, w], axis=[n, h, w])
+    o = te.compute((channels, taps, taps), at, name="o")
+    a, b = (small(RNG, [int(size) for size in t.shape]) for t in (x, g))
+    windows = np.lib.stride_tricks.sliding_window_view(a, (taps, taps), (2, 3))[:, :, ::stride, ::stride]
+    want = np.einsum("nchwij,nchw->cij", windows, b)
+    func, got = tl.lower(default_schedule(o, target), [x, g, o]), np.full(want.shape, np.nan, "float32")
+    interpret(func, a, b, got)
+    exact(got, want, "float32")
+    exact(tl.compile([x, g, o])(a, b), want, "float32")
+    assert "reduction along memory" in str(tl.compile([x, g, o], target=target).explain())

@@ -10,6 +10,7 @@ IfThenElse only the taken side is evaluated, per lane where the condition is a v
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from operator import is_
 
@@ -54,6 +55,7 @@ from . import convert, index, types
 from .emitter import Emitter, branches, buffers_read
 from .known_divisor import divided
 
+MANY = 8  # vectors of a tile
 rules = TypeTable("llvm value")
 Emitter.value_rules = rules
 
@@ -135,10 +137,19 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
         # 0. It asks whether the first operand is NaN: not what a reduction has so far, which would wait
         a, b = em.value(e.a), em.value(e.b)
         if e.dtype.bits >= 32 and not any(type(side) is Const for side in (lane_of(e.a), lane_of(e.b))):
-            return _extreme_of(em, word, e.dtype, a, b)
+            return _extreme_of(em, word, e.dtype, *((b, a) if _of_many(e.a) else (a, b)))
         return em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
     sign = "s" if e.dtype.code == "int" else "u"
     return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
+
+
+def _of_many(e: Expr) -> bool:
+    """Whether ``e`` is one of the vectors of a tile that is reduced: there are others to work on while it is
+    asked about, and it stays in its register."""
+    if type(e) is not Load or e.buffer.scope != "local":
+        return False
+    sizes = [const_int(n) for n in e.buffer.shape]
+    return None not in sizes and math.prod(sizes) >= MANY * e.dtype.lanes  # type: ignore[arg-type]
 
 
 def _extreme_of(em: Emitter, word: str, t: DType, a: str, b: str) -> str:
