@@ -1,6 +1,6 @@
-"""Gradient-boosted trees on the features: the only file that imports xgboost, and only when a model is first
-used (it takes seconds). The trees are those of Chen and Guestrin, "XGBoost: A Scalable Tree Boosting System",
-KDD 2016; that they rank candidates is section 5.2 of Ansor (OSDI 2020).
+"""Gradient-boosted trees on the features, learnt by xgboost (see ``boosters``). The trees are those of Chen
+and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016; that they rank candidates is section 5.2
+of Ansor (OSDI 2020).
 
 A model begins with what the analysis says a candidate ought to cost, a column of the features. Boosters
 learn by how much that is off, as a factor: one from other tasks, a group of measurements each (``learn``), or
@@ -26,6 +26,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from .boosters import Booster, library
 from .features import PRIOR
 
 SHIPPED = Path(__file__).with_name("shipped.json")
@@ -69,8 +70,8 @@ class XGBModel:
 
     def __init__(self, seed: int = 0, start: str | Path | None = SHIPPED, prior: int | None = PRIOR) -> None:
         self.seed, self.start, self.prior = seed, start, prior
-        self.base: Any = None
-        self.own: Any = None
+        self.base: Booster | None = None
+        self.own: Booster | None = None
         self.level = 0.0  # of the present task, against what was known before
 
     @property
@@ -79,14 +80,13 @@ class XGBModel:
         return self.prior is not None or self.base is not None or self.start is not None
 
     def prepare(self) -> None:
-        """Import xgboost and read the file."""
-        _library()
+        """Load xgboost and read the file."""
+        library()
         self._load()
 
     def learn(self, groups: Sequence[Group]) -> None:
         """Start from the measurements of other tasks, a group each, in place of what it started from
         before."""
-        xgboost = _library()
         groups = [(x, c) for x, c in groups if np.isfinite(c).sum() >= 2]
         tables = [np.asarray(x, np.float32) for x, _ in groups]
         weight = [_weight(c) for _, c in groups]
@@ -94,26 +94,27 @@ class XGBModel:
         # less the mean of each task: how fast a machine or a task is as a whole says nothing of which
         # candidate to take
         label = np.concatenate([o - np.average(o, weights=w) for o, w in zip(off, weight, strict=True)])
-        data = xgboost.DMatrix(np.concatenate(tables), label=label, weight=np.concatenate(weight), nthread=1)
-        self.start, self.base = None, xgboost.train({**self.PARAMETERS, "seed": self.seed}, data, self.ROUNDS)
+        how = {**self.PARAMETERS, "seed": self.seed}
+        self.start = None
+        self.base = Booster.learnt(how, np.concatenate(tables), label, np.concatenate(weight), self.ROUNDS)
 
     def save(self, file: str | Path) -> None:
         """Write what it knows of other tasks, for ``start``."""
         self._load()
-        self.base.save_model(str(file))
+        assert self.base is not None
+        self.base.save(file)
 
     def fit(self, features: Any, costs: Any) -> None:
         """Learn from all rows of the present task."""
         costs = np.asarray(costs, np.float64)
         if np.isfinite(costs).sum() < 2:
             return
-        xgboost = _library()
         table, weight = np.asarray(features, np.float32), _weight(costs)
         left = _seconds(costs) - self._known(table)
         # the constant apart, so that the trees need not spend their splits on it
         self.level = float(np.average(left, weights=weight))
-        data = xgboost.DMatrix(table, label=left - self.level, weight=weight, nthread=1)
-        self.own = xgboost.train({**self.PARAMETERS, **self.OWN, "seed": self.seed}, data, self.OWN_ROUNDS)
+        how = {**self.PARAMETERS, **self.OWN, "seed": self.seed}
+        self.own = Booster.learnt(how, table, left - self.level, weight, self.OWN_ROUNDS)
 
     def predict(self, features: Any) -> Any:
         """The logarithm of the predicted speed; zeros when it knows nothing."""
@@ -121,17 +122,17 @@ class XGBModel:
             return np.zeros(0)
         table = np.asarray(features, np.float32)
         known = self._known(table) + self.level
-        return -known if self.own is None else -known - self.own.inplace_predict(table).astype(np.float64)
+        return -known if self.own is None else -known - self.own.predict(table).astype(np.float64)
 
     def weights(self, names: Sequence[str]) -> dict[str, float]:
         """The share of each feature in the gain of all splits, of what is known of other tasks and of this
         one alike."""
         total: dict[str, float] = {}
         for booster in (self.base, self.own):
-            gains = {} if booster is None else booster.get_score(importance_type="total_gain")
+            gains = {} if booster is None else booster.gains()
             whole = sum(gains.values()) or 1.0
             for k, v in gains.items():
-                total[names[int(k[1:])]] = total.get(names[int(k[1:])], 0.0) + v / whole
+                total[names[k]] = total.get(names[k], 0.0) + v / whole
         whole = sum(total.values()) or 1.0
         return {k: v / whole for k, v in sorted(total.items(), key=lambda kv: -kv[1])}
 
@@ -148,12 +149,12 @@ class XGBModel:
         known = self._prior(table)
         # a file of another version's features says nothing of these columns
         if self.base is not None and self.base.num_features() == table.shape[1]:
-            known += self.BELIEVED * self.base.inplace_predict(table)
+            known += self.BELIEVED * self.base.predict(table)
         return known
 
     def _load(self) -> None:
         if self.start is not None:
-            self.base = _library().Booster(model_file=str(self.start), params={"nthread": 1})
+            self.base = Booster.read(self.start)
             self.start = None
 
 
@@ -168,9 +169,3 @@ def _weight(costs: Any) -> Any:
     """More for fast ones: a fifth and the share of the best speed."""
     costs = np.asarray(costs, np.float64)
     return 0.2 + costs[np.isfinite(costs)].min(initial=np.inf) / costs
-
-
-def _library() -> Any:
-    import xgboost
-
-    return xgboost

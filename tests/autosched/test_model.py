@@ -3,7 +3,10 @@ has not seen."""
 
 from __future__ import annotations
 
+import copy
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ import pytest
 import tensorlang as tl
 from autosched import Record, SearchTask, model_from
 from autosched.cost_model import RandomModel, XGBModel, pairwise_accuracy, top_share
+from autosched.cost_model.boosters import Booster
 from autosched.cost_model.features import PRIOR
 from autosched.space import Variant, variants_of
 from autosched.tuning.session import canonical_trace
@@ -43,6 +47,47 @@ def test_xgb_learns_an_order_and_repeats_itself() -> None:
     good = np.isfinite(test_cost)
     assert pairwise_accuracy(scores[0][good], test_cost[good]) > 0.8
     assert pairwise_accuracy(RandomModel(0).predict(test_x)[good], test_cost[good]) < 0.7
+
+
+def test_boosters_are_those_of_the_package_of_xgboost(tmp_path: Path) -> None:
+    """What is learnt by the C interface is what ``xgboost.train`` learns, to the bit, whichever of the two
+    loads the library first."""
+    x, cost = _data(0)
+    cost = np.where(np.isfinite(cost), cost, 1.0)
+    weight = np.arange(1.0, len(x) + 1)
+    how = {**XGBModel.PARAMETERS, "seed": 5}
+    ours = Booster.learnt(how, x, cost, weight, 7)
+    ours.save(tmp_path / "trees.json")
+    again = Booster.read(tmp_path / "trees.json")
+    code = f"""
+import numpy as np, xgboost
+from autosched.cost_model.boosters import Booster
+from tests.autosched.test_model import _data
+x, cost = _data(0)
+cost = np.where(np.isfinite(cost), cost, 1.0)
+weight = np.arange(1.0, len(x) + 1)
+data = xgboost.DMatrix(x, label=cost, weight=weight, nthread=1)
+theirs = xgboost.train({how!r}, data, 7)
+ours = Booster.learnt({how!r}, x, cost, weight, 7)
+assert (ours.predict(x) == theirs.inplace_predict(x)).all()
+gains = theirs.get_score(importance_type="total_gain")
+assert gains == {{f"f{{n}}": g for n, g in ours.gains().items()}}
+print(ours.predict(x).tobytes().hex())
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for booster in (ours, again, copy.deepcopy(ours)):
+        assert booster.num_features() == 12 and booster.predict(x).tobytes().hex() == said.strip()
+
+
+def test_a_file_that_holds_no_boosters_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match=r"^xgboost: .*no such.json"):
+        Booster.read(tmp_path / "no such.json")
+
+
+def test_loading_the_model_imports_nothing_slow() -> None:
+    code = "import sys; from autosched.cost_model import XGBModel; XGBModel().prepare(); print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert not {"xgboost", "sklearn", "scipy"} & set(loaded.split())
 
 
 def test_nothing_worked_is_no_reason_to_fall() -> None:
@@ -110,7 +155,7 @@ def test_the_shipped_model_orders_tasks_it_has_not_seen() -> None:
         assert model.informed
         before = model.predict(features)
         model.prepare()
-        assert model.base.num_features() == len(names), (
+        assert model.base is not None and model.base.num_features() == len(names), (
             "features have changed: train it again (python -m benchmarks.autosched model --train)"
         )
         pairs.append(pairwise_accuracy(before, seconds, 0.05))

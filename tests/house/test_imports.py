@@ -137,7 +137,7 @@ HEAVY = {
         "tensorlang/native/object_code.py",
         "tensorlang/target/host.py",
     ),
-    "xgboost": ("autosched/cost_model/xgb.py",),
+    "xgboost": ("autosched/cost_model/boosters.py",),
     "sklearn": ("autosched/dynamic/decision_tree.py",),
     "matplotlib": ("autosched/reporting/plot.py",),
     "dask": ("autosched/measure/",),
@@ -156,7 +156,10 @@ HEAVY = {
 # imports inside functions: (file, package) → why
 LAZY = {
     ("autosched/measure/fleet.py", "dask"): "an extra; takes a second to import",
-    ("autosched/cost_model/xgb.py", "xgboost"): "takes seconds to import",
+    (
+        "autosched/cost_model/boosters.py",
+        "xgboost",
+    ): "takes seconds to import; only where its library is not beside it",
     ("autosched/dynamic/decision_tree.py", "sklearn"): "takes seconds to import",
     ("tensorlang/frontends/onnx/proto.py", "onnx"): "an extra; takes a tenth of a second to import",
     ("tensorlang/frontends/torch/version.py", "torch"): "an extra, whose absence is told in words of ours",
