@@ -81,9 +81,9 @@ class Measurer:
     def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
         """The outcomes of the jobs, in order. A few jobs are taken ahead of the outcomes: always as many, so
         that which jobs follow may depend on outcomes and yet not on the clock. Nothing is timed while a job
-        is being taken: whoever makes it may think hard. The first of all are taken while the nursery still
-        imports. Whoever closes the iterator waits for none of the jobs on their way, and the next run begins
-        at once."""
+        is being taken: whoever makes it may think hard; those before it are built meanwhile. The first of all
+        are taken while the nursery still imports. Whoever closes the iterator waits for none of the jobs on
+        their way, and the next run begins at once."""
         source = iter(jobs)
         sent: deque[Job] = deque()  # taken, and not yet answered for
         done: dict[int, Outcome] = {}
@@ -103,6 +103,14 @@ class Measurer:
                 fed.clear()
             suspects.difference_update(done)
 
+        def feed() -> None:
+            open_ = [j for j in sent if j.id not in done]
+            for j in open_[: 1 if suspects else AHEAD]:
+                if j.id not in fed:
+                    self.start()
+                    self._say(j.to_json())
+                    fed.add(j.id)
+
         ended = False
         try:
             while True:
@@ -112,21 +120,17 @@ class Measurer:
                     while busy and self.process is not None and not self.held:
                         hear()
                     try:
-                        taken = list(itertools.islice(source, AHEAD - len(sent)))
+                        for job in itertools.islice(source, AHEAD - len(sent)):
+                            sent.append(job)
+                            feed()
                     finally:
                         if busy:  # whatever becomes of this run, the next may begin at once
                             self._say(GO)
-                    ended = len(taken) < AHEAD - len(sent)
-                    sent.extend(taken)
+                    ended = len(sent) < AHEAD
                 if not sent:
                     return
                 while sent[0].id not in done:
-                    open_ = [j for j in sent if j.id not in done]
-                    for j in open_[: 1 if suspects else AHEAD]:
-                        if j.id not in fed:
-                            self.start()
-                            self._say(j.to_json())
-                            fed.add(j.id)
+                    feed()
                     hear()
                 yield done.pop(sent.popleft().id)
         finally:

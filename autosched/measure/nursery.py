@@ -1,7 +1,8 @@
 """The process that forks workers and watches them: ``python -m autosched.measure.nursery [build entry, run
 entry, directory]``, JSON lines on stdin and stdout.
 
-It imports what a worker needs, once, and stays single-threaded so that forking is safe. Builders, one a
+It imports what a worker needs, once, and what only runners need is prepared while the first candidates are
+built. It stays single-threaded so that forking is safe. Builders, one a
 processor, compile the next candidates while the one runner times the present one. A worker that overstays its
 time is killed; a new one is there in milliseconds. When stdin closes, the workers are killed and the nursery
 ends, so a tuner that is killed leaves nobody behind. Knows the protocol and workers.
@@ -28,6 +29,7 @@ import signal
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -42,6 +44,7 @@ AHEAD = 8  # kernels built and not yet run
 # and by the runner
 BEHIND = 5
 PREPARING = 300.0  # seconds
+DONE = object()  # after the last step
 
 
 class Lines:
@@ -132,6 +135,7 @@ class Nursery:
     hold: bool = False  # begin no run
     reply_due: bool = False  # the parent waits to hear that nothing runs
     forgotten: set[int] = field(default_factory=set)  # jobs in the making that nobody waits for
+    preparing: Iterator[None] | None = None  # the steps to be made before a runner is forked
 
     @property
     def benches(self) -> list[Bench]:
@@ -146,7 +150,11 @@ class Nursery:
             busy = {b.lines.fd: b for b in self.benches if b.lines is not None}
             deadlines = [b.deadline for b in busy.values() if b.job is not None and b.stopped_at is None]
             wait = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+            if self.preparing is not None:
+                wait = 0.0
             ready, _, _ = select.select([incoming.fd, *busy], [], [], wait)
+            if not ready and self.preparing is not None:
+                self.prepare()
             if incoming.fd in ready:
                 for line in incoming.read():
                     self.receive(line)
@@ -158,6 +166,13 @@ class Nursery:
                 if b.job is not None and b.stopped_at is None and now >= b.deadline:
                     what = "run" if b is self.runner else "built"
                     self.finished(b, b.kill((TIMEOUT, f"not {what} after {b.job.timeout:g} s")))
+
+    def prepare(self) -> None:
+        """Make the next step of what runners need. Meanwhile builders build."""
+        assert self.preparing is not None
+        if next(self.preparing, DONE) is DONE:
+            self.preparing = None
+            gc.freeze()
 
     def receive(self, line: str) -> None:
         """What the parent says: a job, or whether runs may begin."""
@@ -177,7 +192,7 @@ class Nursery:
         if self.reply_due and self.runner.job is None:
             write_line(self.results, HELD)
             self.reply_due = False
-        if self.runner.job is None and self.built and not self.hold:
+        if self.runner.job is None and self.built and not self.hold and self.preparing is None:
             job, outcome = self.built.popleft()
             self.build_outcome = outcome
             if job.process and job.process != self.process and self.runner.worker is not None:
@@ -241,9 +256,13 @@ def serve(stages: Stages, jobs: int, results: int, directory: Directory) -> None
     named = [s.partition(":") for s in (stages.build, stages.run)]
     modules = [importlib.import_module(m) for m, _, _ in named]
     build, run = (getattr(module, f) for module, (_, _, f) in zip(modules, named, strict=True))
-    for module in dict.fromkeys(modules):  # each may prepare what all its workers need
-        getattr(module, "prepare", lambda directory: None)(directory.path)
-    gc.collect()
+
+    def prepared(module: Any) -> Iterator[None]:
+        """What all its workers need, step by step."""
+        return iter(getattr(module, "prepare", lambda directory: ())(directory.path) or ())
+
+    for _ in prepared(modules[0]):
+        pass
     gc.freeze()  # what is imported stays, and no worker looks through it again
     # a builder makes millions of small objects that die by themselves, and each search goes through all that
     # one kernel is made of
@@ -252,7 +271,9 @@ def serve(stages: Stages, jobs: int, results: int, directory: Directory) -> None
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     places: list[set[int] | None] = [{c} for c in cores] or [None]  # the runner's own processor is the last
     builders = [Bench(build, directory.path, f"builder{i}", place, BEHIND) for i, place in enumerate(places)]
-    nursery = Nursery(builders, Bench(run, directory.path, "runner", None), results)
+    runner = Bench(run, directory.path, "runner", None)
+    later = prepared(modules[1]) if modules[1] is not modules[0] else None
+    nursery = Nursery(builders, runner, results, preparing=later)
     try:
         with contextlib.suppress(BrokenPipeError):
             nursery.serve(jobs)

@@ -81,7 +81,8 @@ class Stages:
     """The two halves of a measurement, each ``"module:function"`` of ``(job, directory, say)``: the builder
     leaves a kernel in the directory and answers BUILT, the runner finds it there. ``say(phase)`` tells the
     nursery what comes next: see ``nursery``. Where a module has a ``prepare(directory)``, it is called once
-    in the process of which workers are forked."""
+    in the process of which workers are forked; it may be a generator, whose steps for runners are made while
+    builders work."""
 
     build: str = "autosched.measure.builder:build"
     run: str = "autosched.measure.runner:run"

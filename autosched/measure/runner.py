@@ -293,13 +293,16 @@ def _run(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")
 
 
-def prepare(directory: str) -> None:
+def prepare(directory: str) -> Iterator[None]:
     """Check and time a small kernel in the process of which runners are forked, so that they find the native
-    parts of the runtime compiled. The parallel one is loaded only: a fork would not have its threads."""
+    parts of the runtime compiled. The parallel one is loaded only: a fork would not have its threads. In
+    steps, between which builders are given what to do."""
     if kernel_file(small_job(False), directory).exists():  # else the builder could not, and will tell
         run(small_job(False), directory, quiet)
+    yield
     if kernel_file(small_job(True), directory).exists():
         tl.load(kernel_file(small_job(True), directory), mine=True)
+    yield
     cores.prepare()
 
 

@@ -51,6 +51,8 @@ def allocate(
         len(s.rows) for s in seen
     ):  # whatever a model believes, what its author wrote is where a search begins
         chosen = [(0, row) for row in variants[0].present()]
+    if len(chosen) >= n:
+        return chosen[:n]
     chosen += _of_new_algorithms(variants, seen)[: n - len(chosen)]
     for i, row in chosen:
         pooled[i].add(row[None, :], [0.0])

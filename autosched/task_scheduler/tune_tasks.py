@@ -249,7 +249,9 @@ class _Run:
                 return
             i = self.policy.choose(every, open_)
             m = self.members[i]
-            traces = m.session.propose(min(self.batch, trials - self.measured))
+            wanted, traces = min(self.batch, trials - self.measured), list[str]()
+            while len(traces) < wanted and (new := m.session.propose(wanted - len(traces))):
+                traces += new  # a program proposes candidates of one piece at a time
             if not traces:
                 self.closed[i] = f"all {m.session.tried} candidates were measured"
                 continue

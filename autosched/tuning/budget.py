@@ -60,7 +60,7 @@ class Budget:
         """Proposals, one by one, until there are enough, the space is exhausted, it is too late, or nobody
         hopes any more. The first candidate is measured whatever the time."""
         while session.trials < self.trials and not self._over(session):
-            traces = session.propose(min(self.batch, self.trials - session.trials))
+            traces = session.propose(min(self._next(session.trials), self.trials - session.trials))
             if not traces:
                 return
             for n, t in enumerate(traces):
@@ -68,6 +68,11 @@ class Budget:
                     session.drop(traces[n:])
                     return
                 yield session, [t]
+
+    def _next(self, trials: int) -> int:
+        """How many are proposed together. The first of all is by itself, for it is known without thinking: it
+        is built, and the right answer computed, while the others of its batch are thought of."""
+        return 1 if not trials else max(1, self.batch - 1) if trials == 1 else self.batch
 
     def note(self, session: Session) -> None:
         """One more candidate was measured."""

@@ -111,7 +111,8 @@ class ProgramSession(Session):
         return canonical_trace(self.task.default_schedule().trace)
 
     def propose(self, n: int) -> list[str]:
-        """The default schedule of the whole, then candidates of the pieces and of the whole."""
+        """The default schedule of the whole, then candidates of the pieces and of the whole, each time of one
+        of them."""
         result = []
         if self.first not in self.known and self.first not in self.waiting:
             self.waiting[self.first] = (
@@ -124,9 +125,10 @@ class ProgramSession(Session):
             self._begun = True
             for m in self.members.values():
                 m.model = copy.deepcopy(self.model)
-        while len(result) < n and self._proposed:
+        # so that they are built while the next ones are thought of
+        while not result and self._proposed:
             i = max(self._proposed, key=self._hope)
-            most = min(LATER if self._proposed[i] else FIRST, n - len(result))
+            most = min(LATER if self._proposed[i] else FIRST, n)
             new = super().propose(most) if i == WHOLE else [f"{i}:{t}" for t in self.members[i].propose(most)]
             self._proposed[i] += len(new)
             result += new

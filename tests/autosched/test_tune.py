@@ -459,3 +459,20 @@ def test_a_task_goes_by_the_threads_there_are_as_compile_does():
     assert task.target.num_cores == 1
     assert str(task.target) == str(tl.compile(declared).target)
     assert SearchTask.of(declared, target="llvm -mcpu=znver3 -num-cores=4").target.num_cores == 4
+
+
+def test_the_first_candidate_is_proposed_by_itself() -> None:
+    """It is known without thinking, and is built while others are thought of."""
+    asked: list[int] = []
+
+    class Asked(SimpleNamespace):
+        def propose(self, n: int) -> list[str]:
+            asked.append(n)
+            self.trials += n
+            return ["trace"] * n
+
+    assert len(list(budget.Budget(40, 16, None, None).batches(Asked(trials=0)))) == 40  # type: ignore[arg-type]
+    assert asked == [1, 15, 16, 8]
+    asked.clear()
+    assert len(list(budget.Budget(3, 1, None, None).batches(Asked(trials=1)))) == 2  # type: ignore[arg-type]
+    assert asked == [1, 1]

@@ -3,17 +3,19 @@ environment in which nobody writes code."""
 
 from __future__ import annotations
 
+import gc
 import os
 
 import pytest
 
 from autosched import SearchTask
-from autosched.measure import Job, Measurer, Stages
-from autosched.measure.nursery import BEHIND
+from autosched.measure import Job, Measurer, Outcome, Stages
+from autosched.measure.nursery import BEHIND, Bench, Nursery
+from autosched.measure.protocol import BUILT
 from tensorlang import te
 from tensorlang.options import of_workers
 
-from .workloads import scale
+from .workloads import scale, telling_run
 
 HERE = "tests.autosched.workloads"
 
@@ -34,3 +36,26 @@ def test_what_a_user_says_of_threads_holds_in_workers(monkeypatch: pytest.Monkey
     monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")
     assert of_workers("/there")["OPENBLAS_THREAD_TIMEOUT"] == "20"
     assert of_workers("/there")["PYTHONPATH"].startswith("/there")
+
+
+def test_builders_begin_while_what_runners_need_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[tuple[str, int]] = []
+
+    class Idle(Bench):
+        def give(self, job: Job) -> None:
+            given.append((self.name, job.id))
+            self.job = job
+
+    first, second = (Job(i, "", "key", "llvm", "trace") for i in range(2))
+    builder_, runner_ = (Idle(telling_run, "", name, None) for name in ("builder", "runner"))
+    nursery = Nursery([builder_], runner_, 1, preparing=iter([None, None]))
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    nursery.built.append((first, Outcome(first.id, BUILT)))
+    nursery.waiting.append(second)
+    for _ in range(2):
+        nursery.assign()
+        nursery.prepare()
+        assert given == [("builder", second.id)]
+    nursery.prepare()
+    nursery.assign()
+    assert given == [("builder", second.id), ("runner", first.id)]
