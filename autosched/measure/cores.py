@@ -49,9 +49,13 @@ def threads_of(target: str | None) -> Iterator[int]:
     target for one core would else be judged by what runs on two: default schedules are parallel whatever
     the target is, and what a search makes for one core is not."""
     before = tl.num_threads()
-    tl.set_num_threads(before if target is None else min(before, tl.Target.parse(target).num_cores))
+    wanted = before if target is None else min(before, tl.Target.parse(target).num_cores)
+    if wanted == before:  # to set a limit, the system is asked what it grants
+        yield before
+        return
+    tl.set_num_threads(wanted)
     try:
-        yield tl.num_threads()
+        yield wanted
     finally:
         tl.set_num_threads(before)
 

@@ -41,10 +41,11 @@ T = TypeVar("T")
 FINALISTS, SHARE = 8, 4
 # seconds of timing: of a candidate; of a finalist, when it is chosen who is measured further, and in each
 # process after that
-BRIEF, LOOK, CAREFUL = 0.006, 0.01, 0.03
+BRIEF, LOOK, CAREFUL = 0.004, 0.01, 0.02
 # after one look the KEPT best go on in CHOOSING processes; who is best then is compared with the first in
-# LEAST others, or in up to MOST until the gain is known to within NARROW of itself: what chose it flatters it
-KEPT, CHOOSING, LEAST, MOST = 3, 3, 7, 14
+# LEAST others, or in up to MOST until the gain is known to within NARROW of itself: what chose it flatters
+# it. Who is not worth it in any of FEWEST goes no further
+KEPT, CHOOSING, FEWEST, LEAST, MOST = 3, 3, 3, 7, 14
 NARROW = 0.04
 ALONE, LOOKS, TURNS = "alone", "looks", "turns"  # how candidates are measured at the end
 _job_numbers = itertools.count(1)
@@ -261,7 +262,7 @@ class Session:
             return  # nothing to compare, or nobody is worth it
         order = [self.first, best[0].steps]
         for number in range(MOST):
-            if number >= LEAST and self._decided(order):
+            if number >= FEWEST and self._decided(order):
                 return
             yield order, TURNS
 

@@ -185,8 +185,10 @@ def _settings(pool: Code) -> Any:
 def _apply(pool: Code) -> None:
     """Write the limits where the pool reads them. Spinning is for those who have a processor each."""
     count, settings = num_threads(), _settings(pool)
-    width = min(count, processors())
-    settings.spin, settings.wanted, settings.width = SPIN if width <= whole_processors() else 0, count, width
+    # one thread has a processor, whatever is granted: to look takes longer than many a kernel
+    width = min(count, processors()) if count > 1 else 1
+    spin = SPIN if width == 1 or width <= whole_processors() else 0
+    settings.spin, settings.wanted, settings.width = spin, count, width
 
 
 def _block() -> int | None:

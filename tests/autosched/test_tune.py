@@ -29,7 +29,7 @@ from autosched.measure import Job, Measurer, Outcome, Stages
 from autosched.records.record import canonical_trace
 from autosched.templates import conv2d
 from autosched.templates import matmul as matmul_template
-from autosched.tuning import budget
+from autosched.tuning import budget, session
 from tensorlang import ops, te
 from tensorlang.analysis import Limits, cost_of
 from tensorlang.errors import TensorLangError
@@ -476,3 +476,28 @@ def test_the_first_candidate_is_proposed_by_itself() -> None:
     asked.clear()
     assert len(list(budget.Budget(3, 1, None, None).batches(Asked(trials=1)))) == 2  # type: ignore[arg-type]
     assert asked == [1, 1]
+
+
+@pytest.mark.parametrize(("seconds", "rounds"), [(0.99, 3), (0.9, 7)])
+def test_who_is_not_worth_it_is_soon_known(seconds: float, rounds: int) -> None:
+    """A rival that looked faster, and in the comparisons at the end is not by enough, is given up after a few
+    of them; one that is goes on until it is known by how much."""
+    task = SearchTask(scale, (64,), template=scale_template)
+    last: list[Job] = []
+
+    class Flattering(Pretend):
+        """Told to be twice as fast while it is chosen, and what it is afterwards."""
+
+        def run(self, jobs: Iterable[Job]) -> Iterator[Outcome]:
+            for job in jobs:
+                if not job.also:
+                    yield from super().run([job])
+                    continue
+                final = job.seconds == session.CAREFUL
+                last.extend([job] * final)
+                rival = seconds if final else 0.5
+                mine, *also = [(1.0 if t == self.traces[0] else rival,) * 3 for t in job.traces]
+                yield Outcome(job.id, "ok", times=mine, also=tuple(also))
+
+    tune(task, trials=16, model="random", measurer=Flattering(), progress=False)
+    assert len(last) == rounds
