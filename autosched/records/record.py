@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import statistics
@@ -175,7 +176,14 @@ def canonical(steps: Any) -> str:
 
 def canonical_trace(trace: tl.Trace) -> str:
     """The one text of a trace."""
-    return canonical(json.loads(trace.to_json()))
+    decisions = {name: list(values) for name, values in trace.decisions.items()}
+    return f"{_undecided(trace.steps)}{canonical(decisions)}}}"
+
+
+@functools.lru_cache(maxsize=64)
+def _undecided(steps: tuple[Any, ...]) -> str:
+    """That of a trace of these steps, up to its decisions: hundreds of candidates have the same."""
+    return canonical(json.loads(tl.Trace(steps, {}).to_json())).removesuffix("{}}")
 
 
 def median_interval(times: Sequence[float]) -> tuple[float, float]:

@@ -278,12 +278,13 @@ class Session:
         return next((r.cost for r in known if r.steps == self.first), float("inf"))
 
     def _decided(self, order: Sequence[str]) -> bool:
-        """Whether it is known how much one is worth leaving the first for, or that it is not, with 95 %
-        confidence."""
+        """Whether it is known how much one is worth leaving the first for, or that it is not: with 95 %
+        confidence, or by the most likely after as many rounds as a gain takes, for of what is kept nothing is
+        told."""
         rivals, worth = self._rivals(order), WORTH * self.start_seconds
         return all(
             r.interval[0] > worth
-            or (len(r.times) >= LEAST and r.interval[1] - r.interval[0] < NARROW * r.cost)
+            or (len(r.times) >= LEAST and (r.cost > worth or r.interval[1] - r.interval[0] < NARROW * r.cost))
             for r in rivals
         )
 

@@ -3,6 +3,7 @@ sharing out among variants."""
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,9 @@ import numpy as np
 import pytest
 
 import autosched
+import tensorlang as tl
 from autosched import SearchTask, tune
+from autosched.records.record import canonical, canonical_trace
 from autosched.search import STRATEGIES, Evolutionary, Exhaustive, Random, Seen, allocate
 from autosched.search.allocation import NEW
 from autosched.search.roles import MUTATIONS, mutate, mutate_rows
@@ -222,3 +225,10 @@ def test_sketches_templates_and_search_are_the_same_in_every_process() -> None:
     assert [r.returncode for r in runs] == [0, 0]
     assert texts[0].count("\n") >= 72
     assert texts[0] == texts[1]
+
+
+def test_the_one_text_of_a_trace_is_that_of_its_document() -> None:
+    v = variant(24)
+    traces = [v.trace_of(row) for row in v.sample(np.random.default_rng(0), 3)]
+    for trace in (*traces, tl.Trace((), {})):
+        assert canonical_trace(trace) == canonical(json.loads(trace.to_json()))

@@ -478,8 +478,10 @@ def test_the_first_candidate_is_proposed_by_itself() -> None:
     assert asked == [1, 1]
 
 
-@pytest.mark.parametrize(("seconds", "rounds"), [(0.99, 3), (0.9, 7)])
-def test_who_is_not_worth_it_is_soon_known(seconds: float, rounds: int) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "rounds"), [([0.99], 3), ([0.9], 7), ([0.95, 1.0, 1.0], 7), ([0.8, 0.9], 14)]
+)
+def test_who_is_not_worth_it_is_soon_known(seconds: list[float], rounds: int) -> None:
     """A rival that looked faster, and in the comparisons at the end is not by enough, is given up after a few
     of them; one that is goes on until it is known by how much."""
     task = SearchTask(scale, (64,), template=scale_template)
@@ -495,7 +497,7 @@ def test_who_is_not_worth_it_is_soon_known(seconds: float, rounds: int) -> None:
                     continue
                 final = job.seconds == session.CAREFUL
                 last.extend([job] * final)
-                rival = seconds if final else 0.5
+                rival = seconds[len(last) % len(seconds)] if final else 0.5
                 mine, *also = [(1.0 if t == self.traces[0] else rival,) * 3 for t in job.traces]
                 yield Outcome(job.id, "ok", times=mine, also=tuple(also))
 
