@@ -15,7 +15,7 @@ from ..expr import make
 from ..expr.nodes import Expr
 from ..te import Tensor
 from . import inputs, tags
-from .reduce import over, scaled
+from .reduce import count, over, scaled
 from .softmax import log_softmax
 from .take import index_rule, indices_of, signed
 
@@ -88,10 +88,12 @@ def _nll(op: str, x: Any, target: Any, weight: Any, reduction: str, ignore_index
     total = over(f"{op}.sum", lost, axes, te.sum)
     if reduction == "sum":
         return scaled(op, total, lambda e: e, x.dtype)
-    weights = _stage(f"{op}.weights", target, weighing)
     # the mean is over weights, not over elements: with no element counted it is NaN, as torch's
-    count = over(f"{op}.count", weights, axes, te.sum)
-    return inputs.stage(op, tags.ELEMENTWISE, [], lambda: te.cast(x.dtype, total() / count()))
+    if weight is None and ignore_index is None:
+        return scaled(op, total, lambda e: e / count(target.shape, axes, inside), x.dtype)
+    weights = _stage(f"{op}.weights", target, weighing)
+    weighed = over(f"{op}.count", weights, axes, te.sum)
+    return scaled(op, total, lambda e: e / weighed(), x.dtype)
 
 
 def _fitting(op: str, x: Tensor, target: Tensor, weight: Any, d: int) -> Tensor | None:

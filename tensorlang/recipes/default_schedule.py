@@ -147,7 +147,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= found
             if found:
                 why[stage.name] = "attention, a block of query rows at a time"
-    hides = lambda stage: _hides(s, stage, where, constants) or rows.hides(s, stage)
+    hides = lambda stage: _hides(s, stage, where, constants) or rows.hides(s, stage) or rows.ends(s, stage)
     inline(s, done, constants, hides, where)
     for stage in reversed(s.stages):
         if (

@@ -166,6 +166,24 @@ def hides(s: Schedule, stage: Stage) -> bool:
     return not all(row_reduction(written[name]) for name in sums)
 
 
+def ends(s: Schedule, stage: Stage) -> bool:
+    """Whether ``stage`` has one element for each row and reads several of what its stages give, as the loss
+    of a row does its largest score and the logarithm of its sum; and reductions over the rows read it.
+    Written into those, each stage of the rows would be computed for all of them before the next one.
+
+    Measured (Zen 4, one thread and two): cross entropies of 2 to 10 classes take 0.3 to 0.56 of the time, of
+    20 0.85 and 0.66, of 512 × 1000 0.9, of 64 × 32,000 0.85 and 0.5.
+    """
+    readers = s.state.readers(stage.name)
+    if not readers or not stage.op.axis or not all(r.compute.reduce_axis for r in readers):
+        return False
+    made = [st.name for st in (s.state.of(t) for t in stage.op.input_tensors) if isinstance(st.op, ComputeOp)]
+    rows = rows_of(s, stage) if len(made) > 1 else None
+    if rows is None or rows.every is not None or rows.depth != len(stage.op.axis):
+        return False
+    return sum(st.name in made for st in rows.members) > 1
+
+
 def row_reduction(stage: Stage) -> bool:
     """Whether the stage reduces along memory and reads each element once."""
     return reducer_kind(stage.op) not in (None, "custom") and reduces_rows(stage.op)

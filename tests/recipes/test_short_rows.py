@@ -75,6 +75,29 @@ def test_operators_of_rows(rows, n, target):
             np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
 
 
+@TARGETS
+@pytest.mark.parametrize("n", [3, pytest.param(7, marks=LONG)])
+def test_losses_of_rows_read_the_place_that_data_tell(n, target):
+    x, t = te.placeholder((67, n), name="x"), te.placeholder((67,), "int64", name="t")
+    a, c = RNG.standard_normal((67, n)).astype("float32"), RNG.integers(0, n, 67)
+    each = np.log(np.exp(a).sum(1)) - a[np.arange(67), c]
+    for reduction, want in (("none", each), ("mean", each.mean())):
+        out = ops.cross_entropy(x, t, reduction=reduction)
+        assert known(out, target)
+        for got in results(out, target, a, c):
+            np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-6)
+
+
+def test_what_reads_several_results_of_a_row_ends_its_loop():
+    x, t = te.placeholder((40, 200), name="x"), te.placeholder((40,), "int64", name="t")
+    out = ops.cross_entropy(x, t, reduction="sum")
+    assert "cross_entropy.each: an operator of rows" in str(tl.compile([x, t, out]).explain())
+    a, c = RNG.standard_normal((40, 200)).astype("float32"), RNG.integers(0, 200, 40)
+    for got in results(out, AVX512, a, c):
+        want = (np.log(np.exp(a).sum(1)) - a[np.arange(40), c]).sum()
+        np.testing.assert_allclose(got, want, rtol=2e-5)
+
+
 def test_ties_and_nan_as_in_longer_rows():
     x = te.placeholder((64, 4), name="x")
     a = RNG.integers(0, 2, (64, 4)).astype("float32")
