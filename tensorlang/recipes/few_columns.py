@@ -31,17 +31,21 @@ NARROW, SMALL = 3, 12
 def rows_of(stage: Stage, target: Target) -> int | None:
     """How many rows side by side are the partial results of a stage that reduces columns; None where a row
     fills vectors by itself, or where there are too few."""
-    n, lanes = size(stage.op.axis[-1]), target.vector_lanes(stage.op.body[0].dtype)
+    rows = in_vectors(size(stage.op.axis[-1]), target.vector_lanes(stage.op.body[0].dtype))
+    if rows is None:
+        return None
+    last = typical(_together(stage)[-1].extent, OPEN)
+    each = math.prod(typical(a.extent, OPEN) for a in _together(stage))
+    return rows if each >= AGAIN * rows and (each > last or last >= AGAIN * rows) else None
+
+
+def in_vectors(n: int | None, lanes: int) -> int | None:
+    """How many rows of ``n`` columns side by side fill vectors, enough that none waits for another."""
     if n is None or not 2 <= n < lanes:
         return None
     rows = lanes // math.gcd(n, lanes)
     vectors = rows * n // lanes
-    if vectors > whole_rows.MOST:
-        return None
-    rows *= max(1, CHAINS // vectors)
-    last = typical(_together(stage)[-1].extent, OPEN)
-    each = math.prod(typical(a.extent, OPEN) for a in _together(stage))
-    return rows if each >= AGAIN * rows and (each > last or last >= AGAIN * rows) else None
+    return rows * max(1, CHAINS // vectors) if vectors <= whole_rows.MOST else None
 
 
 def of_groups(stage: Stage, target: Target) -> bool:
@@ -69,17 +73,17 @@ def apply(s: Schedule, stage: Stage, rows: int, target: Target) -> None:
         group, _ = stage.split(row, OPEN_GROUP) if each is None else stage.split(row, nparts=cores)
         if s.can("rfactor", stage.name, group):
             own = s[s.rfactor(stage.name, group)]
-            _side_by_side(s, own, own.op.reduce_axis[-1], rows)
+            side_by_side(s, own, own.op.reduce_axis[-1], rows)
             own.parallel(own.op.axis[0])
             stage.vectorize(stage.op.axis[-1])
             return
-    _side_by_side(s, stage, row, rows)
+    side_by_side(s, stage, row, rows)
     if front:
         share_out(stage, list(front), iterations, target)
 
 
-def _side_by_side(s: Schedule, stage: Stage, row: IterVar, rows: int) -> None:
-    """Partial results of ``rows`` together in registers, for each matrix."""
+def side_by_side(s: Schedule, stage: Stage, row: IterVar, rows: int) -> None:
+    """Reduce a stage by partial results of so many of its rows together, in registers, for each matrix."""
     front = stage.op.axis[:-1]
     _, inner = stage.split(row, rows)
     part = s[s.rfactor(stage.name, inner)]

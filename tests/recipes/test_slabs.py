@@ -13,7 +13,8 @@ from tests.codegen.test_assembly import AVX512
 
 AVX2 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver3 -num-cores=2"
 SHAPES = [
-    ((95, 17, 5), 1),  # less than a vector
+    ((95, 17, 5), 1),  # less than a vector: rows side by side, and a rest of them
+    ((20, 12, 9), 1),  # one of which is masked
     ((16, 10, 49), 1),  # a last vector that is masked
     ((9, 3, 4, 64), 1),  # rows of an image
     ((2, 5, 100, 3, 4), 1),  # which are short
@@ -51,7 +52,7 @@ def test_numbers(shape, axis):
         np.testing.assert_allclose(tl.compile([x, y])(a), want, 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((9, 4, 5), 1), ((8, 3, 21), 1), ((8, 3, 2, 17), 1)], ids=str)
+@pytest.mark.parametrize(("shape", "axis"), [((9, 4, 5), 1), ((8, 19, 3), 1), ((8, 3, 21), 1), ((8, 3, 2, 17), 1)], ids=str)
 @pytest.mark.parametrize("target", [AVX512, AVX2])
 def test_in_the_interpreter(shape, axis, target):
     """Of whole numbers, so that every order of sums gives the same."""
@@ -75,6 +76,12 @@ def test_in_the_interpreter(shape, axis, target):
     interpret(func, a, got)
     assert np.array_equal(got, want)
     assert np.array_equal(tl.compile([x, out])(a), want)
+
+
+def test_rows_of_less_than_a_vector_fill_vectors():
+    x = te.placeholder((64, 100, 3), name="x")
+    asm = tl.compile([x, ops.softmax(x, 1)], target=AVX512).get_source("asm")
+    assert asm.count("vmulps") and "vmulss" not in asm and "vfmadd213ss" not in asm
 
 
 def test_an_open_number_of_lines():
