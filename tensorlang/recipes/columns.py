@@ -16,6 +16,7 @@ from ..te import IterVar
 from . import few_columns
 from .choices import at_most
 from .common import far_inputs, size, work
+from .lanes import elements_of, one_stretch
 
 ROWS = 8  # read for each time the partial results are read and written
 EVEN = 16  # rows for each thread, from which on one more for some of them makes no difference
@@ -28,6 +29,8 @@ IN_REGISTERS = 8
 # Measured (Zen 4, one thread and two): 40,000 rows of 200 take 0.44 and 0.5 of the time, 20,000 of 300 0.54
 # and 0.58, 63,205 of 152 0.91 and 0.84; near ones of 2000 × 144 and 5000 × 256 would take 0.93 to 1.15
 FAR_IN_REGISTERS = 3 / 4
+NARROW = 0.8  # of a vector: fewer columns have rows side by side
+LONG = 32  # vectors of a row of which several are not taken as one
 
 
 def applies(stage: Stage) -> bool:
@@ -43,16 +46,17 @@ def applies(stage: Stage) -> bool:
 
 def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
     """Schedule the stage, for which :func:`applies` holds, at the root."""
-    together = few_columns.rows_of(stage, target)
+    columns, lanes = _stretch(stage, target), target.vector_lanes(stage.op.body[0].dtype)
+    narrow = len(columns) == 1 or (elements_of(columns) or 0) < NARROW * lanes
+    together = few_columns.rows_of(stage, target) if narrow else None
     if together is not None and s.can("rfactor", stage.name, stage.op.reduce_axis[-1]):
         few_columns.apply(s, stage, together, target)
         return
     iterations, cores = work(stage), target.num_cores
-    *outer, last = stage.op.axis
-    matrices = 1
-    for a in outer:
-        matrices *= typical(a.extent, 8)
-    few = matrices * typical(last.extent, 64) < 16 * cores * target.vector_lanes(stage.op.body[0].dtype)
+    outer = stage.op.axis[: -len(columns)]
+    matrices = math.prod(typical(a.extent, 8) for a in outer)
+    results = matrices * math.prod(typical(a.extent, 64) for a in columns)
+    few = results < 16 * cores * lanes
     shared = cost_of(target).shared(iterations)
     if shared and cores > 1 and (few or matrices < cores):
         part = _share_of_rows(s, stage, cores)
@@ -60,7 +64,24 @@ def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
             _stream(s, part, target, list(part.op.axis[:1]))
             _stream(s, stage, target, [])
             return
-    _stream(s, stage, target, outer if shared else [], strips=shared)
+    _stream(s, stage, target, list(outer) if shared else [], strips=shared)
+
+
+def _stretch(stage: Stage, target: Target) -> list[IterVar]:
+    """The axes of columns: of short ones several that are one stretch of memory in every row, which is read
+    as it lies then and leaves one rest. Measured (Zen 4, one thread and two): 95 × 170 × 5 take 0.12 and 0.14
+    of the time of columns of the last axis, 32 × 64 × 7 × 7 0.5, 64 × 128 × 56 0.55 and 0.65, 1000 × 64 × 144
+    0.48 and 0.36, bytes of 10 × 480 × 640 × 3 0.03 to 0.43, 300 × 300 × 300 0.58 and 0.66; rows of 640
+    and 1000 would take 1.2 and 1.35 times as long."""
+    last = stage.op.axis[-1]
+    short = (size(last) or 0) < LONG * target.vector_lanes(stage.op.body[0].dtype)
+    return (one_stretch(stage.op, stage.op.axis) if short else []) or [last]
+
+
+def _columns(stage: Stage, together: int) -> list[IterVar]:
+    """The loops over results, the last of so many axes ``together``."""
+    outer, found = stage.op.axis[:-together], stage.op.axis[-together:]
+    return [*outer, stage.fuse(*found) if together > 1 else found[0]]
 
 
 def _share_of_rows(s: Schedule, stage: Stage, cores: int) -> Stage | None:
@@ -88,21 +109,22 @@ def _shared_axis(stage: Stage, cores: int) -> IterVar:
 def _in_registers(s: Schedule, stage: Stage, target: Target, shared: list[IterVar]) -> bool:
     """Partial results that stay in registers from the first row to the last, where a row has few vectors.
     Whether it was done."""
-    *outer, last = stage.op.axis
-    n, rows = size(last), size(stage.op.reduce_axis[-1])
+    columns = _stretch(stage, target)
+    n, rows = elements_of(columns), size(stage.op.reduce_axis[-1])
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     near = all((bytes_of(t) or 0) < 8 * target.l2_bytes for t in stage.op.input_tensors)
     most = IN_REGISTERS if near else max(IN_REGISTERS, int(target.vector_registers * FAR_IN_REGISTERS))
     if n is None or -(-n // lanes) > most or not s.can("cache_write", stage.name):
         return False
     sums = s[s.cache_write(stage.name, "local")]
+    *outer, last = _columns(stage, len(columns))
     place = outer[-1] if outer else stage.split(last, n)[0]
     *_, inner = stage.leaf_iter_vars
     stage.vectorize(stage.split(inner, lanes)[1] if n > lanes else inner)
     sums.compute_at(stage, place)
     *above, row = sums.op.reduce_axis
     row, some = sums.split(row, ROWS if rows is None else min(ROWS, rows))
-    block, lane = sums.split(sums.op.axis[-1], min(lanes, n))
+    block, lane = sums.split(_columns(sums, len(columns))[-1], min(lanes, n))
     sums.reorder(*above, row, some, block, lane)
     for loop in (some, block):
         sums.unroll(loop)
@@ -120,9 +142,10 @@ def _stream(s: Schedule, stage: Stage, target: Target, shared: list[IterVar], st
     some rows unrolled."""
     if _in_registers(s, stage, target, shared):
         return
-    *outer, last = stage.op.axis
+    columns = _stretch(stage, target)
+    *outer, last = _columns(stage, len(columns))
     *above, rows = stage.op.reduce_axis
-    n, m = size(last), size(rows)
+    n, m = elements_of(columns), size(rows)
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     # columns whose partial results take a quarter of the first cache
     strip = target.l1_bytes // 4 // stage.op.body[0].dtype.bytes
@@ -130,20 +153,26 @@ def _stream(s: Schedule, stage: Stage, target: Target, shared: list[IterVar], st
         strip = min(
             strip, -(-n // (target.num_cores * 4 * lanes)) * 4 * lanes
         )  # at least one for each thread
-    cut = n is None or n > strip
+    few = not above and m is not None and m <= ROWS  # whose sums are never in memory
+    cut = not few and (n is None or n > strip)
     places = [*outer]
     block, inner = stage.split(last, lanes if n is None else min(lanes, n))
     if cut:  # whole vectors, so that a strip ends with the last of a row
         column, block = stage.split(block, max(1, strip // lanes))
         places.append(column)
+    elif few:
+        places.append(block)
     row, some = stage.split(rows, ROWS if m is None else min(ROWS, m))
-    stage.reorder(*places, *above, row, block, some, inner)
-    if n is not None and m is not None and m >= 2 * ROWS:
+    stage.reorder(*places, *above, row, *([] if few else [block]), some, inner)
+    if n is not None and m is not None and m >= 2 * ROWS and len(columns) == 1:
         for tensor in far_inputs(stage, target):  # the next rows, while these are added
             stage.prefetch(tensor, block, 1, level=2, outer=row)
     stage.unroll(some)
     stage.vectorize(inner)
-    loops = [*[a for a in places if any(a is b for b in shared)], *([column] if cut and strips else [])]
+    loops = [
+        *[a for a in places if any(a is b for b in shared)],
+        *(places[-1:] if (cut or few) and strips else []),
+    ]
     loops = loops if [id(a) for a in loops] == [id(a) for a in places[: len(loops)]] else []
     if loops:
         stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))

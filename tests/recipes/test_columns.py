@@ -8,7 +8,9 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import columns, default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512
 
 
 def whole(shape, dtype="float32"):
@@ -36,6 +38,48 @@ def test_any_axes(shape, axis):
     a = whole(shape)
     x = te.placeholder(shape, name="x")
     assert np.array_equal(tl.compile([x, ops.sum(x, axis=axis)])(a), a.sum(axis))
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [
+        ((19, 17, 5), 0),
+        ((5, 6, 7, 7), 0),
+        ((3, 11, 3, 5), 1),
+        ((40, 5, 3), 0),
+        ((2, 9, 20), 0),
+        ((33, 2, 3), 0),
+    ],
+    ids=str,
+)
+def test_short_columns_are_one_stretch(shape, axis, target):
+    a = whole(shape)
+    x = te.placeholder(shape, name="x")
+    for op, want in ((ops.sum, a.sum(axis)), (ops.max, a.max(axis))):
+        y = op(x, axis=axis)
+        got = np.zeros(want.shape, "float32")
+        interpret(tl.lower(default_schedule(y, target), [x, y]), a, got)
+        assert np.array_equal(got, want)
+        assert np.array_equal(tl.compile([x, y])(a), want)
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2])
+def test_a_stretch_is_read_in_whole_vectors(target):
+    x = te.placeholder((32, 64, 7, 7), name="x")
+    asm = tl.compile([x, ops.sum(x, axis=0)], target=target).get_source("asm")
+    assert "gather" not in asm and "vaddss" not in asm and "vaddps\t%xmm" not in asm
+
+
+@pytest.mark.parametrize("open_at", [0, 1, 2])
+def test_a_stretch_of_open_sizes(open_at):
+    n = te.dim("n", 1, 1000)
+    sizes = [n if d == open_at else s for d, s in enumerate((12, 9, 5))]
+    x = te.placeholder(sizes, name="x")
+    f = tl.compile([x, ops.sum(x, axis=0)])
+    for m in (1, 3, 17, 64):
+        a = whole([m if d == open_at else s for d, s in enumerate((12, 9, 5))])
+        assert np.array_equal(f(a), a.sum(0))
 
 
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (100, 7), (7, 100), (1000, 300)])

@@ -52,7 +52,9 @@ def test_numbers(shape, axis):
         np.testing.assert_allclose(tl.compile([x, y])(a), want, 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize(("shape", "axis"), [((9, 4, 5), 1), ((8, 19, 3), 1), ((8, 3, 21), 1), ((8, 3, 2, 17), 1)], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "axis"), [((9, 4, 5), 1), ((8, 19, 3), 1), ((8, 3, 21), 1), ((8, 3, 2, 17), 1)], ids=str
+)
 @pytest.mark.parametrize("target", [AVX512, AVX2])
 def test_in_the_interpreter(shape, axis, target):
     """Of whole numbers, so that every order of sums gives the same."""

@@ -38,7 +38,7 @@ from ...loopir.stmt import (
     rebuilt,
     seq,
 )
-from . import tiles
+from . import joined, tiles
 
 MOST_PLACES = 64  # of one buffer: more would not fit registers anyhow
 
@@ -241,7 +241,7 @@ def _use(
 
 def _offset(b: Buffer, indices: tuple[Expr, ...]) -> Expr | None:
     """The element offset of the first lane; None when the lanes are not one element after the other."""
-    flat = b.offset(indices)
+    flat = joined.offset(b, indices)
     if type(flat) is Ramp:
         return flat.base if const_int(flat.stride) == 1 else None
     return None if type(flat) is Broadcast or flat.dtype.lanes > 1 else flat
