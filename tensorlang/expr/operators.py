@@ -17,6 +17,7 @@ from ..core.dtype import DType
 from ..errors import DeclareError
 from . import make
 from .intrinsics import TABLE
+from .linear import wraps
 from .make import ExprLike
 from .nodes import EQ, NE, Cast, Const, Expr, Var, const_int
 from .printer import show
@@ -27,6 +28,14 @@ declaring: ContextVar[bool] = ContextVar("declaring", default=False)
 """Whether a user's function that declares an element is running: there ``i == j`` is a question about
 values, and has no truth yet. Anywhere else axes are loops of a schedule, and lists of them work (``axis in
 loops``, ``loops.index(axis)``)."""
+
+
+def absolute(x: ExprLike) -> Expr:
+    """``abs(x)``; of an index the larger of it and its opposite, of which ranges are known."""
+    e = make.as_expr(x)
+    if e.dtype.is_index and not isinstance(e, Const) and not wraps(e):
+        return make.max_(e, make.neg(e))
+    return make.call("abs", e)
 
 
 def power(x: ExprLike, y: ExprLike) -> Expr:
@@ -109,7 +118,7 @@ class Operators:
         return make.as_expr(self)
 
     def __abs__(self) -> Expr:
-        return make.call("abs", make.as_expr(self))
+        return absolute(self)
 
     def __pow__(self, other: ExprLike) -> Expr:
         return power(self, other)

@@ -30,6 +30,7 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
     its ``min`` and ``max`` over ``lanes`` that it is most of the time, or does not start again within a
     remainder, as one of ``tile`` does: an affine index, which lanes read as it lies."""
     found: list[Expr] = []
+    stretch = False  # quotients and remainders together are one
 
     def side(e: Expr) -> Expr | None:
         if loads(e):
@@ -37,8 +38,9 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
         over = [v for v in variables(e) if v in lanes]
         if isinstance(e, FloorMod) and len(over) == 1:
             started = _unwrapped(e, over[0])
-            if started is not None:
-                found.append(_kept(e, started, started))
+            if started is None or (stretch and not _by_rows(e)):
+                return None
+            found.append(_kept(e, started, started))
             return started
         if not isinstance(e, Min | Max) or not over:
             return None
@@ -48,11 +50,10 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
 
     for read in loads(s.value) if isinstance(s, Store) else ():
         hard = [i for i in read.indices if is_hard(i)]
-        # quotients and remainders together are one stretch
         parts = [e for i in hard for e in walk(i) if isinstance(e, FloorDiv)]
-        if not any(v in lanes for e in parts for v in variables(e)):
-            for index in dict.fromkeys(hard):
-                rewrite_expr(index, side)
+        stretch = any(v in lanes for e in parts for v in variables(e))
+        for index in dict.fromkeys(hard):
+            rewrite_expr(index, side)
     return found
 
 
@@ -67,11 +68,19 @@ def _usual(e: Min | Max, lanes: Sequence[Var], facts: Facts) -> bool:
 
 
 def _unwrapped(e: FloorMod, lane: Var) -> Expr | None:
-    """``(i + lane) % n`` where it does not start again: ``i % n + lane``."""
+    """``(i + lane) % n`` where it does not start again, ``i % n + lane``; and the same of ``lane // c``."""
     first = substitute(e.a, {lane: make.const(0, lane.dtype)})
-    if make.add(first, lane) is not e.a or lane in variables(e.b):
+    moved = make.sub(e.a, first)
+    if lane in variables(e.b) or not (moved is lane or (isinstance(moved, FloorDiv) and moved.a is lane)):
         return None
-    return make.add(make.floormod(first, e.b), lane)
+    return make.add(make.floormod(first, e.b), moved)
+
+
+def _by_rows(e: FloorMod) -> bool:
+    """Whether a remainder is of a place that was moved, as in an image that is rolled, by rows that are
+    together in a vector; and no part of where they lie."""
+    p = poly(e.a)
+    return () in p and any(isinstance(a, FloorDiv) for mono in p for a in mono)
 
 
 def _kept(e: Expr, kept: Expr, other: Expr) -> Expr:

@@ -13,7 +13,7 @@ from typing import Any, cast
 from ..expr import make
 from ..expr.make import ExprLike, call
 from ..expr.nodes import Expr
-from ..expr.operators import power
+from ..expr.operators import absolute, power
 
 __all__ = [
     "abs",
@@ -310,7 +310,7 @@ def nearbyint(x: ExprLike) -> Expr:
 
 def abs(x: ExprLike) -> Expr:
     """The absolute value, of floats and integers. That of the least int8 is itself, as it wraps."""
-    return call("abs", x)
+    return absolute(x)
 
 
 def copysign(x: ExprLike, y: ExprLike) -> Expr:

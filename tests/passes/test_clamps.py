@@ -7,6 +7,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 
 
 @pytest.mark.parametrize("mode", ["reflect", "edge"])
@@ -61,3 +62,44 @@ def test_quotients_and_remainders_together_stay_one_stretch():
     assert "if" not in f.get_source("ir")
     data = np.arange(144, dtype="float32").reshape(6, 24)
     np.testing.assert_array_equal(f(data), data.reshape(-1) * 2)
+
+
+@pytest.mark.parametrize("cpu", ["skylake-avx512", "haswell"])
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_rows_side_by_side_inside_a_margin_read_neighbours(mode, cpu):
+    """Of an image whose channels are last."""
+    x = te.placeholder((9, 70, 3), name="x")
+    out = ops.pad(x, ((2, 3), (4, 3), (0, 0)), mode=mode)
+    target = f"llvm -mcpu={cpu} -num-cores=1"
+    assert " % x" in (text := tl.compile([x, out], target).get_source("ir")) and "else:" in text
+    data = np.arange(9 * 70 * 3, dtype="float32").reshape(9, 70, 3)
+    want = np.pad(data, ((2, 3), (4, 3), (0, 0)), mode=mode)
+    got = np.zeros(want.shape, "float32")
+    interpret(tl.lower(tl.recipes.default_schedule(out, target), [x, out]), data, got)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(tl.compile([x, out])(data), want)
+
+
+@pytest.mark.parametrize("shift", [1, 5, 69, 70])
+def test_an_image_that_is_rolled(shift):
+    x = te.placeholder((9, 70, 3), "uint8", name="x")
+    out = te.compute((9, 70, 3), lambda i, j, c: x[(i + 2) % 9, (j + shift) % 70, c], name="out")
+    data = np.random.default_rng(0).integers(0, 255, (9, 70, 3)).astype("uint8")
+    np.testing.assert_array_equal(tl.compile([x, out])(data), np.roll(data, (-2, -shift), (0, 1)))
+
+
+def test_the_distance_of_indices_is_a_clamp_too():
+    """A mirrored edge by ``abs``, in one line and in images."""
+    n, p = 100, 7
+    x, y = te.placeholder((n,), name="x"), te.placeholder((3, n, 3), name="y")
+    mirror = lambda i: te.min(abs(i - p), 2 * (n - 1) - te.abs(i - p))
+    line = te.compute((n + 2 * p,), lambda i: x[mirror(i)], name="line")
+    image = te.compute((3, n + 2 * p, 3), lambda b, i, c: y[b, mirror(i), c], name="image")
+    a, b = np.arange(n, dtype="float32"), np.arange(9 * n, dtype="float32").reshape(3, n, 3)
+    np.testing.assert_array_equal(tl.compile([x, line])(a), np.pad(a, p, mode="reflect"))
+    wanted = np.pad(b, ((0, 0), (p, p), (0, 0)), mode="reflect")
+    np.testing.assert_array_equal(tl.compile([y, image])(b), wanted)
+    assert "abs" not in tl.compile([y, image]).get_source("ir")
+    d = te.compute((5, 5), lambda i, j: te.cast("float32", te.abs(i - j)) * te.abs(x[i] - 3.0), name="d")
+    want = np.abs(np.arange(5)[:, None] - np.arange(5)) * np.abs(a[:5] - 3)[:, None]
+    np.testing.assert_array_equal(tl.compile([x, d])(a), want.astype("float32"))
