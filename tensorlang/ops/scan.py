@@ -171,11 +171,11 @@ def matrix(x: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def blocks_of_rows(b: LoopBuilder, shape: Sequence[Expr]) -> Iterator[list[list[Expr]]]:
-    """A loop over rows [..., n], some at once: their places in the dimensions before the last."""
+def blocks_of_rows(b: LoopBuilder, shape: Sequence[Expr], most: int = ROWS) -> Iterator[list[list[Expr]]]:
+    """A loop over rows [..., n], at ``most`` so many at once: their places in all dimensions but the last."""
     front = shape[:-1]
     rows = make.as_expr(inputs.product(front))
-    once = min(ROWS, max(1, const_int(rows) or ROWS))
+    once = min(most, max(1, const_int(rows) or most))
 
     def place(row: Expr) -> list[Expr]:
         at: list[Expr] = []

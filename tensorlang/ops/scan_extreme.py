@@ -13,16 +13,20 @@ from typing import Any
 import numpy as np
 
 from .. import te
-from ..core.dtype import INT64, DType
+from ..core.dtype import INT64
 from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from ..te.loops import LoopBuilder, Memory
 from . import inputs, tags
+from .places import kept_within
 from .scan import blocks_of_rows, matrix
 from .shape import reshape
+from .sorting import key_of, key_type
 
 __all__ = ["cummax", "cummin"]
+
+PIECE = 64  # elements that are asked together whether one of them goes further
 
 
 def cummax(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
@@ -104,12 +108,15 @@ def _in_numpy(x: np.ndarray, largest: bool) -> list[np.ndarray]:
 
 @te.loop_program("extreme_of_rows", _in_numpy)
 def _extreme_of_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], largest: bool) -> None:
-    """Rows [..., n], some at once."""
+    """Rows [..., n], some at once; long ones of floats in pieces."""
     (x,), (values, places) = given, made
-    inside: DType = x.dtype
+    n = const_int(x.shape[-1])
+    if x.dtype.is_float and (n is None or n >= PIECE // 2):
+        _in_pieces(b, x, values, places, largest)
+        return
     with blocks_of_rows(b, x.shape) as here:
         cells = [
-            (b.cell(f"value{q}", inside, x[(*row, 0)]), b.cell(f"place{q}", INT64, 0))
+            (b.cell(f"value{q}", x.dtype, x[(*row, 0)]), b.cell(f"place{q}", INT64, 0))
             for q, row in enumerate(here)
         ]
         with b.loop("step", x.shape[-1]) as at:
@@ -120,3 +127,57 @@ def _extreme_of_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Mem
                 place.set(te.select(taken, te.cast(INT64, at), place.value))
                 values[(*row, at)] = value.value
                 places[(*row, at)] = place.value
+
+
+def _in_pieces(b: LoopBuilder, x: Memory, values: Memory, places: Memory, largest: bool) -> None:
+    """Rows of which in most pieces no element goes further than those before. Elements are compared by
+    integers: to compare floats and choose by what was found takes 15 cycles, in which nothing else of a row
+    can be done.
+
+    Measured (Zen 4, one thread), 500 × 1000, 100 × 10,000 and 100,000 numbers: drawn 0.32, 0.23 and 0.05 of
+    the time of element after element, in order 0.9, 0.9 and 0.26; 2000 × 37 0.8.
+    """
+    n, kind = x.shape[-1], key_type(x.dtype)
+    with blocks_of_rows(b, x.shape, 1) as (row,):
+        best, place = b.cell("best", kind, _rank(x[(*row, 0)], largest)), b.cell("place", INT64, 0)
+        ranks = b.memory("ranks", (PIECE,), kind)
+
+        def step(at: Expr, rank: Expr) -> None:
+            taken = b.let("taken", rank >= best.value)
+            best.set(te.select(taken, rank, best.value))
+            place.set(te.select(taken, te.cast(INT64, at), place.value))
+            values[(*row, at)] = x[(*row, kept_within(place.value, n))]
+            places[(*row, at)] = place.value
+
+        def piece(begin: Expr, count: int) -> None:
+            with b.loop("lane", count, vector=True) as lane:
+                ranks[lane] = _rank(x[(*row, begin + lane)], largest)
+            most = b.cell("most", kind, te.min_value(kind))
+            with b.loop("lane", count, vector=True) as lane:
+                most.set(te.max(most.value, ranks[lane]))
+            with b.when(most.value < best.value):
+                value, where = (
+                    b.let("value", x[(*row, kept_within(place.value, n))]),
+                    b.let("where", place.value),
+                )
+                with b.loop("lane", count, vector=True) as lane:
+                    values[(*row, begin + lane)] = value
+                with b.loop("lane", count, vector=True) as lane:
+                    places[(*row, begin + lane)] = where
+            with b.otherwise(), b.loop("step", count) as at:
+                step(begin + at, b.let("rank", ranks[at]))
+
+        with b.loop("piece", n // PIECE) as number:
+            piece(b.let("begin", number * PIECE), PIECE)
+        known = const_int(n)
+        if known is None:
+            with b.loop("rest", n % PIECE, n // PIECE * PIECE) as at:
+                step(at, b.let("rank", _rank(x[(*row, at)], largest)))
+        elif known % PIECE:
+            piece(make.const(known // PIECE * PIECE, n.dtype), known % PIECE)
+
+
+def _rank(x: Expr, largest: bool) -> Expr:
+    """An integer that is larger the further a number goes, and largest for a NaN."""
+    rank = key_of(x, largest)
+    return rank if largest else te.select(te.isnan(x), te.max_value(rank.dtype), rank)

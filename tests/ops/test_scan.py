@@ -216,6 +216,23 @@ def test_extremes_so_far(t, shape, axis):
     assert empty.shape == (0, 3)
 
 
+@pytest.mark.parametrize("t", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("n", [32, 64, 200, 0])
+def test_extremes_of_long_rows_in_pieces(t, n):
+    """Drawn, in order, and with equal ones, zeros of both signs and NaN; 0: an open length."""
+    size, rng = n or 151, np.random.default_rng(6)
+    rows = [rng.standard_normal(size), np.sort(rng.standard_normal(size)), rng.integers(-2, 3, size) * 1.0]
+    rows += [np.where(rng.random(size) < 0.02, np.nan, rows[0]), np.zeros(size) * rng.choice([-1, 1], size)]
+    a = np.stack([*rows, -np.sort(-rows[0])]).astype(t)
+    x = te.placeholder((6, n or te.dim("n", 1, 1000)), t, name="x")
+    for f, g in ((ops.cummax, np.maximum), (ops.cummin, np.minimum)):
+        values, places = compiled(f(x, 1), {x: a})
+        want = g.accumulate(a, 1)
+        own = np.where((a == want) | (a != a), np.arange(size), 0)
+        assert np.array_equal(values, want, equal_nan=True)
+        assert np.array_equal(places, np.maximum.accumulate(own, 1))
+
+
 def test_extremes_of_which_one_result_is_computed_on():
     """The other result of the scan is the caller's, and its values are memory of the kernel's own."""
     a = np.random.default_rng(5).integers(0, 9, (5, 7)).astype("float32")
