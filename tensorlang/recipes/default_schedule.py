@@ -288,6 +288,10 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if ways is not None and len(axes) > 1 and s.can("cache_write", stage.name):
         interleaved.apply(s, stage, ways, target)
         return _known_as(interleaved)
+    tables = sampled.tables_of(s, stage)
+    if tables:
+        sampled.few_channels(s, stage, tables, target)
+        return f"elements at places that are data: {_known_as(sampled)}"
     picked = picks.rows_of(stage, target)
     if picked is not None:
         picks.apply(stage, picked, target)

@@ -8,8 +8,10 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512
+from tests.recipes.long import LONG
 
 RNG = np.random.default_rng(31)
 
@@ -52,6 +54,30 @@ def test_odd_shapes(batch, channels, extents, places, mode, cores):
     (want,) = te.reference.evaluate([out], {X: x, G: g})
     f = tl.compile([X, G, out], target=f"llvm -num-cores={cores}")
     np.testing.assert_allclose(f(x, g), want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512])
+@pytest.mark.parametrize("mode", ["nearest", "linear", pytest.param("cubic", marks=LONG)])
+@pytest.mark.parametrize(
+    ("batch", "channels", "extents", "places"),
+    [
+        (1, 1, (13, 17), (4, 37)),
+        (2, 3, (9, 8), (3, 16)),
+        (1, 2, (30,), (1045,)),
+        pytest.param(1, 7, (4, 5, 6), (2, 3, 5), marks=LONG),
+    ],
+)
+def test_few_channels_hold_what_tells_where(batch, channels, extents, places, mode, target):
+    X, G, out = declared(batch, channels, extents, places, mode=mode)
+    tree = str((s := default_schedule(out, target)).tree())
+    assert not taken(out, target) and "grid_sample.at" in tree and "global" not in tree
+    x = RNG.standard_normal((batch, channels, *extents)).astype("float32")
+    g = RNG.uniform(-1.2, 1.2, (batch, *places, len(extents))).astype("float32")
+    (want,) = te.reference.evaluate([out], {X: x, G: g})
+    got = np.zeros(want.shape, "float32")
+    interpret(tl.lower(s, [X, G, out]), x, g, got)
+    np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(tl.compile([X, G, out])(x, g), want, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512])
