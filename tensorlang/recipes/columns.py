@@ -17,6 +17,7 @@ from . import few_columns
 from .choices import at_most
 from .common import far_inputs, size, work
 from .lanes import elements_of, one_stretch
+from .register_tile import even
 
 ROWS = 8  # read for each time the partial results are read and written
 EVEN = 16  # rows for each thread, from which on one more for some of them makes no difference
@@ -158,7 +159,10 @@ def _stream(s: Schedule, stage: Stage, target: Target, shared: list[IterVar], st
     places = [*outer]
     block, inner = stage.split(last, lanes if n is None else min(lanes, n))
     if cut:  # whole vectors, so that a strip ends with the last of a row
-        column, block = stage.split(block, max(1, strip // lanes))
+        wide = max(1, strip // lanes)
+        if n is not None and len(columns) > 1:  # where no bound is told from a fused loop's guards
+            wide = even(-(-n // lanes), wide)
+        column, block = stage.split(block, wide)
         places.append(column)
     elif few:
         places.append(block)

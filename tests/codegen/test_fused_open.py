@@ -67,3 +67,21 @@ def test_an_axis_of_one_element_between_row_and_column(shape) -> None:
     for n in (0, 1, 5, 16, 33):
         a = np.random.default_rng(n).integers(0, 100, [n if d == "n" else d for d in shape])
         np.testing.assert_array_equal(f(a.astype("float32")), (a * 2).astype("float32"))
+
+
+@pytest.mark.parametrize("strip", [16, 80, 1360])
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 62, 5, 2), (3, 3, 22, 3, 68), (2, 3, 4, 189), (3, 64, 7, 7)], ids=str
+)
+def test_known_sizes_in_strips(shape, strip) -> None:
+    """What is left of the outer loops is in front of quotients, and in remainders what is left of that."""
+    x = te.placeholder(shape, name="x")
+    y = te.compute(shape, lambda *i: x(*i) * 2.0, name="y")
+    s = te.create_schedule(y.op)
+    outer, inner = s[y].split(s[y].fuse(*s[y].op.axis[1:]), factor=strip)
+    _, lanes = s[y].split(inner, factor=16)
+    s[y].vectorize(lanes)
+    text = tl.build(s, [x, y], TARGET).get_source("asm")
+    assert "gather" not in text and "scatter" not in text
+    a = np.arange(np.prod(shape), dtype="float32").reshape(shape)
+    np.testing.assert_array_equal(tl.build(s, [x, y])(a), a * 2)

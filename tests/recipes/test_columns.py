@@ -71,6 +71,13 @@ def test_a_stretch_is_read_in_whole_vectors(target):
     assert "gather" not in asm and "vaddss" not in asm and "vaddps\t%xmm" not in asm
 
 
+def test_strips_of_a_stretch_are_even():
+    """Of 142 vectors not 128 and 14: a fused loop asks for each vector of the rest."""
+    x = te.placeholder((8, 45, 12, 189), name="x")
+    y = ops.sum(x, axis=1)
+    assert "range(0, 71)" in str(tl.lower(default_schedule(y, AVX512), [x, y]))
+
+
 @pytest.mark.parametrize("open_at", [0, 1, 2])
 def test_a_stretch_of_open_sizes(open_at):
     n = te.dim("n", 1, 1000)

@@ -62,13 +62,26 @@ def _whole_rows(row: Expr) -> tuple[Expr | None, Expr]:
 
 def _divided_once(row: Expr, column: Expr) -> tuple[Expr, Expr] | None:
     """Of ``x // (m * n), x // m % n`` what both are made of, ``x // m``, and ``n``."""
-    if type(row) is FloorDiv and type(column) is FloorMod and type(column.a) is FloorDiv:
-        inner = column.a
-        whole, n, m = _every_lane(row.b), _every_lane(column.b), _every_lane(inner.b)
-        if whole is not None and n is not None and m is not None and whole is make.mul(m, n):
-            if _alike(row.a, inner.a, whole):
-                return make.floordiv(row.a, inner.b), n
-    return None
+    if type(row) is not FloorDiv or type(column) is not FloorMod:
+        return None
+    front, inner = _whole_rows(column.a)
+    if type(inner) is not FloorDiv:
+        return None
+    whole, n, m = _every_lane(row.b), _every_lane(column.b), _every_lane(inner.b)
+    if whole is None or n is None or m is None or whole is not make.mul(m, n):
+        return None
+    same = _alike(row.a, inner.a, whole) if front is None else _in_front(row.a, inner.a, front, m, n)
+    return (make.floordiv(row.a, inner.b), n) if same else None
+
+
+def _in_front(a: Expr, b: Expr, front: Expr, m: Expr, n: Expr) -> bool:
+    """Whether ``a // m`` and ``front + b // m`` differ by a multiple of ``n`` in every lane, for certain."""
+    if type(front) is not Broadcast or type(a) is not Ramp or type(b) is not Ramp or a.stride is not b.stride:
+        return False
+    apart = make.sub(a.base, b.base)
+    if const_int(make.floormod(apart, m)) != 0:
+        return False
+    return const_int(make.floormod(make.sub(make.floordiv(apart, m), front.value), n)) == 0
 
 
 def _rows_of_planes(row: Expr, column: Expr) -> tuple[Expr, Expr] | None:
@@ -129,6 +142,9 @@ def _alike(a: Expr, b: Expr, n: Expr) -> bool:
     its operand than a quotient."""
     if a is b:
         return True
+    (front, rest), (other, same) = _whole_rows(a), _whole_rows(b)
+    if type(front) is Broadcast and type(other) is Broadcast and rest is same:
+        return const_int(make.floormod(make.sub(front.value, other.value), n)) == 0
     if type(a) is not Ramp or type(b) is not Ramp or a.stride is not b.stride:
         return False
     apart = make.floormod(make.sub(a.base, b.base), n)
