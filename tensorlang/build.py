@@ -37,6 +37,7 @@ from .schedule.state import ScheduleState
 from .schedule.trace import Trace
 from .target import Target, arch_of, as_target
 from .te.exchange import Exchanged, exchanged
+from .te.margins import margin_apart
 from .te.strides import BufferDecl
 from .te.tensor import ComputeOp, Tensor
 from .te.unit_axes import folded
@@ -552,12 +553,13 @@ def compile(
         with _depth("compile"):
             short = folded(wanted)
             given = short.values(values_of(mapping_of(constants)))
-            present = short.of(wanted)
+            apart = exchanged(short.of(wanted), margin_apart)
+            present = apart.of(short.of(wanted))
             made = None if without else _filtered(present, where, list(given))
             other, plan = made or (Exchanged({}), _default(present, where, list(given), without))
         asked = _Settings(name, where, bounds_check, constants=given, math=math)
         schedule, why, choices = plan
-        return _scheduled(schedule, other.of(short.of(args)), why, asked, choices, args)
+        return _scheduled(schedule, other.of(apart.of(short.of(args))), why, asked, choices, args)
 
 
 def _filtered(

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..analysis import Conv, constant, conv_of, cost_of
+from ..analysis import Conv, constant, conv_of, cost_of, made_of_place
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -123,7 +123,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # in whole vectors a last panel of fewer is known to be that. Measured (Zen 4): 64 to 112 channels of 28 ×
     # 28, 7×7, take 0.90 of the time, to 112 of 29 × 29 at stride 2, 5×5, and to 104 of 20 × 20 0.88
     rest = conv.groups == 1 and conv.each > width and 0 < conv.each % width <= width - lanes
-    whole_vectors = together == 1 and (rest or vectors_end(conv, lanes))
+    whole_vectors = together == 1 and (rest or vectors_end(conv, lanes)) and not made_of_place(inside.op)
     in_panels = together > 1 and conv.groups == 1 and conv.each % width > 0
     whole = lanes if whole_vectors else width if in_panels else None
     finished = strips(s, out, inside, laid_out, whole)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..analysis import Conv, constant, conv_of, cost_of
+from ..analysis import Conv, constant, conv_of, cost_of, made_of_place
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
@@ -52,8 +52,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     conv = conv_of(inside.op)
     if conv is None or not conv.batch or conv.images == 0 or len(conv.sizes) < 2 or 0 in conv.sizes:
         return False
-    if not wide_or_packed(conv, inside, target, constants):
-        return False
+    if made_of_place(inside.op) or not wide_or_packed(conv, inside, target, constants):
+        return False  # places outside of the image would be asked for between its rows, too
     found = plan(conv, target)
     margin = padding_of(s, conv.data) is not None
     # tiles of outputs want a packed weight. Measured without one (Zen 4, 100 drawn shapes of 2 to 15 pixels):

@@ -21,7 +21,7 @@ from ..core.node import intern
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Access, Expr, Var, together
+from ..expr.nodes import Access, Choice, Expr, Var, together
 from ..expr.printer import Pieces, listed, rules
 from ..expr.walk import preorder, substitute
 from .axis import REDUCE, IterVar
@@ -192,6 +192,8 @@ def reduce(
                 try_="a comparison, such as where=x != 0",
             )
     start = None
+    if init is None and len(exprs) == 1:
+        cond, exprs = _left_out(reducer, cond, exprs[0])
     if init is not None:
         given = tuple(init) if isinstance(init, tuple | list) else (init,)
         if len(given) != len(exprs):
@@ -210,6 +212,17 @@ def reduce(
                     )
     # one node for each value of a tuple, which differ in their index only: lowering makes one loop of them
     return tuple(intern(Reduce, reducer, exprs, axes, cond, start, i) for i in range(len(exprs)))
+
+
+def _left_out(reducer: Reducer, cond: Expr | None, e: Expr) -> tuple[Expr | None, tuple[Expr]]:
+    """The condition of a reduction, and what is reduced: of ``if_then_else(k < i, e, 0)`` in a sum that is
+    ``e`` where ``k < i``, which loops can end at. Not where data decide, which lanes ask one by one."""
+    while reducer.kind != "custom" and isinstance(e, Choice):
+        start = reducer.identity((e.dtype,))[0]
+        if e.b is not start or builtins.any(isinstance(node, Access) for node in preorder(e.cond)):
+            break
+        cond, e = e.cond if cond is None else make.and_(cond, e.cond), e.a
+    return cond, (e,)
 
 
 def forbid_nested(where: str, e: Expr) -> None:

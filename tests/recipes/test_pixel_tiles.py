@@ -62,7 +62,7 @@ def test_blocks_end_with_a_share_of_rows_and_vectors_with_the_outputs(outputs, c
 
 
 @pytest.mark.parametrize(
-    ("channels", "outputs", "kernel", "size"), [(28, 91, 5, 7), (38, 91, 7, 7), (22, 96, 5, 9)]
+    ("channels", "outputs", "kernel", "size"), [(3, 91, 5, 7), (2, 91, 7, 7), (4, 96, 5, 9)]
 )
 def test_threads_have_as_many_panels_each(channels, outputs, kernel, size, monkeypatch):
     """Of three panels of two vectors, which are packed by the thread that reads them, one had two."""
