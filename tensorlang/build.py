@@ -553,8 +553,9 @@ def compile(
         with _depth("compile"):
             short = folded(wanted)
             given = short.values(values_of(mapping_of(constants)))
-            apart = exchanged(short.of(wanted), margin_apart)
-            present = apart.of(short.of(wanted))
+            declared = short.of(wanted)
+            apart = exchanged(declared, margin_apart)
+            present = apart.of(declared)
             made = None if without else _filtered(present, where, list(given))
             other, plan = made or (Exchanged({}), _default(present, where, list(given), without))
         asked = _Settings(name, where, bounds_check, constants=given, math=math)

@@ -90,12 +90,7 @@ def stages_of(
     # sums of products of halves overflow at 65504
     inside = inputs.wide(inputs.result_type(q.dtype, k.dtype, v.dtype))
 
-    hides = mask is None or mask.dtype.is_bool
-    if hides:
-        factor *= IN_BITS
-
     def score(s: Expr, i: Sequence[Any]) -> Expr:
-        s = s * te.const(factor, inside)
         if is_causal:
             # counted from the first key, as torch does, also where there are more keys than queries
             return te.select(make.le(make.as_expr(i[-1]), make.as_expr(i[-2])), s, -te.infinity(inside))
@@ -104,7 +99,8 @@ def stages_of(
         seen = whole.read(mask, i)
         return te.select(seen, s, -te.infinity(inside)) if mask.dtype.is_bool else s + te.cast(inside, seen)
 
-    return attend(q, k, v, batch, score, is_causal, mask is not None, group, in_bits=hides)
+    in_bits = mask is None or mask.dtype.is_bool
+    return attend(q, k, v, batch, factor, score, is_causal, mask is not None, group, in_bits=in_bits)
 
 
 def _group(op: str, q: Tensor, k: Tensor, v: Tensor) -> int:
@@ -191,6 +187,7 @@ def attend(
     k: Tensor,
     v: Tensor,
     batch: Sequence[Expr],
+    factor: float,
     score: Callable[[Expr, Sequence[Any]], Expr],
     is_causal: bool,
     masked: bool,
@@ -198,11 +195,11 @@ def attend(
     nan_is_zero: bool = False,
     in_bits: bool = False,
 ) -> Stages:
-    """The stages. ``score`` makes a score of a product and its place; ``masked`` says that rows may see no
-    key, ``is_causal`` that a query sees none behind its block. ``group`` heads of q, the last dimension of
-    the batch, share one of k and v. With ``nan_is_zero`` rows whose weights are not numbers give zeros. With
-    ``in_bits`` scores come times ``IN_BITS``: those with a mask added do not, which may hold the least of all
-    floats."""
+    """The stages. ``score`` makes a score of a product times ``factor`` and its place; ``masked`` says that
+    rows may see no key, ``is_causal`` that a query sees none behind its block. ``group`` heads of q, the last
+    dimension of the batch, share one of k and v. With ``nan_is_zero`` rows whose weights are not numbers give
+    zeros. With ``in_bits`` scores are times ``IN_BITS``: not where a mask is added, which may hold the least
+    of all floats."""
     queries, keys, head = q.shape[-2], k.shape[-2], v.shape[-1]
     out = inputs.result_type(q.dtype, k.dtype, v.dtype)
     inside = inputs.wide(out)
@@ -218,7 +215,10 @@ def attend(
 
     dots = of.stage("attention.dots", tags.ATTENTION_DOTS, (row, column), dot)
 
-    scores = of.stage("attention.scores", tags.ATTENTION_SCORES, (row, column), lambda *i: score(dots(*i), i))
+    scale = te.const(factor * IN_BITS if in_bits else factor, inside)
+    scores = of.stage(
+        "attention.scores", tags.ATTENTION_SCORES, (row, column), lambda *i: score(dots(*i) * scale, i)
+    )
     j1 = te.reduce_axis((0, keys), "j")
     top = of.stage("attention.max", tags.ATTENTION_MAX, (row,), lambda *i: te.max(scores(*i, j1), axis=j1))
 

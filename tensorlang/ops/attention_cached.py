@@ -16,7 +16,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te import Tensor, whole
 from . import inputs, tags
-from .attention import IN_BITS, Stages, attend, mask_of, scale_of
+from .attention import Stages, attend, mask_of, scale_of
 from .attention_rules import Sight, masked, rotate_pairs
 from .join import concatenate
 from .shape import reshape, swapaxes
@@ -89,9 +89,9 @@ def attention(
     left, right = (inputs.integer(op, "a side of window", n) for n in window)
     sight = Sight(q.shape[2], before, kv_lengths, is_causal, left, right)
     in_bits = scores is None and cap <= 0 and (mask is None or mask.dtype.is_bool)
-    rule = _Score(inside, factor * IN_BITS if in_bits else factor, cap, sight, mask, k.shape[2])
+    rule = _Score(inside, factor, cap, sight, mask, k.shape[2])
     # not causal for ``attend``, whose blocks begin at the first key: here a query may begin anywhere
-    stages = attend(q, k, v, q.shape[:2], rule.of, False, rule.hides, group, in_bits=in_bits)
+    stages = attend(q, k, v, q.shape[:2], factor, rule.of, False, rule.hides, group, in_bits=in_bits)
     result = stages.result
     if joined:
         result = reshape(swapaxes(result, 1, 2), (q.shape[0], q.shape[2], make.mul(q.shape[1], v.shape[3])))
@@ -126,7 +126,7 @@ def _check(
 
 
 class _Score(NamedTuple):
-    """What becomes of the product of a query and a key: scaled, capped, masked."""
+    """What becomes of the scaled product of a query and a key: capped, masked."""
 
     inside: DType
     factor: float
@@ -144,14 +144,14 @@ class _Score(NamedTuple):
     def raw(self, dot: Expr) -> Expr:
         return dot * te.const(self.factor, self.inside)
 
-    def capped(self, dot: Expr) -> Expr:
+    def capped(self, s: Expr) -> Expr:
         cap = te.const(self.cap, self.inside)
         # 0 means no cap, as ONNX has it
-        return self.raw(dot) if self.cap <= 0 else te.tanh(self.raw(dot) / cap) * cap
+        return s if self.cap <= 0 else te.tanh(s / cap) * cap
 
-    def of(self, dot: Expr, i: Sequence[Any]) -> Expr:
+    def of(self, s: Expr, i: Sequence[Any]) -> Expr:
         """The score at an index [batch, head, query, key]."""
-        s, conditions = self.capped(dot), self.sight.of(i)
+        s, conditions = self.capped(s), self.sight.of(i)
         if self.mask is not None:
             s = masked(s, self.mask, i, self.keys, conditions)
         # last, so that it does not count what a mask of floats holds at a hidden key
@@ -163,7 +163,7 @@ def _asked(scores: str, stages: Stages, rule: _Score, i: Sequence[Any]) -> Expr:
     if scores == "raw":
         return rule.raw(stages.dots(*i))
     if scores == "capped":
-        return rule.capped(stages.dots(*i))
+        return rule.capped(rule.raw(stages.dots(*i)))
     if scores == "masked":
         return stages.scores(*i)
     # a row that sees nothing has a sum of zero, and shares of zero

@@ -289,8 +289,8 @@ def _panels(s: Schedule, dots: Stage, values: Stage | None, plan: _Plan) -> list
         read, width = dots.op.input_tensors[-1], plan.wide
         keys = s[s.cache_read(read, "global", [dots.name])]
         keys.transform_layout(lambda *at: [*at[:-2], at[-2] // width, at[-1], at[-2] % width])
-        fill(keys, 1, lines_at_once(constant(dots.op.reduce_axis[-1].extent)))
-        lines, along = keys.leaf_iter_vars[-4:-2]
+        loops = fill(keys, 1, lines_at_once(constant(dots.op.reduce_axis[-1].extent)))
+        lines, along = loops.around[-2:]
         keys.prefetch(read, along, outer=lines)
         panels.append(keys)
     if values is None:

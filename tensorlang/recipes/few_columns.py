@@ -41,11 +41,8 @@ def rows_of(stage: Stage, target: Target) -> int | None:
 
 def in_vectors(n: int | None, lanes: int) -> int | None:
     """How many rows of ``n`` columns side by side fill vectors, enough that none waits for another."""
-    if n is None or not 2 <= n < lanes:
-        return None
-    rows = lanes // math.gcd(n, lanes)
-    vectors = rows * n // lanes
-    return rows * max(1, CHAINS // vectors) if vectors <= whole_rows.MOST else None
+    rows = whole_rows.filling(n, lanes)
+    return None if n is None or rows is None else rows * max(1, CHAINS * lanes // (rows * n))
 
 
 def of_groups(stage: Stage, target: Target) -> bool:

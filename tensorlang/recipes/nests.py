@@ -212,7 +212,7 @@ def lines_at_once(depth: int | None) -> int:
     return 8 if depth is None or depth % 8 == 0 else 4
 
 
-def fill(copy: Stage, deep: int, transposed: int | None = None, together: int = 1) -> None:
+def fill(copy: Stage, deep: int, transposed: int | None = None, together: int = 1) -> Loops:
     """The loops of a copy in panels with ``deep`` dimensions between panel and column: whole lines are read
     one after the other; or, where columns are not neighbours in memory, ``transposed`` lines are transposed
     in registers."""
@@ -221,10 +221,9 @@ def fill(copy: Stage, deep: int, transposed: int | None = None, together: int = 
     *others, lane = axes
     if group or transposed is None or reads_of(copy.op).along(lane):
         panel = others.pop(len(others) - 1 - deep)
-        nest(copy, {"f": others, "p": panel, "r": group, "l": lane}, "f p | r l")
-    else:
-        named: Axes = {"f": others[:-1], "k": others[-1], "l": lane}
-        nest(copy, named, "f lo ko | ki li", {"k": transposed, "l": _strip(constant(lane.extent))})
+        return nest(copy, {"f": others, "p": panel, "r": group, "l": lane}, "f p | r l")
+    named: Axes = {"f": others[:-1], "k": others[-1], "l": lane}
+    return nest(copy, named, "f lo ko | ki li", {"k": transposed, "l": _strip(constant(lane.extent))})
 
 
 def _strip(width: int | None) -> int | None:

@@ -32,13 +32,19 @@ def rows_of(stage: Stage, target: Target) -> int | None:
         return None
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     *_, row, column = stage.op.axis
-    n = size(column)
+    rows = filling(size(column), lanes)
+    if rows is None or any(_lies_across(at, row, [column]) for _, at in reads_of(stage.op).plain):
+        return None
+    return rows if typical(row.extent, OPEN) >= rows else None
+
+
+def filling(n: int | None, lanes: int) -> int | None:
+    """How many rows of ``n`` elements fill registers; None where one does by itself, and where it takes many
+    registers."""
     if n is None or not 2 <= n < lanes:
         return None
-    if any(_lies_across(at, row, [column]) for _, at in reads_of(stage.op).plain):
-        return None
     rows = lanes // math.gcd(n, lanes)
-    return rows if rows * n <= MOST * lanes and typical(row.extent, OPEN) >= rows else None
+    return rows if rows * n <= MOST * lanes else None
 
 
 def _lies_across(at: Sequence[Expr], row: IterVar, columns: Sequence[IterVar]) -> bool:

@@ -12,7 +12,7 @@ from ..expr.linear import poly
 from ..expr.nodes import Choice, Expr, Mul, is_const
 from .compute import compute
 from .patterns import constant
-from .products import Conv, conv_of, windows_of
+from .products import Windows, conv_of, windows_of
 from .reducers import Reduce
 from .tensor import ComputeOp, Tensor, TensorRead
 
@@ -32,28 +32,24 @@ def margin_apart(op: ComputeOp) -> Tensor | None:
         return None
     for choice, other in ((source.a, source.b), (source.b, source.a)):
         if isinstance(choice, Choice) and type(choice.a) is TensorRead and type(other) is TensorRead:
-            conv = conv_of(op)
-            if (
-                conv is None
-                or not is_const(choice.b, 0)
-                or choice.a.tensor is not conv.data
-                or conv.data is conv.weight
-            ):
+            found = windows_of(op)
+            if found is None or conv_of(op) is None or found.data is found.weight:
                 return None
-            margin = _margin(op, conv, choice)
+            if choice.a.tensor is not found.data or not is_const(choice.b, 0):
+                return None
+            margin = _margin(found, choice)
             return None if margin is None else _apart(op, choice, margin)
     return None
 
 
-def _margin(op: ComputeOp, conv: Conv, choice: Choice) -> list[tuple[int, int]] | None:
+def _margin(found: Windows, choice: Choice) -> list[tuple[int, int]] | None:
     """Places in front and behind along each dimension of the image, if the choice asks about its edges and
     nothing else."""
-    found = windows_of(op)
     tests = [never_negative(c) for c in conjuncts(choice.cond)]
-    if found is None or None in tests:
+    if None in tests:
         return None
     margin = []
-    for i, m, n in zip(found.place, found.moved, conv.data.shape, strict=True):
+    for i, m, n in zip(found.place, found.moved, found.data.shape, strict=True):
         size = constant(n)
         ends = poly(i), poly(make.sub(make.sub(n, 1), i))
         asked = [any(t == end for t in tests) for end in ends]

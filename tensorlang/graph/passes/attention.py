@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import ops, te
+from ... import ops
 from ...analysis import typical
 from ...expr.nodes import Expr, const_int
 from ...ops import inputs
-from ...ops.attention import IN_BITS, attend
+from ...ops.attention import attend
 from ...te import Tensor, whole
 from ..graph import Node, Value
 from ..regions.facts import Kind, facts_of
@@ -46,15 +46,13 @@ def attention(
     sizes = (*batch, q.shape[-2], k.shape[-2])
     added = [_as_added(m, shape, sizes) for m, shape in zip(masks, _each(shapes, masks), strict=True)]
 
-    factor = scale if added else scale * IN_BITS
-
     def score(s: Expr, i: Any) -> Expr:
-        s = s * te.const(factor, q.dtype)
         for mask in added:
             s = s + whole.read(mask, i)
         return s
 
-    made = attend(q, k, v, batch, score, False, False, nan_is_zero=nan_is_zero, in_bits=not added)
+    in_bits = not added
+    made = attend(q, k, v, batch, scale, score, False, False, nan_is_zero=nan_is_zero, in_bits=in_bits)
     return made.result
 
 
