@@ -34,17 +34,20 @@ def ulp(dtype: Any) -> float:
     return 2.0**-7 if dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
-def differing(got: Any, right: Any, size: float, slack: float = 0.0) -> Any:
-    """Where elements differ, as an array of booleans: integers at all, floats by more than ``BOUND`` ulp of
-    ``size`` and ``slack``. NaN is right where NaN is."""
+def differing(got: Any, right: Any, size: float, slack: Any = 0.0) -> Any:
+    """Where elements differ, as an array of booleans: integers by more than ``slack``, floats by more than
+    ``BOUND`` ulp of ``size`` and ``slack``, which is one for all or each element's own. NaN is right where
+    NaN is."""
     if got.dtype.kind in "biu":
-        return got != right
-    bound = BOUND * ulp(got.dtype) * size + slack
+        bad: Any = got != right
+        return bad & (np.abs(got.astype(np.float64) - right.astype(np.float64)) > slack) if bad.any() else bad
+    bound = BOUND * ulp(got.dtype) * size + np.asarray(slack).reshape(-1)
     bad = np.zeros(got.shape, bool)
     flat = bad.reshape(-1)  # a view: what is made here is contiguous
     for n, (a, b) in enumerate(zip(_blocks(got), _blocks(right), strict=True)):
+        near = bound if bound.size == 1 else bound[n * BLOCK : n * BLOCK + len(a)]
         with np.errstate(invalid="ignore", over="ignore"):
-            far = ~(np.abs(a - b) <= bound)
+            far = ~(np.abs(a - b) <= near)
         if far.any():
             far &= ~((a == b) | (np.isnan(a) & np.isnan(b)))
             flat[n * BLOCK : n * BLOCK + len(far)] = far

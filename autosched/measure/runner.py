@@ -4,8 +4,8 @@ names.
 The check uses small integers, of which every order of summation gives the same bits, so a schedule that drops
 or doubles a term is far outside the tolerance, which is there for division and the functions of the
 mathematical library only. Where that does not suffice, as in long programs with a softmax of large numbers
-inside, the reference itself says how much rounding may explain: by how much it moves when its inputs do in
-their last bits. Outputs are poisoned before the run.
+inside, or where angles and coordinates are made of indices, the reference itself says how much rounding may
+explain (see ``moved``). Outputs are poisoned before the run.
 
 For timing the inputs are made small. Sums of products of integers are in the thousands, and ``exp`` of such
 differences is subnormal, which takes processors many times as long: a softmax of scores was timed at twice
@@ -38,6 +38,7 @@ from ..statuses import OK, OUT_OF_MEMORY, WRONG_ANSWER
 from . import cores
 from .builder import computation, kernel_file, outputs_of
 from .differing import differing, largest, ulp
+from .moved import rounding
 from .protocol import PREPARE, TIMING, TIMING_SERIAL, Job, Outcome
 from .small import quiet, small_job
 from .turns import in_turns
@@ -53,10 +54,6 @@ HOPELESS = 2.0  # this many times slower than the best is not timed with care
 GLANCE, GLANCES, CONDEMNING, LASTING = 1e-3, 8, 2, 1e-2
 DOUBTFUL = 1.3  # this many times slower than the best, one sample is enough
 PROMISING = 1.1  # up to this many times slower than the best, a wide interval is worth more samples
-NUDGE, SLACK = (
-    2,
-    32.0,
-)  # ulp; a transformer block of 57 stages was 9 times as far off as inputs moved by that much make it
 # seconds: from here on a run is timed by itself, and the call from Python (some 0.1 µs) does not count
 LONG = 3e-4
 SLICE, SLICES = (
@@ -104,7 +101,7 @@ class Workbench:
         self.outputs = outputs_of(tensors)
         self.place = -1  # where numpy has put them
         self.say = say
-        self._slack: list[float] | None = None
+        self._slack: list[Any] | None = None
         self._slack_cache = None if cache is None else cache.with_suffix(".slack.npz")
         sizes = Sizes()
         rng = np.random.default_rng(20)
@@ -172,9 +169,10 @@ class Workbench:
         for i, (t, right) in enumerate(zip(self.outputs, self.right, strict=True)):
             got = self.arrays[t]
             bad = differing(got, right, self.sizes[i])
-            if bad.any() and right.dtype.kind not in "biu":
-                sums = 0.0 if _whole(right) else OF_A_SUM * self.depth * ulp(right.dtype) * self.sizes[i]
-                bad = differing(got, right, self.sizes[i], max(sums, self.slack()[i]))
+            if bad.any():
+                exact = right.dtype.kind in "biu" or _whole(right)
+                sums = 0.0 if exact else OF_A_SUM * self.depth * ulp(right.dtype) * self.sizes[i]
+                bad = differing(got, right, self.sizes[i], np.maximum(sums, self.slack()[i]))
             n = int(bad.sum())
             if n:
                 at = tuple(int(x[0]) for x in np.nonzero(bad))
@@ -184,29 +182,12 @@ class Workbench:
                 )
         return ""
 
-    def slack(self) -> list[float]:
-        """How far each output may be off because of rounding: ``SLACK`` times as far as two evaluations of
-        the reference are apart whose float inputs were moved by some ulp, for every stage rounds again, not
-        only the inputs; nothing more where they are as near as the usual bound."""
+    def slack(self) -> list[Any]:
+        """How far each output may be off because of rounding, see ``rounding``."""
         if self._slack is None:
-            self._slack = [float(x) for x in self._made(self._slack_cache, self._rounding)]
+            inputs = {t: a for t, a in self.arrays.items() if t not in self.outputs}
+            self._slack = self._made(self._slack_cache, lambda: rounding(self.outputs, inputs))
         return self._slack
-
-    def _rounding(self) -> list[Any]:
-        rng = np.random.default_rng(21)
-        moved = [
-            {t: self._nudged(rng, a) for t, a in self.arrays.items() if t not in self.outputs}
-            for _ in range(2)
-        ]
-        found = []
-        for one, other in zip(*[te.reference.evaluate(self.outputs, m) for m in moved], strict=True):
-            with np.errstate(invalid="ignore"):
-                off = np.abs(one.astype(np.float64) - other.astype(np.float64))
-            apart = float(np.max(off, initial=0.0, where=np.isfinite(off)))
-            size = float(np.max(np.abs(one), initial=1.0, where=np.isfinite(one)))
-            beyond = apart > 64 * float(np.finfo(np.float32).eps) * size
-            found.append(np.array(SLACK * apart if beyond else 0.0))
-        return found
 
     def _made(self, cache: Path | None, make: Callable[[], list[Any]]) -> list[Any]:
         """What the reference says, an array for each output, from ``cache`` where it is there. Else a process
@@ -228,16 +209,6 @@ class Workbench:
             part = cache.with_suffix(".part.npz")
             np.savez(part, **{f"a{i}": a for i, a in enumerate(arrays)})
             part.rename(cache)
-
-    @staticmethod
-    def _nudged(rng: np.random.Generator, a: Any) -> Any:
-        """An array a few ulp beside; types of fewer bits than float32, whose products are exact, as they
-        are."""
-        if a.dtype.kind != "f" or a.dtype.itemsize < 4:
-            return a
-        return (a * (1 + NUDGE * np.finfo(a.dtype).eps * rng.choice(np.array([-1.0, 1.0]), a.shape))).astype(
-            a.dtype
-        )
 
     def poison(self) -> None:
         """Fill the outputs with what no right answer is."""

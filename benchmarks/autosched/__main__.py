@@ -93,6 +93,7 @@ def main(arguments: list[str] | None = None) -> None:
         "--directory", type=Path, help="keep kernels here, and tune no case again that is here already"
     )
     parser.add_argument("--random", type=float, default=0.1, help="the share of a pool that is random")
+    parser.add_argument("--most", type=int, default=again.MOST, help="candidates of a task (again)")
     parser.add_argument("--records", type=Path, default=Path("samples.jsonl"))
     parser.add_argument("--target", help="sample for this one; default: this machine")
     parser.add_argument("--processes", type=int, help="that time kernels again (again, halide)")
@@ -109,7 +110,7 @@ def main(arguments: list[str] | None = None) -> None:
         found = again.measured(
             model.records_of(given.records),
             given.directory or Path("kernels"),
-            again.MOST,
+            given.most,
             again.PROCESSES if given.processes is None else given.processes,
         )
         given.records.with_suffix(".again.jsonl").write_text("".join(r.to_json() + "\n" for r in found))

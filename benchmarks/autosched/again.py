@@ -16,13 +16,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 import tensorlang as tl
-from autosched import RecordLog, SearchTask
+from autosched import RecordLog
 from autosched.cost_model import XGBModel
 from autosched.measure import Outcome, cores
 from autosched.measure.runner import Workbench
@@ -75,21 +76,27 @@ def build(records: Iterable[Record], directory: Path, most: int) -> dict[str, Re
         if r.ok and r.name in samples.TASKS:
             known.setdefault(r.name, []).append(r)
     host, found = tl.Target.host(), {}
-    for name in samples.TASKS:
-        for cores_used in (1, host.num_cores):
-            task = samples.task_of(name, f"llvm -mcpu={host.mcpu} -num-cores={cores_used}")
-            mine = [
-                replace(r, target=str(task.target))
-                for r in known.get(name, [])
-                if tl.Target(r.target).num_cores == cores_used
-            ]
-            found |= built(task, mine, directory, most)
+    with ProcessPoolExecutor(host.num_cores) as builders:
+        asked = []
+        for name in samples.TASKS:
+            for cores_used in (1, host.num_cores):
+                target = f"llvm -mcpu={host.mcpu} -num-cores={cores_used}"
+                mine = [
+                    replace(r, target=target)
+                    for r in known.get(name, [])
+                    if tl.Target(r.target).num_cores == cores_used
+                ]
+                asked.append(builders.submit(built, name, target, mine, directory, most))
+        for one in asked:
+            found |= one.result()
     return found
 
 
-def built(task: SearchTask, records: list[Record], directory: Path, most: int) -> dict[str, Record]:
+def built(name: str, target: str, records: list[Record], directory: Path, most: int) -> dict[str, Record]:
     """Kernels of some candidates that the task's space has, in files by the name of the task; the record of
     each."""
+    task = samples.task_of(name, target)
+    records = [replace(r, target=str(task.target)) for r in records]
     session = Session(task, RecordLog(None), Evolutionary(epsilon=RANDOM), XGBModel(SEED), SEED, TIMEOUT)
     traces = [v.trace for v in session.variants]
     own = Adopted(task, traces).own(records)

@@ -87,6 +87,57 @@ def _norm(m: int, n: int) -> list[te.Tensor]:
     return [x, w, b, ops.layer_norm(x, weight=w, bias=b)]
 
 
+def _of(op: Callable[..., te.Tensor], *shapes: tuple[int, ...]) -> list[te.Tensor]:
+    """An operator of several float32 arrays."""
+    given = [te.placeholder(shape, name=f"x{i}") for i, shape in enumerate(shapes)]
+    return [*given, op(*given)]
+
+
+def _separable(x: te.Tensor, depth: te.Tensor, point: te.Tensor) -> te.Tensor:
+    y = ops.relu6(ops.depthwise_conv2d(x, depth, padding=1))
+    return ops.relu6(ops.conv2d(y, point))
+
+
+def _swiglu(x: te.Tensor, gate: te.Tensor, up: te.Tensor) -> te.Tensor:
+    return ops.silu(ops.matmul(x, gate)) * ops.matmul(x, up)
+
+
+def _residual_norm(x: te.Tensor, y: te.Tensor, w: te.Tensor) -> te.Tensor:
+    return ops.rms_norm(ops.add(x, y), weight=w)
+
+
+def _distances(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    k = te.reduce_axis((0, x.shape[1]), "k")
+    off = lambda i, j: x[i, k] - y[j, k]
+    return te.compute(
+        (x.shape[0], y.shape[0]), lambda i, j: te.sum(off(i, j) * off(i, j), axis=k), name="distances"
+    )
+
+
+def _cosine(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    length = lambda a: ops.sqrt(ops.sum(ops.square(a), 1))
+    return ops.sum(ops.multiply(x, y), 1) / (length(x) * length(y))
+
+
+def _stencil(x: te.Tensor) -> te.Tensor:
+    h, w = (int(str(e)) - 2 for e in x.shape)
+    wide = te.compute((h + 2, w), lambda i, j: x[i, j] + 2.0 * x[i, j + 1] + x[i, j + 2], name="wide")
+    return te.compute((h, w), lambda i, j: wide[i, j] + 2.0 * wide[i + 1, j] + wide[i + 2, j], name="blur")
+
+
+def _channels_last(c: int, size: int, f: int, kernel: int) -> list[te.Tensor]:
+    return _of(
+        lambda x, w: ops.relu(ops.conv2d(x, w, padding=kernel // 2, layout="NHWC")),
+        (1, size, size, c),
+        (kernel, kernel, c, f),
+    )
+
+
+def _integers(m: int, n: int, k: int) -> list[te.Tensor]:
+    x, y = te.placeholder((m, k), "uint8", name="x"), te.placeholder((k, n), "int8", name="y")
+    return [x, y, ops.matmul_integer(x, y)]
+
+
 TASKS: dict[str, Callable[[], Sequence[te.Tensor]]] = {
     "matmul 256 256 256": lambda: _matmul(256, 256, 256),
     "matmul 128 768 768": lambda: _matmul(128, 768, 768),
@@ -154,6 +205,65 @@ TASKS: dict[str, Callable[[], Sequence[te.Tensor]]] = {
     "max_last 600 700": lambda: _rows(lambda x: ops.max(x, 1), 600, 700),
     "max_pool 48 60": lambda: _rows(lambda x: ops.max_pool2d(x, 3, stride=2, padding=1), 1, 48, 60, 60),
     "avg_pool 96 30": lambda: _rows(lambda x: ops.avg_pool2d(x, 2, stride=2), 1, 96, 30, 30),
+    "separable 48 28 96": lambda: _of(_separable, (1, 48, 28, 28), (48, 1, 3, 3), (96, 48, 1, 1)),
+    "conv 64 14 64 3": lambda: _conv(64, 14, 64, 3),
+    "conv 256 20 256 3 s2": lambda: _conv(256, 20, 256, 3, 2),
+    "conv nhwc 32 28 64 3": lambda: _channels_last(32, 28, 64, 3),
+    "conv nhwc 96 14 192 1": lambda: _channels_last(96, 14, 192, 1),
+    "conv batch 4 32 16": lambda: _of(
+        lambda x, w: ops.conv2d(x, w, padding=1), (4, 32, 16, 16), (48, 32, 3, 3)
+    ),
+    "conv norm 24 36 32": lambda: _of(
+        lambda x, w, *p: ops.relu(ops.batch_norm(ops.conv2d(x, w, padding=1), *p)),
+        (1, 24, 36, 36),
+        (32, 24, 3, 3),
+        *[(32,)] * 4,
+    ),
+    "matmul_tn 300 200 400": lambda: _of(
+        lambda x, y: ops.matmul(x, y, transpose_a=True), (400, 300), (400, 200)
+    ),
+    "gram 150 600": lambda: _of(lambda x: ops.matmul(x, x, transpose_b=True), (150, 600)),
+    "matmul 1 2000 1500": lambda: _matmul(1, 2000, 1500),
+    "vector matrix turned 1 1200 3000": lambda: _matmul(1, 1200, 3000, True),
+    "batch_matmul 40 20 30 25": lambda: _batch(40, 20, 25, 30),
+    "matmul bytes 128 256 512": lambda: _integers(128, 256, 512),
+    "swiglu 40 256 384": lambda: _of(_swiglu, (40, 256), (256, 384), (256, 384)),
+    "dense softmax 100 128 300": lambda: _of(
+        lambda x, w: ops.softmax(ops.dense(x, w), -1), (100, 128), (300, 128)
+    ),
+    "dense norm 90 256 320": lambda: _of(
+        lambda x, w, g: ops.rms_norm(ops.dense(x, w), weight=g), (90, 256), (320, 256), (320,)
+    ),
+    "einsum 24 30 40 20": lambda: _of(lambda x, y: ops.einsum("abk,kc->bac", x, y), (24, 30, 40), (40, 20)),
+    "three products 60 80": lambda: _of(
+        lambda x, y, z: ops.matmul(ops.matmul(x, y), z), (60, 80), (80, 160), (160, 70)
+    ),
+    "residual norm 300 640": lambda: _of(_residual_norm, (300, 640), (300, 640), (640,)),
+    "group_norm 64 24": lambda: _of(
+        lambda x, w, b: ops.group_norm(x, 8, w, b), (2, 64, 24, 24), (64,), (64,)
+    ),
+    "instance_norm 48 40": lambda: _of(
+        lambda x, w, b: ops.instance_norm(x, w, b), (1, 48, 40, 40), (48,), (48,)
+    ),
+    "logsumexp 500 900": lambda: _of(lambda x: ops.logsumexp(x, 1), (500, 900)),
+    "softmax middle 20 60 90": lambda: _of(lambda x: ops.softmax(x, 1), (20, 60, 90)),
+    "variance 800 300": lambda: _of(lambda x: ops.var(x, 1), (800, 300)),
+    "cosine 700 384": lambda: _of(_cosine, (700, 384), (700, 384)),
+    "distances 120 140 64": lambda: _of(_distances, (120, 64), (140, 64)),
+    "blur 700 900": lambda: _of(_stencil, (702, 902)),
+    "mean image 256 14": lambda: _of(lambda x: ops.mean(x, (2, 3)), (4, 256, 14, 14)),
+    "sum all 900 1100": lambda: _of(lambda x: ops.sum(x), (900, 1100)),
+    "transpose 700 900": lambda: _of(lambda x: ops.relu(ops.transpose(x, (1, 0))), (700, 900)),
+    "swap axes 16 60 12 64": lambda: _of(lambda x: ops.transpose(x, (0, 2, 1, 3)), (16, 60, 12, 64)),
+    "tanh add 400 1500": lambda: _of(lambda x, y: ops.tanh(ops.add(x, y)), (400, 1500), (1500,)),
+    "resize 32 40": lambda: _of(lambda x: ops.resize(x, (80, 80), "bilinear"), (1, 32, 40, 40)),
+    "concat 30 500": lambda: _of(lambda x, y: ops.concat([x, y], 1), (300, 200), (300, 333)),
+    "attention grouped 8 2 150 48": lambda: _of(
+        lambda q, k, v: ops.attention(q, k, v)[0], (1, 8, 150, 48), (1, 2, 150, 48), (1, 2, 150, 48)
+    ),
+    "transposed batch 4 80 40": lambda: _of(
+        lambda x, y: ops.transpose(ops.batch_matmul(x, y), (1, 0, 2)), (4, 80, 64), (4, 64, 40)
+    ),
 }
 
 

@@ -16,6 +16,7 @@ from ..expr.nodes import Expr, Var
 from ..schedule.legality.filtering import filter_of
 from ..schedule.state import Decision
 from ..te.convolutions import Margin, Window, margin_of, window_of
+from ..te.nudged import nudged
 from ..te.patterns import (
     SIDE,
     Reads,
@@ -24,6 +25,7 @@ from ..te.patterns import (
     cut_at,
     divides,
     divides_places,
+    divisions,
     few_operations,
     iterations_of,
     made_of_place,
@@ -52,6 +54,7 @@ from ..te.products import (
     product_of,
     windows_of,
 )
+from ..te.terms import terms_of
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
 from .cost_tables import cost_of, costs_text, generic, saved_at
@@ -133,6 +136,7 @@ __all__ = [
     "cut_at",
     "divides",
     "divides_places",
+    "divisions",
     "edges_of",
     "few_operations",
     "filter_of",
@@ -149,6 +153,7 @@ __all__ = [
     "most",
     "moves_pieces",
     "narrow_product",
+    "nudged",
     "operations",
     "outputs_at_once",
     "own_index",
@@ -174,6 +179,7 @@ __all__ = [
     "saved_at",
     "stands_for",
     "step",
+    "terms_of",
     "times",
     "told_by_data",
     "transposed",

@@ -9,6 +9,7 @@ from .default_schedule import default_schedule, scheduled
 from .minimal_filtering import all_by_block, fewer_multiplications
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
 from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
+from .terms import dear_term, hold_terms, same_in_rows
 
 __all__ = [
     "FEW",
@@ -17,15 +18,18 @@ __all__ = [
     "Loops",
     "all_by_block",
     "convolve",
+    "dear_term",
     "default_schedule",
     "fewer_multiplications",
     "fill",
     "fill_weight",
     "fuse",
+    "hold_terms",
     "nest",
     "pack",
     "pack_weight",
     "read_again",
+    "same_in_rows",
     "scheduled",
     "strips",
     "sums",

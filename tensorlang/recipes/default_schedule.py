@@ -58,6 +58,7 @@ from . import (
     sparse,
     stencils,
     subpixel,
+    terms,
     whole_rows,
     windows,
     winograd,
@@ -65,7 +66,7 @@ from . import (
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import plain_work, read_again, share_out, size, stream_stores, work
-from .inlining import inline, reduction_to_fuse
+from .inlining import KEPT, inline, reduction_to_fuse
 from .lanes import (
     FEW_STRETCHES,
     apart_from_parts,
@@ -147,6 +148,9 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= found
             if found:
                 why[stage.name] = "attention, a block of query rows at a time"
+    for stage in s.stages:
+        if stage.name not in done and isinstance(stage.op, ComputeOp) and stage.op.tag not in KEPT:
+            terms.hold_terms(s, stage, where)
     hides = lambda stage: _hides(s, stage, where, constants) or rows.hides(s, stage) or rows.ends(s, stage)
     inline(s, done, constants, hides, where)
     for stage in reversed(s.stages):

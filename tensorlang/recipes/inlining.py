@@ -27,7 +27,7 @@ from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, Tensor
-from . import enlarged, stencils, winograd
+from . import enlarged, stencils, terms, winograd
 from .common import is_known, size
 from .lanes import elements_of, one_stretch
 
@@ -94,7 +94,9 @@ def _written(
     if (
         few_operations(stage.op, MAX_INLINE_COST if again else MAX_CHAIN_COST)
         and not (_dear(stage.op) and any(_read_again(r.compute, stage) for r in readers))
-        and not any(_spares(r.compute, stage, target) for r in readers)
+        and not any(
+            _spares(r.compute, stage, target) or terms.same_in_rows(r.compute, stage, target) for r in readers
+        )
         and not (_ends(s, stage) or winograd.ends(s, stage))
         and not hides(stage)
     ):
@@ -150,9 +152,7 @@ def _spares(op: ComputeOp, producer: Stage, target: Target) -> bool:
     )
     each = operations(producer.op.body)
     spared = each * elements * again / target.vector_lanes(op.body[0].dtype) / cost_of(target).per_cycle
-    bytes_each = producer.op.body[0].dtype.bytes
-    handed = elements * bytes_each * (target.num_cores - 1) / cost_of(target).remote_rate
-    return each * (again - 1) >= LEAST_SPARED and spared > handed
+    return each * (again - 1) >= LEAST_SPARED and spared > terms.handed(producer.op, target)
 
 
 def _is_number(op: ComputeOp, constants: Sequence[Tensor]) -> bool:

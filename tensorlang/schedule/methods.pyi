@@ -490,6 +490,22 @@ class ScheduleMethods:
         >>> s.separate(B, j)
         Tensor(B.part: float32[4, 9])
         """
+    def precompute(self, tensor: Tensor | Operation | str, axes: Sequence[IterVar | str] | IterVar | str) -> Tensor:
+        """Compute what of the formula of ``tensor`` depends on ``axes`` alone in a stage before it, with
+        these axes, and read it there: its largest such term that reads no axis else, has an operation and
+        stands behind no condition; returns the tensor of the term, ``tensor.term``. Each call takes one term.
+
+        It pays where a term is dear and other axes would compute it again: a window's cosines for each frame,
+        the root of a variance for each pixel. ``tl.compile`` does so by itself; results are the same to the
+        bit. Raises ScheduleError where no term depends on these axes alone, and where the schedule of
+        ``tensor`` is begun.
+
+        >>> A, W = te.placeholder((64, 256), name="A"), te.placeholder((256,), name="W")
+        >>> B = te.compute((64, 256), lambda i, j: A[i, j] * te.exp(W[j]), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> s.precompute(B, [B.op.axis[1]])
+        Tensor(B.term: float32[256])
+        """
     def winograd(self, tensor: Tensor | Operation | str, tile: int=4) -> Tensor:
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
         its channels, height and width known, its image and weight in any order of dimensions), by Winograd's

@@ -37,6 +37,7 @@ from .tensor import ComputeOp, Tensor, TensorRead
 
 MANY = 1 << 20  # what an open size that nothing bounds may be
 SIDE = 64  # of an image that nobody knows more of
+_ROOTS = frozenset(["sqrt", "rsqrt"])
 # intrinsics that are an instruction or two
 _INSTRUCTIONS = frozenset(
     [
@@ -217,8 +218,19 @@ def operations(body: tuple[Expr, ...]) -> int:
 
 def divides(op: ComputeOp) -> bool:
     """Whether an element takes a division; by a power of two it is a product."""
-    divisions = (node for e in op.body for node in preorder(e) if isinstance(node, Div))
-    return any(not isinstance(d.b, Const) or abs(math.frexp(d.b.value)[0]) != 0.5 for d in divisions)
+    return any(_is_division(node) for e in op.body for node in preorder(e))
+
+
+def divisions(body: tuple[Expr, ...]) -> int:
+    """How many divisions and roots one element takes; none for a division by a power of two."""
+    nodes = (node for e in body for node in preorder(e))
+    return sum(_is_division(n) or (isinstance(n, Call) and n.name in _ROOTS) for n in nodes)
+
+
+def _is_division(node: Expr) -> bool:
+    return isinstance(node, Div) and (
+        not isinstance(node.b, Const) or abs(math.frexp(node.b.value)[0]) != 0.5
+    )
 
 
 def divides_places(op: ComputeOp) -> bool:

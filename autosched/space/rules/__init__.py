@@ -13,10 +13,11 @@ from .inline import Inline
 from .maps import Map
 from .rows import Rows
 from .rule import Answer, FunctionRule, Rule, Where, rule
+from .terms import Terms
 from .tiling import CacheWrite, Tiling
 from .winograd import Winograd
 
-RULES: tuple[Rule, ...] = (Inline(), CacheWrite(), Winograd(), Tiling(), Rows(), Map())
+RULES: tuple[Rule, ...] = (Terms(), Inline(), CacheWrite(), Winograd(), Tiling(), Rows(), Map())
 
 __all__ = ["RULES", "Answer", "FunctionRule", "Rule", "Where", "chosen", "rule"]
 

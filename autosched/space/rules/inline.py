@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import few_operations, operations, reads_of
+from tensorlang.recipes import same_in_rows
 
 from .rule import Answer, Where, untouched, ways
 from .tiling import at_own_place, carries
@@ -23,9 +24,9 @@ class Inline:
     name = "inline"
 
     def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
-        """Always for what is cheap; not for outputs, reductions and what is expensive and read in many
-        places, and not for the stage in whose tiles an undecided reduction will be computed, unless its one
-        reader takes that over."""
+        """Always for what is cheap; not for outputs, reductions, what is expensive and read in many places,
+        and what every row would compute again; and not for the stage in whose tiles an undecided reduction
+        will be computed, unless its one reader takes that over."""
         if not untouched(stage) or stage.op.reduce_axis or stage.state.is_output:
             return Answer.SKIP
         readers = s.state.readers(stage.name)
@@ -40,6 +41,8 @@ class Inline:
             or any(r.compute.reduce_axis for r in readers)
         )
         if not few_operations(stage.op, AGAIN if again else FREE) or not s.can("compute_inline", stage.name):
+            return Answer.SKIP
+        if any(same_in_rows(r.compute, stage, where.target) for r in readers):
             return Answer.SKIP
         heir = s[readers[0].name] if len(readers) == 1 and isinstance(readers[0].op, te.ComputeOp) else None
         passes_on = (

@@ -17,6 +17,7 @@ from .double_buffer import DoubleBuffer
 from .fuse import Fuse
 from .kind import Parallel, Unroll, Vectorize
 from .pragma import Pragma
+from .precompute import Precompute
 from .prefetch import Prefetch
 from .reorder import Reorder
 from .reverse_compute_at import ReverseComputeAt
@@ -51,6 +52,7 @@ TABLE: tuple[type[Primitive], ...] = (
     CacheWrite,
     Rfactor,
     Separate,
+    Precompute,
     Winograd,
     SetScope,
     StoreAt,
