@@ -8,10 +8,10 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from ..analysis import Reads, cost_of, phases_of, reads_of, reduces_rows, step
+from ..analysis import Reads, cost_of, made_of_place, phases_of, reads_of, reduces_rows, step
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import IterVar
+from ..te import ComputeOp, IterVar
 from . import across, whole_rows
 from .common import FEW_REGISTERS, in_registers, share_out, size, work
 from .lanes import reduce_in_lanes
@@ -51,7 +51,21 @@ def _vectors_along(inside: Stage, last: IterVar) -> bool:
             and all(step(i, last) == 0 for i in at[:-1])
         ):
             return True
-    return False
+    return _of_place(inside.op, last)
+
+
+def _of_place(op: ComputeOp, last: IterVar) -> bool:
+    """Whether neighbours read the same, and what is computed of that depends on their own place, as the
+    distances of the points of a grid from given ones do; of long sums along memory there are vectors anyway.
+
+    Measured (Zen 4, one thread): distances of 200 × 300 points from 10 take 0.10 of the time, 64 × 96 sums of
+    40 bells 0.12, 1000 sums of 50 sines 0.8; 64 sums of 5000 would take twice as long.
+    """
+    reads, reduced = reads_of(op), op.reduce_axis[-1]
+    if last.var not in made_of_place(op) or any(step(i, last) != 0 for _, at in reads.plain for i in at):
+        return False
+    n, long = size(last), size(reduced)
+    return not reads.along(reduced) or (n is not None and long is not None and long <= n)
 
 
 def _along_rows(inside: Stage) -> bool:

@@ -66,3 +66,13 @@ def test_a_bound_beyond_what_halves_hold_lets_nothing_else_pass() -> None:
     right = np.full(4, 60000, np.float16)
     got = np.array([60000, -60000, np.inf, np.nan], np.float16)
     assert differing(got, right, largest(right)).tolist() == [False, True, True, True]
+
+
+def test_each_element_has_a_slack_of_its_own() -> None:
+    right = np.zeros(room.BLOCK + 9, np.float32)
+    got, slack = np.ones_like(right), np.zeros(right.shape)
+    slack[[3, room.BLOCK + 2]] = 2.0
+    bad = differing(got, right, 1.0, slack)
+    assert np.flatnonzero(~bad).tolist() == [3, room.BLOCK + 2]
+    whole = differing(got.astype(np.int32), right.astype(np.int32), 1.0, slack)
+    assert np.flatnonzero(~whole).tolist() == [3, room.BLOCK + 2]

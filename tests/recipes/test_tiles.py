@@ -124,3 +124,38 @@ def test_few_neighbours_of_long_sums_are_summed_along_memory(
     exact(got, want, "float32")
     exact(tl.compile([x, g, o])(a, b), want, "float32")
     assert "reduction along memory" in str(tl.compile([x, g, o], target=target).explain())
+
+
+def of_a_grid(rows: int, columns: int, points: int) -> list[te.Tensor]:
+    """The distance of each point of a grid from the nearest of some."""
+    p = te.placeholder((points, 2), name="p")
+    k, at = te.reduce_axis((0, points), name="k"), lambda i: te.cast("float32", i)
+    off = lambda i, d: (at(i) * 0.5 - p[k, d]) * (at(i) * 0.5 - p[k, d])
+    return [p, te.compute((rows, columns), lambda i, j: te.min(off(i, 0) + off(j, 1), axis=k), name="o")]
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("rows", "columns", "points"), [(3, 40, 5), (1, 16, 1), (7, 33, 11), (5, 3, 4), (1, 1, 2)]
+)
+def test_neighbours_that_read_the_same_and_differ_by_their_place(rows, columns, points, target):
+    p, o = of_a_grid(rows, columns, points)
+    a = small(RNG, (points, 2))
+    off = lambda n, d: (np.arange(n, dtype="float32")[:, None] * 0.5 - a[:, d]) ** 2
+    want = (off(rows, 0)[:, None] + off(columns, 1)[None]).min(axis=-1)
+    s = default_schedule(o, target)
+    func, got = tl.lower(s, [p, o]), np.full(want.shape, np.nan, "float32")
+    interpret(func, a, got)
+    assert np.array_equal(got, want)
+    vectors = any(step.name == "vectorize" for step in s.trace.steps)
+    assert vectors == (columns > 1)
+    if not tl.Target(target).why_not_here():
+        assert np.array_equal(tl.compile([p, o], target=target)(a), want)
+
+
+def test_long_sums_along_memory_stay_sums():
+    x = te.placeholder((500,), name="x")
+    k = te.reduce_axis((0, 500), name="k")
+    o = te.compute((20,), lambda b: te.sum(te.exp(x[k] * te.cast("float32", b)), axis=k), name="o")
+    text = str(tl.lower(default_schedule(o, AVX512), [x, o]))
+    assert "o.rf[" in text

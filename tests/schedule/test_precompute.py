@@ -69,7 +69,7 @@ PROGRAMS = {
 
 
 def arrays(tensors):
-    shapes = [[dict(n=5, m=33).get(str(n)) or int(str(n)) for n in t.shape] for t in tensors]
+    shapes = [[{"n": 5, "m": 33}.get(str(n)) or int(str(n)) for n in t.shape] for t in tensors]
     return [RNG.integers(-3, 4, shape).astype("float32") for shape in shapes]
 
 
