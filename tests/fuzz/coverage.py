@@ -26,6 +26,9 @@ IMPOSSIBLE: dict[Pair, str] = {
     ("separate", "separate"): "no program has two reductions over windows",
     ("separate", "winograd"): "no program has windows with weights and windows without",
     ("separate", "tensorize"): "blocks that an intrinsic computes are no windows",
+    ("separate", "precompute"): "no program has windows and terms",
+    ("precompute", "winograd"): "no program has a convolution and terms",
+    ("precompute", "tensorize"): "blocks that an intrinsic computes have no terms",
 }
 
 #: Families in which a primitive applies often; the first that a pair of primitives names is used for it.
@@ -42,6 +45,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "storage_align": ("stencil", "diamond", "elementwise", "strided", "extern"),
     "set_scope": ("stencil", "diamond", "normalise", "elementwise", "extern"),
     "separate": ("pooling",),
+    "precompute": ("terms",),
     "winograd": ("conv2d",),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }

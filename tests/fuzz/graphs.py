@@ -230,6 +230,25 @@ def normalise(g: Sketch) -> None:
     g.outputs.append(g.compute([rows, n], "i, j", f"{e}[i, j] * 2 + {total}[i]"))
 
 
+def terms(g: Sketch) -> None:
+    """Formulas with terms of some of their axes, written out, of a matrix or of the sums of a product."""
+    m, n, k = g.shape(3)
+    rows, t = g.rows(m), g.rng.choice(FLOATS)
+    b, c = g.tensor([n], t), g.tensor([rows], t)
+    column, row = f"({g.op(g.op(f'{b}[j]'))})", f"({g.op(f'{c}[i]')})"
+    if g.maybe(0.5):
+        column = f"({column} * te.cast('{t}', j % 3))"
+    if g.maybe(0.4):
+        a, w, r = g.tensor([rows, k], t), g.tensor([k], t), g.axis(0, k)
+        factor = g.op(g.op(f"{w}[{r}]"))
+        body = f"te.sum({a}[i, {r}] * ({factor}) * {column}, axis={r})"
+    else:
+        a = g.tensor([rows, n], t)
+        body = f"{a}[i, j] * {column} + {row}" if g.maybe(0.5) else f"te.max({a}[i, j] - {column}, {row})"
+    x = g.compute([rows, n], "i, j", body)
+    g.outputs.append(g.compute([rows, n], "i, j", g.op(f"{x}[i, j]", column)) if g.maybe(0.4) else x)
+
+
 def pooling(g: Sketch) -> None:
     """Maxima or sums of windows."""
     h, w = g.extent(23), g.extent(23)
@@ -456,6 +475,7 @@ FAMILIES: dict[str, Callable[[Sketch], None]] = {
         depthwise,
         reduction,
         normalise,
+        terms,
         pooling,
         gather,
         strided,
