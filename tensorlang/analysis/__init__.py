@@ -88,6 +88,7 @@ from .streams import (
     reduces_rows,
     row_of,
     samples_image,
+    slides,
     transposed,
     uneven_along,
 )
@@ -177,6 +178,7 @@ __all__ = [
     "rows_by_data",
     "samples_image",
     "saved_at",
+    "slides",
     "stands_for",
     "step",
     "terms_of",

@@ -14,7 +14,7 @@ from ..expr.linear import poly, reads_data
 from ..expr.nodes import Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
-from ..te.patterns import constant, reads_of, reducer_kind, takes_long
+from ..te.patterns import constant, reads_of, reducer_kind, step, takes_long
 from ..te.reducers import Reduce
 from ..te.tensor import ComputeOp, Tensor, TensorRead
 
@@ -105,6 +105,14 @@ def reduces_rows(op: ComputeOp) -> bool:
         if used & reduced and not used >= data:
             return False
     return reads_of(op).along(op.reduce_axis[-1])
+
+
+def slides(op: ComputeOp) -> bool:
+    """Whether each sum is of a window that begins one element behind its neighbour's: vectors of neighbours
+    read as much along memory, and have no lanes to add up."""
+    last, reduced = op.axis[-1], op.reduce_axis[-1]
+    moved = [(step(i, last), step(i, reduced)) for _, at in reads_of(op).plain for i in at]
+    return all(a == b for a, b in moved if b != 0) and any(b for _, b in moved)
 
 
 def reduces_columns(op: ComputeOp) -> bool:

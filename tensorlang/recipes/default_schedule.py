@@ -45,6 +45,7 @@ from . import (
     gemm,
     interleaved,
     lines,
+    neighbourhoods,
     phases,
     picks,
     planes,
@@ -194,6 +195,11 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
         if by_slab is not None:
             done |= slabs.slab_by_slab(s, stage, by_slab, where)
             why[stage.name] = "an operator along an axis before the last: all its stages for some columns"
+            continue
+        windows_together = neighbourhoods.windows_of(s, stage, where)
+        if windows_together is not None:
+            done |= neighbourhoods.apply(s, stage, windows_together, where)
+            why[stage.name] = _known_as(neighbourhoods)
             continue
         fused = reduction_to_fuse(s, stage)
         whole = _as_matrices(s, fused or stage, where, constants)

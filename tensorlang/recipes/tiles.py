@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from ..analysis import Reads, cost_of, made_of_place, phases_of, reads_of, reduces_rows, step
+from ..analysis import Reads, cost_of, made_of_place, phases_of, reads_of, reduces_rows, slides, step
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
@@ -89,12 +89,9 @@ def _few_of_long(inside: Stage) -> bool:
 
 
 def _slides(inside: Stage) -> bool:
-    """Whether each sum is of a window that begins one element behind its neighbour's: vectors of neighbours
-    read as much along memory, and have no lanes to add up."""
-    last, reduced, n = inside.op.axis[-1], inside.op.reduce_axis[-1], size(inside.op.axis[-1])
-    reads = reads_of(inside.op).plain
-    alike = all(step(i, last) == step(i, reduced) for _, at in reads for i in at)
-    return alike and (n is None or n > SHORT)
+    """Whether it is of windows that slide along its last axis, for more than a few places."""
+    n = size(inside.op.axis[-1])
+    return slides(inside.op) and (n is None or n > SHORT)
 
 
 def register_tiles(s: Schedule, out: Stage, inside: Stage, target: Target) -> str:
