@@ -81,6 +81,7 @@ from .statement import Access, Statement
 from .streams import (
     Transposition,
     has_calls,
+    joins,
     moves_pieces,
     picks_columns,
     reads_lines,
@@ -92,10 +93,11 @@ from .streams import (
     transposed,
     uneven_along,
 )
-from .ways import edges_of, planes_of, ways_of
+from .ways import MOST_ALIKE, cut_within, edges_of, planes_of, read_alike, ways_of
 from .work import Work
 
 __all__ = [
+    "MOST_ALIKE",
     "ROOFLINE",
     "SIDE",
     "Access",
@@ -135,6 +137,7 @@ __all__ = [
     "cost_of",
     "costs_text",
     "cut_at",
+    "cut_within",
     "divides",
     "divides_places",
     "divisions",
@@ -145,6 +148,7 @@ __all__ = [
     "has_calls",
     "innermost",
     "iterations_of",
+    "joins",
     "least",
     "least_for_a_thread",
     "limits",
@@ -168,6 +172,7 @@ __all__ = [
     "product_of",
     "quotient",
     "ratio",
+    "read_alike",
     "reads_lines",
     "reads_of",
     "reducer_kind",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ..expr import make
 from ..expr.linear import poly, reads_data
-from ..expr.nodes import Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
+from ..expr.nodes import Cast, Choice, Const, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
 from ..te.patterns import constant, reads_of, reducer_kind, step, takes_long
@@ -22,6 +22,23 @@ from ..te.tensor import ComputeOp, Tensor, TensorRead
 def has_calls(op: ComputeOp) -> bool:
     """Whether an element takes functions such as exp: long chains of operations."""
     return any(takes_long(e) for body in op.body for e in preorder(body))
+
+
+def joins(op: ComputeOp) -> bool:
+    """Whether each element is copied from one of several tensors, or is a number, as its place tells."""
+    if len(op.body) != 1 or not isinstance(op.body[0], Choice):
+        return False
+    waiting: list[Expr] = [op.body[0]]
+    for e in waiting:  # grows on the way
+        if isinstance(e, Choice):
+            if reads_data(e.cond):
+                return False
+            waiting += (e.a, e.b)
+        elif isinstance(e, Cast):
+            waiting.append(e.a)
+        elif not isinstance(e, Const | TensorRead):
+            return False
+    return True
 
 
 def moves_pieces(op: ComputeOp) -> bool:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from ..expr.nodes import LE, LT, Choice, Expr, FloorMod, const_int
+import math
+
+from ..expr.nodes import LE, LT, Choice, Expr, FloorDiv, FloorMod, Max, Min, const_int
 from ..expr.walk import preorder, variables
 from ..te import ComputeOp, IterVar
 from ..te.patterns import constant, reads_of, step, typical
 
 MOST = 4  # ways whose elements are put in order
 LEAST = 4  # elements of each way in a row
+MOST_ALIKE = 16  # iterations that are read alike, of which whole numbers are taken together
 
 
 def ways_of(op: ComputeOp) -> int | None:
@@ -57,6 +60,31 @@ def planes_of(op: ComputeOp) -> int | None:
             if any(step(i, last) == 1 for i in at[:-1]):
                 return n
     return None
+
+
+def read_alike(op: ComputeOp, axis: IterVar) -> int:
+    """Of how many iterations of an axis, or a multiple, all are read alike wherever they begin, as each two
+    are of rows that are repeated twice: where they lie is known then, but for a number."""
+    found = [1]
+    for e in (e for body in op.body for e in preorder(body)):
+        if isinstance(e, FloorDiv | FloorMod) and axis.var in variables(e.a):
+            by = constant(e.b) or 1
+            found.append(by if by <= MOST_ALIKE else 1)
+    return math.lcm(*found)
+
+
+def cut_within(op: ComputeOp, axis: IterVar) -> tuple[bool, bool]:
+    """Whether an axis is cut somewhere along it: as of tensors that are joined, of margins, and of edges that
+    are repeated; and as of places that start again at the beginning."""
+    cut = again = False
+    for e in (e for body in op.body for e in preorder(body)):
+        if isinstance(e, Choice):
+            cut = cut or axis.var in variables(e.cond)
+        elif isinstance(e, Min | Max) and e.dtype.is_index:
+            cut = cut or axis.var in variables(e)
+        elif isinstance(e, FloorMod) and axis.var in variables(e.a):
+            again = again or not 0 < (constant(e.b) or 0) <= MOST_ALIKE
+    return cut, again
 
 
 def _period(test: Expr, var: Expr) -> int | None:

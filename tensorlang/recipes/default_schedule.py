@@ -14,11 +14,10 @@ from types import ModuleType
 
 from ..analysis import (
     cost_of,
-    cut_at,
     divides_places,
     edges_of,
     has_calls,
-    period,
+    joins,
     reads_of,
     reducer_kind,
     reduces_rows,
@@ -50,6 +49,7 @@ from . import (
     picks,
     planes,
     pointwise,
+    repeats,
     rows,
     sampled,
     scans,
@@ -103,7 +103,6 @@ FAMILIES = (
     subpixel,
     phases,
 )
-FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 
 
 def default_schedule(
@@ -294,7 +293,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if transposition is not None:
         copies.transpose_in_tiles(s, stage, transposition, target)
         return f"a copy in another order of axes: {_known_as(copies)}"
-    ways = ways_of(stage.op) or interleaved.planes(stage, target)
+    ways = None if _in_whole_rows(stage, target) else ways_of(stage.op) or interleaved.planes(stage, target)
     if ways is not None and len(axes) > 1 and s.can("cache_write", stage.name):
         interleaved.apply(s, stage, ways, target)
         return _known_as(interleaved)
@@ -306,7 +305,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if picked is not None:
         picks.apply(stage, picked, target)
         return f"elements at places that are data, one by one for {picks.ROWS} of `{picked.name}`"
-    again = _repeats(stage)
+    again = repeats.repeats_of(stage, target)
     together = stretch_of(stage, target) if again is None else []
     whole = whole_rows.rows_of(stage, target) if again is None and len(together) < 2 else None
     if whole is not None:
@@ -316,8 +315,14 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if small is not None:
         whole_rows.elements(stage, *small, target)
         return f"{small[0]} matrices of {small[1]} axes in a vector: {_known_as(whole_rows)}"
+    beside = None if len(together) > 1 or again is not None else read_again(stage)
+    patterned = again is None and beside is None and len(together) < len(axes)
+    block = whole_rows.block_of(stage, target) if patterned else None
+    if block is not None:
+        whole_rows.elements(stage, *block, target)
+        return f"blocks of {block[0]} rows of {block[1]} axes: {_known_as(whole_rows)}"
     if again is not None:
-        axes[-1:] = stage.split(axes[-1], again)
+        axes = repeats.split(stage, again)
     if len(together) > 1:
         axes[-len(together) :] = [stage.fuse(*together)]
     # else the vectors of the one row are what threads share
@@ -326,8 +331,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         # few long stretches: threads share what they are made of
         rows = elements_of(axes[:-1])
         several = rows is None or rows >= FEW_STRETCHES * target.num_cores
-    n = again if again is not None else elements_of(together) if together else size(axes[-1])
-    beside = None if len(together) > 1 or again is not None else read_again(stage)
+    n = again.elements if again is not None else elements_of(together) if together else size(axes[-1])
     how = f"element by element, for `{axes[-1].name}` has one iteration"
     if n is None or n >= 2:
         width = vector_width(stage, n, target, long=len(together) == len(stage.op.axis))
@@ -369,15 +373,11 @@ def _within_edges(stage: Stage, width: int, target: Target) -> int:
     return whole if whole % lanes == 0 else width
 
 
-def _repeats(stage: Stage) -> int | None:
-    """After how many elements along memory a copy reads the same again, where that is many times: those of
-    ``x[j % 500]``; or somewhere else, as in the next row of an image whose pixels have numbers. A loop over
-    them reads as they lie."""
-    last = stage.op.axis[-1]
-    n, again = size(last), period(stage.op, last) or cut_at(stage.op, last)
-    return (
-        again if n is not None and again is not None and FEW_AGAIN <= again < n and n % again == 0 else None
-    )
+def _in_whole_rows(stage: Stage, target: Target) -> bool:
+    """Whether a stage joins tensors of short rows, of which several fill registers: which one an element is
+    of is known for each lane then, and all that is done to it is a shuffle."""
+    ways = (whole_rows.rows_of, whole_rows.matrices_of, whole_rows.block_of)
+    return joins(stage.op) and any(find(stage, target) is not None for find in ways)
 
 
 def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> str:

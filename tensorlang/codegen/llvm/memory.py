@@ -206,6 +206,14 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
     vector = types.lanes_of(element, n)
     if n == 1:
         return em.ins(f"load {element}, ptr {pointer(em, buffer, place.base)}, align {align}")
+    # neighbours are loaded under a mask, where that is an instruction
+    plain = mask is None or (
+        place.stride in (1, -1) and (em.target.has_masks or _on_stack(em, buffer, place))
+    )
+    known = None if plain or mask is None else near.flags_of(mask)
+    out = "" if known is None else _load_some(em, buffer, place, known, element, t)
+    if out:
+        return out
     if place.stride in (1, -1):
         low = place.base if place.stride == 1 else make.sub(place.base, n - 1)
         # a whole load from the stack cannot fault, and only such loads let ``sroa`` turn the block into
@@ -377,11 +385,37 @@ def _pointers(em: Emitter, buffer: Buffer, place: Place, element: str) -> str:
     return em.ins(f"getelementptr {element}, ptr {base}, {_offsets(em, place)}")
 
 
+def _load_some(
+    em: Emitter, buffer: Buffer, place: Place, flags: tuple[bool, ...], element: str, t: DType
+) -> str:
+    """Those lanes that are on, out of the neighbours from the first to the last of them, and 0 in the others;
+    empty where they are too far apart."""
+    if not any(flags):
+        return "zeroinitializer"
+    if all(flags):
+        return _load_raw(em, buffer, place, None, element, t)
+    if place.offsets is not None:
+        found = near.parts(place.offsets)
+    else:
+        found = near.apart(place.stride or 0, place.lanes)
+    found = None if found is None else near.some_of(found, flags)
+    if found is None:
+        return ""
+    n, vector = place.lanes, types.lanes_of(element, place.lanes)
+    out = _from_neighbours(em, buffer, place, found, element, _align(t))
+    mask = types.vector_literal("i1", [int(f) for f in flags])
+    return em.ins(f"select <{n} x i1> {mask}, {vector} {out}, {vector} zeroinitializer")
+
+
 def _load_near(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:
     """Lanes in a known order out of a few neighbours; empty where that is not what they are."""
     found = None if place.offsets is None else near.lanes_of(place.offsets)
-    if found is None:
-        return ""
+    return "" if found is None else _from_neighbours(em, buffer, place, found, element, align)
+
+
+def _from_neighbours(
+    em: Emitter, buffer: Buffer, place: Place, found: near.Near, element: str, align: int
+) -> str:
     base, lanes = make.add(place.base, found.base), em.target.vector_bits // (8 * buffer.dtype.bytes)
     found = near.in_registers(found, base, em.storage[buffer].on_stack, lanes)
     wide, begins = near.starts(found)

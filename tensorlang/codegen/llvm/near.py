@@ -4,15 +4,40 @@ repeated at its edge, and the pixels beside it.
 
 The elements from the first to the last of them are loaded as they lie, in two loads that may overlap, and one
 shuffle puts them where they belong. Nothing outside the first and the last is read. A gather of sixteen lanes
-takes as long as sixteen loads. Knows indices and vectors; no buffers and no statements.
+takes as long as sixteen loads. So is it known of which of two tensors a lane is, where rows that are joined
+lie side by side in a vector, ``n % 6 < 2``: each is loaded for its own lanes. Knows indices and vectors; no
+buffers and no statements.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import eq, le, lt, ne
 
 from ...expr import linear, make
-from ...expr.nodes import Add, Broadcast, Cast, Expr, FloorDiv, FloorMod, Max, Min, Mul, Ramp, Sub, const_int
+from ...expr.nodes import (
+    EQ,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Broadcast,
+    Cast,
+    Const,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Ramp,
+    Sub,
+    const_int,
+)
 from . import shuffles, types
 from .emitter import Emitter
 
@@ -20,6 +45,7 @@ FEWEST = 4  # lanes: fewer are loaded one by one
 # times as many elements as lanes may be loaded, of few lanes and of many: so reads an image that is made
 # smaller
 WIDE, MANY, WIDER = 2, 8, 4
+_ORDER: dict[type, Callable[[int, int], bool]] = {EQ: eq, NE: ne, LT: lt, LE: le}
 
 
 @dataclass(frozen=True)
@@ -44,11 +70,26 @@ class Near:
 
 def lanes_of(offsets: Expr) -> Near | None:
     """What is known of these offsets, where that is worth a shuffle."""
-    found = _parts(offsets) if offsets.dtype.code == "int" else None
-    if found is None or len(found.at) < FEWEST:
-        return None
-    wide = WIDER if len(found.at) >= MANY else WIDE
-    return found if found.span <= wide * len(found.at) else None
+    found = parts(offsets) if offsets.dtype.code == "int" else None
+    return found if found is not None and _worth_it(found) else None
+
+
+def _worth_it(near: Near) -> bool:
+    lanes = len(near.at)
+    return lanes >= FEWEST and near.span <= (WIDER if lanes >= MANY else WIDE) * lanes
+
+
+def apart(stride: int, lanes: int) -> Near:
+    """Lanes so many elements apart."""
+    return Near(make.const(0), tuple(stride * n for n in range(lanes)))
+
+
+def some_of(near: Near, flags: Sequence[bool]) -> Near | None:
+    """The same of the lanes that are on alone, where that is worth a shuffle: the others are where the first
+    of them is, so that nothing else is read."""
+    first = next(x for x, on in zip(near.at, flags, strict=True) if on)
+    found = Near(near.base, tuple(x if on else first for x, on in zip(near.at, flags, strict=True)))
+    return found if _worth_it(found) else None
 
 
 def straight(offset: Expr) -> Expr:
@@ -56,7 +97,7 @@ def straight(offset: Expr) -> Expr:
     9 * 9 + n // 3 % 3 * 3 + n % 3``."""
     if offset.dtype.lanes == 1 or type(offset) in (Ramp, Broadcast) or offset.dtype.code != "int":
         return offset
-    found = _parts(offset)
+    found = parts(offset)
     if found is None or any(x != found.at[0] + n for n, x in enumerate(found.at)):
         return offset
     return make.ramp(make.add(found.base, found.at[0]), 1, len(found.at))
@@ -107,7 +148,7 @@ def picked(em: Emitter, near: Near, pieces: list[str], element: str) -> str:
     )
 
 
-def _parts(e: Expr) -> Near | None:
+def parts(e: Expr) -> Near | None:
     """An index as a scalar and a number for each lane; None where that is not known."""
     kind = type(e)
     if kind is Broadcast:
@@ -116,25 +157,25 @@ def _parts(e: Expr) -> Near | None:
         step = const_int(e.stride)  # type: ignore[attr-defined]
         return None if step is None else Near(e.base, tuple(step * n for n in range(e.lanes)))  # type: ignore[attr-defined]
     if kind is Cast and e.dtype.code == e.a.dtype.code == "int":  # type: ignore[attr-defined]
-        inner = _parts(e.a)  # type: ignore[attr-defined]
+        inner = parts(e.a)  # type: ignore[attr-defined]
         wide = e.dtype.with_lanes(1)
         return None if inner is None else Near(make.cast(wide, inner.base), inner.at)
     if kind in (Add, Sub):
-        a, b = _parts(e.a), _parts(e.b)  # type: ignore[attr-defined]
+        a, b = parts(e.a), parts(e.b)  # type: ignore[attr-defined]
         if a is None or b is None:
             return None
         sign = 1 if kind is Add else -1
         base = make.add(a.base, b.base) if kind is Add else make.sub(a.base, b.base)
         return Near(base, tuple(x + sign * y for x, y in zip(a.at, b.at, strict=True)))
     if kind in (Min, Max):
-        a, b = _parts(e.a), _parts(e.b)  # type: ignore[attr-defined]
+        a, b = parts(e.a), parts(e.b)  # type: ignore[attr-defined]
         apart = None if a is None or b is None else const_int(make.sub(b.base, a.base))
         if a is None or b is None or apart is None or linear.wraps(a.base):
             return None
         pick = min if kind is Min else max
         return Near(a.base, tuple(pick(x, y + apart) for x, y in zip(a.at, b.at, strict=True)))
     if kind in (Mul, FloorDiv, FloorMod) and type(e.b) is Broadcast:  # type: ignore[attr-defined]
-        c, a = const_int(e.b.value), _parts(e.a)  # type: ignore[attr-defined]
+        c, a = const_int(e.b.value), parts(e.a)  # type: ignore[attr-defined]
         if a is None or c is None or (c < 1 and kind is not Mul):
             return None
         if kind is Mul:
@@ -171,3 +212,31 @@ def _shared(terms: linear.Poly, e: Expr, by: int) -> Expr | None:
             return None
         out = make.add(out, make.mul(make.min_(a, b), k))
     return out
+
+
+def flags_of(cond: Expr) -> tuple[bool, ...] | None:
+    """Whether a condition holds, for each lane; None where some lane's is not known."""
+    kind = type(cond)
+    if kind is Broadcast:
+        value = cond.value  # type: ignore[attr-defined]
+        return (bool(value.value),) * cond.dtype.lanes if type(value) is Const else None
+    if kind is Not:
+        inner = flags_of(cond.a)  # type: ignore[attr-defined]
+        return None if inner is None else tuple(not x for x in inner)
+    if kind in (And, Or):
+        a, b = flags_of(cond.a), flags_of(cond.b)  # type: ignore[attr-defined]
+        if a is None or b is None:
+            return None
+        return tuple(x and y if kind is And else x or y for x, y in zip(a, b, strict=True))
+    return _compared(cond) if kind in _ORDER else None
+
+
+def _compared(cond: Expr) -> tuple[bool, ...] | None:
+    a, b = cond.a, cond.b  # type: ignore[attr-defined]
+    if not a.dtype.element.is_index or linear.wraps(a) or linear.wraps(b):
+        return None
+    left, right = parts(a), parts(b)
+    apart = None if left is None or right is None else const_int(make.sub(left.base, right.base))
+    if left is None or right is None or apart is None:
+        return None
+    return tuple(_ORDER[type(cond)](x + apart, y) for x, y in zip(left.at, right.at, strict=True))

@@ -1,0 +1,63 @@
+"""Copies that read the same again after some elements of an axis, as those of tensors that are repeated as a
+whole do: a loop over what is read again reads it as it lies, with all that is behind it, in one stretch. Uses
+public primitives only.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ..analysis import cut_at, period
+from ..schedule import Stage
+from ..target import Target
+from ..te import IterVar
+from .common import size
+from .lanes import one_stretch
+
+FEW_AGAIN = 16  # elements that are read again: fewer are gathered
+
+
+class Repeats(NamedTuple):
+    """After ``each`` iterations of ``axis`` the stage reads the same again, or somewhere else; all axes
+    ``behind`` it are one stretch of memory."""
+
+    axis: IterVar
+    each: int
+    behind: list[IterVar]
+
+    @property
+    def elements(self) -> int:
+        """Of the stretch."""
+        return self.each * math.prod(size(a) or 1 for a in self.behind)
+
+
+def repeats_of(stage: Stage, target: Target) -> Repeats | None:
+    """After how many elements along memory a copy reads the same again, where that is many times: those of
+    ``x[j % 500]``; or somewhere else, as in the next row of an image whose pixels have numbers. None where
+    all of a row is less than a vector, of which several rows are put together."""
+    axes, lanes = list(stage.op.axis), target.vector_lanes(stage.op.body[0].dtype)
+    if len(axes) > 1 and (size(axes[-1]) or 0) < lanes and period(stage.op, axes[-1]) is not None:
+        return None
+    for at in range(len(axes) - 1, -1, -1):
+        axis, behind = axes[at], axes[at + 1 :]
+        n, each = size(axis), period(stage.op, axis) or (None if behind else cut_at(stage.op, axis))
+        if n is not None and each is not None and 1 < each < n and n % each == 0:
+            found = Repeats(axis, each, behind)
+            return found if found.elements >= FEW_AGAIN and _whole(stage, behind) else None
+    return None
+
+
+def _whole(stage: Stage, behind: list[IterVar]) -> bool:
+    """Whether the axes are of known sizes, and whole dimensions, one after the other, of all that is read."""
+    if any(size(a) is None for a in behind):
+        return False
+    return len(one_stretch(stage.op, behind)) == len(behind)
+
+
+def split(stage: Stage, found: Repeats) -> list[IterVar]:
+    """The loops of the stage, the last over the stretch."""
+    axes = list(stage.op.axis)
+    at = axes.index(found.axis)
+    again, one = stage.split(found.axis, found.each)
+    return [*axes[:at], again, stage.fuse(one, *found.behind) if found.behind else one]

@@ -1,0 +1,88 @@
+"""Copies of short rows: joined, repeated, rolled, padded and cut, several in a vector. Right on odd shapes, and
+without gathers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
+from tensorlang.recipes import default_schedule
+from tests.codegen.test_assembly import AVX2, AVX512
+from tests.recipes.long import LONG
+
+RNG = np.random.default_rng(11)
+TARGETS = pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
+
+
+def rolled(x: te.Tensor, axis: int, by: int) -> te.Tensor:
+    n = int(x.shape[axis])
+    return te.compute(
+        x.shape,
+        lambda *i: x(*[(v + (n - by % n)) % n if d == axis else v for d, v in enumerate(i)]),
+        name="o",
+    )
+
+
+COPIES = {
+    "join": (2, lambda a, b: ops.concatenate([a, b], -1), lambda a, b: np.concatenate([a, b], -1)),
+    "wider": (1, lambda a: ops.concatenate([a, a, a], -1), lambda a: np.concatenate([a, a, a], -1)),
+    "stack": (2, lambda a, b: ops.stack([a, b], -1), lambda a, b: np.stack([a, b], -1)),
+    "stack mid": (2, lambda a, b: ops.stack([a, b], 1), lambda a, b: np.stack([a, b], 1)),
+    "rows": (2, lambda a, b: ops.concatenate([a, b], 1), lambda a, b: np.concatenate([a, b], 1)),
+    "tile": (1, lambda a: ops.tile(a, (1, 2, 1)), lambda a: np.tile(a, (1, 2, 1))),
+    "tile both": (1, lambda a: ops.tile(a, (2, 2, 3)), lambda a: np.tile(a, (2, 2, 3))),
+    "repeat": (1, lambda a: ops.repeat(a, 2, 1), lambda a: np.repeat(a, 2, 1)),
+    "repeat 3": (1, lambda a: ops.repeat(a, 3, 1), lambda a: np.repeat(a, 3, 1)),
+    "roll": (1, lambda a: rolled(a, 1, 5), lambda a: np.roll(a, 5, 1)),
+    "roll last": (1, lambda a: rolled(a, 2, 1), lambda a: np.roll(a, 1, 2)),
+    "flip": (1, lambda a: ops.flip(a, 1), lambda a: a[:, ::-1]),
+    "pad": (1, lambda a: ops.pad(a, ((0, 0), (1, 2), (1, 0))), lambda a: np.pad(a, ((0, 0), (1, 2), (1, 0)))),
+    "edge": (
+        1,
+        lambda a: ops.pad(a, ((0, 0), (2, 2), (0, 0)), "edge"),
+        lambda a: np.pad(a, ((0, 0), (2, 2), (0, 0)), "edge"),
+    ),
+}
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    "dtype", ["uint8", "float32", *[pytest.param(t, marks=LONG) for t in ("int16", "int64")]]
+)
+@pytest.mark.parametrize("shape", [(3, 40, 3), (2, 57, 7), (2, 33, 13), (1, 9, 31), (40, 2, 5)], ids=str)
+@pytest.mark.parametrize("kind", list(COPIES))
+def test_copies(kind, shape, dtype, target):
+    count, declared, meant = COPIES[kind]
+    arrays = [RNG.integers(0, 100, shape).astype(dtype) for _ in range(count)]
+    xs = [te.placeholder(shape, dtype, f"x{k}") for k in range(count)]
+    out, want = declared(*xs), np.ascontiguousarray(meant(*arrays))
+    got = np.zeros_like(want)
+    interpret(tl.lower(default_schedule(out, target), [*xs, out]), *arrays, got)
+    assert np.array_equal(got, want)
+    assert np.array_equal(tl.compile([*xs, out])(*arrays), want)
+
+
+@TARGETS
+@pytest.mark.parametrize("columns", [2, 3, 5, 7, 13, 31])
+@pytest.mark.parametrize("kind", ["join", "stack", "stack mid", "tile both", "roll"])
+def test_no_lane_is_gathered(kind, columns, target):
+    """Which of two rows a lane is of is known: each is loaded as it lies."""
+    if kind == "roll" and target == AVX2:
+        pytest.skip("masks of bytes are dear there")
+    count, declared, _ = COPIES[kind]
+    xs = [te.placeholder((6, 192, columns), "uint8", f"x{k}") for k in range(count)]
+    out = declared(*xs)
+    asm = tl.build(default_schedule(out, target), [*xs, out], target=target).get_source("asm")
+    assert "gather" not in asm and asm.count("vpinsrb") <= 2  # a single lane is put in its place
+
+
+def test_an_open_number_of_rows_is_joined():
+    n = te.dim("n", 0, 10_000)
+    x, y = te.placeholder((n, 3), "uint8", "x"), te.placeholder((n, 2), "uint8", "y")
+    f = tl.compile([x, y, ops.concatenate([x, y], 1)])
+    for rows in (0, 1, 12, 13, 64, 65, 1000, 4097):
+        a, b = (RNG.integers(0, 256, (rows, k)).astype("uint8") for k in (3, 2))
+        assert np.array_equal(f(a, b), np.concatenate([a, b], 1))
