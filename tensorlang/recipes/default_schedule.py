@@ -375,7 +375,10 @@ def _within_edges(stage: Stage, width: int, target: Target) -> int:
 
 def _in_whole_rows(stage: Stage, target: Target) -> bool:
     """Whether a stage joins tensors of short rows, of which several fill registers: which one an element is
-    of is known for each lane then, and all that is done to it is a shuffle."""
+    of is known for each lane then, and all that is done to it is a shuffle. Not where vectors of each tensor
+    are put in order."""
+    if len(stage.op.axis) < 2 or interleaved.in_whole_vectors(stage, target):
+        return False
     ways = (whole_rows.rows_of, whole_rows.matrices_of, whole_rows.block_of)
     return joins(stage.op) and any(find(stage, target) is not None for find in ways)
 

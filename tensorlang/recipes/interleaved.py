@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..analysis import planes_of, typical
+from ..analysis import planes_of, reads_of, step, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
@@ -28,10 +28,18 @@ def planes(stage: Stage, target: Target) -> int | None:
     three: a rest under a mask is dear. Measured (Zen 4): rows of 57 and 50 floats 0.87 and 0.31 of
     the time, of 7 1.2, of 5 3; of 57 and 50 bytes 2.4 and 1.7, of 100 1.3."""
     n = planes_of(stage.op)
-    if n is None:
-        return None
+    return n if n is not None and _whole(stage, target) else None
+
+
+def _whole(stage: Stage, target: Target) -> bool:
     row, lanes = size(stage.op.axis[-2]), target.vector_lanes(stage.op.body[0].dtype)
-    return n if row is None or row % lanes == 0 or row >= LONG * lanes else None
+    return row is None or row % lanes == 0 or row >= LONG * lanes
+
+
+def in_whole_vectors(stage: Stage, target: Target) -> bool:
+    """Whether all that is read lies along the axis before the last one, in rows as those of planes."""
+    row = stage.op.axis[-2]
+    return _whole(stage, target) and all(at and step(at[-1], row) == 1 for _, at in reads_of(stage.op).plain)
 
 
 def apply(s: Schedule, out: Stage, ways: int, target: Target) -> None:

@@ -13,7 +13,7 @@ from ..schedule import Stage
 from ..target import Target
 from ..te import IterVar
 from .common import size
-from .lanes import one_stretch
+from .lanes import VECTORS, one_stretch
 
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 
@@ -35,9 +35,10 @@ class Repeats(NamedTuple):
 def repeats_of(stage: Stage, target: Target) -> Repeats | None:
     """After how many elements along memory a copy reads the same again, where that is many times: those of
     ``x[j % 500]``; or somewhere else, as in the next row of an image whose pixels have numbers. None where
-    all of a row is less than a vector, of which several rows are put together."""
+    a row is a few vectors, of which what is read by each lane is known."""
     axes, lanes = list(stage.op.axis), target.vector_lanes(stage.op.body[0].dtype)
-    if len(axes) > 1 and (size(axes[-1]) or 0) < lanes and period(stage.op, axes[-1]) is not None:
+    last = period(stage.op, axes[-1])
+    if last is not None and last < lanes and (size(axes[-1]) or 0) <= VECTORS * lanes:
         return None
     for at in range(len(axes) - 1, -1, -1):
         axis, behind = axes[at], axes[at + 1 :]

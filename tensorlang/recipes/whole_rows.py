@@ -34,7 +34,11 @@ from .common import in_registers, plain_work, share_out, size, work
 MOST = 7  # registers that rows of an odd number of elements fill
 MOST_OF_MATRICES = 9  # the same of small matrices
 MOST_OF_BLOCK = 8  # the same of rows that fill them nearly
+FAR = 4  # times their elements, what lies from one to the next of rows that are loaded together
 DEEP, WIDE, LEAST = 4, 6, 8  # elements of a row that a small matrix takes and gives, and rows together
+# parts for each thread, from which on the loops outside of rows are enough: places of a loop made of more are
+# divided again and again
+FEW_SHARES = 8
 OPEN = 64  # rows that an open number counts as
 
 
@@ -124,9 +128,22 @@ def block_of(stage: Stage, target: Target) -> tuple[int, int] | None:
             own = axes[-behind:]
             cut, around = cut_within(stage.op, row)
             around = around and _again(stage, row) is None and not target.has_masks
-            apart = any(_lies_across(at, row, own) for _, at in reads_of(stage.op).plain)
+            apart = any(
+                _lies_across(at, row, own) or _far(tensor, at, row, n)
+                for tensor, at in reads_of(stage.op).plain
+            )
             return None if apart or cut or around else (min(found)[1], behind)
     return None
+
+
+def _far(tensor: Tensor, at: Sequence[Expr], row: IterVar, n: int) -> bool:
+    """Whether rows of ``n`` elements lie so far apart that a vector of them would be gathered."""
+    apart = (
+        math.prod(constant(k) or n for k in tensor.shape[d + 1 :])
+        for d, i in enumerate(at)
+        if step(i, row) != 0
+    )
+    return any(elements > FAR * n for elements in apart)
 
 
 def elements(stage: Stage, rows: int, behind: int, target: Target) -> None:
@@ -154,14 +171,15 @@ def share_rows(
     """The loop over so many ``rows``, and the loop of those, behind the axes ``front``: shared out among
     threads where there is work for them. A rest is rows that overlap those before, where it may be. After
     ``again`` of them the same are read again."""
-    several = any(size(a) != 1 for a in front) or again is not None
+    own, several = list(front), any(size(a) != 1 for a in front) or again is not None
     n, shared = again or size(row), cost_of(target).shared(iterations)
     if again is not None:
         times, row = stage.split(row, again)
         front = [*front, times]
     tail = "auto" if n is not None and n % rows == 0 else "peel" if shared and not several else "shift"
     outer, inner = stage.split(row, rows, tail=tail)
-    loops = [*front, outer] if tail == "auto" or not several else list(front)
+    many = not several or math.prod(typical(a.extent, OPEN) for a in own) < FEW_SHARES * target.num_cores
+    loops = [*front, outer] if many and (tail == "auto" or not several) else list(front)
     share = share_out(stage, loops, iterations, target)
     return (share if share is not None and outer in loops else outer), inner
 

@@ -86,3 +86,19 @@ def test_an_open_number_of_rows_is_joined():
     for rows in (0, 1, 12, 13, 64, 65, 1000, 4097):
         a, b = (RNG.integers(0, 256, (rows, k)).astype("uint8") for k in (3, 2))
         assert np.array_equal(f(a, b), np.concatenate([a, b], 1))
+
+
+@TARGETS
+@pytest.mark.parametrize("dtype", ["uint8", "int16"])
+@pytest.mark.parametrize(("shape", "axis"), [((300, 5), 0), ((3, 100, 5), 1), ((2, 70, 13), 1)], ids=str)
+def test_places_of_extremes_of_few_columns(shape, axis, dtype, target):
+    """What is found of each column is read again and again beside the rows, under the mask of the last
+    ones."""
+    x = te.placeholder(shape, dtype, "x")
+    v, out = RNG.integers(0, 50, shape).astype(dtype), ops.argmax(x, axis)
+    got = np.zeros(out_shape := np.argmax(v, axis).shape, "int64")
+    interpret(tl.lower(default_schedule(out, target), [x, out]), v, got)
+    assert out_shape == got.shape and np.array_equal(got, np.argmax(v, axis))
+    assert np.array_equal(tl.compile([x, out])(v), np.argmax(v, axis))
+    asm = tl.build(default_schedule(out, AVX512), [x, out], target=AVX512).get_source("asm")
+    assert "tensorlang.gather" not in asm

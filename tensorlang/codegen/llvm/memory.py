@@ -15,7 +15,7 @@ from ...core.dtype import INT64, DType
 from ...expr import linear, make
 from ...expr.nodes import Broadcast, Expr, FloorDiv, FloorMod, Ramp, const_int
 from ...loopir.stmt import Buffer, Load, load
-from . import convert, joined, narrowed, near, sides, streaming, types
+from . import convert, index, joined, narrowed, near, sides, streaming, types
 from .emitter import Emitter, Storage, buffers_read
 from .expression import rules
 from .text import Function
@@ -247,6 +247,11 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         return em.ins(
             f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {out}, {vector} zeroinitializer"
         )
+    whole = _load_near(em, buffer, place, element, align, inside=True)
+    if whole:
+        return em.ins(
+            f"select {types.lanes_of('i1', n)} {em.value(mask)}, {vector} {whole}, {vector} zeroinitializer"
+        )
     if apart and _masks_are_cheap(em, element):
         return _load_strided(em, buffer, place, element, align, em.value(mask))
     return _gathered(em, _pointers(em, buffer, place, element), em.value(mask), element, n, align)
@@ -407,10 +412,29 @@ def _load_some(
     return em.ins(f"select <{n} x i1> {mask}, {vector} {out}, {vector} zeroinitializer")
 
 
-def _load_near(em: Emitter, buffer: Buffer, place: Place, element: str, align: int) -> str:
-    """Lanes in a known order out of a few neighbours; empty where that is not what they are."""
+def _load_near(
+    em: Emitter, buffer: Buffer, place: Place, element: str, align: int, inside: bool = False
+) -> str:
+    """Lanes in a known order out of a few neighbours; empty where that is not what they are, and where they
+    are to be ``inside`` of the buffer, whatever a mask says, and may not be."""
     found = None if place.offsets is None else near.lanes_of(place.offsets)
-    return "" if found is None else _from_neighbours(em, buffer, place, found, element, align)
+    if found is None or (inside and not _within(em, buffer, make.add(place.base, found.base), found)):
+        return ""
+    return _from_neighbours(em, buffer, place, found, element, align)
+
+
+def _within(em: Emitter, buffer: Buffer, base: Expr, found: near.Near) -> bool:
+    """Whether all neighbours from the first to the last lane lie in the buffer, for certain."""
+    least, most = index.interval(em, base)
+    last = 0
+    for extent, stride in zip(buffer.shape, buffer.element_strides(), strict=True):
+        n, s = const_int(extent), const_int(stride)
+        if n is None or s is None:
+            return False
+        last += (n - 1) * s
+    if least is None or most is None:
+        return False
+    return least + found.first >= 0 and most + found.first + found.span - 1 <= last
 
 
 def _from_neighbours(
