@@ -93,7 +93,7 @@ from .streams import (
     transposed,
     uneven_along,
 )
-from .ways import MOST_ALIKE, cut_within, edges_of, planes_of, read_alike, ways_of
+from .ways import MOST_ALIKE, cut_within, edges_of, planes_of, read_alike, uneven_over, ways_of
 from .work import Work
 
 __all__ = [
@@ -192,6 +192,7 @@ __all__ = [
     "transposed",
     "typical",
     "uneven_along",
+    "uneven_over",
     "ways_of",
     "window_of",
     "windows_of",

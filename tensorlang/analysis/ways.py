@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
+from ..expr.linear import poly
 from ..expr.nodes import LE, LT, Choice, Expr, FloorDiv, FloorMod, Max, Min, const_int
 from ..expr.walk import preorder, variables
 from ..te import ComputeOp, IterVar
@@ -64,13 +66,30 @@ def planes_of(op: ComputeOp) -> int | None:
 
 def read_alike(op: ComputeOp, axis: IterVar) -> int:
     """Of how many iterations of an axis, or a multiple, all are read alike wherever they begin, as each two
-    are of rows that are repeated twice: where they lie is known then, but for a number."""
-    found = [1]
+    are of rows that are repeated twice: where they lie is known then, but for a number. Not of many."""
+    found = _repeating(op, axis, FloorDiv | FloorMod)
+    return math.lcm(*(n for n in found if n <= MOST_ALIKE))
+
+
+def uneven_over(op: ComputeOp, axis: IterVar) -> int:
+    """The same of quotients alone, as of the places of an image in another size, and of any number."""
+    return math.lcm(*_repeating(op, axis, FloorDiv))
+
+
+def _repeating(op: ComputeOp, axis: IterVar, kinds: Any) -> list[int]:
+    found = []
     for e in (e for body in op.body for e in preorder(body)):
-        if isinstance(e, FloorDiv | FloorMod) and axis.var in variables(e.a):
+        if isinstance(e, kinds) and axis.var in variables(e.a):
             by = constant(e.b) or 1
-            found.append(by if by <= MOST_ALIKE else 1)
-    return math.lcm(*found)
+            found.append(by // math.gcd(by, _coefficient(e.a, axis.var)))
+    return found
+
+
+def _coefficient(e: Expr, var: Expr) -> int:
+    """How far ``e`` moves with a variable, between limits; 1 where that is not known."""
+    if isinstance(e, Min | Max):
+        return math.gcd(*(_coefficient(side, var) for side in (e.a, e.b) if var in variables(side)))
+    return poly(e).get((var,), 1)
 
 
 def cut_within(op: ComputeOp, axis: IterVar) -> tuple[bool, bool]:

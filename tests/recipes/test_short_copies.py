@@ -10,6 +10,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
+from tensorlang.te import reference
 from tests.codegen.test_assembly import AVX2, AVX512
 from tests.recipes.long import LONG
 
@@ -102,3 +103,34 @@ def test_places_of_extremes_of_few_columns(shape, axis, dtype, target):
     assert np.array_equal(tl.compile([x, out])(v), np.argmax(v, axis))
     asm = tl.build(default_schedule(out, AVX512), [x, out], target=AVX512).get_source("asm")
     assert "tensorlang.gather" not in asm
+
+
+@TARGETS
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize(
+    ("shape", "size"),
+    [
+        ((1, 9, 20, 3), (7, 31)),
+        ((2, 8, 33, 4), (8, 50)),
+        ((1, 40, 27, 3), (60, 12)),
+        ((1, 33, 17, 2), (3, 301)),
+    ],
+    ids=str,
+)
+def test_colours_last_in_another_size(shape, size, mode, target):
+    """Where each lane reads is a number, for the blocks of a row are written out."""
+    x = te.placeholder(shape, name="x")
+    out = ops.resize(x, size, mode=mode, layout="NHWC")
+    v = RNG.integers(0, 64, shape).astype("float32")
+    want = reference.evaluate([out], {x: v}, {})[0]
+    got = np.zeros_like(want)
+    interpret(tl.lower(default_schedule(out, target), [x, out]), v, got)
+    assert np.allclose(got, want, atol=1e-5)
+    assert np.allclose(tl.compile([x, out])(v), want, atol=1e-5)
+
+
+def test_blocks_of_a_resized_row_are_written_out():
+    x = te.placeholder((1, 60, 80, 3), "uint8", "x")
+    out = ops.resize(x, (90, 131), layout="NHWC")
+    asm = tl.build(default_schedule(out, AVX2), [x, out], target=AVX2).get_source("asm")
+    assert asm.count("vpinsrb") < 64
