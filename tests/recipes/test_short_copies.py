@@ -134,3 +134,21 @@ def test_blocks_of_a_resized_row_are_written_out():
     out = ops.resize(x, (90, 131), layout="NHWC")
     asm = tl.build(default_schedule(out, AVX2), [x, out], target=AVX2).get_source("asm")
     assert asm.count("vpinsrb") < 64
+
+
+VBMI = "llvm -mcpu=znver4"
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int16", "bool"])
+@pytest.mark.parametrize("step", [5, 8, 12])
+@pytest.mark.parametrize("rows", [64, 100, 257])
+def test_columns_that_lie_far_apart(rows, step, dtype):
+    """A piece of memory for some lanes, and a shuffle, up to the last element."""
+    x = te.placeholder((rows, step), dtype, "x")
+    first = te.compute((rows,), lambda i: x[i, step - 1], name="first")
+    v = RNG.integers(0, 2, (rows, step)).astype(dtype)
+    assert np.array_equal(tl.compile([x, first])(v), v[:, -1])
+    asm = tl.build(default_schedule(first, VBMI), [x, first], target=VBMI).get_source("asm")
+    assert (dtype == "int16" and step > 8) or asm.count("vpinsr") < 40
+    many = te.compute((rows, 2), lambda i, c: x[i, c * (step - 2)], name="many")
+    assert np.array_equal(tl.compile([x, many])(v), v[:, :: step - 2][:, :2])

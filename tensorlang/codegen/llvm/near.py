@@ -103,6 +103,19 @@ def straight(offset: Expr) -> Expr:
     return make.ramp(make.add(found.base, found.at[0]), 1, len(found.at))
 
 
+def windows(near: Near) -> list[int]:
+    """Where loads of as many neighbours as there are lanes begin, which have all of these; none where the
+    lanes are nearer than that."""
+    lanes, found = len(near.at), list[int]()
+    last = max(near.at) + 1 - lanes
+    if last <= min(near.at):
+        return found
+    for x in sorted(set(near.at)):
+        if not found or x >= found[-1] + lanes:
+            found.append(min(x, last))
+    return found
+
+
 def in_registers(near: Near, base: Expr, room: int | None, lanes: int) -> Near:
     """The same of a block of the stack with so much ``room``, in whole registers of so many ``lanes``. A load
     of parts of two that were just stored waits for both, and keeps the block in memory. ``base`` is what
