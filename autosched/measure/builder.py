@@ -1,7 +1,9 @@
 """Inside a builder: replay the trace within bounds, compile, leave the kernel in a file. Knows tensorlang's
 public names.
 
-A kernel stays in the directory for a while, so that timing a finalist again builds nothing.
+A kernel stays in the directory for a while, so that timing a finalist again builds nothing. So do the nests
+of which it was made, for the next candidates (see ``tensorlang.piecewise``). What users build is not made of
+nests; where a gain is to be told, it is timed as it is.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import piecewise, te
 
 from ..records.replay import Replays
 from ..statuses import BUILD_ERROR, OUT_OF_MEMORY, REFUSED
+from .nests import SUFFIX, Nests
 from .protocol import BUILT, Job, Outcome
 from .small import quiet, small_job
 
-KEPT = 8 << 20  # bytes of kernels in the directory, which is in memory: some hundreds of them
+KEPT = 8 << 20  # bytes of kernels and nests in the directory, which is in memory: some hundreds of them
+NAME = "candidate"
 LOOK = 1 << 20  # bytes written by one builder from one look at what is kept to the next
 _computations: dict[str, list[te.Tensor]] = {}
 _replays: dict[str, Replays] = {}
@@ -30,7 +34,7 @@ _written = 0  # since the last look
 
 def kernel_file(job: Job, directory: str, trace: str | None = None) -> Path:
     """Where the kernel of a job is, or will be; ``trace`` is one of those in ``also``."""
-    text = f"{job.key}\n{job.target}\n{job.trace if trace is None else trace}"
+    text = f"{job.key}\n{job.target}\n{job.whole}\n{job.trace if trace is None else trace}"
     name = hashlib.sha256(text.encode()).hexdigest()[:24]
     return Path(directory) / f"{name}.kernel"
 
@@ -58,7 +62,7 @@ def outputs_of(tensors: list[te.Tensor]) -> list[te.Tensor]:
 
 def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
     """Compile the candidates of a job. Never raises for what a candidate may do, except by dying."""
-    start, times = time.perf_counter(), tl.TimeTable()
+    start, times, nests = time.perf_counter(), tl.TimeTable(), Nests(Path(directory))
 
     def outcome(status: str, error: str = "") -> Outcome:
         took = time.perf_counter() - start
@@ -77,20 +81,27 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
             except tl.ScheduleError as e:
                 return outcome(REFUSED, str(e))
             try:
-                kernel = tl.build(
-                    schedule, tensors, target=job.target, name="candidate", times=times, load=False
-                )
+                kernel = _built(job, schedule, tensors, nests, times)
             except MemoryError:
                 raise
             except tl.TensorLangError as e:
                 return outcome(BUILD_ERROR, str(e))
             except Exception as e:
                 return outcome(BUILD_ERROR, f"{type(e).__name__}: {e} (a bug of the compiler)")
-            _make_room(Path(directory), len(kernel.object_code))
+            _make_room(Path(directory), len(kernel.object_code) + nests.taken())
             kernel.save(file)
         return outcome(BUILT)
     except MemoryError as e:
         return outcome(OUT_OF_MEMORY, str(e) or "no memory")
+
+
+def _built(
+    job: Job, schedule: tl.Schedule, tensors: list[te.Tensor], nests: Nests, times: tl.TimeTable
+) -> tl.Module:
+    """The kernel of a schedule."""
+    if job.whole:
+        return tl.build(schedule, tensors, target=job.target, name=NAME, times=times, load=False)
+    return piecewise.build(schedule, tensors, job.target, NAME, nests, times)
 
 
 def prepare(directory: str) -> None:
@@ -118,7 +129,7 @@ def _make_room(directory: Path, size: int) -> None:
     if _written < LOOK:
         return
     _written, kernels = 0, []
-    for file in directory.glob("*.kernel"):
+    for file in (*directory.glob("*.kernel"), *directory.glob(f"*{SUFFIX}")):
         with contextlib.suppress(OSError):
             found = file.stat()
             kernels.append((found.st_mtime, found.st_size, file))

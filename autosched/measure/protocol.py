@@ -18,7 +18,8 @@ class Job:
     timed only once. ``process``: jobs of the same name here are run in one process, which has run nothing
     else before; those without a name in any. ``place``: when it is not negative, as a
     program would find it, with what disturbs it, and the arrays where that number says. ``also``: traces of
-    other candidates that are built too and timed in turns with this one, in one process."""
+    other candidates that are built too and timed in turns with this one, in one process. ``whole``: built as
+    a user's kernels are, and not of nests that candidates share."""
 
     id: int
     graph: str
@@ -32,6 +33,7 @@ class Job:
     process: str = ""
     place: int = -1
     also: tuple[str, ...] = ()
+    whole: bool = False
 
     @property
     def traces(self) -> tuple[str, ...]:

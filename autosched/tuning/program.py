@@ -27,7 +27,7 @@ from ..search import Strategy
 from ..space.cut import TOGETHER, heavy
 from ..task import SearchTask
 from .extract import Pieces, pieces_of
-from .session import ALONE, TURNS, Session, canonical_trace
+from .session import ALONE, PARTS, Session, canonical_trace
 
 # candidates of a piece in its first round, which says how much of the time it takes, and in any other
 FIRST, LATER = 2, 8
@@ -183,7 +183,7 @@ class ProgramSession(Session):
         turns with its default schedule."""
         for i, m in self.members.items():
             for _ in range(AGAIN_ROUNDS):
-                yield [f"{i}:{t}" for t in m.fastest_few(AGAIN)], TURNS
+                yield [f"{i}:{t}" for t in m.fastest_few(AGAIN)], PARTS
         together = self._together()
         yield [t for t in together if t not in self.known], ALONE
         works = [t for t in together if self.known.get(t, float("inf")) < float("inf")]

@@ -47,7 +47,8 @@ BRIEF, LOOK, CAREFUL = 0.004, 0.01, 0.02
 # it. Who is not worth it in any of FEWEST goes no further
 KEPT, CHOOSING, FEWEST, LEAST, MOST = 3, 3, 3, 7, 14
 NARROW = 0.04
-ALONE, LOOKS, TURNS = "alone", "looks", "turns"  # how candidates are measured at the end
+# how candidates are measured at the end; in ``turns`` they are built as users build them
+ALONE, LOOKS, PARTS, TURNS = "alone", "looks", "parts", "turns"
 _job_numbers = itertools.count(1)
 
 
@@ -434,23 +435,18 @@ def measure_again(measurer: Measures, session: Session, stop: Callable[[], bool]
             for _ in measured(measurer, [(session, order)], stop=stop):
                 pass
         elif len(order) > 1:
-            _beside(measurer, session, order, 2 * n, how == LOOKS, stop)
+            _beside(measurer, session, order, 2 * n, how, stop)
 
 
 def _beside(
-    measurer: Measures,
-    session: Session,
-    order: Sequence[str],
-    place: int,
-    look: bool,
-    stop: Callable[[], bool],
+    measurer: Measures, session: Session, order: Sequence[str], place: int, how: str, stop: Callable[[], bool]
 ) -> None:
     """Measure some candidates in turns in a fresh process. Where that fails, or ``measurer`` cannot do it,
     one after the other: so it is known who is guilty."""
-    begin = f"{time.time():.6f}"
+    begin, look = f"{time.time():.6f}", how == LOOKS
     seconds = LOOK if look else CAREFUL
     job = session.job(order[0], seconds=seconds, process=begin, place=place, also=order[1:])
-    outcome = next(iter(measurer.run([job])))
+    outcome = next(iter(measurer.run([replace(job, whole=how == TURNS)])))
     turn = begin + (SHARED if outcome.shared else "") + (LOOKING if look else "")
     times = [outcome.times, *outcome.also]
     if outcome.status == OK and len(times) == len(order):

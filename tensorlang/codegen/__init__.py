@@ -4,7 +4,7 @@ of the language."""
 from ..entries import share
 from .llvm.compile import CompiledCode, compile_ll
 from .llvm.export import emit_export
-from .llvm.function import emit, kernel_signature
+from .llvm.function import emit, emit_nest, kernel_signature
 from .llvm.located import Instruction, Located, located
 from .llvm.rows import MOST_ROWS
 from .llvm.statement import STACK_LIMIT
@@ -18,6 +18,7 @@ __all__ = [
     "compile_ll",
     "emit",
     "emit_export",
+    "emit_nest",
     "kernel_signature",
     "located",
 ]

@@ -342,9 +342,10 @@ class View(Expr):
 
 
 class Extern(Stmt):
-    """``name(args)``: a registered Python function (kind ``packed``) or a C symbol (kind ``c``, returning
-    ``result``). It may read every buffer among its arguments and writes those in ``outputs``: whole, or the
-    box of a View; whole buffers are compact."""
+    """``name(args)``: a registered Python function (kind ``packed``), a C symbol (kind ``c``, returning
+    ``result``), or a nest of the same kernel that is compiled apart (kind ``nest``). It may read every buffer
+    among its arguments and writes those in ``outputs``: whole, or the box of a View; whole buffers are
+    compact."""
 
     __slots__ = ("args", "kind", "name", "outputs", "result")
 

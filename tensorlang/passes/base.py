@@ -56,6 +56,11 @@ class PassPipeline:
                     hook(p, func, took)
         return func
 
+    def cut(self, name: str) -> tuple[PassPipeline, PassPipeline]:
+        """The passes before the one of that name, and from it on."""
+        at = next(i for i, p in enumerate(self.passes) if p.name == name)
+        return PassPipeline(self.passes[:at]), PassPipeline(self.passes[at:])
+
     def __str__(self) -> str:
         return " → ".join(p.name for p in self.passes)
 

@@ -10,11 +10,13 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from tensorlang.codegen import CompiledCode, compile_ll, emit
+from tensorlang.codegen import CompiledCode, compile_ll, emit, emit_nest
 from tensorlang.core.dtype import dtype
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Expr, Var
 from tensorlang.loopir.stmt import PARALLEL, SERIAL, Alloc, Buffer, For, Func, If, Let, Stmt, Store, load, seq
+from tensorlang.runtime.elf_join import joined
+from tensorlang.runtime.loader import Code, load_object
 from tensorlang.target import Target
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "var",
 ]
 
+_ENTRY = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
 _FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _POOL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 regions: list[tuple[int, int]] = []
@@ -87,25 +90,39 @@ _STUBS: dict[str, Any] = {
 }
 
 
+def linked(objects: Sequence[bytes], name: str) -> Code:
+    """Objects joined into one, with its own memory and pool. MCJIT takes constants of equal names for one."""
+    stubs = {symbol: ctypes.cast(stub, ctypes.c_void_p).value or 0 for symbol, stub in _STUBS.items()}
+    return load_object(joined(objects, [name]), [name], stubs)
+
+
 class Kernel:
     """A linked kernel; call it with arrays, and ``dims=`` and ``scalars=`` as they stand in the function."""
 
     def __init__(
-        self, func: Func, target: Target | None = None, opt_level: int = 2, math: str = "default"
+        self,
+        func: Func,
+        target: Target | None = None,
+        opt_level: int = 2,
+        math: str = "default",
+        nests: Sequence[Func] = (),
     ) -> None:
         self.func = func
         self.target = target or Target.host()
         self.ll = emit(func, self.target, math)
         self.code: CompiledCode = compile_ll(self.ll, self.target, opt_level)
+        if nests:
+            parts = [compile_ll(emit_nest(n, self.target, math), self.target, opt_level) for n in nests]
+            self._engine: Any = linked([c.object for c in (self.code, *parts)], func.name)
+            self._call = _ENTRY(self._engine.address[func.name])
+            return
         for name, stub in _STUBS.items():
             llvm.add_symbol(name, ctypes.cast(stub, ctypes.c_void_p).value)
         host = llvm.Target.from_triple(llvm.get_process_triple()).create_target_machine()
         self._engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), host)
         self._engine.add_object_file(llvm.ObjectFileRef.from_data(self.code.object))
         self._engine.finalize_object()
-        self._call = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)(
-            self._engine.get_function_address(func.name)
-        )
+        self._call = _ENTRY(self._engine.get_function_address(func.name))
 
     def __call__(self, *arrays: np.ndarray, dims: Sequence[int] = (), scalars: Sequence[Any] = ()) -> int:
         pointers = (ctypes.c_void_p * max(1, len(arrays)))(*(a.ctypes.data for a in arrays))

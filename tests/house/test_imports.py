@@ -60,6 +60,7 @@ ROOMS: dict[str, set[str]] = {
     "tir": GROUND | {"te"},
     "topi": TE | {"ops", "recipes", "schedule"},
     "build": {"*"},  # the only file that knows the whole flow
+    "piecewise": {"*"},  # the same, nest by nest
     "__init__": {"*"},  # for type checkers; what it loads itself is `lazy`
     "torch": (GROUND - {"core"}) | {"frontends"},  # a façade, which imports torch when it is used
     "peers": {
@@ -126,6 +127,7 @@ PUBLIC_ONLY = {
         "tensorlang.display",
         "tensorlang.display.plots",
         "tensorlang.roofline",
+        "tensorlang.piecewise",
     },
 }
 

@@ -50,6 +50,12 @@ def call_symbol(em: Emitter, s: Extern) -> None:
     em.ins(f"call {em.type(s.result)} {callee}({', '.join(f'{t} {v}' for t, v in args)})")
 
 
+def call_nest(em: Emitter, s: Extern) -> str:
+    """A part of the same kernel, which is compiled apart; the status it returned."""
+    callee = em.module.declare(s.name, "i32", ", ".join("ptr" for _ in s.args))
+    return em.ins(f"call i32 {callee}({', '.join(f'ptr {em.storage[b].pointer}' for b in s.buffers())})")
+
+
 def call_packed(em: Emitter, s: Extern) -> str:
     """A registered Python function; the status it returned."""
     words: list[tuple[str, str]] = []

@@ -42,9 +42,18 @@ def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default", fu
     return module.text()
 
 
-def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func, str], Function]) -> None:
+def emit_nest(func: Func, target: Target, math: str = "default") -> str:
+    """The LLVM text of a module with a kernel that another one calls as a part of itself (see ``nests``)."""
+    module = Module(target)
+    kernel(module, promote(func), math, None)
+    return module.text()
+
+
+def kernel(
+    module: Module, func: Func, math: str, entry: Callable[[Module, Func, str], Function] | None
+) -> None:
     """Add a kernel: its body, and the function ``entry`` makes for whoever calls it, which passes arguments
-    on to ``@name.body``."""
+    on to ``@name.body``. Without one the body is what is called."""
     name = module.unique(identifier(func.name))
     writes = statement.written(func.body)
     arguments = []
@@ -55,7 +64,8 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
             arguments.append(f"{scalar_type(module, p)} %p{i}")
     arguments += [f"i64 %d{i}" for i in range(len(func.dims))]
     # arguments one by one: what is said of a pointer (aliasing, alignment) can only be said of a parameter
-    body = Function(f"define internal i32 @{name}.body({', '.join(arguments)}) #0")
+    head = f"i32 @{name}" if entry is None else f"internal i32 @{name}.body"
+    body = Function(f"define {head}({', '.join(arguments)}) #0")
     em = Emitter(module, body, math)
     bounds_report.prepare(module, func, name)
     for i, p in enumerate(func.params):
@@ -73,7 +83,8 @@ def kernel(module: Module, func: Func, math: str, entry: Callable[[Module, Func,
         _require(em, cond)
     statement.emit(em, apart.apart(func.body))
     em.block.end = "  ret i32 0"
-    module.add(entry(module, func, name))
+    if entry is not None:
+        module.add(entry(module, func, name))
     module.add(body)
 
 

@@ -172,6 +172,8 @@ def _extern(em: Emitter, s: Extern) -> None:
     em.at = em.depth
     if s.kind == "c":
         extern.call_symbol(em, s)
+    elif s.kind == "nest":
+        leave_if(em, extern.call_nest(em, s))
     else:
         status = extern.call_packed(em, s)
         leave_if(em, status, str(extern.RAISED))

@@ -1,0 +1,73 @@
+"""A name for what a kernel says: two kernels have the same one only where all but names is the same. Knows
+the loop IR by the fields of its nodes, so that nothing of a new one is left out; nothing of what reads it.
+
+Variables and buffers are told apart by when they are met, and count with all that is known of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from ..core.dtype import DType
+from ..expr.nodes import Const, Expr, Var
+from .buffer import Buffer
+from .stmt import Func, Stmt
+
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class Unknown(Exception):
+    """Something that no text stands for."""
+
+
+def digest(func: Func, *more: str) -> str | None:
+    """The name of a kernel, and of ``more``; None where something in it cannot be told in text. Not of its
+    name, nor of those in it."""
+    text = _Text()
+    try:
+        parts = [text.of(x) for x in (func.params, func.dims, func.outputs, func.constants, func.updates)]
+        parts += [text.of(x) for x in (func.attrs, func.needs, func.body)]
+    except Unknown:
+        return None
+    whole = "\n".join([*more, *text.lines, *parts])
+    return hashlib.sha256(whole.encode()).hexdigest()[:32]
+
+
+class _Text:
+    """What was met, each in a line of its own, and known by its number after that."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self._known: dict[int, str] = {}
+        self._held: list[Any] = []  # what is known by its address must live
+
+    def of(self, x: Any) -> str:
+        """The text for a field."""
+        if isinstance(x, _PLAIN):
+            return repr(x)
+        known = self._known.get(id(x))
+        if known is not None:
+            return known
+        if isinstance(x, tuple):
+            return f"({' '.join([self.of(y) for y in x])})"
+        if isinstance(x, DType):
+            return str(x)
+        if isinstance(x, Stmt):
+            slots: tuple[str, ...] = type(x).__slots__
+            fields = [self.of(getattr(x, slot)) for slot in slots]
+            return f"{type(x).__name__}[{' '.join(fields)}]"
+        if isinstance(x, Var):
+            fields = [self.of(f) for f in (x.dtype, x.kind, x.lo, x.hi, x.multiple_of, x.hint, x.assumed)]
+        elif isinstance(x, Const):
+            fields = [str(x.dtype), repr(x.value)]
+        elif isinstance(x, Buffer):
+            fields = [self.of(f) for f in (x.dtype, x.scope, x.shape, x.strides)]
+        elif isinstance(x, Expr) and type(x)._fields:
+            fields = [str(x.dtype), *[self.of(getattr(x, f)) for f in type(x)._fields]]
+        else:
+            raise Unknown(type(x).__name__)
+        number = self._known[id(x)] = f"%{len(self.lines)}"
+        self._held.append(x)
+        self.lines.append(f"{type(x).__name__}[{' '.join(fields)}]")
+        return number

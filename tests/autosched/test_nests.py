@@ -1,0 +1,112 @@
+"""Nests that candidates share: kept in the tuner's directory, found by every builder, gone when there are too
+many, and not in the kernels by which a gain is told."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tensorlang as tl
+from autosched import SearchTask, tune
+from autosched.measure import Job, Outcome, builder, runner
+from autosched.measure.nests import Nests
+from autosched.measure.protocol import BUILT
+from autosched.tuning import session
+from tensorlang import ops, te
+
+
+def product() -> list[te.Tensor]:
+    """A product whose weight is packed in a nest of its own."""
+    x, w = te.placeholder((96, 256), name="x"), te.placeholder((256, 192), name="w")
+    return [x, w, ops.relu(ops.matmul(x, w))]
+
+
+def packed(row: int) -> tl.Schedule:
+    """The weight is copied whole; ``row`` is how many rows a tile has."""
+    _, w, y = product()
+    s = te.create_schedule(y.op)
+    c = y.op.input_tensors[0]
+    copy = s.cache_read(w, "global", [c])
+    i, j = y.op.axis
+    outer, _, _, inner = s[y].tile(i, j, row, 16)
+    s[y].vectorize(inner)
+    s[c].compute_at(s[y], outer)
+    s[copy].vectorize(s[copy].split(copy.op.axis[1], 16)[1])
+    return s
+
+
+def _job(task: SearchTask, schedule: tl.Schedule, number: int = 0) -> Job:
+    trace = schedule.trace.to_json()
+    return Job(number, task.graph, task.workload_key, str(task.target), trace, seconds=0.003)
+
+
+def test_what_is_kept_is_there_until_it_is_removed(tmp_path: Path) -> None:
+    mine, other = Nests(tmp_path), Nests(tmp_path)
+    assert mine.get("a") is None
+    mine.put("a", b"code")
+    assert other.get("a") == mine.get("a") == b"code"
+    assert mine.taken() == 4 and mine.taken() == other.taken() == 0
+    (tmp_path / "a.nest").unlink()
+    assert mine.get("a") is None and not list(tmp_path.iterdir())
+    gone = Nests(tmp_path / "gone")
+    gone.put("a", b"code")  # a directory that was swept is no error
+    assert gone.get("a") is None and gone.taken() == 0
+
+
+def test_what_is_used_is_young(tmp_path: Path) -> None:
+    nests = Nests(tmp_path)
+    nests.put("a", b"code")
+    os.utime(tmp_path / "a.nest", (1, 1))
+    assert nests.get("a") == b"code" and (tmp_path / "a.nest").stat().st_mtime > 1
+
+
+def test_candidates_share_and_what_is_told_does_not(tmp_path: Path) -> None:
+    task = SearchTask(product)
+    schedules = [packed(4), packed(6)]
+    jobs = [_job(task, s, i) for i, s in enumerate(schedules)]
+    for job in jobs:
+        assert builder.build(job, str(tmp_path), print).status == BUILT
+        assert runner.run(job, str(tmp_path), lambda _: None).status == "ok"
+    assert len(list(tmp_path.glob("*.nest"))) == 3  # one of both, and the rest of each
+    before = set(tmp_path.glob("*.nest"))
+    whole = replace(jobs[0], whole=True)
+    assert builder.build(whole, str(tmp_path), print).status == BUILT
+    assert set(tmp_path.glob("*.nest")) == before
+    one, other = (tl.load(builder.kernel_file(j, str(tmp_path)), mine=True) for j in (jobs[0], whole))
+    assert one.object_code != other.object_code
+    again = tl.create_schedule(task.tensors[-1]).replay(schedules[0].trace)
+    built = tl.build(again, task.tensors, task.target, name=builder.NAME, load=False)
+    assert other.object_code == built.object_code
+    assert Job.from_json(whole.to_json()) == whole
+
+
+def test_there_is_room_for_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(builder, "LOOK", 0)
+    task = SearchTask(product)
+    old = tmp_path / "old.nest"
+    old.touch()
+    os.truncate(old, builder.KEPT)
+    os.utime(old, (1, 1))
+    assert builder.build(_job(task, packed(4)), str(tmp_path), print).status == BUILT
+    assert not old.exists() and list(tmp_path.glob("*.nest"))
+    assert sum(f.stat().st_size for f in tmp_path.iterdir()) <= builder.KEPT
+
+
+def test_only_the_last_comparison_is_of_whole_kernels() -> None:
+    """Candidates and looks at them only choose; who is told to be faster was built as users build."""
+    seen: list[Job] = []
+
+    class Pretend:
+        def run(self, jobs):  # type: ignore[no-untyped-def]
+            for job in jobs:
+                seen.append(job)
+                times = [(1e-3 / (1 + len(t) % 7),) * 3 for t in job.traces]
+                yield Outcome(job.id, "ok", times=times[0], also=tuple(times[1:]))
+
+    result = tune(SearchTask(product), trials=12, measurer=Pretend(), progress=False)
+    last = [j for j in seen if j.seconds == session.CAREFUL]
+    assert result.gain and result.gain > 1 and last and all(j.whole and j.also for j in last)
+    assert not any(j.whole for j in seen if j.seconds != session.CAREFUL)

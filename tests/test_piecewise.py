@@ -1,0 +1,127 @@
+"""Kernels of a search made of nests that are kept: right, as the same schedule built whole is, and never of
+another target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from autosched import SearchTask
+from autosched.space import variants_of
+from tensorlang import ops, piecewise, te
+
+HERE = str(tl.Target.host().for_threads(1))
+BOTH = str(tl.Target.host().for_threads(2))
+
+
+class Kept:
+    """Code by name, and how often it was asked for and there."""
+
+    def __init__(self):
+        self.codes, self.found = {}, 0
+
+    def get(self, name):
+        self.found += name in self.codes
+        return self.codes.get(name)
+
+    def put(self, name, code):
+        assert name not in self.codes
+        self.codes[name] = code
+
+
+def conv():
+    x, w = te.placeholder((1, 48, 26, 26), name="x"), te.placeholder((48, 48, 3, 3), name="w")
+    return [x, w, ops.relu(ops.conv2d(x, w, padding=1))]
+
+
+def perceptron():
+    x, w, v = (te.placeholder(s, name=n) for s, n in (((96, 192), "x"), ((192, 160), "w"), ((160, 80), "v")))
+    return [x, w, v, ops.matmul(ops.relu(ops.matmul(x, w)), v)]
+
+
+def normalised():
+    x = te.placeholder((65, 307), name="x")
+    return [x, ops.softmax(x)]
+
+
+def arrays(tensors, rng):
+    return [rng.integers(-3, 4, [int(str(n)) for n in t.shape]).astype("float32") for t in tensors]
+
+
+def run(kernel, inputs, shape, path):
+    kernel.save(path)
+    out = np.full(shape, np.nan, np.float32)
+    tl.load(path, mine=True)(*inputs, out)
+    return out
+
+
+@pytest.mark.parametrize("make", [conv, perceptron, normalised])
+@pytest.mark.parametrize("target", [HERE, BOTH])
+def test_candidates_of_nests_are_what_they_are_as_a_whole(make, target, tmp_path):
+    tensors, rng, kept = make(), np.random.default_rng(3), Kept()
+    task = SearchTask.of(tensors, target)
+    inputs = arrays(task.tensors[:-1], rng)
+    (right,) = te.reference.evaluate([task.tensors[-1]], dict(zip(task.tensors, inputs, strict=False)))
+    built = 0
+    for v in variants_of(task)[:4]:
+        for row in (*v.present()[:1], *v.sample_valid(rng, 1)):
+            schedule = v.schedule(row)
+            kernel = piecewise.build(schedule, task.tensors, target, "candidate", kept)
+            got = run(kernel, inputs, right.shape, tmp_path / "k.tl")
+            whole = run(
+                tl.build(schedule, task.tensors, target, name="candidate", load=False),
+                inputs,
+                right.shape,
+                tmp_path / "w.tl",
+            )
+            assert np.array_equal(got, whole)
+            assert np.abs(got - right).max() <= 2e-5 * max(1.0, np.abs(right).max())
+            built += 1
+    assert built >= 4 and (make is not conv or kept.found > built // 2)
+
+
+def test_the_second_time_only_the_calls_are_compiled(monkeypatch):
+    tensors, kept = conv(), Kept()
+    task = SearchTask.of(tensors, HERE)
+    v = next(v for v in variants_of(task) if any("winograd" in why for why in v.why))
+    schedule, seen = v.schedule(v.present()[0]), []
+    compiled = piecewise.compile_ll
+
+    def counted(*given, **more):
+        seen.append(given)
+        return compiled(*given, **more)
+
+    monkeypatch.setattr(piecewise, "compile_ll", counted)
+    first = piecewise.build(schedule, task.tensors, HERE, "candidate", kept)
+    assert len(seen) == 1 + len(kept.codes) > 3
+    seen.clear()
+    times = tl.TimeTable()
+    again = piecewise.build(schedule, task.tensors, HERE, "candidate", kept, times)
+    assert len(seen) == 1 and again.object_code == first.object_code
+    assert times.seconds["LLVM codegen"] > 0 and "emit LLVM text" in times.seconds
+
+
+def test_what_is_kept_serves_one_target():
+    """A nest for a wider processor would end the process that runs it."""
+    tensors, kept = conv(), Kept()
+    names = []
+    for target in (HERE, BOTH, "llvm -mcpu=znver3", "llvm -mcpu=skylake-avx512", "llvm -mcpu=haswell"):
+        task = SearchTask.of(tensors, HERE)
+        before = set(kept.codes)
+        piecewise.build(task.default_schedule(), task.tensors, target, "candidate", kept)
+        names.append(set(kept.codes) - before)  # none of them is one of another
+    assert all(names[2:]) and sum(map(len, names)) == len(kept.codes)
+
+
+def test_kernels_of_open_sizes_stay_whole_and_errors_are_those_of_build():
+    n = te.var("n")
+    x = te.placeholder((n,), name="x")
+    y = te.compute((n,), lambda i: x[i] + 1.0, name="y")
+    z = te.compute((n,), lambda i: y[i] * 2.0, name="z")
+    s, kept = te.create_schedule(z.op), Kept()
+    assert piecewise.build(s, [x, z], HERE, "open", kept).name == "open" and not kept.codes
+    with pytest.raises(tl.LowerError):
+        piecewise.build(s, [z], HERE, "open", kept)
+    with pytest.raises(tl.TargetError):
+        piecewise.build(s, [x, z], "nothing", "open", kept)
