@@ -60,11 +60,12 @@ def threads_of(target: str | None) -> Iterator[int]:
         tl.set_num_threads(before)
 
 
-def prepare() -> None:
-    """Compile what is timed; nothing is run, so a process may be forked afterwards."""
+def prepare() -> Iterator[None]:
+    """Compile what is timed, in steps; nothing is run, so a process may be forked afterwards."""
     threads = tl.num_threads()
     for n in (1, threads) if threads > 1 else ():
         _kernel(n)
+        yield
 
 
 @functools.cache

@@ -200,8 +200,14 @@ class Nursery:
             self.process = job.process or self.process
             self.runner.give(job)
         for b in self.builders:
-            if b.job is None and not b.held and self.waiting and len(self.built) < AHEAD:
-                b.give(self.waiting.popleft())
+            if b.job is None and not b.held and len(self.built) < AHEAD:
+                for job in [j for j in self.waiting if self.may_build(b, j)][:1]:
+                    self.waiting.remove(job)
+                    b.give(job)
+
+    def may_build(self, b: Bench, job: Job) -> bool:
+        """What is only built leaves the runner's processor to what is waited for."""
+        return not job.ahead or b is not self.builders[-1] or len(self.builders) == 1
 
     def hear(self, b: Bench) -> None:
         """What a worker says: what it does next, an outcome, or its last."""
@@ -227,7 +233,7 @@ class Nursery:
                 other.hold(False)
         if outcome is None:
             return
-        if b is not self.runner and outcome.status == BUILT and b.job is not None:
+        if b is not self.runner and outcome.status == BUILT and b.job is not None and not b.job.ahead:
             if b.job.id not in self.forgotten:
                 self.built.append((b.job, outcome))
             return

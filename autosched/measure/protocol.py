@@ -7,7 +7,7 @@ import json
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-BUILT = "built"  # what a builder answers; never the end of a job
+BUILT = "built"  # what a builder answers; the end of a job only where it is built ahead
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,8 @@ class Job:
     else before; those without a name in any. ``place``: when it is not negative, as a
     program would find it, with what disturbs it, and the arrays where that number says. ``also``: traces of
     other candidates that are built too and timed in turns with this one, in one process. ``whole``: built as
-    a user's kernels are, and not of nests that candidates share."""
+    a user's kernels are, and not of nests that candidates share. ``ahead``: only built, for a later job that
+    finds the kernel there."""
 
     id: int
     graph: str
@@ -34,6 +35,7 @@ class Job:
     place: int = -1
     also: tuple[str, ...] = ()
     whole: bool = False
+    ahead: bool = False
 
     @property
     def traces(self) -> tuple[str, ...]:

@@ -269,12 +269,14 @@ def prepare(directory: str) -> Iterator[None]:
     parts of the runtime compiled. The parallel one is loaded only: a fork would not have its threads. In
     steps, between which builders are given what to do."""
     if kernel_file(small_job(False), directory).exists():  # else the builder could not, and will tell
+        tl.load(kernel_file(small_job(False), directory), mine=True)  # half of the time
+        yield
         run(small_job(False), directory, quiet)
     yield
     if kernel_file(small_job(True), directory).exists():
         tl.load(kernel_file(small_job(True), directory), mine=True)
     yield
-    cores.prepare()
+    yield from cores.prepare()
 
 
 @contextmanager

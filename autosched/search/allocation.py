@@ -19,7 +19,7 @@ import numpy as np
 
 from ..space import Variant
 from .random import Random
-from .strategy import Rows, Score, Seen, Strategy, known_score
+from .strategy import Rows, Score, Seen, Strategy, known_score, known_scores
 
 BEST = 8  # of the measured candidates of a variant tell what is hoped of it
 SEARCHED = 5  # variants that are searched in a round
@@ -123,10 +123,10 @@ def _promising(variants: Sequence[Variant], seen: Sequence[Seen], scores: Sequen
     """The variants with the best-scored of their measured rows, and of some others."""
     if len(variants) <= SEARCHED:
         return list(range(len(variants)))
-    hopes = []
-    for i, v in enumerate(variants):
-        rows = np.concatenate([seen[i].best(BEST), v.some])
-        hopes.append(float(known_score(scores[i], rows).max()) if len(rows) else -np.inf)
+    told = known_scores(
+        scores, [np.concatenate([s.best(BEST), v.some]) for s, v in zip(seen, variants, strict=True)]
+    )
+    hopes = [float(x.max()) if len(x) else -np.inf for x in told]
     return sorted(range(len(variants)), key=lambda i: (-hopes[i], i))[:SEARCHED]
 
 

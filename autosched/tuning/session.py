@@ -88,6 +88,7 @@ class Session:
         self.believed: dict[str, float] = {}  # what the model said of candidates before they were measured
         self.spent: dict[str, float] = {}  # seconds of each part, those of workers too
         self._news = False
+        self._ahead: set[str] = set()  # built for the comparison at the end
         self._adopted = Adopted(task, [v.trace for v in self.variants])
         for r in self.measured():
             self._remember(r)
@@ -272,6 +273,17 @@ class Session:
         known = ranked(self.measured(), self.key, self.target)
         return [r for r in known if r.steps in order and r.steps != self.first]
 
+    def built_ahead(self, order: Sequence[str]) -> list[Job]:
+        """A job to build one of the two that will be compared at the end, as users build it, if it looks as
+        if there will be such a comparison."""
+        rivals = self._rivals(order)
+        if rivals and rivals[0].cost <= WORTH * self.start_seconds:
+            for steps in (self.first, rivals[0].steps):
+                if steps not in self._ahead:
+                    self._ahead.add(steps)
+                    return [replace(self.job(steps), whole=True, ahead=True)]
+        return []
+
     @property
     def start_seconds(self) -> float:
         """Seconds of the first."""
@@ -446,7 +458,11 @@ def _beside(
     begin, look = f"{time.time():.6f}", how == LOOKS
     seconds = LOOK if look else CAREFUL
     job = session.job(order[0], seconds=seconds, process=begin, place=place, also=order[1:])
-    outcome = next(iter(measurer.run([replace(job, whole=how == TURNS)])))
+    # while some are looked at, a builder makes what will be compared: nobody waits for it
+    beside = session.built_ahead(order) if look else []
+    outcomes = iter(measurer.run([replace(job, whole=how == TURNS), *beside]))
+    outcome = next(outcomes)
+    getattr(outcomes, "close", never)()
     turn = begin + (SHARED if outcome.shared else "") + (LOOKING if look else "")
     times = [outcome.times, *outcome.also]
     if outcome.status == OK and len(times) == len(order):

@@ -11,7 +11,7 @@ import pytest
 
 import tensorlang as tl
 from autosched import SearchTask, tune
-from autosched.measure import Job, Outcome, builder, runner
+from autosched.measure import Job, Measurer, Outcome, builder, runner
 from autosched.measure.nests import Nests
 from autosched.measure.protocol import BUILT
 from autosched.tuning import session
@@ -109,4 +109,49 @@ def test_only_the_last_comparison_is_of_whole_kernels() -> None:
     result = tune(SearchTask(product), trials=12, measurer=Pretend(), progress=False)
     last = [j for j in seen if j.seconds == session.CAREFUL]
     assert result.gain and result.gain > 1 and last and all(j.whole and j.also for j in last)
-    assert not any(j.whole for j in seen if j.seconds != session.CAREFUL)
+    assert not any(j.whole for j in seen if j.seconds != session.CAREFUL and not j.ahead)
+
+
+def test_what_will_be_compared_is_built_while_others_are_looked_at() -> None:
+    sent: list[list[Job]] = []
+
+    class Pretend:
+        """The first candidate takes ``slower`` times as long as all others."""
+
+        def __init__(self, slower: float) -> None:
+            self.first, self.slower = "", slower
+
+        def run(self, jobs):  # type: ignore[no-untyped-def]
+            if isinstance(jobs, list):  # at the end
+                sent.append(jobs)
+            for job in jobs:
+                self.first = self.first or job.trace
+                times = [(1e-3 * (self.slower if t == self.first else 1.0),) * 3 for t in job.traces]
+                yield Outcome(job.id, "ok", times=times[0], also=tuple(times[1:]))
+
+    tune(SearchTask(product), trials=12, measurer=Pretend(1.2), progress=False)
+    looks = [jobs for jobs in sent if jobs[0].seconds == session.LOOK]
+    last = next(jobs for jobs in sent if jobs[0].seconds == session.CAREFUL)
+    assert [len(jobs) for jobs in looks] == [2, 2, 1, 1] and len(last) == 1
+    ahead = [jobs[1] for jobs in looks if len(jobs) > 1]
+    assert all(j.ahead and j.whole and not j.also for j in ahead)
+    assert [j.trace for j in ahead] == list(last[0].traces)
+    assert [builder.kernel_file(j, "/d") for j in ahead] == [
+        builder.kernel_file(last[0], "/d", t) for t in last[0].traces
+    ]
+    sent.clear()
+    tune(SearchTask(product), trials=12, measurer=Pretend(1.0), progress=False)
+    assert sent and not any(j.ahead for jobs in sent for j in jobs)  # where nothing was gained
+
+
+def test_what_is_built_ahead_is_not_run() -> None:
+    task = SearchTask(product)
+    jobs = [_job(task, packed(4)), replace(_job(task, packed(6), 1), whole=True, ahead=True)]
+    with Measurer() as m:
+        first, second = m.run(jobs)
+        assert first.status == "ok" and second.status == BUILT and not second.times
+        outcomes = m.run([replace(jobs[0], id=2), replace(jobs[1], id=3, whole=False)])
+        assert next(outcomes).status == "ok"
+        outcomes.close()  # nobody waits for the other
+        later = m.measure(replace(jobs[1], id=4, ahead=False))
+    assert later.status == "ok" and "LLVM" not in later.parts  # it was there

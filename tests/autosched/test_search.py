@@ -20,7 +20,7 @@ from autosched.records.record import canonical, canonical_trace
 from autosched.search import STRATEGIES, Evolutionary, Exhaustive, Random, Seen, allocate
 from autosched.search.allocation import NEW
 from autosched.search.roles import MUTATIONS, mutate, mutate_rows
-from autosched.search.strategy import ByFeatures, known_score
+from autosched.search.strategy import ByFeatures, known_score, known_scores
 from autosched.space import Variant, variants_of
 from autosched.templates import matmul as matmul_template
 
@@ -209,6 +209,28 @@ def test_features_of_rows_that_are_asked_for_in_every_round_are_made_once(
     assert (known_score(score, rows[:6]) == right[:6, 0]).all() and made == [6]
     assert (known_score(lambda rows: rows[:, 0], rows) == rows[:, 0]).all()  # of a score of anybody's own
     assert (v.some == v.some).all() and v.valid(v.some).all()
+
+
+def test_one_model_is_asked_once_about_all_variants() -> None:
+    variants = variants_of(SearchTask(matmul, (24, 36, 48)))[:4]
+    rows = [v.sample_valid(np.random.default_rng(0), n) for n, v in zip((5, 0, 3, 7), variants, strict=True)]
+    asked: list[int] = []
+
+    def predict(table: Any) -> Any:
+        asked.append(len(table))
+        return table[:, 0] - table[:, 1]
+
+    scores = [ByFeatures(predict, v) for v in variants]
+    together = known_scores(scores, rows)
+    assert asked == [sum(map(len, rows))]
+    for score, r, told in zip(scores, rows, together, strict=True):
+        assert len(told) == len(r) and (not len(r) or (told == known_score(score, r)).all())
+    assert [len(x) for x in known_scores(scores, [r[:0] for r in rows])] == [0, 0, 0, 0]
+    other = ByFeatures(lambda table: table[:, 2], variants[0])  # another model: each is asked
+    mixed = known_scores([other, *scores[1:]], rows)
+    assert (mixed[0] == known_score(other, rows[0])).all() and (mixed[3] == together[3]).all()
+    own = known_scores([lambda rows: rows[:, 0]], [rows[0]])
+    assert (own[0] == rows[0][:, 0]).all()
 
 
 def test_sketches_templates_and_search_are_the_same_in_every_process() -> None:
