@@ -36,8 +36,9 @@ from .schedule.schedule import Schedule, create_schedule
 from .schedule.state import ScheduleState
 from .schedule.trace import Trace
 from .target import Target, arch_of, as_target
-from .te.exchange import Exchanged, exchanged
+from .te.exchange import Exchanged, exchanged, first_of
 from .te.margins import margin_apart
+from .te.places import places_apart
 from .te.strides import BufferDecl
 from .te.tensor import ComputeOp, Tensor
 from .te.unit_axes import folded
@@ -554,7 +555,7 @@ def compile(
             short = folded(wanted)
             given = short.values(values_of(mapping_of(constants)))
             declared = short.of(wanted)
-            apart = exchanged(declared, margin_apart)
+            apart = exchanged(declared, first_of(margin_apart, places_apart))
             present = apart.of(declared)
             made = None if without else _filtered(present, where, list(given))
             other, plan = made or (Exchanged({}), _default(present, where, list(given), without))

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from .build import NOT_LOADED, lower
+from .build import build as build_whole
 from .codegen import CompiledCode, compile_ll, emit, emit_nest, kernel_signature
 from .codegen.llvm.nests import taken_apart
 from .core.collector import uncollected
@@ -54,7 +55,10 @@ def build(
     raises."""
     where, hooks = as_target(target), () if times is None else (times,)
     with uncollected():
-        func = _FIRST.run(lower(schedule, args, name, simple=True, hooks=hooks), hooks)
+        lowered = lower(schedule, args, name, simple=True, hooks=hooks)
+        if lowered.constants:  # a kernel that brings tables along is not put together of others
+            return build_whole(schedule, args, target, name, times=times, load=False)
+        func = _FIRST.run(lowered, hooks)
         signature = kernel_signature(func)
         main, nests = taken_apart(func, functools.partial(_name, str(where)))
         codes = [_nest(n, where, kept, times) for n in {n.name: n for n in nests}.values()]

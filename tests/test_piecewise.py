@@ -125,3 +125,18 @@ def test_kernels_of_open_sizes_stay_whole_and_errors_are_those_of_build():
         piecewise.build(s, [z], HERE, "open", kept)
     with pytest.raises(tl.TargetError):
         piecewise.build(s, [x, z], "nothing", "open", kept)
+
+
+def test_a_kernel_with_a_table_of_its_own_is_built_whole(tmp_path):
+    """It is not known to nests what a kernel brings along: candidates ended their process."""
+    x = te.placeholder((9, 40, 64), name="x")
+    at = lambda t, d: te.cast("float32", t) * te.exp(te.cast("float32", d) * -0.1)
+    o = te.compute((9, 40, 64), lambda h, t, d: x[h, t, d] * te.cos(at(t, d)), name="o")
+    s = te.create_schedule(o.op)
+    assert str(s.precompute(o, ["t", "d"])) == "Tensor(o.term: float32[40, 64])"
+    kept = Kept()
+    kernel = piecewise.build(s, [x, o], HERE, "k", kept)
+    a = np.random.default_rng(3).integers(-3, 4, (9, 40, 64)).astype("float32")
+    (right,) = te.reference.evaluate([o], {x: a})
+    np.testing.assert_allclose(run(kernel, [a], right.shape, tmp_path / "k"), right, rtol=1e-5, atol=1e-5)
+    assert not kept.codes

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import cost_of, divisions, operations, reads_of, step, terms_of
+from ..analysis import cost_of, divisions, operations, reads_of, step, terms_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, Expr, IterVar
@@ -24,6 +24,7 @@ from .common import size
 # may come from memory beyond the second cache
 LEAST_OPERATIONS, DIVISION, MANY_OPERATIONS = 8, 8, 20
 LEAST_CYCLES = 300  # that are spared, for a loop of its own
+OPEN = 64  # rows that an open number counts as
 MOST_TERMS = 8  # of a formula
 
 
@@ -68,7 +69,7 @@ def _rows(op: ComputeOp, own: Sequence[IterVar]) -> int:
     """For how many rows a term of these axes is the same: iterations of the others outside of the last."""
     loops = [*op.axis, *op.reduce_axis]
     last = max((d for d, a in enumerate(loops) if any(a is o for o in own)), default=0)
-    return math.prod(size(a) or 1 for a in loops[:last] if not any(a is o for o in own))
+    return math.prod(typical(a.extent, OPEN) for a in loops[:last] if not any(a is o for o in own))
 
 
 def _pays(body: tuple[Expr, ...], axes: Sequence[IterVar], again: int, target: Target) -> bool:

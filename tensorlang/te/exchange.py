@@ -27,6 +27,11 @@ class Exchanged:
         return [self.tensors.get(t, t) if isinstance(t, Tensor) else t for t in these]
 
 
+def first_of(*ways: Callable[[ComputeOp], Tensor | None]) -> Callable[[ComputeOp], Tensor | None]:
+    """What the first of several that knows an operation says of it."""
+    return lambda op: next((t for way in ways if (t := way(op)) is not None), None)
+
+
 def exchanged(outputs: Sequence[Tensor], other: Callable[[ComputeOp], Tensor | None]) -> Exchanged:
     """The computation of ``outputs`` with what ``other`` says in the place of operations of one result, under
     their names; it may be made of the computation's own tensors, and None leaves an operation as it is.

@@ -5,6 +5,7 @@ asked here.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from ..core.node import intern
@@ -12,9 +13,12 @@ from ..expr import make
 from ..expr.nodes import Const, Expr, FloorDiv, FloorMod, IfThenElse, TruncDiv, TruncMod, Var
 from ..expr.walk import preorder, rewrite, substitute, variables
 from .axis import IterVar, fresh_axis
-from .patterns import operations
+from .compute import TABLE
+from .patterns import constant, operations
 from .reducers import Reduce
 from .tensor import ComputeOp, TensorRead
+
+LARGEST_TABLE = 1 << 18  # elements of a term that a kernel brings along
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +62,19 @@ def apart(op: ComputeOp, term: Term, name: str) -> tuple[ComputeOp, ComputeOp]:
     axes = tuple(fresh_axis(a.name, a.extent) for a in term.axes)
     begins = [make.as_expr(0 if a.dom is None else a.dom[0]) for a in term.axes]
     moved = {a.var: make.add(b.var, begin) for a, b, begin in zip(term.axes, axes, begins, strict=True)}
-    made = ComputeOp(name, axes, (), (substitute(term.expr, moved),))
+    made = ComputeOp(name, axes, (), (substitute(term.expr, moved),), TABLE if _is_table(term) else "")
     at = tuple(make.sub(a.var, begin) for a, begin in zip(term.axes, begins, strict=True))
     read = intern(TensorRead, made.outputs[0], at)
     body = tuple(rewrite(e, lambda node: read if node is term.expr else None) for e in op.body)
     return made, op.redefined(body)
+
+
+def _is_table(term: Term) -> bool:
+    """Whether the term is the same for all calls, for it reads nothing, and few enough elements to be
+    computed once for all of them, and kept with the kernel."""
+    sizes = [constant(a.extent) for a in term.axes]
+    known = None not in sizes and math.prod(n or 0 for n in sizes) <= LARGEST_TABLE
+    return known and not any(isinstance(n, TensorRead) for n in preorder(term.expr))
 
 
 def _single(axis: IterVar) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.ops import tags
 
 RNG = np.random.default_rng(7)
 FLOAT = lambda i: te.cast("float32", i)
@@ -101,6 +102,13 @@ def test_each_call_takes_the_largest_term_that_is_left():
     assert not s.can("precompute", "B", ["j"])
     # the term of the first is a formula with terms of its own, though not of fewer axes
     assert not s.can("precompute", "B.term", ["j"])
+
+
+@pytest.mark.parametrize(("program", "tag"), [(rotated, tags.TABLE), (scaled, "")])
+def test_what_reads_nothing_is_a_table_for_all_calls(program, tag):
+    tensors, axes = program()
+    s = te.create_schedule(tensors[-1].op)
+    assert s.precompute(tensors[-1], axes).op.tag == tag
 
 
 def refusals():
