@@ -1,4 +1,4 @@
-"""s.precompute: terms of a formula as stages of their own, bit for bit, and what it refuses."""
+"""s.precompute: terms of a formula as stages of their own, with the same results, and what it refuses."""
 
 from __future__ import annotations
 

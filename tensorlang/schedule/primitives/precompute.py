@@ -88,9 +88,9 @@ class Precompute(Primitive):
         stands behind no condition; returns the tensor of the term, ``tensor.term``. Each call takes one term.
 
         It pays where a term is dear and other axes would compute it again: a window's cosines for each frame,
-        the root of a variance for each pixel. ``tl.compile`` does so by itself; results are the same to the
-        bit. Raises ScheduleError where no term depends on these axes alone, and where the schedule of
-        ``tensor`` is begun.
+        the root of a variance for each pixel. ``tl.compile`` does so by itself. A term is rounded, which a
+        fused multiply-add around it would not have done; results are else the same. Raises ScheduleError
+        where no term depends on these axes alone, and where the schedule of ``tensor`` is begun.
 
         >>> A, W = te.placeholder((64, 256), name="A"), te.placeholder((256,), name="W")
         >>> B = te.compute((64, 256), lambda i, j: A[i, j] * te.exp(W[j]), name="B")
@@ -100,7 +100,7 @@ class Precompute(Primitive):
         """
         key: StageKey = tensor
         stage = schedule[key]
-        given = [axes] if isinstance(axes, IterVar | str) else list(axes)
+        given: Sequence[Any] = axes if isinstance(axes, list | tuple) else [axes]
         loops = tuple(stage.loop_name("precompute", a) for a in given)
         return schedule.perform(Precompute(stage.name, loops))  # type: ignore[no-any-return]
 
