@@ -20,10 +20,8 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import nudged
 
-NUDGE, SLACK = (
-    2,
-    32.0,
-)  # ulp; a block of 57 stages was 9 times as far off as inputs moved by that much make it
+# ulp; candidates of a block of 57 stages were 9 times as far off as inputs that are moved so far make it
+NUDGE, SLACK = 2, 32.0
 BEYOND = 64  # ulp: what is no further off needs nobody's leave
 JUMP = 2.0**-10  # of the largest element
 CHAOS = 0.1  # of the elements
@@ -65,6 +63,5 @@ def _beside(rng: np.random.Generator, a: Any) -> Any:
     """An array a few ulp beside; types of fewer bits than float32, whose products are exact, as they are."""
     if a.dtype.kind != "f" or a.dtype.itemsize < 4:
         return a
-    return (a * (1 + NUDGE * np.finfo(a.dtype).eps * rng.choice(np.array([-1.0, 1.0]), a.shape))).astype(
-        a.dtype
-    )
+    signs = rng.choice(np.array([-1.0, 1.0]), a.shape)
+    return (a * (1 + NUDGE * np.finfo(a.dtype).eps * signs)).astype(a.dtype)
