@@ -17,10 +17,8 @@ from ..target import Target
 from ..te import ComputeOp
 from .common import in_registers, share_out, size, with_attached, work
 
-FEW, DEAR = (
-    9,
-    8,
-)  # taps of a window that pays whatever it is of; operations of a tap that pays in a larger one
+# taps of a window that pays whatever it is of; operations of a tap that pays in a larger one
+FEW, DEAR = 9, 8
 WRITTEN = 320  # operations that are written out: of 900 LLVM takes a second
 
 

@@ -32,6 +32,11 @@ def first_of(*ways: Callable[[ComputeOp], Tensor | None]) -> Callable[[ComputeOp
     return lambda op: next((t for way in ways if (t := way(op)) is not None), None)
 
 
+def anew(op: ComputeOp, body: tuple[Expr, ...], name: str = "") -> ComputeOp:
+    """A definition with another body, of tensors of its own; called as it is where no ``name`` is given."""
+    return ComputeOp(name or op.name, op.axis, op.reduce_axis, body, op.tag, op.attrs, None, op.needs)
+
+
 def exchanged(outputs: Sequence[Tensor], other: Callable[[ComputeOp], Tensor | None]) -> Exchanged:
     """The computation of ``outputs`` with what ``other`` says in the place of operations of one result, under
     their names; it may be made of the computation's own tensors, and None leaves an operation as it is.
@@ -72,5 +77,4 @@ def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor], name: str) -> Compute
     def renewed(e: Expr) -> Expr | None:
         return intern(TensorRead, made.get(e.tensor, e.tensor), e.indices) if type(e) is TensorRead else None
 
-    body = tuple(rewrite(e, renewed) for e in op.body)
-    return ComputeOp(name, op.axis, op.reduce_axis, body, op.tag, op.attrs, None, op.needs)
+    return anew(op, tuple(rewrite(e, renewed) for e in op.body), name)

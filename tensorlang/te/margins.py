@@ -11,6 +11,7 @@ from ..expr import make
 from ..expr.linear import poly
 from ..expr.nodes import Choice, Expr, Mul, is_const
 from .compute import compute
+from .exchange import anew
 from .patterns import constant
 from .products import Windows, conv_of, windows_of
 from .reducers import Reduce
@@ -90,5 +91,5 @@ def _apart(op: ComputeOp, choice: Choice, margin: list[tuple[int, int]]) -> Tens
     source = first.sources[0]
     a, b = (read if e is choice else e for e in source.children())
     body = intern(Reduce, first.reducer, (make.mul(a, b),), first.axes, None, None, 0)
-    made: Tensor = ComputeOp(op.name, op.axis, op.reduce_axis, (body,), op.tag, op.attrs).outputs[0]
+    made: Tensor = anew(op, (body,)).outputs[0]
     return made

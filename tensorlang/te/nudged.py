@@ -15,7 +15,7 @@ import numpy as np
 from ..expr import make
 from ..expr.nodes import Cast, Const, Expr
 from ..expr.walk import rewrite
-from .exchange import exchanged
+from .exchange import anew, exchanged
 from .tensor import ComputeOp, Tensor
 
 _BITS, _LARGEST = 12, 1e30  # of constants that stay; of those that are moved, which must not become infinite
@@ -40,8 +40,7 @@ def nudged(outputs: Sequence[Tensor], ulp: float) -> list[Tensor]:
         body = tuple(rewrite(e, beside) for e in op.body)
         if all(a is b for a, b in zip(body, op.body, strict=True)):
             return None
-        moved = ComputeOp(op.name, op.axis, op.reduce_axis, body, op.tag, op.attrs, None, op.needs)
-        return moved.outputs[0]
+        return anew(op, body).outputs[0]
 
     return exchanged(outputs, other).of(outputs)
 
