@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .auto_unroll import auto_unroll
 from .base import Pass, PassPipeline
+from .calls_ahead import calls_ahead
 from .check_bounds import check_bounds
 from .copies_late import copies_late
 from .copies_once import copies_once
@@ -87,6 +88,13 @@ PIPELINE = PassPipeline(
         Pass("live lanes", live_lanes, "masked stores have no more lanes than can be on", _PLAIN, _PLAIN),
         Pass(
             "dead code again", dead_code, "removes what a version does not read", _PLAIN, _PLAIN, settles=True
+        ),
+        Pass(
+            "calls ahead",
+            calls_ahead,
+            "calls functions in front of loops that do not change them",
+            _PLAIN,
+            _PLAIN,
         ),
         Pass("cse", cse, "gives a name to masks that several accesses share", _PLAIN, _PLAIN),
     )
