@@ -10,11 +10,15 @@ from ..arith.facts import Facts
 from ..arith.simplify import is_hard
 from ..expr import make
 from ..expr.linear import poly, split_by_atom
-from ..expr.nodes import And, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Or, Var
+from ..expr.nodes import And, Expr, FloorDiv, FloorMod, IfThenElse, Max, Min, Or, Var, const_int
 from ..expr.walk import preorder as walk
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import substitute, variables
 from ..loopir.stmt import If, Load, Stmt, Store, loads, preorder, rewrite
+
+# places beyond its ends that an index may reach which mostly is a sum, and not a remainder
+FEW_BEYOND = 64
+TURNS = (0, 1)  # which of its periods that is: ``(i - 1) % n`` may be written ``(i + n - 1) % n``
 
 
 def tested(s: Stmt) -> list[Expr]:
@@ -36,8 +40,12 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
         if loads(e):
             return None
         over = [v for v in variables(e) if v in lanes]
-        if isinstance(e, FloorMod) and len(over) == 1:
-            started = _unwrapped(e, over[0])
+        if isinstance(e, FloorMod) and over:
+            whole = _once(e, facts)
+            if whole is not None and not stretch:
+                found.extend(_within(e, whole))
+                return whole
+            started = _unwrapped(e, over[0]) if len(over) == 1 else None
             if started is None or (stretch and not _by_rows(e)):
                 return None
             found.append(_kept(e, started, started))
@@ -65,6 +73,29 @@ def _usual(e: Min | Max, lanes: Sequence[Var], facts: Facts) -> bool:
         return lies[0]
     low, high = facts.interval(make.sub(e.a, e.b))
     return (high is None or (low is not None and high > -low)) is isinstance(e, Max)
+
+
+def _once(e: FloorMod, facts: Facts) -> Expr | None:
+    """What a remainder is nearly everywhere, if that is a sum: of an index that leaves its range by a few
+    places at its ends, as those of a grid's neighbours that are periodic."""
+    low, high = facts.interval(e.a)
+    n, turns = const_int(e.b), 0
+    if n and low is not None and high is not None:
+        turns = (low + high) // 2 // n
+    if turns not in TURNS:
+        return None
+    whole = _turned(e, turns)
+    inside = (make.le(-FEW_BEYOND, whole), make.lt(whole, make.add(e.b, FEW_BEYOND)))
+    return whole if all(facts.prove(c) is True for c in inside) else None
+
+
+def _turned(e: FloorMod, turns: int) -> Expr:
+    return make.sub(e.a, make.mul(e.b, turns))
+
+
+def _within(e: FloorMod, whole: Expr) -> list[Expr]:
+    """The conditions under which a remainder is ``whole``."""
+    return [make.le(0, whole), make.lt(whole, e.b)]
 
 
 def _unwrapped(e: FloorMod, lane: Var) -> Expr | None:
@@ -129,6 +160,10 @@ def without(body: Stmt, decided: Container[Expr], refused: Container[Expr] = ())
         if isinstance(e, Min | Max):
             return next((a for a, b in ((e.a, e.b), (e.b, e.a)) if _kept(e, a, b) in decided), None)
         if isinstance(e, FloorMod):
+            for turns in TURNS:
+                whole = _turned(e, turns)
+                if all(c in decided for c in _within(e, whole)):
+                    return whole
             started = [a for v in variables(e.a) if (a := _unwrapped(e, v)) is not None]
             return next((a for a in started if _kept(e, a, a) in decided), None)
         return None

@@ -135,7 +135,9 @@ def _two_copies(
             test = holds_when_nonneg(undivided(poly(worst)), worst.dtype)
             if facts.prove(test) is False:
                 # no iteration of this loop is clean, as where the first part of a join is short
-                return _other_part(body, facts, kept) if only is None else body
+                if only is None:
+                    return _other_part(body, facts, kept)
+                continue  # as the remainder of lanes that are rows of three side by side
             if only is not None and facts.prove(make.le(worst, 0)) is True:
                 continue  # of a size that is at most a tile: its masks are whole in one case only
             decided[cond] = None if facts.prove(test) is True else test

@@ -55,8 +55,11 @@ def apply(s: Schedule, out: Stage, held: Stage, target: Target) -> bool:
     planes = math.prod(size(a) or 1 for a in front)
     if planes < 2 * target.num_cores or plane * held.op.body[0].dtype.bytes > target.l2_bytes // 2:
         return False
-    for stage in (out, held):
-        in_vectors(stage, target)
+    in_vectors(out, target)
+    vectors = in_vectors(held, target)
+    if size(held.op.axis[-1]) is None or size(held.op.axis[at]) is None:
+        # the places that lanes read, which take divisions, are the same for all rows
+        held.reorder(vectors, *held.op.axis[at:-1])
     place = front[-1] if len(front) == 1 else out.fuse(*front)
     held.compute_at(out, place)
     share_out(out, [place], iterations, target)

@@ -444,18 +444,18 @@ def vector_width(stage: Stage, n: int | None, target: Target, *, long: bool = Fa
     return min(lanes, n)
 
 
-def in_vectors(stage: Stage, target: Target) -> None:
+def in_vectors(stage: Stage, target: Target) -> IterVar:
     """Compute an elementwise stage in vectors along memory; the rest of a row is one that overlaps the one
-    before."""
+    before. The loop that is left over the vectors of a row."""
     last = stage.op.axis[-1]
     n = size(last)
     if n is not None and n < 2:
-        return
+        return last
     width = vector_width(stage, n, target)
     overlaps = n is not None and n > width and n % width > 0
     outer, inner = stage.split(last, width, tail="shift") if overlaps else stage.split(last, width)
     stage.vectorize(inner)
-    write_out(stage, outer, width)
+    return write_out(stage, outer, width)
 
 
 def write_out(stage: Stage, vectors: IterVar, width: int) -> IterVar:

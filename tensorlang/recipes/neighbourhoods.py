@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from ..analysis import operations, own_place, reads_of, reducer_kind, slides
+from ..analysis import SIDE, operations, own_place, reads_of, reducer_kind, slides, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp
@@ -26,8 +26,9 @@ def windows_of(s: Schedule, out: Stage, target: Target) -> list[Stage] | None:
     """The reductions over windows that ``out`` alone reads, each at its own place; None where there are not
     several, or better ones in passes of their own."""
     op = out.op
-    n = size(op.axis[-1]) if op.axis else None
-    if op.reduce_axis or len(op.body) != 1 or n is None or n < target.vector_lanes(op.body[0].dtype):
+    if op.reduce_axis or len(op.body) != 1 or not op.axis:
+        return None
+    if typical(op.axis[-1].extent, SIDE) < target.vector_lanes(op.body[0].dtype):
         return None
     found = []
     for t in op.input_tensors:
@@ -52,7 +53,8 @@ def _is_window(s: Schedule, stage: Stage, out: Stage) -> bool:
         and len(op.body) == 1
         and reducer_kind(op) not in (None, "custom")
         and (_taps(op) <= FEW or operations(op.body) >= DEAR)
-        and [size(a) for a in op.axis] == [size(a) for a in out.op.axis]
+        and len(op.axis) == len(out.op.axis)
+        and all(a.extent is b.extent for a, b in zip(op.axis, out.op.axis, strict=True))
         and slides(op)
         and [r.name for r in s.state.readers(stage.name)] == [out.name]
         and all(own_place(out.op, at) for at in reads_of(out.op).of(op))
@@ -63,10 +65,11 @@ def apply(s: Schedule, out: Stage, windows: list[Stage], target: Target) -> set[
     """Schedule the windows in the vectors of ``out``. The names of the stages that are done."""
     axes = list(out.op.axis)
     iterations = sum(map(work, windows))
-    lanes, n = target.vector_lanes(out.op.body[0].dtype), size(axes[-1]) or 1
+    lanes, n = target.vector_lanes(out.op.body[0].dtype), size(axes[-1])
     several = any(size(a) != 1 for a in axes[:-1])
     # a rest is a vector that overlaps the one before, where threads do not share vectors out
-    outer, inner = out.split(axes[-1], lanes, tail="shift" if several and n % lanes else "auto")
+    overlaps = several and (n is None or n % lanes > 0)
+    outer, inner = out.split(axes[-1], lanes, tail="shift" if overlaps else "auto")
     out.vectorize(inner)
     for st in windows:
         st.compute_at(out, outer)

@@ -20,6 +20,10 @@ STREAMS = 6
 # than these the last one would keep a test for each row in the inner loop. Measured (Zen 4, 12 columns): 16
 # to 48 rows, not 30, take 0.5 to 0.7 of the time of tiles of 30
 OPEN_ROWS = 14
+# vectors of a tile of one row whose columns a call tells: sums enough that none waits, and few columns do not
+# leave most of it empty. Measured (Zen 4, one thread), beside 30 vectors: 200 × 96 0.18 of the time, 300 × 10
+# 0.16, 700 × 512 0.53, 1000 × 1000 0.65, 100 × 5000 and 3000 × 3000 0.97; of 4 and 16 1.0 to 1.7
+OPEN_VECTORS = 8
 # vectors of a tile that has all columns, where others have four at most: two tiles of fewer would compute
 # some twice. Measured (Zen 4, one thread and two): batches of 90 × 110 × 70 take 0.79 and 0.79 of the time,
 # 37 × 500 × 72 0.90, 17 × 512 × 70 packed 0.84 and 0.88, attention by heads of 80 0.84 to 0.92. With AVX2,
@@ -117,6 +121,8 @@ def tile_for(
         """With the operands beside the sums: the vectors of a row (one row takes them from memory as it
         multiplies), and an element of the other operand."""
         row = held(vectors)
+        if high == 1 and columns is None and vectors > OPEN_VECTORS:
+            return False
         wide = high == 1 or vectors <= 4 or (whole and vectors == n <= WHOLE and registers > FEW_REGISTERS)
         return wide and high * row + (row if high > 1 else 1) + 1 <= registers
 

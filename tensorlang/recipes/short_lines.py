@@ -96,11 +96,12 @@ def apply(
     keep = beside(inside, product)
     n = size(product.column)
     assert n is not None
+    # of a single row the tile is all there is: it stands in a loop of one tile
     loops = nest(
         out,
         {"b": [own[a] for a in keep], "i": [own[a] for a in rows], "j": own[product.column]},
-        "b io | ii j",
-        {"i": found.high},
+        "b io | ii j" if rows or keep else "jo | ji",
+        {"i": found.high} if rows or keep else {"j": n},
     )
     inside.compute_at(out, loops.place)
     _, line = inside.split(inside.op.reduce_axis[-1], found.lines)

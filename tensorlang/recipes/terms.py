@@ -18,13 +18,12 @@ from ..analysis import cost_of, divisions, operations, reads_of, step, terms_of,
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, Expr, IterVar
-from .common import size
 
 # operations that an element has to take; of them, what a division or a root counts, and from how many on it
 # may come from memory beyond the second cache
 LEAST_OPERATIONS, DIVISION, MANY_OPERATIONS = 8, 8, 20
 LEAST_CYCLES = 300  # that are spared, for a loop of its own
-OPEN = 64  # rows that an open number counts as
+OPEN = 64  # rows and elements that an open number counts as
 MOST_TERMS = 8  # of a formula
 
 
@@ -75,7 +74,7 @@ def _rows(op: ComputeOp, own: Sequence[IterVar]) -> int:
 def _pays(body: tuple[Expr, ...], axes: Sequence[IterVar], again: int, target: Target) -> bool:
     """Whether elements had better be computed once, for ``again`` rows, and read."""
     each, kind = operations(body) + DIVISION * divisions(body), body[0].dtype
-    elements = math.prod(size(a) or 0 for a in axes)
+    elements = math.prod(typical(a.extent, OPEN) for a in axes)
     if again < 2 or each < LEAST_OPERATIONS or elements == 0:
         return False
     if elements * kind.bytes > target.l2_bytes and each < MANY_OPERATIONS:
@@ -85,5 +84,5 @@ def _pays(body: tuple[Expr, ...], axes: Sequence[IterVar], again: int, target: T
 
 
 def _handed(axes: Sequence[IterVar], bytes_each: int, target: Target) -> float:
-    elements = math.prod(size(a) or 0 for a in axes)
+    elements = math.prod(typical(a.extent, OPEN) for a in axes)
     return elements * bytes_each * (target.num_cores - 1) / cost_of(target).remote_rate

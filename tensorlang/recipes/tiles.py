@@ -8,7 +8,18 @@ from __future__ import annotations
 import math
 from itertools import product
 
-from ..analysis import Reads, cost_of, made_of_place, phases_of, reads_of, reduces_rows, slides, step
+from ..analysis import (
+    SIDE,
+    Reads,
+    cost_of,
+    made_of_place,
+    phases_of,
+    reads_of,
+    reduces_rows,
+    slides,
+    step,
+    typical,
+)
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
@@ -117,9 +128,10 @@ def register_tiles(s: Schedule, out: Stage, inside: Stage, target: Target) -> st
     before = [d for d in range(len(own) - 2, -1, -1) if size(own[d]) != 1]
     rows = next((d for d in before if reads.reused_over(own[d], own[-1])), None)
     many = target.vector_registers > FEW_REGISTERS
-    if rows is None and many and n is not None and n >= lanes and _follows(inside, own[-1]):
+    usual = typical(own[-1].extent, SIDE)
+    if rows is None and many and usual >= lanes and _follows(inside, own[-1]):
         # windows whose neighbours read the same
-        fewest = 2 if n <= ALONE * lanes else FAR_TAPS
+        fewest = 2 if usual <= ALONE * lanes else FAR_TAPS
         rows = next((d for d in before if _taps_along(inside, own[d], target, fewest) is not None), None)
     # one where elements are picked out of two vectors: half the code, which takes LLVM long
     wide = reads.along(own[-1]) and rows is not None and (n is None or n >= 2 * lanes)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ..arith.conditions import conjunction
+from ..arith.facts import Facts
 from ..core.node import intern
 from ..expr import make
 from ..expr.linear import reads_data
@@ -17,24 +19,26 @@ from ..expr.walk import preorder, rewrite, substitute, variables
 from .axis import IterVar, fresh_axis
 from .compute import TABLE, compute
 from .exchange import anew
-from .patterns import constant, step
+from .patterns import constant, step, typical
 from .reducers import Reduce
 from .tensor import ComputeOp, Tensor, TensorRead
 
-# times the iterations of the reduction have to be what the new stage has elements
-AGAIN = 2
+# times the iterations of the reduction have to be what the new stage has elements, and what an open size
+# counts as
+AGAIN, OPEN = 2, 64
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     """An index that is one of ``stride * data + dilation * tap`` alone: ``found`` of ``at``, where that runs
-    over ``reach`` numbers from ``first``."""
+    over ``reach`` numbers from ``first``, if ``some`` are to be found."""
 
     sum: Expr
     at: Var
     found: Expr
-    first: int
-    reach: int
+    first: Expr
+    reach: Expr
+    some: tuple[Expr, Expr]
 
 
 def places_apart(op: ComputeOp) -> Tensor | None:
@@ -50,7 +54,7 @@ def places_apart(op: ComputeOp) -> Tensor | None:
     if any(isinstance(e, IfThenElse) for source in first.sources for e in preorder(source)):
         return None
     reads = dict.fromkeys(e for s in first.sources for e in preorder(s) if type(e) is TensorRead)
-    iterations = math.prod(constant(a.extent) or 0 for a in (*op.axis, *op.reduce_axis))
+    iterations = math.prod(typical(a.extent, OPEN) for a in (*op.axis, *op.reduce_axis))
     other: dict[Expr, Expr] = {}
     for read in reads:
         new = _read_apart(op, read, iterations)
@@ -66,8 +70,8 @@ def _read_apart(op: ComputeOp, read: TensorRead, iterations: int) -> Expr | None
     """The read of a stage that has found the places; None where they are sums, or nothing is gained."""
     places = [_place(op, i) for i in read.indices]
     shape = [n if p is None else p.reach for p, n in zip(places, read.tensor.shape, strict=True)]
-    sizes = [constant(make.as_expr(n)) for n in shape]
-    if not any(places) or None in sizes or AGAIN * math.prod(n or 0 for n in sizes) > iterations:
+    elements = math.prod(typical(make.as_expr(n), OPEN) for n in shape)
+    if not any(places) or AGAIN * elements > iterations:
         return None
 
     def at(*own: Expr) -> Expr:
@@ -75,7 +79,10 @@ def _read_apart(op: ComputeOp, read: TensorRead, iterations: int) -> Expr | None
             make.as_expr(i if p is None else substitute(p.found, {p.at: make.add(i, p.first)}))
             for i, p in zip(own, places, strict=True)
         ]
-        return intern(TensorRead, read.tensor, tuple(found))
+        one = intern(TensorRead, read.tensor, tuple(found))
+        # where nothing is reduced, nothing may be read
+        some = [c for p in places if p is not None for c in p.some if Facts().prove(c) is not True]
+        return make.if_then_else(conjunction(some), one, make.const(0, one.dtype)) if some else one
 
     stage: Tensor = compute(shape, at, name=f"{op.name}.at", tag=TABLE)
     indices = [
@@ -86,7 +93,7 @@ def _read_apart(op: ComputeOp, read: TensorRead, iterations: int) -> Expr | None
 
 def _place(op: ComputeOp, index: Expr) -> _Place | None:
     """An index that an axis and a tap move together, by another way than a sum."""
-    used = variables(index)
+    used = {v for v in variables(index) if v.kind != "dim"}
     data = [a for a in op.axis if a.var in used]
     taps = [a for a in op.reduce_axis if a.var in used]
     if len(data) != 1 or len(taps) != 1 or len(used) != 2 or reads_data(index):
@@ -99,8 +106,10 @@ def _place(op: ComputeOp, index: Expr) -> _Place | None:
     if moved is None or abs(moved[0]) != 1:
         return None
     stride, dilation = moved
-    n, m, begin = constant(axis.extent), constant(tap.extent), _begin(tap)
-    if not n or not m or begin is None or n < abs(dilation):
+    n, m, begin = axis.extent, tap.extent, make.as_expr(0 if tap.dom is None else tap.dom[0])
+    # in a step over places, those between two are no places that are read
+    known = constant(n)
+    if known == 0 or constant(m) == 0 or (abs(dilation) > 1 and (known or 0) < abs(dilation)):
         return None
     at = fresh_axis("at", make.const(1, axis.var.dtype)).var
     # as if the tap were none: where it does not cancel out, the index is of both in another way
@@ -108,9 +117,14 @@ def _place(op: ComputeOp, index: Expr) -> _Place | None:
     found = substitute(index, {axis.var: alone})
     if tap.var in variables(found):
         return None
-    ends = [stride * i + dilation * (begin + k) for i in (0, n - 1) for k in (0, m - 1)]
+    last, most = make.sub(n, 1), make.sub(m, 1)
+    first = make.mul(begin, dilation)
+    for steps, far in ((stride, last), (dilation, most)):
+        if steps < 0:
+            first = make.add(first, make.mul(far, steps))
+    reach = make.add(make.add(last, make.mul(most, abs(dilation))), 1)
     whole = make.add(make.mul(axis.var, stride), make.mul(tap.var, dilation))
-    return _Place(whole, at, found, min(ends), max(ends) - min(ends) + 1)
+    return _Place(whole, at, found, first, reach, (make.le(1, n), make.le(1, m)))
 
 
 def _moved(e: Expr, axis: IterVar, tap: IterVar) -> tuple[int, int] | None:
@@ -125,7 +139,3 @@ def _moved(e: Expr, axis: IterVar, tap: IterVar) -> tuple[int, int] | None:
 
 def _near(factor: int, n: int) -> int:
     return factor - n if 2 * factor > n else factor
-
-
-def _begin(tap: IterVar) -> int | None:
-    return 0 if tap.dom is None else constant(tap.dom[0])

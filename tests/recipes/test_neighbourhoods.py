@@ -86,6 +86,19 @@ def test_windows(name, target):
         np.testing.assert_allclose(tl.compile([x, o], target=target)(a), right, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("made", [weighed, variances])
+def test_open_windows(made):
+    """They were passes of their own, each over a vector with a mask."""
+    tensors = made(te.dim("h", 1), te.dim("w", 1), 3)
+    assert len(attached(tensors)) == 2
+    f = tl.compile(tensors)
+    for high, wide in ((1, 1), (2, 17), (9, 40), (3, 15)):
+        x, o = made(high, wide, 3)
+        a = RNG.integers(-4, 5, (high + 2, wide + 2)).astype("float32")
+        (right,) = te.reference.evaluate([o], {x: a})
+        np.testing.assert_allclose(f(a), right, rtol=1e-5, atol=1e-5)
+
+
 def attached(tensors):
     """The stages that are computed within the result."""
     s = default_schedule(tensors[-1], AVX512)

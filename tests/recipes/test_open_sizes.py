@@ -134,3 +134,66 @@ def test_long_chains_over_open_sizes_are_several_vectors_wide() -> None:
     for shape in ((1, 3), (7, 19), (40, 50)):
         a = np.random.default_rng(1).standard_normal(shape).astype("float32")
         np.testing.assert_allclose(f(a), tl.compile([z := te.placeholder(shape), ops.gelu(z)])(a), atol=1e-6)
+
+
+def _places(h: te.Expr, w: te.Expr) -> list[te.Tensor]:
+    u = te.placeholder((h, w), name="u")
+    around = lambda i, j: (
+        u[(i + 1) % h, j] + u[(i + h - 1) % h, j] + u[i, (j + 1) % w] + u[i, (j + w - 1) % w]
+    )
+    return [u, te.compute((h, w), lambda i, j: around(i, j) - 4.0 * u[i, j], name="o")]
+
+
+def test_neighbours_on_a_torus_are_read_as_they_lie() -> None:
+    """Vectors away from the seam divided to find where they begin."""
+    f = tl.compile(_places(te.dim("h", 1), te.dim("w", 1)))
+    text = f.get_source("ir")
+    assert any("u[i, j.outer*16 - 1" in line or "u[i, j.outer*8 - 1" in line for line in text.splitlines())
+    rng = np.random.default_rng(4)
+    for shape in ((1, 1), (3, 2), (5, 17), (2, 64), (20, 131)):
+        a = rng.integers(-4, 5, shape).astype("float32")
+        right = sum(np.roll(a, step, axis) for step in (1, -1) for axis in (0, 1)) - 4 * a
+        assert np.array_equal(f(a), right), shape
+
+
+def test_colours_of_open_images_ask_once_whether_a_row_fills_a_vector() -> None:
+    """Every vector had a mask, and gathered under it."""
+    h, w = te.dim("h"), te.dim("w")
+    x, m = te.placeholder((h, w, 3), name="x"), te.placeholder((3, 3), name="m")
+    k = te.reduce_axis((0, 3), name="k")
+    o = te.compute((h, w, 3), lambda i, j, c: te.sum(x[i, j, k] * m[c, k], axis=k), name="o")
+    f = tl.compile([x, m, o], target="llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=skylake-avx512")
+    loops = f.get_source("ir").split("else:")[0]
+    assert "if 16 <= w" in loops and "if_then_else" not in loops
+    f = tl.compile([x, m, o])
+    rng = np.random.default_rng(5)
+    for shape in ((2, 1, 3), (3, 7, 3), (4, 16, 3), (3, 45, 3), (0, 4, 3)):
+        a, b = rng.integers(-4, 5, shape).astype("float32"), rng.integers(-4, 5, (3, 3)).astype("float32")
+        assert np.array_equal(f(a, b), a @ b.T), shape
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+def test_images_of_open_sizes_are_resized(mode: str) -> None:
+    """The places that lanes read, and their weights, are the same for all rows: each row divided for them."""
+    h, w = te.dim("h", 1), te.dim("w", 1)
+    for fixed in (True, False):
+        x = te.placeholder((1, 6, h, w), name="x")
+        f = tl.compile([x, ops.resize(x, (40, 56) if fixed else (h * 2, w * 2), mode)])
+        for high, wide in ((1, 1), (5, 3), (20, 28), (33, 70)):
+            a = np.random.default_rng(high).random((1, 6, high, wide)).astype("float32")
+            y = te.placeholder(a.shape, name="y")
+            size = (40, 56) if fixed else (2 * high, 2 * wide)
+            (right,) = te.reference.evaluate([ops.resize(y, size, mode)], {y: a})
+            np.testing.assert_allclose(f(a), right, rtol=1e-5, atol=1e-6)
+
+
+def test_a_vector_by_a_matrix_of_open_columns() -> None:
+    """Few columns were a tile of 480."""
+    k, n = te.dim("k"), te.dim("n")
+    a, x = te.placeholder((k, n), name="a"), te.placeholder((k,), name="x")
+    r = te.reduce_axis((0, k), name="r")
+    f = tl.compile([x, a, te.compute((n,), lambda j: te.sum(a[r, j] * x[r], axis=r), name="o")])
+    rng = np.random.default_rng(6)
+    for shape in ((0, 5), (3, 1), (40, 96), (17, 130), (5, 1000)):
+        m, v = rng.integers(-4, 5, shape).astype("float32"), rng.integers(-4, 5, shape[0]).astype("float32")
+        assert np.array_equal(f(v, m), v @ m), shape

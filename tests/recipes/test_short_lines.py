@@ -52,3 +52,14 @@ def test_whole_numbers_wrap_around_as_those_of_numpy(m: int, k: int, n: int, dty
     a, b = (rng.integers(info.min, info.max, s, dtype, endpoint=True) for s in ((m, k), (k, n)))
     A, B = te.placeholder((m, k), dtype, name="A"), te.placeholder((k, n), dtype, name="B")
     assert np.array_equal(tl.compile([A, B, ops.matmul(A, B)])(a, b), a @ b)
+
+
+@pytest.mark.parametrize(("k", "n"), [(300, 10), (100, 3), (1000, 12)])
+def test_a_single_row_of_no_matrix(k: int, n: int) -> None:
+    """It has no loop around its tile, and was refused with a Python error."""
+    a, x = te.placeholder((k, n), name="a"), te.placeholder((k,), name="x")
+    r = te.reduce_axis((0, k), name="r")
+    f = tl.compile([a, x, te.compute((n,), lambda j: te.sum(a[r, j] * x[r], axis=r), name="o")])
+    rng = np.random.default_rng(n)
+    m, v = rng.integers(-4, 5, (k, n)).astype("float32"), rng.integers(-4, 5, k).astype("float32")
+    assert np.array_equal(f(m, v), v @ m)
