@@ -16,7 +16,9 @@ from ..analysis import bytes_of, cost_of, windows_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import FEW_REGISTERS, is_known, share_out, size, work
+from .common import FEW_REGISTERS, is_known, share_out, size, together_of, work
+from .lanes import in_vectors
+from .narrow import made_wide
 from .nests import Axes, fill, nest, pack, sums
 from .register_tile import even, tile_for
 
@@ -29,6 +31,7 @@ class Last:
     """The weight with the dimension of each axis, the outputs, the pixels by rows and along a row, the loops
     of the sum with the channels last."""
 
+    data: Tensor
     weight: Tensor
     weight_axes: dict[IterVar, int]
     outputs: IterVar
@@ -56,7 +59,7 @@ def last_of(inside: Stage) -> Last | None:
         return None
     taps = [t for t in op.reduce_axis if t is not c.tap]
     *rows, row = op.axis[1:-1]
-    return Last(w.weight, w.weight_axes, w.outputs, tuple(rows), row, (*taps, c.tap))
+    return Last(w.data, w.weight, w.weight_axes, w.outputs, tuple(rows), row, (*taps, c.tap))
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -79,14 +82,22 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     pixels = math.prod(size(a) or 1 for a in (*found.rows, found.row))
     outputs, lanes = size(found.outputs) or 0, target.vector_lanes(kind)
     odd = outputs > lanes and -(-outputs // lanes) % 2 == 1
+    if outputs < lanes or not (fixed or pixels >= PACKED_PIXELS * (1 if few else 2)):
+        return False
+    if _together(found, target) > 1:
+        return True
     return (
         kind.is_float
-        and all(t.dtype == kind for t in inside.op.input_tensors)
-        and outputs >= lanes
-        and (fixed or pixels >= PACKED_PIXELS * (1 if few else 2))
+        and all(kind.holds(t.dtype) for t in inside.op.input_tensors)
         and weight > target.l1_bytes // 4
-        and (few or odd or weight > target.l2_bytes // 2)
+        and (few or odd or found.data.dtype != kind or weight > target.l2_bytes // 2)
     )
+
+
+def _together(c: Last, target: Target) -> int:
+    """How many channels of a pixel are multiplied at once: they lie side by side. Not those of a rest."""
+    together = together_of(c.data, c.weight, target)
+    return together if (size(c.deep[-1]) or 1) % together == 0 else 1
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -97,9 +108,18 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
     wide = size(c.row) or 1
     high, vectors = tile_for(wide, size(c.outputs), lanes, target.vector_registers * 15 // 16)
+    together = _together(c, target)
+    if together > 1:
+        # one vector of the loop IR, so that the products of a group are neighbours
+        vectors = 1 << vectors.bit_length() - 1
     width = lanes * vectors
     fixed = is_known(c.weight, constants)
-    weight = pack(s, inside, c.weight, c.weight_axes, c.outputs, width, deep=c.deep)
+    dtype = made_wide(inside, c.data, c.weight, together)
+    image = s[s.cache_read(c.data, "global", [inside.name], dtype)] if dtype else None
+    panels = dtype if together > 1 or not fixed else ""
+    weight = pack(
+        s, inside, c.weight, c.weight_axes, c.outputs, width, deep=c.deep, together=together, dtype=panels
+    )
     n, *places, o = out.op.axis
     *rows, x = places
     last = rows[-1:]
@@ -112,8 +132,15 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         parallel=cost_of(target).shared(iterations),
     )
     n, *places, o = inside.op.axis
-    named: Axes = {"f": [n, *places[:-1]], "k": list(c.deep), "p": places[-1], "o": o}
-    sums(s, inside, out, loops.place, named, "f k | p o")
+    *taps, channels = c.deep
+    named: Axes = {"f": [n, *places[:-1]], "k": taps, "c": channels, "p": places[-1], "o": o}
+    if together > 1:
+        sums(s, inside, out, loops.place, named, "f k co | p ci o", {"c": together})
+    else:
+        sums(s, inside, out, loops.place, named, "f k c | p o")
+    if image is not None:
+        in_vectors(image, target)
+        share_out(image, list(image.op.axis[:1]), work(image), target)
     if not fixed:
-        fill(weight, len(c.deep))
+        fill(weight, len(c.deep), None, together)
         share_out(weight, [weight.leaf_iter_vars[0]], iterations // 16, target)

@@ -22,6 +22,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Tensor
 from .common import FEW_REGISTERS, LINE, is_known, share_out, size, together_of, work
+from .narrow import made_wide
 from .nests import Cut, fuse
 from .pixel_tiles import (
     UNROLLED_CHANNELS,
@@ -113,8 +114,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     width = lanes * vectors
     iterations = work(inside)
     order = [*conv.taps, conv.channels] if together > 1 else _order(conv, taps_unrolled(conv, high))
-    weight = pack_weight(s, conv, inside, width, order, together, filled=not fixed)
-    turned = by_pixel(s, conv, inside, together) if conv.pointwise else None
+    wide = made_wide(inside, conv.data, conv.weight, together)
+    # vectors of a constant are converted as they are read
+    panels_of = wide if together > 1 or not fixed else ""
+    weight = pack_weight(s, conv, inside, width, order, together, filled=not fixed, dtype=panels_of)
+    turned = by_pixel(s, conv, inside, together, wide) if conv.pointwise else None
 
     def laid_out(*at: Any) -> list[Any]:
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
@@ -136,8 +140,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     scarce = target.vector_registers <= FEW_REGISTERS
     if padded is not None and together == 1 and conv.groups == 1 and scarce:
         padded.transform_layout(by_row(len(conv.batch)))
-    if together > 1 and turned is None and padded is None:
-        padded = s[s.cache_read(conv.data, "global", [inside.name])]
+    if turned is None and (wide or (together > 1 and padded is None)):
+        copy = s[s.cache_read(conv.data, "global", [inside.name], wide)]
+        if padded is not None:
+            padded.compute_inline()
+        padded = copy
     # a tile of outputs that ran over the end of a group would reach into the next one: such groups are
     # finished whole, their last tile overlapping the one before
     by_groups = conv.groups > 1 and together == 1 and conv.each % width > 0
@@ -149,9 +156,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         copied = "by block"
     else:
         copied = "pixels first" if once or turned is not None or _weights_stay(conv, target) else "once"
-    copy = turned if turned is not None else padded
-    if together > 1 and copy is not None:
-        made_in(s, copy)
+    image = turned if turned is not None else padded
+    if together > 1 and image is not None:
+        made_in(s, image)
     share: list[IterVar] = []
     if rows is not None:
         first, spatial[0] = out.split(spatial[0], rows)
@@ -363,11 +370,11 @@ def fill_margin(padded: Stage, lanes: int, together: int, images: int) -> list[I
 
 
 def together_in(conv: Conv, target: Target) -> int:
-    """How many channels are multiplied at once: those of a group come in fours where any do. The last of a
-    single group may be fewer, and zeros."""
+    """How many channels are multiplied at once: those of a group come in fours or pairs where any do. The
+    last of a single group may be fewer, and zeros, which nothing makes of an infinity."""
     together, channels = together_of(conv.data, conv.weight, target), size(conv.channels)
-    whole = channels is not None and (conv.groups == 1 or channels % together == 0)
-    return together if together == 4 and whole else 1
+    rest = conv.groups == 1 and not conv.weight.dtype.is_float
+    return together if channels is not None and (rest or channels % together == 0) else 1
 
 
 def by_row(batch: int) -> Callable[..., list[Any]]:

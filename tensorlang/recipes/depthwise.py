@@ -22,7 +22,7 @@ from .choices import at_most
 from .common import FEW_REGISTERS, in_registers, size, work
 from .conv import padding_of, rows_in_vectors
 from .lanes import elements_of
-from .nests import wide_ahead
+from .narrow import wide_copies
 from .register_tile import even
 
 REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the other pools
@@ -93,7 +93,7 @@ def _image(inside: Stage) -> Tensor | None:
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute ``inside`` in tiles of rows × a vector of ``out``, which has its shape and reads it at its own
     place."""
-    wide_ahead(s, inside, constants)
+    wide_copies(s, inside, constants, target, but=_image(inside))
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     iterations = work(inside)
     places = len(inside.op.reduce_axis)

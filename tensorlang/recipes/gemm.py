@@ -22,7 +22,7 @@ from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
-from .narrow import halves, widens
+from .narrow import PAIRED_ROWS, PAIRS_PAY, copied_across, halves, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .pixels import counted
 from .register_tile import column, computes_much_twice, tile_for
@@ -33,8 +33,6 @@ from .streams import right_bytes
 FEWEST_ROWS = 4
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
 WHOLE = 64  # elements of a vector of the loop IR, at most: of longer ones products of a group lie apart
-PAIRS_PAY = 64  # rows from which pairs of bfloat16 that lie column by column are put side by side
-PAIRED_ROWS = 4  # the same for 8- and 16-bit integers, which are multiplied in pairs only in a copy
 # tiles of rows up to which a right operand near is better read where it lies. Measured (Granite Rapids),
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
 # 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
@@ -70,7 +68,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     return (
         _fixed(product, constants)
         or product.in_lines
-        or _many(product)
+        or copied_across(product, target)
         or (_along(inside, product) and size(inside.op.reduce_axis[-1]) is not None)
     )
 
@@ -380,7 +378,7 @@ def _blocks(
     total = right_bytes(inside, product)
     if m is None or n is None or depth is None or total is None or not product.in_lines:
         return None
-    if depth < 2 * streams.BLOCK or total <= target.l1_bytes:
+    if depth < 2 * streams.BLOCK or total <= target.l1_bytes or (t.packs and widens(inside, product.left)):
         return None
     table = cost_of(target).of_panels
     b = streams.blocks_for(m, n, lanes, threads, total, target)
@@ -522,11 +520,13 @@ def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target
     depth, n = size(inside.op.reduce_axis[-1]), size(product.column)
     if not _along(inside, product):
         return False
-    if (m or 0) >= PAIRS_PAY and halves(inside, product) and target.sums_bfloat16:
+    pairs = halves(inside, product) and target.sums_bfloat16
+    if pairs and (m or 0) >= PAIRS_PAY:
         return False
     if m is not None or product.row is None:
         return in_lanes(m, n, depth, product.left.dtype.bytes, lanes, target)
     few = rows_in_lanes(n, depth, product.left.dtype.bytes, lanes, target)
+    few = min(few, PAIRS_PAY - 1) if pairs else few
     return few > 0 and at_most(product.row.extent, few)
 
 

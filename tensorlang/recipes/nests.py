@@ -25,7 +25,7 @@ from ..analysis import constant, reads_of
 from ..errors import ScheduleError
 from ..schedule import Schedule, Stage
 from ..te import Expr, IterVar, Tensor
-from .common import in_registers, is_known
+from .common import in_registers
 
 # lanes of a panel that are transposed in registers together, along the whole of their lines before the next:
 # lines whose starts lie 1024 bytes apart or a multiple of it share the sets of the first cache, and of more
@@ -33,6 +33,7 @@ from .common import in_registers, is_known
 # a transposed right operand, beside 64 lanes at a time; depth 256 0.91 of the time, 512 0.80, 768 0.91, 1000
 # 0.95, 1024 and 2048 0.65, 4096 0.69; on two threads the same)
 STRIP = 16
+LINE_BYTES = 16  # of a line that are transposed together, where those of a group stay side by side
 Size = int | Expr  # a number or a knob
 # how a loop is split: by a size, by one that is sampled for the loop, by one with the tail of its rest
 Cut = Size | Callable[[IterVar], Size] | tuple[int, str]
@@ -197,16 +198,6 @@ def widen(s: Schedule, inside: Stage, packed: Stage, deep: int, lanes: int) -> S
     return copy
 
 
-def wide_ahead(s: Schedule, inside: Stage, constants: Sequence[Tensor]) -> None:
-    """Let a reduction whose recipe uses elements one by one, and has no place where many of them are made
-    wide together, read copies of narrower constants in the type of its sums: computed ahead, they cost the
-    memory and no time."""
-    kind = inside.op.body[0].dtype
-    for t in dict.fromkeys(inside.op.input_tensors):
-        if is_known(t, constants) and t.dtype != kind and kind.holds(t.dtype):
-            s.cache_read(t, "global", [inside.name], kind.name)
-
-
 def lines_at_once(depth: int | None) -> int:
     """How many of so many lines are transposed in registers at a time."""
     return 8 if depth is None or depth % 8 == 0 else 4
@@ -219,11 +210,13 @@ def fill(copy: Stage, deep: int, transposed: int | None = None, together: int = 
     axes = list(copy.op.axis)
     group = [axes.pop()] if together > 1 else []
     *others, lane = axes
-    if group or transposed is None or reads_of(copy.op).along(lane):
+    if transposed is None or reads_of(copy.op).along(lane):
         panel = others.pop(len(others) - 1 - deep)
         return nest(copy, {"f": others, "p": panel, "r": group, "l": lane}, "f p | r l")
-    named: Axes = {"f": others[:-1], "k": others[-1], "l": lane}
-    return nest(copy, named, "f lo ko | ki li", {"k": transposed, "l": _strip(constant(lane.extent))})
+    named: Axes = {"f": others[:-1], "k": others[-1], "r": group, "l": lane}
+    read = copy.op.input_tensors[0].dtype.bytes
+    deep = max(1, LINE_BYTES // (read * together)) if group else transposed
+    return nest(copy, named, "f lo ko | ki r li", {"k": deep, "l": _strip(constant(lane.extent))})
 
 
 def _strip(width: int | None) -> int | None:

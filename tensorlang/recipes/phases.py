@@ -18,7 +18,7 @@ from ..target import Target
 from ..te import IterVar, Tensor
 from .common import FEW_REGISTERS, in_registers, share_out, size, work
 from .conv import padding_of
-from .nests import wide_ahead
+from .narrow import wide_copies
 from .register_tile import even
 
 MOST_PHASES = 9  # of the last axis in a tile
@@ -68,7 +68,7 @@ def in_whole_groups(inside: Stage, target: Target) -> bool:
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute ``inside`` in tiles of channels × phases × a vector of ``out``, which has its shape and reads
     it at its own place."""
-    wide_ahead(s, inside, constants)
+    wide_copies(s, inside, constants, target)
     phases = _strides(inside)
     strides = [phases.get(a) for a in inside.op.axis]
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)

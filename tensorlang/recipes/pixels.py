@@ -102,6 +102,7 @@ def pack_weight(
     deep: Sequence[IterVar],
     together: int = 1,
     filled: bool = False,
+    dtype: str = "",
 ) -> Stage:
     """The weight in panels of ``width`` outputs of a group, the rest in the order of the reduction, of whose
     last loop so many neighbours are multiplied ``together``. One loop after the other writes it, unless it is
@@ -118,6 +119,7 @@ def pack_weight(
         deep=deep,
         each=conv.each if groups and not whole else 0,
         together=together,
+        dtype=dtype,
     )
     if together == 1 and not filled:
         weight.vectorize(weight.op.axis[-1])
@@ -160,10 +162,10 @@ def counted(at: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
     return [*[i for d, i in enumerate(at) if d not in long], total]
 
 
-def by_pixel(s: Schedule, conv: Conv, inside: Stage, together: int) -> Stage:
+def by_pixel(s: Schedule, conv: Conv, inside: Stage, together: int, dtype: str = "") -> Stage:
     """The image with the channels of each pixel side by side, or those that are multiplied ``together``;
     pixels that a stride leaves out are not copied."""
-    copy = s[s.cache_read(conv.data, "global", [inside.name])]
+    copy = s[s.cache_read(conv.data, "global", [inside.name], dtype)]
 
     def transposed(*place: Any) -> list[Any]:
         n, c, at = place[: len(conv.batch)], place[len(conv.batch)], place[len(conv.batch) + 1 :]

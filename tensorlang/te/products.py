@@ -317,7 +317,7 @@ def phases_of(op: ComputeOp) -> dict[IterVar, int]:
     found: dict[IterVar, int] = {}
     by_var = {a.var: a for a in op.axis}
     for tensor, at in _factors(op, conditional=True):
-        if len(at) != len(op.axis) or tensor.dtype != op.body[0].dtype:
+        if len(at) != len(op.axis) or not op.body[0].dtype.holds(tensor.dtype):
             continue
         for i in at:
             for e in preorder(i):
