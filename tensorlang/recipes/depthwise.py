@@ -172,7 +172,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside.pragma(own[-1], "whole_vectors", unit)
     if padded is not None:
         # rows lie in pieces, of which there is one
-        if strip is channel or (len(around) == 1 and far(padded, places + 1, target)):
+        if strip is not channel and len(around) == 1 and far(padded, places + 1, target):
             padded.compute_at(tiled, strip)
         else:
             padded.compute_at(out, channel)

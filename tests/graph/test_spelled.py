@@ -213,6 +213,58 @@ def test_attention_with_dimensions_of_one_element(batch, heads, n, axes):
     same(g, wave(batch, heads, n, 8), wave(*rows), wave(batch, heads, m, 8))
 
 
+EINSUMS = {  # scores, result
+    "rows": ("bhid,bhjd->bhij", "bhij,bhjd->bhid"),
+    "heads behind": ("bihd,bjhd->bhij", "bhij,bjhd->bihd"),
+    "pixels last": ("bhdi,bhdj->bhij", "bhij,bhdj->bhdi"),
+    "values first": ("bhdi,bhdj->bhij", "bhdj,bhij->bhdi"),
+}
+
+
+@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize("form", EINSUMS)
+def test_attention_by_einsum(form, batch):
+    """Products with their dimensions in any order are those of one attention."""
+    scores, result = EINSUMS[form]
+    g = Graph()
+    at = {"b": batch, "h": 3, "i": 21, "j": 104, "d": 8}
+    left, right = scores.partition("->")[0].split(",")
+    ends = result.partition("->")[0].split(",")
+    values = next(e for e in ends if e != "bhij")
+    q, k, v = ([at[c] for c in text] for text in (left, right, values))
+    a, b, c = (g.input(s, name=n) for n, s in zip("qkv", (q, k, v), strict=True))
+    mask = g.input((batch, 1, 1, at["j"]), name="mask")
+    product = g.call(lambda x, y: ops.einsum(scores, x, y), g.call(ops.multiply, a, number(g, 0.3)), b)
+    weights = g.call(ops.softmax, g.call(ops.add, product, mask))
+    both = (weights, c) if ends[0] == "bhij" else (c, weights)
+    g.output(g.call(lambda x, y: ops.einsum(result, x, y), *both))
+    assert "Attention" in names(g) and {*names(g)} <= {"Attention", "Transpose"}
+    same(g, wave(*q), wave(*k), wave(*v), wave(batch, 1, 1, at["j"]))
+
+
+def test_attention_of_weights_that_are_transposed():
+    """As models of images write it whose pixels come last."""
+    g = Graph()
+    q, k, v = (g.input((1, 8, n), name=name) for name, n in (("q", 21), ("k", 104), ("v", 104)))
+    scores = g.call(ops.matmul, g.call(ops.transpose, q, axes=[0, 2, 1]), k)
+    weights = g.call(ops.softmax, g.call(ops.multiply, scores, number(g, 0.5)))
+    g.output(g.call(ops.matmul, v, g.call(ops.transpose, weights, axes=[0, 2, 1])))
+    assert "Attention" in names(g) and "softmax" not in names(g)
+    same(g, wave(1, 8, 21), wave(1, 8, 104), wave(1, 8, 104))
+
+
+@pytest.mark.parametrize("result", ["bhij,bhjd->bhid", "bhij,bhid->bhjd"])
+def test_einsums_that_are_no_attention_stay(result):
+    """A softmax along queries, or a product that sums over them."""
+    g = Graph()
+    q, k, v = (g.input((2, 3, 104, 8), name=name) for name in "qkv")
+    scores = g.call(lambda a, b: ops.einsum("bhid,bhjd->bhij", a, b), q, k)
+    weights = g.call(ops.softmax, scores, axis=-1 if result.endswith("jd") else -2)
+    g.output(g.call(lambda a, b: ops.einsum(result, a, b), weights, v))
+    assert "Attention" not in names(g)
+    same(g, *(wave(2, 3, 104, 8) for _ in "qkv"))
+
+
 def test_a_query_that_is_broadcast_over_heads_of_one_stays_right():
     """A dimension of one element that a factor spreads is not the dimension of what it makes."""
     g = Graph()

@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 from tensorlang.ops.attention_sums import log_sums
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX512
@@ -118,3 +119,24 @@ def test_sums_alone_keep_a_block_of_scores_as_well():
     s = default_schedule(log_sums(q, k, None, False, None))
     at_root = {st.name for st in s.stages if st.state.attach is None and st.op.input_tensors}
     assert at_root <= {"attention.log_sum", "log_sums", "K.global"}
+
+
+@pytest.mark.parametrize(("heads", "keys", "size"), [(3, 40, 16), (1, 37, 20), (2, 64, 24)])
+def test_values_whose_keys_are_neighbours_are_copied_once(heads: int, keys: int, size: int) -> None:
+    """Those of images whose pixels come last; each was gathered for every tile of rows."""
+    q = te.placeholder((1, heads, 21, size), name="Q")
+    k, v = (te.placeholder((1, heads, size, keys), name=n) for n in "KV")
+    turned = [ops.transpose(t, (0, 1, 3, 2)) for t in (k, v)]
+    out = ops.scaled_dot_product_attention(q, *turned)
+    s = default_schedule(out, AVX512)
+    (line,) = (x for x in str(s.tree()).splitlines() if "compute attention.values" in x)
+    assert line.endswith("reads attention.exp, transpose.global_1")
+    func = tl.lower(s, [q, k, v, out])
+    rng = np.random.default_rng(keys)
+    a, b, c = (rng.standard_normal([int(n) for n in t.shape]).astype("float32") for t in (q, k, v))
+    scores = np.exp(a.astype("float64") @ b / np.sqrt(size))
+    wanted = scores / scores.sum(axis=-1, keepdims=True) @ c.swapaxes(-1, -2)
+    np.testing.assert_allclose(tl.compile([q, k, v, out])(a, b, c), wanted, rtol=0, atol=1e-5)
+    found = np.zeros(wanted.shape, "float32")
+    interpret(func, a, b, c, found)
+    np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)

@@ -369,6 +369,23 @@ def test_functions_behind_the_sums(size, kernel, stride):
         np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=["avx2", "avx512"])
+@pytest.mark.parametrize(("length", "kernel"), [(30, 3), (50, 15)])
+def test_functions_behind_the_sums_of_rows_with_a_margin(length, kernel, target):
+    """A plane of one dimension has no strips in which it could be padded: an error was raised."""
+    X = te.placeholder((2, 3, length), name="X")
+    W = te.placeholder((3, 1, kernel), name="W")
+    out = ops.silu(ops.conv1d(X, W, padding=kernel // 2, groups=3))
+    x, w = small(RNG, (2, 3, length)), small(RNG, (3, 1, kernel))
+    y = images.conv(x[:, :, None], w[:, :, None], None, groups=3, padding=(0, kernel // 2))[:, :, 0]
+    want = y / (1 + np.exp(-y.astype("float64")))
+    got = np.zeros(want.shape, "float32")
+    interpret(tl.lower(default_schedule(out, target), [X, W, out]), x, w, got)
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
+    got = tl.compile([X, W, out], target=target)(x, w)
+    np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
+
+
 @pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
 @pytest.mark.parametrize(
     ("height", "width", "kernel", "stride", "margin"),

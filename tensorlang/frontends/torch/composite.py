@@ -21,6 +21,7 @@ WHOLE = (
     "conv1d.default",
     "conv2d.default",
     "conv3d.default",
+    "einsum.default",
     "group_norm.default",
     "gru.input",
     "instance_norm.default",

@@ -100,11 +100,11 @@ def attention_at(at: Place, n: Node) -> Found | None:
         softmax = next((m for m in made if calls(m, "exp")), None)
     if softmax is None or v is None or not calls(softmax, "exp") or len(softmax.reads) != 1:
         return None
-    scores = _scores(at, softmax.reads[0])
+    scores = scores_of(at, softmax.reads[0])
     if scores is None:
         return None
     product, scale, masks = scores
-    q, by = _scaled(at, product.inputs[0])
+    q, by = scaled(at, product.inputs[0])
     turned = _keys(at, product.inputs[1])
     if turned is None or q.ndim < 2:
         return None
@@ -133,7 +133,7 @@ def _product(n: Node) -> bool:
     return single(n) and len(n.inputs) == len(n.reads) == 2 and facts_of(n).kind is Kind.HEAVY
 
 
-def _scores(at: Place, s: Value) -> tuple[Node, float, list[tuple[Value, Shape]]] | None:
+def scores_of(at: Place, s: Value) -> tuple[Node, float, list[tuple[Value, Shape]]] | None:
     """The product that scores are made of, what it is multiplied by, and what is added, the last first, each
     with the shape of the scores it is added to."""
     scale, masks = 1.0, list[tuple[Value, Shape]]()
@@ -186,12 +186,12 @@ def _leads_to_product(at: Place, v: Value, far: int) -> bool:
 
 def _factor(n: Node, x: Value) -> float | None:
     """The number by which a node multiplies ``x``; None when it does something else."""
-    found = _read_anyhow(te_of(n.outputs[0], [n]), x)
+    found = read_anyhow(te_of(n.outputs[0], [n]), x)
     same = range(x.ndim)
-    return found[0] if found is not None and _order(found[1], x, same) == tuple(same) else None
+    return found[0] if found is not None and order_of(found[1], x, same) == tuple(same) else None
 
 
-def _order(indices: Sequence[Any], x: Value, wanted: Sequence[int]) -> tuple[int, ...] | None:
+def order_of(indices: Sequence[Any], x: Value, wanted: Sequence[int]) -> tuple[int, ...] | None:
     """The dimensions of ``x``, read at these indices, that stand for the ``wanted`` ones of what reads it;
     None where it is read in another way."""
     # the one element of a dimension is read at 0, whichever dimension asks for it
@@ -201,7 +201,7 @@ def _order(indices: Sequence[Any], x: Value, wanted: Sequence[int]) -> tuple[int
     return None if len(order) != x.ndim or None in order else order  # type: ignore[return-value]
 
 
-def _read_anyhow(t: Tensor, x: Value) -> tuple[float, list[Any]] | None:
+def read_anyhow(t: Tensor, x: Value) -> tuple[float, list[Any]] | None:
     """The number by which ``t`` multiplies the one element of ``x`` that it reads, and its indices."""
     form = form_of(t)
     if form is None or len(form) != 1:
@@ -213,7 +213,7 @@ def _read_anyhow(t: Tensor, x: Value) -> tuple[float, list[Any]] | None:
     return (c, rest[1:]) if what == "read" and rest[0] is x.tensor and power == 1.0 else None
 
 
-def _scaled(at: Place, v: Any) -> tuple[Value, float]:
+def scaled(at: Place, v: Any) -> tuple[Value, float]:
     """What is multiplied by numbers to give ``v``, and their product."""
     by = 1.0
     for _ in range(FAR):
@@ -240,10 +240,10 @@ def _keys(at: Place, turned: Any) -> tuple[Value, float, tuple[int, ...]] | None
             return None
         inside.append(n)
         v = reads[0]
-        found = None if v.ndim != rank else _read_anyhow(te_of(turned, inside), v)
+        found = None if v.ndim != rank else read_anyhow(te_of(turned, inside), v)
         if found is not None:
             factor, indices = found
-            order = _order(indices, v, wanted)
+            order = order_of(indices, v, wanted)
             # elements of a key are neighbours
             if order is not None and order[-1] == rank - 1:
                 return v, factor, order

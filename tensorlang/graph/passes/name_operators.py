@@ -15,6 +15,7 @@ from ...ops import tags
 from ...te import Tensor
 from ..graph import Node, Program, Value
 from .attention import attention_at
+from .attention_axes import attention_by_axes_at
 from .rewrite import alike_in_shape, single
 from .spelled import Found, Place, bodies, calls, number
 
@@ -23,7 +24,7 @@ def name_operators(graph: Program) -> Program:
     """The graph with large operators in the place of small ones."""
     at = Place(graph)
     for n in graph.nodes:
-        for find in (gelu_at, norm_at, rotary_at, attention_at):
+        for find in (gelu_at, norm_at, rotary_at, attention_at, attention_by_axes_at):
             at.take(find(at, n))
     return at.result()
 

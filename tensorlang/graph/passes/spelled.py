@@ -28,9 +28,9 @@ FAR = 6  # of them in a row
 
 @dataclass
 class Found:
-    """The node that gives what ``root`` did, in the place of the ``small`` ones."""
+    """The nodes of which the last gives what ``root`` did, in the place of the ``small`` ones."""
 
-    node: Node
+    nodes: list[Node]
     root: Node
     small: list[Node]
 
@@ -51,7 +51,7 @@ class Place:
         if found is None or any(id(n) in self.new for n in found.small):
             return
         self.new |= {id(n): [] for n in found.small}
-        self.new[id(found.root)] = [found.node]
+        self.new[id(found.root)] = found.nodes
 
     def result(self) -> Program:
         """The graph as it is now."""
@@ -136,7 +136,7 @@ class Place:
         node.outputs = list(root.outputs)
         small = sorted(inside, key=self.place.__getitem__)
         node.was = tuple(n.op for n in small)
-        return Found(node, root, small)
+        return Found([node], root, small)
 
 
 # -- what a graph looks like
