@@ -22,7 +22,7 @@ from .words import address, cast, cttz, inline, local, null
 INPUT, OUTPUT, FLOAT, INT = range(4)
 NUMBER, SLOT, ADD, SUB, MUL, MIN, MAX, DIV, MOD = range(9)  # of a computed size
 # of what stands on the stack in each call; a kernel beyond it has no native entry and takes the portable path
-MAX_BUFFERS, MAX_SLOTS, MAX_DEPTH = 16, 64, 8
+MAX_BUFFERS, MAX_SLOTS, MAX_DEPTH = 1024, 1024, 8
 UNBOUND = -(1 << 63)
 UNPLANNED = -1  # the status of an engine that meets these sizes for the first time
 LARGE = 1 << 31  # products of smaller ones fit

@@ -10,6 +10,8 @@ import weakref
 import numpy as np
 import pytest
 
+import tensorlang as tl
+from tensorlang import ops, te
 from tensorlang.errors import CallError, TensorLangError
 from tensorlang.interface.signature import Dim, Param, Signature
 from tensorlang.runtime import Module, call
@@ -60,6 +62,23 @@ def test_outputs_left_out_go_through_the_native_entry(monkeypatch: pytest.Monkey
         assert entry() is None
     finally:
         gc.enable()
+
+
+def test_many_arrays_go_through_the_native_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A region of a training takes its parameters and gives what the way back reads: more than sixteen."""
+    xs = [te.placeholder((k + 1,), name=f"x{k}") for k in range(40)]
+    f = tl.compile([*xs, *(ops.add(a, 1.0) for a in xs)])
+    if type(f.entry).__name__ != "builtin_function_or_method":
+        pytest.skip("native calls are off here")
+    given = [np.full(k + 1, k, np.float32) for k in range(40)]
+    outs = [np.zeros_like(a) for a in given]
+    with pytest.raises(CallError, match="overlaps"):
+        f(*given, *outs[:-1], given[-1])
+    monkeypatch.setattr(Binder, "bind", lambda *_: pytest.fail("checked in Python"))
+    f(*given, *outs)
+    for a, found, again in zip(given, outs, f(*given), strict=True):
+        np.testing.assert_array_equal(found, a + 1)
+        np.testing.assert_array_equal(again, a + 1)
 
 
 def test_native_path_is_there() -> None:
