@@ -17,9 +17,10 @@ import torch
 from torch import fx
 
 from .aliases import NAMES
-from .importer import unsupported
+from .importer import has_complex, unsupported
 from .symbols import made_by_data, symbols_of
 
+HANDED_ON = "complex numbers that come from torch, or go there"
 TOO_FEW = 1  # operators that compute, below which a region costs more than it saves
 
 
@@ -67,12 +68,19 @@ def cut(gm: fx.GraphModule, refused: dict[str, str]) -> Cut:
             continue
         if is_number(n):
             continue
-        reason = refused.get(n.name) or unsupported(n) or _sized_by_data(n)
+        # complex numbers are pairs within a region
+        reason = refused.get(n.name) or unsupported(n, pairs=has_complex(n)) or _sized_by_data(n)
         if reason:
             left[n] = reason
         else:
             taken.add(n)
     levels = _levels(gm.graph, taken)
+    while outside := _handed_on(taken, levels):
+        for n in outside:
+            taken.remove(n)
+            if not _getitem(n):
+                left[n] = HANDED_ON
+        levels = _levels(gm.graph, taken)
     groups: dict[int, list[fx.Node]] = {}
     for n in nodes:
         if n in taken:
@@ -92,6 +100,31 @@ def _sized_by_data(n: fx.Node) -> str:
     """Why a region cannot have a node whose result is as large as its elements say, as the places of a mask:
     who asks for that size would have to wait for the region."""
     return "a result whose size is data" if made_by_data(n) else ""
+
+
+def _handed_on(taken: Collection[fx.Node], levels: dict[fx.Node, int]) -> list[fx.Node]:
+    """The nodes that a region cannot have as it would have to take complex numbers from somebody else, or
+    hand them on."""
+
+    def apart(n: fx.Node, other: fx.Node) -> bool:
+        return other not in taken or levels[other] != levels[n]
+
+    return [
+        n
+        for n in levels
+        if n in taken
+        and (
+            (_getitem(n) and n.args[0] not in taken)
+            or any(_makes_complex(r) and apart(n, r) for r in n.all_input_nodes)
+            or (_makes_complex(n) and any(apart(n, u) for u in n.users))
+        )
+    ]
+
+
+def _makes_complex(n: fx.Node) -> bool:
+    val = n.meta.get("val")
+    made = val if isinstance(val, list | tuple) else [val]
+    return any(isinstance(x, torch.Tensor) and x.is_complex() for x in made)
 
 
 def _worth(group: Sequence[fx.Node]) -> bool:

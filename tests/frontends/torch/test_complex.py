@@ -1,4 +1,5 @@
-"""Complex numbers in exported programs: Fourier transforms, spectrograms, arithmetic; pairs at the borders."""
+"""Complex numbers in exported programs: Fourier transforms, spectrograms, arithmetic; pairs at the borders.
+In graphs of dynamo: within regions."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import tensorlang as tl
 from tensorlang.errors import TensorLangError
 
 torch = pytest.importorskip("torch")
+tlt = pytest.importorskip("tensorlang.torch")
 
 
 def pairs(x):
@@ -214,3 +216,58 @@ def test_parts_of_what_an_einsum_reads_lie_side_by_side(dynamic):
     graph = tl.load_torch(torch.export.export(_Modes(), (x, y), **named))
     made = [n.op for n in graph.nodes if n.op.endswith("_part")]
     assert len(made) == 6 and len(set(made)) == 2  # of x, of the parameter, and of y + 0j
+
+
+def backend(f, *args, gradients=False):
+    """How many of the operators of a function engines compute under torch.compile, which gives what eager
+    does, and how many there are."""
+    torch._dynamo.reset()
+    tlt.reset()
+    fast = torch.compile(f, backend="tensorlang")
+    with torch.set_grad_enabled(gradients):
+        wanted, got = f(*args), fast(*args)
+    several = isinstance(wanted, tuple)
+    for a, b in zip(got if several else [got], wanted if several else [wanted], strict=True):
+        assert a.dtype == b.dtype and a.stride() == b.stride() and a.is_conj() == b.is_conj()
+        a, b = (pairs(t) for t in (a, b))
+        np.testing.assert_allclose(a, b, atol=2e-5 * max(1e-6, float(np.abs(b).max(initial=0))), rtol=0)
+    return sum(g.taken for g in tlt.graphs()), sum(g.nodes for g in tlt.graphs())
+
+
+@pytest.mark.parametrize("net", [Mel(), Filter()], ids=lambda n: type(n).__name__)
+def test_complex_numbers_within_a_graph_of_dynamo(net):
+    """Regions take transforms, and what lies between them: complex numbers were torch's alone."""
+    taken, there = backend(net.eval(), torch.randn((2, 500) if isinstance(net, Mel) else (2, 64)))
+    assert taken == there
+
+
+def test_complex_numbers_that_go_in_or_out_are_left_to_torch():
+    def out(x):
+        z = torch.fft.rfft(torch.sin(x) * 2)
+        return z, (z.abs() + 1).log()
+
+    def within(x, z):
+        return torch.fft.irfft(torch.fft.rfft(torch.cos(x)) * z) + 1
+
+    def reals(x):
+        # the transform's result goes to an operator that regions lack, and comes back
+        z = torch.fft.fft(torch.sin(x))
+        m = torch.linalg.qr(torch.view_as_real(z)[..., 0])[1]
+        return torch.fft.ifft(z * m.sum()).real.exp()
+
+    x = torch.randn(4, 16)
+    z = torch.fft.rfft(torch.randn(16))
+    for f, args in ((out, (x,)), (within, (x, z)), (reals, (x,)), (Spectral(), (torch.randn(2, 3, 24, 20),))):
+        taken, there = backend(f, *args)
+        assert taken < there
+
+
+def test_gradients_of_transforms():
+    net = Filter()
+    x = torch.randn(3, 64, requires_grad=True)
+    backend(net, x, gradients=True)
+    wanted = torch.autograd.grad(net(x).square().sum(), [x, net.response])
+    fast = torch.compile(net, backend="tensorlang")
+    got = torch.autograd.grad(fast(x).square().sum(), [x, net.response])
+    for a, b in zip(got, wanted, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
