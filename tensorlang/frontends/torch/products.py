@@ -36,7 +36,25 @@ def addmm(x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Ten
 
 @aten("einsum")
 def einsum(equation: str, tensors: Sequence[Tensor], path: Any = None) -> Tensor:
-    return ops.einsum(equation, *tensors)
+    """Two operands at a time: from the left, or in the order of the ``path`` that torch has chosen."""
+    return (
+        ops.einsum(equation, *tensors) if not path or "." in equation else _in_pairs(equation, tensors, path)
+    )
+
+
+def _in_pairs(equation: str, tensors: Sequence[Tensor], path: Sequence[int]) -> Tensor:
+    """The einsum of operands of which two at these places are taken at a time; their product is the last."""
+    left, arrow, wanted = equation.replace(" ", "").partition("->")
+    if not arrow:
+        wanted = "".join(sorted(c for c in left if c != "," and left.count(c) == 1))
+    given = list(zip(left.split(","), tensors, strict=True))
+    for i, j in zip(path[::2], path[1::2], strict=True):
+        (first, a), (second, b) = given[i], given[j]
+        given = [g for k, g in enumerate(given) if k not in (i, j)]
+        later = {*wanted}.union(*(labels for labels, _ in given))
+        made = "".join(c for c in dict.fromkeys(first + second) if c in later) if given else wanted
+        given.append((made, ops.einsum(f"{first},{second}->{made}", a, b)))
+    return given[0][1]
 
 
 @aten("_trilinear")

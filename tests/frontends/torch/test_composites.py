@@ -32,6 +32,16 @@ CASES = {
         lambda a: (a.index_fill(1, torch.tensor([0, -1]), 2.5), a.index_fill(0, torch.tensor(1), 3)),
         x(3, 4),
     ),
+    "einsum": (
+        lambda a, b, c: (
+            torch.ops.aten.einsum("ij,jk,kl->il", (a, b, c), path=[1, 2, 0, 1]),
+            torch.ops.aten.einsum("ij, jk, kl", (a, b, c), path=[0, 2, 0, 1]),
+            torch.ops.aten.einsum("ij,jk,kl", (a, b, c)),
+        ),
+        x(3, 4),
+        x(4, 5, seed=1),
+        x(5, 2, seed=2),
+    ),
     "unshuffle": (lambda a: F.pixel_unshuffle(a, 2), x(2, 3, 4, 6)),
     "cosine": (
         lambda a, b: F.cosine_similarity(a, b) + F.cosine_similarity(a, b[:1], 1),
@@ -51,3 +61,23 @@ def test_composites_are_said_at_once(name, monkeypatch):
 
     monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", never)
     of_torch(*CASES[name], rtol=1e-5, atol=1e-5)
+
+
+def test_einsums_stay_whole_under_dynamo():
+    """Torch takes them apart into products of permuted copies."""
+    import tensorlang.torch as tlt
+
+    torch._dynamo.reset()
+    tlt.reset()
+
+    def f(a, b):
+        return torch.einsum("bhid,bhjd->bhij", a, b) * 2
+
+    a, b = x(2, 3, 5, 4), x(2, 3, 6, 4, seed=1)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(f, backend="tensorlang")(a, b), f(a, b))
+    (graph,) = tlt.graphs()
+    assert graph.nodes == graph.taken == 2
+    a.requires_grad_()
+    torch.compile(f, backend="tensorlang")(a, b).sum().backward()
+    torch.testing.assert_close(a.grad, (2 * b.sum(2, keepdim=True)).expand_as(a))
