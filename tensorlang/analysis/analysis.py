@@ -9,10 +9,11 @@ literal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..expr.nodes import Expr, Var, const_int
 from ..schedule.primitives.kind import MAX_LANES, MAX_UNROLL
+from ..schedule.relations import Fuse
 from ..schedule.schedule import Schedule
 from ..schedule.state import Decision
 from .nest import Nests
@@ -132,6 +133,12 @@ def analyse(schedule: Schedule, dims: Mapping[Var, int] | None = None, *, access
     state = schedule.state
     nests = Nests(state, Sizes(dims))
     statements = tuple(statement_of(nests, n, accesses) for n in nests.statements)
+    if accesses and any(isinstance(rel, Fuse) for stage in state.stages for rel in stage.relations):
+        apart = Nests(state, Sizes(dims), apart=True)
+        statements = tuple(
+            replace(st, apart=statement_of(apart, n)) if len(n.loops) > len(st.loops) else st
+            for st, n in zip(statements, apart.statements, strict=True)
+        )
     storage = []
     for stage in nests.storage:
         box = nests.box(stage.op.outputs[0])

@@ -50,14 +50,21 @@ class Nest:
         self.stage = stage
         self.loops = loops
         self.inside = inside
-        self.start = len(loops) - len(stage.leaves)
+        self.start = next((p for p, loop in enumerate(loops) if loop.own), len(loops))
+
+    @property
+    def leaves(self) -> tuple[IterVar, ...]:
+        """The loops of its own, those that were fused one by one where the nests take them apart."""
+        return self.inside[self.start :]
 
 
 class Nests:
-    """All statements of a state, in the order they run, and the widths of their axes."""
+    """All statements of a state, in the order they run, and the widths of their axes; with ``apart``, those
+    with the loops that were fused one by one."""
 
-    def __init__(self, state: ScheduleState, sizes: Sizes) -> None:
+    def __init__(self, state: ScheduleState, sizes: Sizes, apart: bool = False) -> None:
         self.state = state
+        self.apart = apart
         self.sizes = sizes
         self.bounds: Bounds = bounds_of(state)
         self.statements: list[Nest] = []
@@ -68,22 +75,32 @@ class Nests:
         for node in tree_of(state):
             run(self._walk(node, ()))
 
-    def _walk(self, node: TreeNode, around: tuple[tuple[StageState, IterVar], ...]) -> Steps[None]:
+    def _walk(self, node: TreeNode, around: tuple[tuple[StageState, IterVar, str], ...]) -> Steps[None]:
         if isinstance(node, LoopNode):
             for child in node.children:
-                yield self._walk(child, (*around, (node.stage, node.loop)))
+                yield self._walk(child, (*around, *self._parts(node)))
         elif isinstance(node, StorageNode):
             self.storage.append(node.stage)
         elif isinstance(node, ComputeNode) and not node.stage.is_opaque:
             # what no schedule changes costs the same in all
             own = node.stage.name
             loops = tuple(
-                Loop(st.name, iv.name, self.extents(st)[iv], st.kind(iv), iv.kind == REDUCE, st.name == own)
-                for st, iv in around
+                Loop(st.name, iv.name, self.extents(st)[iv], kind, iv.kind == REDUCE, st.name == own)
+                for st, iv, kind in around
             )
-            nest = Nest(node.stage, loops, tuple(iv for _, iv in around))
+            nest = Nest(node.stage, loops, tuple(iv for _, iv, _ in around))
             self.statements.append(nest)
             self.by_stage[own] = nest
+
+    def _parts(self, node: LoopNode) -> list[tuple[StageState, IterVar, str]]:
+        """A loop with its stage and kind, or the loops that it was fused from, outermost first, where they
+        are taken apart."""
+        found = [node.loop]
+        for rel in reversed(node.stage.relations if self.apart else ()):
+            if isinstance(rel, Fuse) and rel.fused in found:
+                at = found.index(rel.fused)
+                found[at : at + 1] = [rel.outer, rel.inner]
+        return [(node.stage, iv, node.stage.kind(node.loop)) for iv in found]
 
     def extents(self, stage: StageState) -> dict[IterVar, Expr]:
         """The extent of every loop and axis of a stage, in 64 bits, with a value for each size."""
@@ -119,13 +136,13 @@ class Nests:
     def _own(self, nest: Nest, level: int) -> dict[Var, Expr]:
         stage, extent = nest.stage, self.extents(nest.stage)
         width: dict[IterVar, Expr] = {
-            iv: extent[iv] if nest.start + p >= level else amount(1) for p, iv in enumerate(stage.leaves)
+            iv: extent[iv] if nest.start + p >= level else amount(1) for p, iv in enumerate(nest.leaves)
         }
         for rel in reversed(stage.relations):
             if isinstance(rel, Split):
                 covered = plus(times(minus(width[rel.outer], 1), extent[rel.inner]), width[rel.inner])
                 width[rel.parent] = least(covered, extent[rel.parent])
-            elif isinstance(rel, Fuse):
+            elif isinstance(rel, Fuse) and rel.fused in width:
                 width[rel.outer] = least(
                     ceil_quotient(width[rel.fused], extent[rel.inner]), extent[rel.outer]
                 )
@@ -183,13 +200,11 @@ class Nests:
         stage, extent = nest.stage, self.extents(nest.stage)
         if p < nest.start:
             return {}
-        step: dict[IterVar, Expr] = {
-            iv: amount(int(q == p - nest.start)) for q, iv in enumerate(stage.leaves)
-        }
+        step: dict[IterVar, Expr] = {iv: amount(int(q == p - nest.start)) for q, iv in enumerate(nest.leaves)}
         for rel in reversed(stage.relations):
             if isinstance(rel, Split):
                 step[rel.parent] = plus(times(step[rel.outer], extent[rel.inner]), step[rel.inner])
-            elif isinstance(rel, Fuse):
+            elif isinstance(rel, Fuse) and rel.fused in step:
                 step[rel.outer] = choose(extent[rel.inner], 1, step[rel.fused], 0)
                 step[rel.inner] = choose(extent[rel.inner], 1, 0, step[rel.fused])
         op = stage.compute

@@ -51,7 +51,8 @@ class Access:
 @dataclass(frozen=True, slots=True)
 class Statement:
     """One compute statement of the schedule tree. ``iterations`` counts how often its body runs, guarded
-    iterations included; ``points`` how many elements (times reduction steps) the declared computation has."""
+    iterations included; ``points`` how many elements (times reduction steps) the declared computation has;
+    ``apart`` is the same with the loops that were fused one by one, None where none were."""
 
     name: str
     loops: tuple[Loop, ...]
@@ -61,6 +62,14 @@ class Statement:
     iterations: Expr
     points: Expr
     reduction: bool
+    apart: Statement | None = None
+
+    @property
+    def unfused(self) -> Statement:
+        """The same with its fused loops one by one, where some are. What stays in a cache is told by these:
+        one loop over all tiles of rows and columns does not say that the columns are read again for each
+        row."""
+        return self.apart or self
 
     @property
     def turns(self) -> Expr:
