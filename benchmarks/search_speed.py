@@ -81,7 +81,7 @@ def speed(task: SearchTask) -> None:
     v = max(variants, key=lambda v: v.size)
     print(
         f"{task.name}: {len(variants)} variants made in {time.perf_counter() - start:.3f} s, "
-        f"the largest of {v.size:.3g} rows, {len(v.feature_set.names)} features"
+        f"the largest of {v.size:.3g} rows, {len(v.feature_names)} features"
     )
     rng = np.random.default_rng(0)
     rows = v.sample_valid(rng, ROWS)

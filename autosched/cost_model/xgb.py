@@ -2,19 +2,23 @@
 and Guestrin, "XGBoost: A Scalable Tree Boosting System", KDD 2016; that they rank candidates is section 5.2
 of Ansor (OSDI 2020).
 
-A model begins with what the analysis says a candidate ought to cost, a column of the features. Boosters
-learn by how much that is off, as a factor: one from other tasks, a group of measurements each (``learn``), or
-from a file; the package ships one, trained by ``python -m benchmarks.autosched model``, and most of what it
-says is believed. A small one learns of the present task what is left then (``fit``), so that the first
-rounds are informed, and every measurement makes it more the task's own. Scores are logarithms of speed. Fast
-candidates weigh more: it matters which of the good ones is best, not how bad the bad ones are. Raising the
-score where several small boosters disagree brought nothing (0.98 of the gain on real kernels, 1.00 to 1.01 on
-predicted times; see ``benchmarks.autosched.strategies``), so there is one.
+Boosters learn from other tasks, a group of measurements each (``learn``), or are read from a file; the
+package ships one, trained by ``python -m benchmarks.autosched model``. What they learn is no time but a
+candidate's place among those of its task: the share of the others that are faster less the share that are
+slower. So a task whose candidates take between one and thirty times as long as the best counts no more than
+one where all is decided by five per cent. A small booster learns of the present task what is left then
+(``fit``), as logarithms of seconds: places become those by the line through what was measured, so that the
+first rounds are informed, and every measurement makes it more the task's own. Without a file, and with
+features that it does not know, a model begins with what the analysis says a candidate ought to cost, a
+column of the features. Scores are logarithms of speed. Of the present task fast candidates weigh more: it
+matters which of the good ones is best, not how bad the bad ones are. Raising the score where several small
+boosters disagree brought nothing (0.98 of the gain on real kernels, 1.00 to 1.01 on predicted times; see
+``benchmarks.autosched.strategies``), so there is one.
 
 Measured on a Zen 4 and a Granite Rapids, candidates of a task timed in turns by several processes, each kind
 of task held out in its turn: the sum that the analysis makes puts 66 % of pairs in order (73 % of those that
 are 5 % apart), and its first guess is 91 % as fast as the best that was measured, the best of five 94 %; with
-the boosters of other tasks 70 % (78 %), 92 % and 96 %. After 16 measurements it is 77 % (86 %) and 96 %, the
+the boosters of other tasks 71 % (81 %), 95 % and 98 %. After 16 measurements it is 78 % (88 %) and 96 %, the
 best of five 98 %.
 """
 
@@ -39,7 +43,9 @@ class XGBModel:
     as the logarithm to base 2, None where there is none."""
 
     ROUNDS, OWN_ROUNDS = 300, 30
-    BELIEVED = 0.85  # of what other tasks say: more helps on machines like theirs, and harms on others
+    CLEAR = 0.1  # by what share of its time one candidate is clearly before another
+    SPREAD = 0.2  # the logarithm of seconds from the middle place of a task to the last, as long as unknown
+    SHRUNK = 40.0  # measurements that speak for that
     FAILED = 4.0  # times the slowest: what a candidate counts as that did not work
     PARAMETERS: ClassVar[dict[str, Any]] = {
         # interactions of many features tell candidates of one variant apart; leaves of some thirty candidates
@@ -74,7 +80,8 @@ class XGBModel:
         self.seed, self.start, self.prior = seed, start, prior
         self.base: Booster | None = None
         self.own: Booster | None = None
-        self.level = 0.0  # of the present task, against what was known before
+        # of the present task, against what was known before
+        self.steep, self.level = 1.0, 0.0
 
     @property
     def informed(self) -> bool:
@@ -90,15 +97,11 @@ class XGBModel:
         """Start from the measurements of other tasks, a group each, in place of what it started from
         before."""
         groups = [(x, c) for x, c in groups if np.isfinite(c).sum() >= 2]
-        tables = [np.asarray(x, np.float32) for x, _ in groups]
-        weight = [_weight(c) for _, c in groups]
-        off = [_seconds(c) - self._prior(x) for x, (_, c) in zip(tables, groups, strict=True)]
-        # less the mean of each task: how fast a machine or a task is as a whole says nothing of which
-        # candidate to take
-        label = np.concatenate([o - np.average(o, weights=w) for o, w in zip(off, weight, strict=True)])
+        table = np.concatenate([np.asarray(x, np.float32) for x, _ in groups])
+        label = np.concatenate([_places(_seconds(c)) for _, c in groups])
         how = {**self.PARAMETERS, "seed": self.seed}
         self.start = None
-        self.base = Booster.learnt(how, np.concatenate(tables), label, np.concatenate(weight), self.ROUNDS)
+        self.base = Booster.learnt(how, table, label, np.ones(len(label)), self.ROUNDS)
 
     def save(self, file: str | Path) -> None:
         """Write what it knows of other tasks, for ``start``."""
@@ -112,7 +115,9 @@ class XGBModel:
         if np.isfinite(costs).sum() < 2:
             return
         table, weight = np.asarray(features, np.float32), _weight(costs)
-        left = _seconds(costs) - self._known(table)
+        seconds, known = _seconds(costs), self._known(table)
+        self.steep = _steep(known, seconds, weight) if self._told(table) else 1.0
+        left = seconds - self.steep * known
         # the constant apart, so that the trees need not spend their splits on it
         self.level = float(np.average(left, weights=weight))
         how = {**self.PARAMETERS, **self.OWN, "seed": self.seed}
@@ -123,7 +128,7 @@ class XGBModel:
         if not len(features):
             return np.zeros(0)
         table = np.asarray(features, np.float32)
-        known = self._known(table) + self.level
+        known = self.steep * self._known(table) + self.level
         return -known if self.own is None else -known - self.own.predict(table).astype(np.float64)
 
     def weights(self, names: Sequence[str]) -> dict[str, float]:
@@ -145,14 +150,17 @@ class XGBModel:
         )
 
     def _known(self, table: Any) -> Any:
-        """The same, with what other tasks say; without that when there are none, or when they were seen with
-        other features."""
+        """What other tasks say, about as logarithms of seconds; what the analysis says where there are none,
+        or where they were seen with other features."""
+        if not self._told(table):
+            return self._prior(table)
+        assert self.base is not None
+        return self.SPREAD * self.base.predict(table).astype(np.float64)
+
+    def _told(self, table: Any) -> bool:
+        """Whether other tasks say something of these columns: those of another version's features do not."""
         self._load()
-        known = self._prior(table)
-        # a file of another version's features says nothing of these columns
-        if self.base is not None and self.base.num_features() == table.shape[1]:
-            known += self.BELIEVED * self.base.predict(table)
-        return known
+        return self.base is not None and self.base.num_features() == table.shape[1]
 
     def _load(self) -> None:
         if self.start is not None:
@@ -171,3 +179,17 @@ def _weight(costs: Any) -> Any:
     """More for fast ones: a fifth and the share of the best speed."""
     costs = np.asarray(costs, np.float64)
     return 0.2 + costs[np.isfinite(costs)].min(initial=np.inf) / costs
+
+
+def _places(seconds: Any) -> Any:
+    """For each candidate the share of others that are faster less the share that are slower, where those
+    hardly apart count little."""
+    return np.tanh((seconds[:, None] - seconds) / XGBModel.CLEAR).mean(axis=1)
+
+
+def _steep(known: Any, seconds: Any, weight: Any) -> float:
+    """How many times as far apart the candidates of this task are as was expected of them: the slope of the
+    line through what was measured, nearer to 1 the less that is."""
+    x, y = known - np.average(known, weights=weight), seconds - np.average(seconds, weights=weight)
+    usual = XGBModel.SHRUNK * XGBModel.SPREAD**2 / 3  # the square of a place, on the average
+    return max(0.1, (float((weight * x * y).sum()) + usual) / (float((weight * x * x).sum()) + usual))

@@ -73,9 +73,11 @@ def _made(task: SearchTask, most: int) -> Variants:
     found = _sketches(task, derived) if task.template is None else [_template(task)]
     placed = [(why, p) for why, s in found for p in placements(s)]
     declared = int(task.flops)
-    variants = Variants(
-        Variant(s, task.target, task.limits, why, declared) for why, s in placed[:MAX_VARIANTS]
-    )
+    variants = Variants()
+    for why, s in placed[:MAX_VARIANTS]:
+        variants.append(
+            Variant(s, task.target, task.limits, why, declared, variants[0] if variants else None)
+        )
     variants.left_out = (*_said(derived.left_out), *_more(len(placed) - MAX_VARIANTS))
     return variants
 

@@ -42,8 +42,10 @@ class Variant:
         limits: Limits | None = None,
         why: tuple[str, ...] = (),
         declared: int = 0,
+        start: Variant | None = None,
     ) -> None:
         self.base = schedule
+        self.start = start or self  # the variant whose present row others are compared with
         self.why = why  # the rules that made it
         self.declared = (
             declared  # operations of the computation, whatever the schedule makes of it; 0: unknown
@@ -88,8 +90,22 @@ class Variant:
         return np.all(self._limits(rows) != 0, axis=1) if self.limits else np.ones(len(rows), np.bool_)
 
     def features(self, rows: Rows) -> Any:
-        """What a cost model sees of each row: a float32 matrix."""
-        return self.feature_set.scaled(self._features(rows))
+        """What a cost model sees of each row, a float32 matrix: every feature, and how far it is from that of
+        the candidate that a search starts from. The one tells how much there is of something, the other
+        whether that is more or less than usual for the task."""
+        table = self.feature_set.scaled(self._features(rows))
+        return np.concatenate([table, table - self.start.first], axis=1)
+
+    @cached_property
+    def first(self) -> Any:
+        """The features of the present row."""
+        return self.feature_set.scaled(self._features(self.present()))
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the columns of ``features``."""
+        names = self.feature_set.names
+        return (*names, *[f"{name} against the start" for name in names])
 
     def remembered(self, rows: Rows) -> Any:
         """The features of rows that are asked for again and again, such as those that were measured: each is
@@ -98,7 +114,7 @@ class Variant:
         new = [k for k, key in enumerate(keys) if key not in self._memory]
         if new:
             self._memory.update(zip([keys[k] for k in new], self.features(rows[new]), strict=True))
-        found = np.empty((len(keys), len(self.feature_set.names)), np.float32)
+        found = np.empty((len(keys), len(self.feature_names)), np.float32)
         for n, key in enumerate(keys):
             found[n] = self._memory[key]
         return found

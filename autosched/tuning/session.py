@@ -359,9 +359,7 @@ class Session:
     def weights(self) -> dict[str, float]:
         """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""
         self._learn()
-        return (
-            self.model.weights(self.variants[0].feature_set.names) if isinstance(self.model, Explains) else {}
-        )
+        return self.model.weights(self.variants[0].feature_names) if isinstance(self.model, Explains) else {}
 
     def _remember(self, r: Record) -> None:
         place = self.waiting.pop(r.steps, None)

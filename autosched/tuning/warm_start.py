@@ -69,5 +69,5 @@ def features_of(task: SearchTask, records: Iterable[Record]) -> tuple[Any, Any]:
                 costs[i].append(r.cost)
                 break
     found = [v.features(np.stack(x)) for v, x in zip(variants, rows, strict=True) if x]
-    table = np.concatenate(found) if found else np.empty((0, len(variants[0].feature_set.names)), np.float32)
+    table = np.concatenate(found) if found else np.empty((0, len(variants[0].feature_names)), np.float32)
     return table, np.array([c for part in costs for c in part])

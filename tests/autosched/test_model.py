@@ -106,6 +106,22 @@ def test_metrics() -> None:
     assert pairwise_accuracy([2, 1, 3], [1.0, 1.04, 9.0], 0.0, 0.05) == 1.0  # and here no other one
 
 
+def test_every_task_counts_alike_however_far_its_candidates_are_apart() -> None:
+    """Two tasks, one of which takes ten times as long where another feature is large: what decides in the
+    one where all is within a fifth is learnt as well."""
+    rng = np.random.default_rng(0)
+    x = rng.random((2, 300, 3)).astype(np.float32)
+    costs = [1e-3 * np.exp(3.0 * x[0, :, 0]), 1e-3 * np.exp(0.2 * x[1, :, 1])]
+    x[0, :, 2], x[1, :, 2] = 0, 1
+    model = XGBModel(start=None, prior=None)
+    model.learn(list(zip(x, costs, strict=True)))
+    assert all(pairwise_accuracy(model.predict(t), c) > 0.9 for t, c in zip(x, costs, strict=True))
+    slow = model.predict(x[1])
+    model.fit(x[1][::3], costs[1][::3])  # and what is said of them becomes seconds
+    assert pairwise_accuracy(model.predict(x[1]), costs[1]) > 0.9 and slow.std() < 1
+    assert np.abs(model.predict(x[1]) + np.log(costs[1])).mean() < 0.05
+
+
 def test_what_a_candidate_ought_to_cost_is_known_from_the_start() -> None:
     """The first feature is the estimate, and a model that has learnt nothing orders by it; what failed among
     the measured is believed less from then on."""
@@ -128,21 +144,23 @@ def _held_out() -> Iterator[tuple[str, Any, Any, tuple[str, ...]]]:
     for task in json.loads(Path(__file__).with_name("held_out.json").read_text()):
         tensors = te.serialize.from_json(json.dumps(task["graph"]))
         start = tl.create_schedule([t for t in tensors if not isinstance(t.op, te.PlaceholderOp)])
-        tables, costs, names = [], [], ()
+        tables, costs, begun = [], [], None
         for group in task["variants"]:
             first = dict(zip(group["names"], group["values"][0], strict=True))
             v = Variant(
                 tl.Trace.from_json(json.dumps(group["trace"] | {"decisions": first})).apply(start.fresh()),
                 tl.Target.parse(task["target"]),
+                start=begun,
             )
+            begun = begun or v
             rows = [
                 v.row({n: tuple(x) for n, x in zip(group["names"], values, strict=True)})
                 for values in group["values"]
             ]
             tables.append(v.features(np.stack(rows)))
             costs += group["nanoseconds"]
-            names = v.feature_set.names
-        yield task["task"], np.concatenate(tables), np.array(costs) * 1e-9, names
+        assert begun is not None
+        yield task["task"], np.concatenate(tables), np.array(costs) * 1e-9, begun.feature_names
 
 
 def test_the_shipped_model_orders_tasks_it_has_not_seen() -> None:

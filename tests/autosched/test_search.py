@@ -173,7 +173,7 @@ def test_a_variant_without_knobs_is_one_candidate() -> None:
     task = SearchTask(scale, (64,), X86)
     v = Variant(task.schedule(), task.target)
     rng, seen = np.random.default_rng(0), Seen(0)
-    assert v.size == 1 and v.features(v.present()).shape == (1, len(v.feature_set.names))
+    assert v.size == 1 and v.features(v.present()).shape == (1, len(v.feature_names))
     for how in STRATEGIES.values():
         rows = how().propose(v, 5, rng, lambda rows: np.zeros(len(rows)), seen)
         assert rows.shape == (1, 0)

@@ -8,11 +8,11 @@ import pytest
 
 from autosched import SearchTask
 from autosched.cost_model.features import BLOCKS, FeatureSet
-from autosched.cost_model.features.estimate import SCALE
+from autosched.cost_model.features.estimate import SCALE, traffic
 from autosched.cost_model.features.handed import handed
 from autosched.space import Variant, variants_of
 from tensorlang import Target, te
-from tensorlang.analysis import analyse, compile_columns, cost_of
+from tensorlang.analysis import Statement, analyse, compile_columns, cost_of
 from tensorlang.errors import ScheduleError
 
 from .spaces import SKETCHED, SPACES
@@ -41,7 +41,56 @@ def test_features_equal_the_replayed_schedule(name: str, target: str) -> None:
         assert dict(zip(concrete.names, numbers[0].tolist(), strict=True)) == dict(
             zip(concrete.names, raw.tolist(), strict=True)
         )
-        assert (FeatureSet.scaled(numbers)[0] == seen).all()
+        assert (FeatureSet.scaled(numbers)[0] == seen[: len(numbers[0])]).all()
+
+
+def test_every_feature_is_also_compared_with_the_start() -> None:
+    """The second half of the columns is how far each is from the candidate that a search starts from: the
+    present row of the first variant."""
+    variants = variants_of(SearchTask.of(SKETCHED["matmul"](), TARGETS[0]))
+    first = FeatureSet.scaled(
+        compile_columns(variants[0].feature_set.exprs, variants[0].analysis.knobs)(variants[0].present())
+    )
+    assert not variants[0].features(variants[0].present())[:, first.shape[1] :].any()
+    for v in variants[1:]:
+        table = v.features(v.sample_valid(np.random.default_rng(0), 3))
+        seen, against = np.split(table, 2, axis=1)
+        assert table.shape[1] == len(v.feature_names) == len(set(v.feature_names))
+        assert (against == seen - first).all() and against.any()
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_fused_loops_touch_what_they_did_one_by_one(inside: bool) -> None:
+    """What a statement touches from each loop inwards, its strides and its traffic through the caches are the
+    same whether loops are fused or not, also of what is computed inside of them."""
+
+    def statements(fused: bool) -> list[Statement]:
+        x, y = te.placeholder((256, 512), name="x"), te.placeholder((512, 384), name="y")
+        k = te.reduce_axis((0, 512), "k")
+        z = te.compute((256, 384), lambda i, j: te.sum(x[i, k] * y[k, j], k), name="z")
+        s = te.create_schedule(z.op)
+        local = s.cache_write(z, "local")
+        i, j = s[z].op.axis
+        io, ii = s[z].split(i, factor=7)
+        jo, ji = s[z].split(j, factor=16)
+        s[z].reorder(io, jo, ii, ji)
+        at = s[z].fuse(io, jo) if fused else jo
+        s[local].compute_at(s[z], at)
+        a, b = s[local].op.axis
+        s[local].reorder(s[local].op.reduce_axis[0], a, b)
+        if inside and fused:
+            s[local].fuse(a, b)
+        return [st.unfused for st in analyse(s).statements]
+
+    target = Target.parse("llvm -mcpu=znver4 -num-cores=2")
+    read = lambda es: compile_columns(list(es), ())(np.empty((1, 0)))[0].tolist() if es else []
+    for one, other in zip(statements(True), statements(False), strict=True):
+        assert len(one.loops) == len(other.loops) and one.name == other.name
+        assert read([p.extent for p in one.loops]) == read([p.extent for p in other.loops])
+        for a, b in zip(one.accesses, other.accesses, strict=True):
+            assert [read(e) for e in a.extents] == [read(e) for e in b.extents]
+            assert read(a.strides) == read(b.strides)
+        assert read(traffic(one, target).values()) == read(traffic(other, target).values())
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -17,7 +17,7 @@ def caches(st: Statement, target: Target) -> dict[str, Expr]:
         result[f"intensity.{name}"] = ratio(times(st.flops, 16), plus(brought, 1))
     lines = lines_touched(st, target)
     for i in range(1, 5):
-        p = len(st.loops) - i
+        p = len(lines) - 1 - i
         result[f"touched.{i}"] = lines[p] if p >= 0 else amount(0)
     result["touched.all"] = lines[0]
     result["pages"] = pages_missed(st, target)

@@ -176,6 +176,7 @@ def _one_by_one(st: Statement, level: int) -> Expr:
 def lines_touched(st: Statement, target: Target) -> list[Expr]:
     """Bytes of the cache lines that are touched while the loops from each level inwards run; the last is
     one iteration."""
+    st = st.unfused
     return [
         plus(*[times(a.lines(p, target.cache_line), target.cache_line) for a in st.accesses])
         for p in range(len(st.loops) + 1)
@@ -189,6 +190,7 @@ def traffic(st: Statement, target: Target) -> dict[str, Expr]:
     traffic is a chain of choices from the inside outwards. Where all of a statement's data fit, nothing
     moves: the statement before left them there, or the call before."""
     lines = lines_touched(st, target)
+    st = st.unfused
     result: dict[str, Expr] = {}
     for name, size in (("l1", target.l1_bytes), ("l2", target.l2_bytes), ("l3", target.l3_bytes)):
         brought = times(st.iterations, lines[-1])
@@ -202,6 +204,7 @@ def traffic(st: Statement, target: Target) -> dict[str, Expr]:
 def pages_missed(st: Statement, target: Target) -> Expr:
     """How often a page is touched whose place the core does not know any more, nor fetches ahead from: the
     traffic of a cache of ``PAGES`` pages."""
+    st = st.unfused
     pages = [plus(*every) for every in zip(*[_pages(st, a) for a in st.accesses], strict=True)]
     missed = amount(0)
     for p in reversed(range(len(st.loops))):
