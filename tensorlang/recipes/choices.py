@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from ..analysis import constant, limits
 from ..te import Expr
 
-MOST = (
-    2  # more answers are more code and time to compile: at most so many schedules beside that of large sizes
-)
+# more answers are more code and time to compile: at most so many schedules beside that of large sizes
+MOST = 3
 
 
 @dataclass

@@ -17,12 +17,12 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from . import deep, long_sums, matrix_unit, short_lines, streams
+from . import column_blocks, deep, long_sums, matrix_unit, short_lines, streams
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
-from .narrow import PAIRED_ROWS, PAIRS_PAY, copied_across, halves, widens
+from .narrow import PAIRED_ROWS, PAIRS_PAY, copied_across, halves, held_narrow, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .pixels import counted
 from .register_tile import column, computes_much_twice, tile_for
@@ -191,9 +191,14 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # each thread packs what it reads again and again, rather than wait for what others have written
     mine = t.by_rows and block is None and near and right is not None and left is None and not fixed
     share: list[IterVar] = []
-    if mine or apart:
-        first, own[rows[0]] = out.split(own[rows[0]], share_of(m or 1, t.high, cores))
-        share = [first]
+    alone = cores > 1 and right is not None and left is None and not (fixed or keep or t.together > 1)
+    if alone and block is not None and column_blocks.one_block(product, block * t.width):
+        block, share = None, [*out.split(own[rows[0]], nparts=cores)]
+        blocks = each = False
+    elif mine or apart:
+        share = [*out.split(own[rows[0]], share_of(m or 1, t.high, cores))]
+    if share:
+        own[rows[0]] = share.pop()
     others = "joo b" if _again_and_again(product, keep, block, t.width, target) else "b joo"
     loops = nest(
         out,
@@ -409,7 +414,7 @@ def _left(
     """The left operand copied, where it pays. A wide copy of narrow panels is for the caller to place."""
     if product.left is product.right and t.packs:  # one copy, which both read
         return None
-    held = product.row in product.left_axes and _held(inside, product.left, constants, target)
+    held = product.row in product.left_axes and held_narrow(inside, product.left, constants, target)
     wide = t.together == 1 and (held or widens(inside, product.left))
     # what lies side by side is read there, though bytes are widened to pairs; others are put side by side
     apart = product.left_axes.get(inside.op.reduce_axis[-1]) != len(product.left.shape) - 1
@@ -555,14 +560,6 @@ def _read_again(product: Product, total: int, t: _Tiles, target: Target) -> bool
         return True
     rate = table.l2_rate if total <= target.l2_bytes // 2 else table.l3_rate
     return (-(-n // t.width) - 1) * LINE / rate / t.high > table.transposition
-
-
-def _held(inside: Stage, tensor: Tensor, constants: Sequence[Tensor], target: Target) -> bool:
-    """Whether an operand is a constant of a narrower type than the sum's, which holds its values."""
-    kind = inside.op.body[0].dtype
-    fixed = is_known(tensor, constants)
-    narrow = kind.is_float and tensor.dtype != kind and kind.holds(tensor.dtype)
-    return fixed and narrow and converts(tensor, target)
 
 
 def _left_in_panels(s: Schedule, inside: Stage, product: Product, high: int, lanes: int) -> Stage:

@@ -10,7 +10,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .choices import at_most
-from .common import PACKED_ROWS, is_known, share_out, size, together_of, work
+from .common import PACKED_ROWS, converts, is_known, share_out, size, together_of, work
 from .lanes import in_vectors
 
 # rows from which pairs of bfloat16 that lie column by column are put side by side, and the same for 8- and
@@ -69,3 +69,11 @@ def made_wide(inside: Stage, image: Tensor, weight: Tensor, together: int) -> st
         return "int16" if together == 2 and 8 in (image.dtype.bits, weight.dtype.bits) else ""
     kind = inside.op.body[0].dtype
     return kind.name if image.dtype != kind and kind.is_float and kind.holds(image.dtype) else ""
+
+
+def held_narrow(inside: Stage, tensor: Tensor, constants: Sequence[Tensor], target: Target) -> bool:
+    """Whether an operand is a constant of a narrower type than the sum's, which holds its values."""
+    kind = inside.op.body[0].dtype
+    fixed = is_known(tensor, constants)
+    narrow = kind.is_float and tensor.dtype != kind and kind.holds(tensor.dtype)
+    return fixed and narrow and converts(tensor, target)

@@ -197,3 +197,17 @@ def test_a_vector_by_a_matrix_of_open_columns() -> None:
     for shape in ((0, 5), (3, 1), (40, 96), (17, 130), (5, 1000)):
         m, v = rng.integers(-4, 5, shape).astype("float32"), rng.integers(-4, 5, shape[0]).astype("float32")
         assert np.array_equal(f(v, m), v @ m), shape
+
+
+@pytest.mark.parametrize("across", [False, True])
+def test_few_columns_of_open_sizes_are_shared_out_by_rows(across: bool) -> None:
+    """One block of columns was one thread's, however many rows there were."""
+    m, n, k = te.dim("m"), te.dim("n"), te.dim("k")
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((n, k) if across else (k, n), name="b")
+    f = tl.compile([a, b, ops.matmul(a, b, transpose_b=across)], target=TWO)
+    assert "n <= " in str(f.explain())
+    rng = np.random.default_rng(7)
+    for rows, wide, deep in ((300, 70, 120), (1, 1, 1), (29, 16, 40), (0, 4, 4), (40, 600, 33), (65, 240, 9)):
+        x = rng.integers(-4, 5, (rows, deep)).astype("float32")
+        y = rng.integers(-4, 5, (wide, deep) if across else (deep, wide)).astype("float32")
+        assert np.array_equal(f(x, y), x @ (y.T if across else y)), (rows, wide, deep)
