@@ -56,6 +56,7 @@ def run(kernel, inputs, shape, path):
     return out
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("make", [conv, perceptron, normalised])
 @pytest.mark.parametrize("target", [HERE, BOTH])
 def test_candidates_of_nests_are_what_they_are_as_a_whole(make, target, tmp_path):

@@ -42,6 +42,7 @@ def taken(out, constants=(), target=AVX512):
     return "conv2d.local.local" not in tree and bool(re.search(r"conv2d(\.local)?\.y +0\.\.", tree))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", [AVX2, AVX512, f"{AVX512} -num-cores=3"])
 @pytest.mark.parametrize(("n", "channels", "outputs", "image", "kernel", "options"), CASES, ids=str)
 def test_odd_shapes(n, channels, outputs, image, kernel, options, target, monkeypatch):
