@@ -226,6 +226,11 @@ def _block(
         high = even(rows, max(1, rows * images // threads))
     if images == 1 and high < rows:
         high = min(range(high, 0, -1), key=lambda h: _last(product, rows, columns, h, threads, target))
+    if images > 1 and rows % high:
+        # a block that could reach into the next image would copy both whole. Measured (Zen 4, one thread): 32
+        # to 48 channels of 8 × 28 × 28 0.67 of the time, of 2 images 0.73, 64 to 96 of 3 × 22 × 22 0.80
+        whole = [h for h in range(high, 0, -1) if rows % h == 0]
+        high = min(whole, key=lambda h: _last(product, rows, columns, h, 1, target))
     if high < rows:
         return 1, high, high * columns, False
     most = max(1, min(fit // (rows * columns), images // threads))

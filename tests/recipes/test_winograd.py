@@ -111,3 +111,13 @@ def test_rows_of_tiles_are_cut_for_threads():
     s, _ = scheduled(made, as_target("llvm -mcpu=sapphirerapids -num-cores=2"), [w])
     shares = re.search(r"loop relu\S+ +0\.\.(\d+)  parallel", str(s.tree()))
     assert shares is not None and int(shares[1]) % 2 == 0, str(s.tree())
+
+
+@pytest.mark.parametrize("images", [2, 3])
+def test_blocks_of_several_images_do_not_reach_into_the_next(images):
+    """14 rows of tiles in blocks of three: each block copied two whole images with their margins."""
+    x, w = te.placeholder((images, 32, 28, 28), name="x"), te.placeholder((48, 32, 3, 3), name="w")
+    out = ops.conv2d_winograd(x, w, padding=1, tile=2)
+    text = str(tl.lower(scheduled(out, as_target("llvm -num-cores=1"))[0], [x, w, out]))
+    copied = re.search(r"conv2d_winograd\.pad: float32\[(\d+)\]", text)
+    assert copied and int(copied[1]) < 32 * 30 * 30 // 2
