@@ -292,3 +292,17 @@ def test_threads_share_few_tiles_of_a_line_evenly(
     exact(got, want, "float32")
     f = tl.build(default_schedule(out, f"{AVX512} -num-cores={cores}"), [X, W, out], AVX512)
     exact(f(x, w), want, "float32")
+
+
+@pytest.mark.parametrize("images", [2, 8])
+def test_images_for_every_thread_are_one_thread_each(images):
+    """Two parallel loops for each of them took longer than one thread does."""
+    x, w = te.placeholder((images, 12, 301), name="x"), te.placeholder((24, 12, 3), name="w")
+    out = ops.conv1d(x, w, stride=2, padding=1)
+    s = default_schedule(out, "llvm -num-cores=2")
+    loops = [line for line in str(s.tree()).splitlines() if "parallel" in line]
+    assert len(loops) == 1 and "n " in loops[0]
+    rng = np.random.default_rng(images)
+    a, b = (rng.integers(-3, 4, [int(str(d)) for d in t.shape]).astype("float32") for t in (x, w))
+    (right,) = te.reference.evaluate([out], {x: a, w: b})
+    assert np.array_equal(tl.compile([x, w, out], target="llvm -num-cores=2")(a, b), right)
