@@ -221,6 +221,18 @@ class Target(metaclass=_Named):
         return self.arch == "x86_64" and "avx512vl" in self.instruction_sets
 
     @property
+    def computes_half(self) -> bool:
+        """Whether there is arithmetic for float16, and not only conversions.
+
+        >>> name = "llvm -mcpu="
+        >>> [tl.Target.parse(name + cpu).computes_half for cpu in ("znver4", "sapphirerapids")]
+        [False, True]
+        """
+        return self.has_half and any(
+            name in self.instruction_sets for name in ("avx512fp16", "fullfp16", "zvfh")
+        )
+
+    @property
     def has_tiles(self) -> bool:
         """Whether 8-bit integers are multiplied in the tiles of a matrix unit. The name of a processor does
         not promise that: the system must let a process use them.

@@ -2,12 +2,14 @@
 expressions.
 
 Every conversion is emitted for any number of lanes. 16-bit floats held as float32 in registers (see
-``types``) are rounded to nearest, ties to even, after each operation, so they give the bits that hardware
-would.
+``types``) are rounded to nearest, ties to even, after each operation that is not exact, so they give the bits
+that hardware would; to be stored they need no rounding.
 """
 
 from __future__ import annotations
 
+import re
+import struct
 from typing import Any
 
 import numpy as np
@@ -30,18 +32,54 @@ def rounded(em: Emitter, x: str, t: DType) -> str:
     is."""
     if not types.is_soft(t, em.target):
         return x
-    return widen(em, narrow(em, x, t), t)
+    return widen(em, em.halves.get((x, t.code)) or _narrowed(em, x, t), t)
 
 
 def narrow(em: Emitter, x: str, t: DType) -> str:
-    """The 16 bits in memory of the soft float ``t`` for the float32 ``x``, rounded; of one made of 16 bits
-    these."""
-    return em.halves.get((x, t.code)) or _narrowed(em, x, t)
+    """What is in memory of a value ``x`` of the soft float ``t``, a float32 that 16 bits hold; of one made of
+    16 bits these."""
+    known = em.halves.get((x, t.code))
+    if known or t.code != "bfloat":
+        return known or _narrowed(em, x, t)
+    n = t.lanes
+    word = _int(n, 32)
+    bits = em.ins(f"bitcast {types.lanes_of('float', n)} {x} to {word}")
+    return em.ins(f"trunc {word} {em.ins(f'lshr {word} {bits}, {_k(16, n)}')} to {_int(n, 16)}")
+
+
+def chosen(em: Emitter, cond: tuple[str, str], a: str, b: str, t: DType) -> str:
+    """One of two values of the type ``t``, lane by lane, as ``cond`` (its type and operand) says. Of soft
+    floats that are both known as 16 bits these are chosen: a copy then converts nothing."""
+    kind, flags = cond
+    if t.is_float and types.is_soft(t, em.target):
+        halves = _known(em, a, t), _known(em, b, t)
+        if all(halves):
+            short = types.lanes_of(types.memory_element(t, em.target), t.lanes)
+            return widen(em, em.ins(f"select {kind} {flags}, {short} {halves[0]}, {short} {halves[1]}"), t)
+    vector = em.type(t)
+    return em.ins(f"select {kind} {flags}, {vector} {a}, {vector} {b}")
+
+
+def _known(em: Emitter, x: str, t: DType) -> str | None:
+    """The 16 bits of a value of the soft float ``t`` where there is nothing to do for them."""
+    number = re.search("0x([0-9A-F]{16})", x)
+    if x.startswith("%") or number is None:
+        return em.halves.get((x, t.code))
+    value: float = struct.unpack(">d", bytes.fromhex(number[1]))[0]
+    element = types.memory_element(t, em.target)
+    if element == "half":
+        text = types.float_literal(value, element)
+    else:
+        with np.errstate(all="ignore"):
+            text = str(int(np.array(value).astype(t.to_numpy()).view("uint16")))
+    return types.splat_literal(text, element, t.lanes)
 
 
 def _narrowed(em: Emitter, x: str, t: DType) -> str:
     n = t.lanes
     word, single = _int(n, 32), types.lanes_of("float", n)
+    if types.converted(t, em.target):
+        return em.ins(f"fptrunc {single} {x} to {types.lanes_of('half', n)}")
     flags = types.lanes_of("i1", n)
     bits = em.ins(f"bitcast {single} {x} to {word}")
     nan = em.ins(f"fcmp uno {single} {x}, {x}")
@@ -81,6 +119,8 @@ def widen(em: Emitter, bits16: str, t: DType) -> str:
 def _widened(em: Emitter, bits16: str, t: DType) -> str:
     n = t.lanes
     word, single = _int(n, 32), types.lanes_of("float", n)
+    if types.converted(t, em.target):
+        return em.ins(f"fpext {types.lanes_of('half', n)} {bits16} to {single}")
     bits = em.ins(f"zext {_int(n, 16)} {bits16} to {word}")
     if t.code == "bfloat":
         return em.ins(f"bitcast {word} {em.ins(f'shl {word} {bits}, {_k(16, n)}')} to {single}")

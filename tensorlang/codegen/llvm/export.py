@@ -24,8 +24,7 @@ from ...loopir.stmt import Buffer, Func
 from ...target import Target
 from . import convert
 from .emitter import Emitter
-from .function import constant_symbol, kernel, kernel_signature, scalar_type
-from .promote import promote
+from .function import as_translated, constant_symbol, kernel, kernel_signature, scalar_type
 from .text import Function, Module
 
 MAX_CONSTANTS = 64 << 20  # bytes of constants that may become text
@@ -51,7 +50,7 @@ def emit_export(
             try_="te.call_extern with a C function",
         )
     module = Module(target)
-    kernel(module, promote(named), math, _c_entry)
+    kernel(module, as_translated(named, target), math, _c_entry)
     for symbol, text in C_HELPERS.items():
         module.provide(symbol, text)
     size = sum(constants[s].nbytes for s in symbols)

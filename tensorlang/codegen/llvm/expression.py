@@ -54,6 +54,7 @@ from ...loopir.stmt import Buffer, Load, Reduction, load, reduction
 from . import convert, index, types
 from .emitter import Emitter, branches, buffers_read
 from .known_divisor import divided
+from .wide_registers import is_exact
 
 MANY = 8  # vectors of a tile
 rules = TypeTable("llvm value")
@@ -136,7 +137,9 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
         # not minnum: that would drop a NaN. Without ``nsz`` x86 takes three instructions more to tell -0 from
         # 0. It asks whether the first operand is NaN: not what a reduction has so far, which would wait
         a, b = em.value(e.a), em.value(e.b)
-        if e.dtype.bits >= 32 and not any(type(side) is Const for side in (lane_of(e.a), lane_of(e.b))):
+        if em.element(e.dtype) != "half" and not any(
+            type(side) is Const for side in (lane_of(e.a), lane_of(e.b))
+        ):
             return _extreme_of(em, word, e.dtype, *((b, a) if _of_many(e.a) else (a, b)))
         return em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
     sign = "s" if e.dtype.code == "int" else "u"
@@ -249,10 +252,8 @@ def _not(em: Emitter, e: Not) -> str:
 def _select(em: Emitter, e: Select) -> str:
     if pure_index(e):
         return _cut(em, e)
-    t = em.type(e.dtype)
-    return em.ins(
-        f"select {em.type(e.cond.dtype)} {em.value(e.cond)}, {t} {em.value(e.a)}, {t} {em.otherwise(e)}"
-    )
+    cond = em.type(e.cond.dtype), em.value(e.cond)
+    return convert.chosen(em, cond, em.value(e.a), em.otherwise(e), e.dtype)
 
 
 @rules.on(IfThenElse)
@@ -413,6 +414,8 @@ def _any_lane(e: Expr, cond: Expr) -> Expr:
 def _cast(em: Emitter, e: Cast) -> str:
     if pure_index(e):
         return _cut(em, e)
+    if is_exact(e):
+        return em.value(e.a)
     return convert.cast(em, em.value(e.a), e.a.dtype, e.dtype)
 
 
@@ -452,7 +455,7 @@ def _reduction(em: Emitter, e: Reduction) -> str:
         out = em.call(element, name, (element, start), (vector, operand), flags="reassoc contract")
         return convert.rounded(em, out, e.dtype)
     if t.is_float:
-        while t.lanes > 2 and t.bits >= 32 and t.lanes & (t.lanes - 1) == 0:
+        while t.lanes > 2 and element != "half" and t.lanes & (t.lanes - 1) == 0:
             # by halves: LLVM takes the last four lanes one after the other
             n = t.lanes // 2
             sides = [

@@ -22,6 +22,7 @@ from .extern import layout
 from .mathlib import MODES
 from .promote import promote
 from .text import Function, Module
+from .wide_registers import widened
 from .work_estimate import work
 
 _ = (expression, index, memory)  # importing them fills the rule tables
@@ -38,15 +39,20 @@ def emit(funcs: Func | Sequence[Func], target: Target, math: str = "default", fu
         )
     module = Module(target, fuses=fuses)
     for func in [funcs] if isinstance(funcs, Func) else funcs:
-        kernel(module, promote(func), math, entry_of)
+        kernel(module, as_translated(func, target), math, entry_of)
     return module.text()
 
 
 def emit_nest(func: Func, target: Target, math: str = "default") -> str:
     """The LLVM text of a module with a kernel that another one calls as a part of itself (see ``nests``)."""
     module = Module(target)
-    kernel(module, promote(func), math, None)
+    kernel(module, as_translated(func, target), math, None)
     return module.text()
+
+
+def as_translated(func: Func, target: Target) -> Func:
+    """The kernel with its accumulators as they are held in registers."""
+    return widened(promote(func), target)
 
 
 def kernel(

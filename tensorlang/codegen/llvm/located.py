@@ -16,8 +16,7 @@ from ...loopir.printer import lines_of
 from ...loopir.stmt import Func
 from ...target import Target
 from .compile import commented_assembly
-from .function import entry_of, kernel
-from .promote import promote
+from .function import as_translated, entry_of, kernel
 from .text import Module
 
 _LOC = re.compile(r"\s*\.loc\s+\d+\s+(\d+)")
@@ -50,7 +49,7 @@ class Located:
 
 def located(func: Func, target: Target, math: str = "default") -> Located:
     """The loop IR of a kernel as it is translated, and its assembly by lines of that."""
-    promoted = promote(func)
+    promoted = as_translated(func, target)
     text = lines_of(promoted)
     numbers = {id(s): n for n, (_, _, s) in enumerate(text, 1) if s is not None}
     module = Module(target, numbers)

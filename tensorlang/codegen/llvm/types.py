@@ -1,9 +1,10 @@
 """How dtypes and literals are spelled in LLVM. Knows no expressions and no control flow.
 
 A value has a register form and a memory form. They differ for bool (``i1``, one byte) and for 16-bit floats
-the target cannot convert by itself (bfloat16 everywhere, float16 without F16C): in registers these are
-``float`` values that are always exactly representable in 16 bits, in memory ``i16``. So nothing depends on
-conversion routines of a compiler's run-time library.
+the target has no arithmetic for (bfloat16 everywhere, float16 on most processors): in registers these are
+``float`` values that are always exactly representable in 16 bits, in memory ``half`` where an instruction
+converts them (float16 with F16C), else ``i16``. So nothing depends on conversion routines of a compiler's
+run-time library, and what rounds nothing, as a maximum, is not converted back and forth.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ from ...target import Target
 
 def is_soft(t: DType, target: Target) -> bool:
     """Whether that float type is held as float32 in registers."""
-    return t.code == "bfloat" or (t.code == "float" and t.bits == 16 and not target.has_half)
+    return t.code == "bfloat" or (t.code == "float" and t.bits == 16 and not target.computes_half)
+
+
+def converted(t: DType, target: Target) -> bool:
+    """Whether instructions convert that soft type from memory and back."""
+    return t.code == "float" and target.has_half
 
 
 def lanes_of(element: str, lanes: int) -> str:
@@ -44,7 +50,8 @@ def register_type(t: DType, target: Target) -> str:
 def memory_element(t: DType, target: Target) -> str:
     """The LLVM type of one element in memory."""
     if t.is_float:
-        return "i16" if t.bits == 16 and is_soft(t, target) else _FLOATS[t.bits]
+        words = t.bits == 16 and is_soft(t, target) and not converted(t, target)
+        return "i16" if words else _FLOATS[t.bits]
     return "i8" if t.is_bool else f"i{t.bits}"
 
 

@@ -70,16 +70,23 @@ def whole(em: Emitter, t: DType, name: str, x: str) -> str:
 
 
 def float_bits(em: Emitter, t: DType, x: Operands) -> str:
+    kind, value = types.lanes_of(types.memory_element(t, em.target), t.lanes), x[0]
     if types.is_soft(t, em.target):
-        return convert.narrow(em, x[0], t)
-    return em.ins(f"bitcast {em.type(t)} {x[0]} to {types.lanes_of(f'i{t.bits}', t.lanes)}")
+        value = convert.narrow(em, value, t)
+    word = types.lanes_of(f"i{t.bits}", t.lanes)
+    return value if kind == word else em.ins(f"bitcast {kind} {value} to {word}")
 
 
 def float_of_bits(em: Emitter, t: DType, x: Operands) -> str:
-    wide = as_dtype(f"float{t.bits}").with_lanes(t.lanes)
-    if types.is_soft(wide, em.target):
-        return convert.widen(em, x[0], wide)
-    return em.ins(f"bitcast {em.type(t)} {x[0]} to {em.type(wide)}")
+    return _of_bits(em, x[0], as_dtype(f"float{t.bits}").with_lanes(t.lanes))
+
+
+def _of_bits(em: Emitter, bits: str, t: DType) -> str:
+    """The float of the type ``t`` that has these bits."""
+    kind, word = (types.lanes_of(e, t.lanes) for e in (types.memory_element(t, em.target), f"i{t.bits}"))
+    if kind != word:
+        bits = em.ins(f"bitcast {word} {bits} to {kind}")
+    return convert.widen(em, bits, t) if types.is_soft(t, em.target) else bits
 
 
 def popcount(em: Emitter, t: DType, x: Operands) -> str:
@@ -164,11 +171,7 @@ def nextafter16(em: Emitter, t: DType, x: Operands) -> str:
     out = em.ins(f"select {flags} {at_zero}, {word16} {least}, {word16} {moved}")
     same = em.ins(f"fcmp oeq {single} {fa}, {fb}")
     out = em.ins(f"select {flags} {same}, {word16} {target_bits}, {word16} {out}")
-    value = (
-        convert.widen(em, out, t)
-        if types.is_soft(t, em.target)
-        else em.ins(f"bitcast {word16} {out} to {em.type(t)}")
-    )
+    value = _of_bits(em, out, t)
     nan = em.ins(f"fcmp uno {single} {fa}, {fb}")
     # with NaN the result is that NaN, made quiet
     total = em.ins(f"fadd {em.type(t)} {a}, {b}")

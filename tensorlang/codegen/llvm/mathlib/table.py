@@ -174,12 +174,7 @@ def _was_half(em: Emitter, x: Expr) -> bool:
 
 
 def _of_half(em: Emitter, t: DType) -> bool:
-    native = ("avx512fp16", "fullfp16", "zvfh")
-    return (
-        (t.code, t.bits) == ("float", 16)
-        and em.target.has_half
-        and not any(name in em.target.instruction_sets for name in native)
-    )
+    return (t.code, t.bits) == ("float", 16) and em.target.has_half and not em.target.computes_half
 
 
 @rules.on(CCall)
