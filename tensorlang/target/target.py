@@ -264,6 +264,16 @@ class Target(metaclass=_Named):
         """
         return self.arch == "x86_64" and "avx512bf16" in self.instruction_sets
 
+    @property
+    def rounds_bfloat16(self) -> bool:
+        """Whether an instruction rounds vectors of float32 to bfloat16, of which it takes those below the normal
+        numbers for zero.
+
+        >>> [tl.Target.parse(f"llvm -mcpu={cpu}").rounds_bfloat16 for cpu in ("znver4", "znver3")]
+        [True, False]
+        """
+        return self.sums_bfloat16 and self.has_masks
+
     def vector_lanes(self, element: str | DType) -> int:
         """How many elements of that type one vector register holds (at least 1).
 
