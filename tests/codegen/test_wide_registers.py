@@ -69,7 +69,9 @@ def test_maxima_are_those_of_numpy(kind: str, target: str, axis: int) -> None:
     x = numbers(kind, 70, 90)
     x[3, 5] = np.nan
     a = te.placeholder(x.shape, kind, name="a")
-    same(run([a, ops.max(a, axis)], target, x), x.max(axis))
+    with np.errstate(invalid="ignore"):
+        want = x.astype("float32").max(axis)
+    same(run([a, ops.max(a, axis)], target, x), want)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -79,10 +81,11 @@ def test_the_interpreter_agrees(kind: str) -> None:
     k = te.reduce_axis((0, 40), name="k")
     small = te.const(0.001, kind)
     total = te.compute((6,), lambda i: te.sum(te.min(te.max(a[i, k], -small), small), axis=k), name="o")
-    s = tl.default_schedule([a, total])
+    # the same order of additions on both sides
+    s = te.create_schedule(total.op)
     got, seen = np.zeros(6, KINDS[kind]), np.zeros(6, KINDS[kind])
     tl.build(s, [a, total], target="llvm")(x, got)
-    interpret(tl.lower(s, [a, total]), [x, seen])
+    interpret(tl.lower(s, [a, total]), x, seen)
     same(got, seen)
 
 
@@ -108,8 +111,4 @@ def test_what_is_chosen_is_copied_as_it_is(kind: str) -> None:
     assert loops([a, positive], ROUNDS + "|vpmovdw") == 0
     x = numbers(kind, 64, 1000)
     got = np.asarray(tl.compile([a, positive])(x))
-    np.testing.assert_array_equal(
-        got.view("uint16"),
-        np.where(x > 0, x, 0 * x).astype(x.dtype).view("uint16")
-        & np.where(x > 0, 0xFFFF, 0).astype("uint16"),
-    )
+    np.testing.assert_array_equal(got.view("uint16"), np.where(x > 0, x.view("uint16"), 0))
