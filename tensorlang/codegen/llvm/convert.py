@@ -54,7 +54,7 @@ def chosen(em: Emitter, cond: tuple[str, str], a: str, b: str, t: DType) -> str:
     if t.is_float and types.is_soft(t, em.target):
         halves = _known(em, a, t), _known(em, b, t)
         if all(halves):
-            short = types.lanes_of(types.memory_element(t, em.target), t.lanes)
+            short = _int(t.lanes, 16)
             return widen(em, em.ins(f"select {kind} {flags}, {short} {halves[0]}, {short} {halves[1]}"), t)
     vector = em.type(t)
     return em.ins(f"select {kind} {flags}, {vector} {a}, {vector} {b}")
@@ -66,20 +66,17 @@ def _known(em: Emitter, x: str, t: DType) -> str | None:
     if x.startswith("%") or number is None:
         return em.halves.get((x, t.code))
     value: float = struct.unpack(">d", bytes.fromhex(number[1]))[0]
-    element = types.memory_element(t, em.target)
-    if element == "half":
-        text = types.float_literal(value, element)
-    else:
-        with np.errstate(all="ignore"):
-            text = str(int(np.array(value).astype(t.to_numpy()).view("uint16")))
-    return types.splat_literal(text, element, t.lanes)
+    with np.errstate(all="ignore"):
+        bits = np.array(value).astype(t.to_numpy()).view("uint16")
+    return _k(int(bits), t.lanes, 16)
 
 
 def _narrowed(em: Emitter, x: str, t: DType) -> str:
     n = t.lanes
     word, single = _int(n, 32), types.lanes_of("float", n)
     if types.converted(t, em.target):
-        return em.ins(f"fptrunc {single} {x} to {types.lanes_of('half', n)}")
+        half = types.lanes_of("half", n)
+        return em.ins(f"bitcast {half} {em.ins(f'fptrunc {single} {x} to {half}')} to {_int(n, 16)}")
     if t.code == "bfloat" and n > 1 and em.target.rounds_bfloat16:
         return _rounded_by_instruction(em, x, n)
     flags = types.lanes_of("i1", n)
@@ -147,7 +144,8 @@ def _widened(em: Emitter, bits16: str, t: DType) -> str:
     n = t.lanes
     word, single = _int(n, 32), types.lanes_of("float", n)
     if types.converted(t, em.target):
-        return em.ins(f"fpext {types.lanes_of('half', n)} {bits16} to {single}")
+        half = types.lanes_of("half", n)
+        return em.ins(f"fpext {half} {em.ins(f'bitcast {_int(n, 16)} {bits16} to {half}')} to {single}")
     bits = em.ins(f"zext {_int(n, 16)} {bits16} to {word}")
     if t.code == "bfloat":
         return em.ins(f"bitcast {word} {em.ins(f'shl {word} {bits}, {_k(16, n)}')} to {single}")

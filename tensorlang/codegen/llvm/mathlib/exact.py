@@ -70,11 +70,9 @@ def whole(em: Emitter, t: DType, name: str, x: str) -> str:
 
 
 def float_bits(em: Emitter, t: DType, x: Operands) -> str:
-    kind, value = types.lanes_of(types.memory_element(t, em.target), t.lanes), x[0]
     if types.is_soft(t, em.target):
-        value = convert.narrow(em, value, t)
-    word = types.lanes_of(f"i{t.bits}", t.lanes)
-    return value if kind == word else em.ins(f"bitcast {kind} {value} to {word}")
+        return convert.narrow(em, x[0], t)
+    return em.ins(f"bitcast {em.type(t)} {x[0]} to {types.lanes_of(f'i{t.bits}', t.lanes)}")
 
 
 def float_of_bits(em: Emitter, t: DType, x: Operands) -> str:
@@ -83,10 +81,9 @@ def float_of_bits(em: Emitter, t: DType, x: Operands) -> str:
 
 def _of_bits(em: Emitter, bits: str, t: DType) -> str:
     """The float of the type ``t`` that has these bits."""
-    kind, word = (types.lanes_of(e, t.lanes) for e in (types.memory_element(t, em.target), f"i{t.bits}"))
-    if kind != word:
-        bits = em.ins(f"bitcast {word} {bits} to {kind}")
-    return convert.widen(em, bits, t) if types.is_soft(t, em.target) else bits
+    if types.is_soft(t, em.target):
+        return convert.widen(em, bits, t)
+    return em.ins(f"bitcast {types.lanes_of(f'i{t.bits}', t.lanes)} {bits} to {em.type(t)}")
 
 
 def popcount(em: Emitter, t: DType, x: Operands) -> str:
