@@ -266,8 +266,8 @@ class Target(metaclass=_Named):
 
     @property
     def rounds_bfloat16(self) -> bool:
-        """Whether an instruction rounds vectors of float32 to bfloat16, of which it takes those below the normal
-        numbers for zero.
+        """Whether an instruction rounds vectors of float32 to bfloat16, of which it takes those below the
+        normal numbers for zero.
 
         >>> [tl.Target.parse(f"llvm -mcpu={cpu}").rounds_bfloat16 for cpu in ("znver4", "znver3")]
         [True, False]

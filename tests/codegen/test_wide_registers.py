@@ -112,3 +112,36 @@ def test_what_is_chosen_is_copied_as_it_is(kind: str) -> None:
     x = numbers(kind, 64, 1000)
     got = np.asarray(tl.compile([a, positive])(x))
     np.testing.assert_array_equal(got.view("uint16"), np.where(x > 0, x.view("uint16"), 0))
+
+
+EXACT = {
+    "relu": (ops.relu, lambda x: np.where(x > 0, x, np.float32(0))),
+    "abs": (ops.abs, np.abs),
+    "negative": (ops.negative, np.negative),
+    "clip": (lambda x: ops.clip(x, -1.5, 0.25), lambda x: np.clip(x, -1.5, 0.25)),
+    "sign": (ops.sign, np.sign),
+    "third": (lambda x: ops.clip(x, -1 / 3, 1 / 3), None),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_float32_does_to_halves_is_rounded_where_it_must_be(kind: str, name: str, target: str) -> None:
+    op, numpy = EXACT[name]
+    x = numbers(kind, 4, 99)
+    x[1, 7], x[2, 3] = np.nan, -np.nan
+    a = te.placeholder(x.shape, kind, name="a")
+    got = run([a, op(a)], target, x)
+    wide = x.astype("float32")
+    want = numpy(wide) if numpy is not None else np.clip(wide, np.float32(-1 / 3), np.float32(1 / 3))
+    if name == "relu":
+        want = np.where(np.isnan(wide), wide, want)
+    same(got, want.astype(x.dtype))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", ["relu", "abs", "negative"])
+def test_another_sign_is_no_rounding(kind: str, name: str) -> None:
+    a = te.placeholder((64, 1000), kind, name="a")
+    assert loops([a, EXACT[name][0](a)], ROUNDS + "|vpmovdw") == 0

@@ -8,14 +8,12 @@ that hardware would; to be stored they need no rounding.
 
 from __future__ import annotations
 
-import re
-import struct
 from typing import Any
 
 import numpy as np
 
 from ...core.dtype import FLOAT32, FLOAT64, DType
-from . import shuffles, types
+from . import halves, shuffles, types
 from .emitter import Emitter
 
 
@@ -32,43 +30,21 @@ def rounded(em: Emitter, x: str, t: DType) -> str:
     is."""
     if not types.is_soft(t, em.target):
         return x
-    return widen(em, em.halves.get((x, t.code)) or _narrowed(em, x, t), t)
+    if halves.is_exact(em, x, t):
+        return x
+    return widen(em, _narrowed(em, x, t), t)
 
 
 def narrow(em: Emitter, x: str, t: DType) -> str:
     """What is in memory of a value ``x`` of the soft float ``t``, a float32 that 16 bits hold; of one made of
     16 bits these."""
-    known = em.halves.get((x, t.code))
+    known = halves.bits_of(em, x, t, t.lanes)
     if known or t.code != "bfloat":
         return known or _narrowed(em, x, t)
     n = t.lanes
     word = _int(n, 32)
     bits = em.ins(f"bitcast {types.lanes_of('float', n)} {x} to {word}")
     return em.ins(f"trunc {word} {em.ins(f'lshr {word} {bits}, {_k(16, n)}')} to {_int(n, 16)}")
-
-
-def chosen(em: Emitter, cond: tuple[str, str], a: str, b: str, t: DType) -> str:
-    """One of two values of the type ``t``, lane by lane, as ``cond`` (its type and operand) says. Of soft
-    floats that are both known as 16 bits these are chosen: a copy then converts nothing."""
-    kind, flags = cond
-    if t.is_float and types.is_soft(t, em.target):
-        halves = _known(em, a, t), _known(em, b, t)
-        if all(halves):
-            short = _int(t.lanes, 16)
-            return widen(em, em.ins(f"select {kind} {flags}, {short} {halves[0]}, {short} {halves[1]}"), t)
-    vector = em.type(t)
-    return em.ins(f"select {kind} {flags}, {vector} {a}, {vector} {b}")
-
-
-def _known(em: Emitter, x: str, t: DType) -> str | None:
-    """The 16 bits of a value of the soft float ``t`` where there is nothing to do for them."""
-    number = re.search("0x([0-9A-F]{16})", x)
-    if x.startswith("%") or number is None:
-        return em.halves.get((x, t.code))
-    value: float = struct.unpack(">d", bytes.fromhex(number[1]))[0]
-    with np.errstate(all="ignore"):
-        bits = np.array(value).astype(t.to_numpy()).view("uint16")
-    return _k(int(bits), t.lanes, 16)
 
 
 def _narrowed(em: Emitter, x: str, t: DType) -> str:

@@ -120,6 +120,8 @@ class Emitter:
         self.masks: dict[Var, Expr] = {}  # what masks with names are
         # of operands that hold a float of 16 bits as float32: its bits, by operand and kind of float
         self.halves: dict[tuple[str, str], str] = {}
+        self.exact: set[tuple[str, str]] = set()  # those that 16 bits hold, at hand or not
+        self.picked: dict[tuple[str, str], int] = {}  # how many choices have made such bits
         self.stack_bytes = 0
         self.live: list[Live] = []  # run-time allocations, to be freed on failure
         self.status: str | None = None  # where what the function fails with waits meanwhile

@@ -51,7 +51,7 @@ from ...expr.nodes import (
     lane_of,
 )
 from ...loopir.stmt import Buffer, Load, Reduction, load, reduction
-from . import convert, index, types
+from . import convert, halves, index, types
 from .emitter import Emitter, branches, buffers_read
 from .known_divisor import divided
 from .wide_registers import is_exact
@@ -96,7 +96,9 @@ def _arithmetic(em: Emitter, e: Add | Sub | Mul | Div) -> str:
         for x, y in ((e.a, e.b), (e.b, e.a)):
             scalar = lane_of(y)
             if type(scalar) is Const and scalar.value == -1.0:
-                return em.ins(f"fneg {em.type(e.dtype)} {em.value(x)}")
+                negative = em.ins(f"fneg {em.type(e.dtype)} {em.value(x)}")
+                halves.with_sign(em, em.value(x), negative, e.dtype, "xor", 0x8000)
+                return negative
     quotient = divided(em, e) if type(e) is Div else None
     if quotient is not None:
         return quotient
@@ -137,13 +139,31 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
         # not minnum: that would drop a NaN. Without ``nsz`` x86 takes three instructions more to tell -0 from
         # 0. It asks whether the first operand is NaN: not what a reduction has so far, which would wait
         a, b = em.value(e.a), em.value(e.b)
-        if em.element(e.dtype) != "half" and not any(
-            type(side) is Const for side in (lane_of(e.a), lane_of(e.b))
-        ):
-            return _extreme_of(em, word, e.dtype, *((b, a) if _of_many(e.a) else (a, b)))
-        return em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
+        constant = any(type(side) is Const for side in (lane_of(e.a), lane_of(e.b)))
+        if em.element(e.dtype) != "half" and not constant:
+            out = _extreme_of(em, word, e.dtype, *((b, a) if _of_many(e.a) else (a, b)))
+        else:
+            out = em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
+        if halves.is_one_of(em, a, b, out, e.dtype) and em.target.has_masks and e.dtype.lanes > 1:
+            _note_chosen(em, word, e, a, b, out)
+        return out
     sign = "s" if e.dtype.code == "int" else "u"
     return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
+
+
+def _note_chosen(em: Emitter, word: str, e: Min | Max, a: str, b: str, out: str) -> None:
+    """Say which of its operands an extreme of 16-bit floats is: the first where that is NaN."""
+    x, y = (lane_of(side) for side in (e.a, e.b))
+    if type(x) is Const:
+        x, y, a, b = y, x, b, a
+    vector, conds = em.type(e.dtype), f"<{e.dtype.lanes} x i1>"
+    order = "gt" if word == "max" else "lt"
+    if type(y) is Const and y.value == y.value:
+        flags = em.ins(f"fcmp u{order} {vector} {a}, {b}")
+    else:
+        beyond, nan = em.ins(f"fcmp o{order} {vector} {a}, {b}"), em.ins(f"fcmp uno {vector} {a}, {a}")
+        flags = em.ins(f"or {conds} {beyond}, {nan}")
+    halves.chosen(em, (conds, flags), a, b, out, e.dtype, free=False)
 
 
 def _of_many(e: Expr) -> bool:
@@ -252,8 +272,15 @@ def _not(em: Emitter, e: Not) -> str:
 def _select(em: Emitter, e: Select) -> str:
     if pure_index(e):
         return _cut(em, e)
-    cond = em.type(e.cond.dtype), em.value(e.cond)
-    return convert.chosen(em, cond, em.value(e.a), em.otherwise(e), e.dtype)
+    cond, a, b, t = (
+        (em.type(e.cond.dtype), em.value(e.cond)),
+        em.value(e.a),
+        em.otherwise(e),
+        em.type(e.dtype),
+    )
+    out = em.ins(f"select {cond[0]} {cond[1]}, {t} {a}, {t} {b}")
+    halves.chosen(em, cond, a, b, out, e.dtype, free=True)
+    return out
 
 
 @rules.on(IfThenElse)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ....core.dtype import FLOAT32, DType
 from ....core.dtype import dtype as as_dtype
-from .. import convert, types
+from .. import convert, halves, types
 from ..emitter import Emitter
 from .kit import Kit, Num
 from .libm import lanewise
@@ -23,7 +23,9 @@ def absolute(em: Emitter, t: DType, x: Operands) -> str:
         return x[0]
     vector, suffix = em.type(t), types.mangle(em.element(t), t.lanes)
     if t.is_float:
-        return em.call(vector, f"llvm.fabs.{suffix}", (vector, x[0]))
+        out = em.call(vector, f"llvm.fabs.{suffix}", (vector, x[0]))
+        halves.with_sign(em, x[0], out, t, "and", 0x7FFF)
+        return out
     # false: the least number has itself for its absolute value, as in numpy, and no poison
     return em.call(vector, f"llvm.abs.{suffix}", (vector, x[0]), ("i1", "false"))
 
