@@ -8,6 +8,7 @@ division never traps, whatever the divisor: it may have been moved in front of a
 
 from __future__ import annotations
 
+from ...core.dtype import DType
 from ...core.visit import TypeTable
 from ...expr import linear, make
 from ...expr.nodes import (
@@ -31,7 +32,7 @@ from ...expr.nodes import (
 )
 from . import convert
 from .emitter import Emitter
-from .types import lanes_of, splat_literal
+from .types import float_literal, lanes_of, splat_literal
 
 rules = TypeTable("llvm index")
 Emitter.index_rules = rules
@@ -238,8 +239,8 @@ def divide(
             minus = em.ins(f"icmp eq {t} {b}, {k(-1)}")
             bad = em.ins(f"or {flags} {bad}, {em.ins(f'and {flags} {least}, {minus}')}")
         b = em.ins(f"select {flags} {bad}, {t} {k(1)}, {t} {b}")
-    if lanes > 1 and divisor is None and bits <= MOST_BITS and e.dtype.code == "int":
-        q = _by_reciprocal(em, e, t, a, b, lanes) if plain else _by_floats(em, t, a, b, lanes)
+    if lanes > 1 and divisor is None and bits <= MOST_BITS:
+        q = _by_reciprocal(em, e, a, b) if plain else _by_floats(em, e.dtype, a, b)
         if quotient and (plain or not floor):
             return q
         rest = em.ins(f"sub {t} {a}, {em.ins(f'mul {t} {q}, {b}')}")
@@ -268,29 +269,53 @@ def _floored(em: Emitter, quotient: bool, t: str, q: str, rest: str, b: str, fla
 
 
 MOST_BITS = 32  # of integers whose quotients float64 tells exactly
+HALF_BITS = 16  # of those whose quotients float32 does
 
 
-def _by_floats(em: Emitter, t: str, a: str, b: str, lanes: int) -> str:
-    """The quotients of a vector, rounded to zero, by a division of float64: no processor divides vectors of
+def _floats(em: Emitter, t: DType, x: str) -> str:
+    """A vector of integers as floats that tell its quotients exactly: ``float`` of the narrow ones."""
+    n, word = t.lanes, lanes_of(f"i{t.bits}", t.lanes)
+    if t.bits > HALF_BITS:
+        return em.ins(f"{'sitofp' if t.code == 'int' else 'uitofp'} {word} {x} to {lanes_of('double', n)}")
+    wide = em.ins(f"{'sext' if t.code == 'int' else 'zext'} {word} {x} to {lanes_of('i32', n)}")
+    return em.ins(f"sitofp {lanes_of('i32', n)} {wide} to {lanes_of('float', n)}")
+
+
+def _whole(em: Emitter, t: DType, x: str) -> str:
+    """Such floats as integers, rounded to zero."""
+    n, word = t.lanes, lanes_of(f"i{t.bits}", t.lanes)
+    if t.bits > HALF_BITS:
+        return em.ins(f"{'fptosi' if t.code == 'int' else 'fptoui'} {lanes_of('double', n)} {x} to {word}")
+    wide = em.ins(f"fptosi {lanes_of('float', n)} {x} to {lanes_of('i32', n)}")
+    return em.ins(f"trunc {lanes_of('i32', n)} {wide} to {word}")
+
+
+def _kind(t: DType) -> str:
+    return "double" if t.bits > HALF_BITS else "float"
+
+
+def _by_floats(em: Emitter, t: DType, a: str, b: str) -> str:
+    """The quotients of a vector, rounded to zero, by a division of floats: no processor divides vectors of
     integers, and LLVM takes the lanes one by one. Exact: a quotient that is no whole number is at least ``1 /
-    a`` of itself away from one, which is far more than float64 rounds."""
-    wide = lanes_of("double", lanes)
-    x, y = (em.ins(f"sitofp {t} {v} to {wide}") for v in (a, b))
-    return em.ins(f"fptosi {wide} {em.ins(f'fdiv {wide} {x}, {y}')} to {t}")
+    a`` of itself away from one, which is far more than floats of twice the bits round."""
+    x, y = (_floats(em, t, v) for v in (a, b))
+    return _whole(em, t, em.ins(f"fdiv {lanes_of(_kind(t), t.lanes)} {x}, {y}"))
 
 
-def _by_reciprocal(
-    em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, t: str, a: str, b: str, lanes: int
-) -> str:
+def _by_reciprocal(em: Emitter, e: FloorDiv | FloorMod | TruncDiv | TruncMod, a: str, b: str) -> str:
     """The same of numbers that are not negative. One divisor of all lanes makes it ``(a + 1/2) * (1 / b)``:
     a half keeps whole quotients from being rounded below themselves, and one division serves a loop."""
     if type(e.b) is not Broadcast:
-        return _by_floats(em, t, a, b, lanes)
-    wide, n = lanes_of("double", lanes), e.b.value
+        return _by_floats(em, e.dtype, a, b)
+    kind, lanes = _kind(e.dtype), e.dtype.lanes
+    wide = lanes_of(kind, lanes)
+    n = e.b.value
     least = interval(em, n)[0]
     n = n if least is not None and least >= 1 else make.max_(n, make.const(1, n.dtype))
-    one = make.div(make.const(1.0, "float64"), make.cast("float64", n))
+    name = "float64" if kind == "double" else "float32"
+    one = make.div(make.const(1.0, name), make.cast(name, n))
     inverse = em.value(make.broadcast(one, lanes))  # where the divisor is known: ahead of loops
-    x = em.ins(f"sitofp {t} {a} to {wide}")
-    half = em.ins(f"fadd {wide} {x}, {splat_literal('0.5', 'double', lanes)}")
-    return em.ins(f"fptosi {wide} {em.ins(f'fmul {wide} {half}, {inverse}')} to {t}")
+    half = em.ins(
+        f"fadd {wide} {_floats(em, e.dtype, a)}, {splat_literal(float_literal(0.5, kind), kind, lanes)}"
+    )
+    return _whole(em, e.dtype, em.ins(f"fmul {wide} {half}, {inverse}"))
