@@ -41,6 +41,7 @@ from ...expr.nodes import (
 from . import shuffles, types
 from .emitter import Emitter
 
+MOST_ROWS = 4  # of which lanes take turns
 FEWEST = 4  # lanes: fewer are loaded one by one
 # times as many elements as lanes may be loaded, of few lanes and of many: so reads an image that is made
 # smaller
@@ -114,6 +115,17 @@ def windows(near: Near) -> list[int]:
         if not found or x >= found[-1] + lanes:
             found.append(min(x, last))
     return found
+
+
+def rows(near: Near) -> int:
+    """Of how many rows the lanes take turns, each of which lies one behind the other; 0 where they do not, or
+    where a row has few of them."""
+    at = near.at
+    for count in range(2, MOST_ROWS + 1):
+        if len(at) % count == 0 and len(at) // count >= FEWEST:
+            if all(y == x + 1 for x, y in zip(at, at[count:], strict=False)):
+                return count
+    return 0
 
 
 def in_registers(near: Near, base: Expr, room: int | None, lanes: int) -> Near:
