@@ -289,3 +289,12 @@ def test_reduction_axes_stand_in_the_order_of_the_dimensions():
     assert (
         [a.name for a in op.reduce_axis] == ["k0", "k2"] and op.tag == "reduce" and op.attrs["axes"] == (0, 2)
     )
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32", "uint32", "bool"])
+def test_the_mean_of_integers_is_that_of_their_exact_sum(dtype):
+    x = np.resize(np.array([True] * 7 + [False] if dtype == "bool" else np.iinfo(dtype).max, dtype), (3, 999))
+    a = te.placeholder(x.shape, dtype, name="a")
+    got = tl.compile([a, ops.mean(a, 1)])(x)
+    assert got.dtype == "float64"
+    np.testing.assert_array_equal(got, x.astype("int64").sum(1) / 999)
