@@ -170,8 +170,8 @@ def _float_of(t: DType) -> DType:
 
 
 def mean(x: Tensor, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """The mean over ``axis``; of integers and bools in float64, as in numpy. Those of up to 32 bits are summed
-    as integers: exactly, and in less time. Stages ``mean.sum`` and ``mean``.
+    """The mean over ``axis``; of integers and bools in float64, as in numpy. Those of up to 32 bits are
+    summed as integers: exactly, and in less time. Stages ``mean.sum`` and ``mean``.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.mean(x, axis=1)

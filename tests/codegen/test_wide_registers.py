@@ -145,3 +145,13 @@ def test_what_float32_does_to_halves_is_rounded_where_it_must_be(kind: str, name
 def test_another_sign_is_no_rounding(kind: str, name: str) -> None:
     a = te.placeholder((64, 1000), kind, name="a")
     assert loops([a, EXACT[name][0](a)], ROUNDS + "|vpmovdw") == 0
+
+
+def test_processors_that_compute_halves_do() -> None:
+    a = te.placeholder((64, 100), "float16", name="a")
+    out = te.compute(a.shape, lambda i, j: a[i, j] * a[i, j], name="o")
+    for target, instruction in (
+        ("llvm -mtriple=aarch64-unknown-linux-gnu -mcpu=neoverse-n1", r"fmul\s+v\d+\.8h"),
+        ("llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=sapphirerapids", "vmulph"),
+    ):
+        assert re.search(instruction, tl.compile([a, out], target=target).get_source("asm")), target

@@ -19,7 +19,10 @@ from ...target import Target
 
 def is_soft(t: DType, target: Target) -> bool:
     """Whether that float type is held as float32 in registers."""
-    return t.code == "bfloat" or (t.code == "float" and t.bits == 16 and not target.computes_half)
+    if t.code == "bfloat" or t.code != "float" or t.bits != 16:
+        return t.code == "bfloat"
+    # what LLVM knows of a processor of another kind is not known here: it chooses
+    return not target.has_half or (target.arch == "x86_64" and not target.computes_half)
 
 
 def converted(t: DType, target: Target) -> bool:

@@ -12,7 +12,20 @@ from ...core.dtype import FLOAT32
 from ...expr import make
 from ...expr.nodes import Cast, Expr, const_int
 from ...expr.walk import rewrite as rewrite_expr
-from ...loopir.stmt import Alloc, Buffer, Extern, Func, Load, Stmt, Store, load, map_exprs, preorder, rewrite
+from ...loopir.stmt import (
+    Alloc,
+    Buffer,
+    Evaluate,
+    Extern,
+    Func,
+    Load,
+    Stmt,
+    Store,
+    load,
+    map_exprs,
+    preorder,
+    rewrite,
+)
 from ...target import Target
 from . import types
 from .emitter import buffers_read
@@ -44,6 +57,8 @@ def _accumulators(body: Stmt, target: Target) -> dict[Buffer, WideBuffer]:
     for s in preorder(body):
         if isinstance(s, Extern):
             kept.update(s.buffers())
+        elif isinstance(s, Evaluate):  # a prefetch names elements and reads none
+            kept.update(buffers_read(s.value))
         elif isinstance(s, Alloc):
             if s.within is None and s.buffer.scope == "local" and _small(s.buffer):
                 opened.add(s.buffer)
