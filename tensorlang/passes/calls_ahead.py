@@ -16,6 +16,7 @@ from ..arith.facts import Facts
 from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import CALLS, Broadcast, Expr, IfThenElse, Var, const_int
+from ..expr.walk import preorder as walk
 from ..expr.walk import rewrite as rewrite_expr
 from ..expr.walk import variables
 from ..loopir.stmt import (
@@ -90,7 +91,8 @@ def _same(loop: For) -> list[Expr]:
         if changing.isdisjoint(variables(e)) and all(load.buffer not in written for load in loads(e))
     ]
     # of those within others the outer ones
-    return [e for e in kept if not any(_within(e, other) for other in kept if other is not e)][:MOST]
+    inner = {node for e in kept for kid in e.children() for node in walk(kid)}
+    return [e for e in kept if e not in inner][:MOST]
 
 
 def _always(s: Stmt) -> Steps[dict[Expr, None]]:
@@ -115,13 +117,3 @@ def _always(s: Stmt) -> Steps[dict[Expr, None]]:
         orelse = yield _always(s.orelse)
         found.update((e, None) for e in then if e in orelse)
     return found
-
-
-def _within(e: Expr, other: Expr) -> bool:
-    stack = [*other.children()]
-    while stack:
-        node = stack.pop()
-        if node is e:
-            return True
-        stack += node.children()
-    return False

@@ -39,12 +39,11 @@ def wide_copies(
     wide together, read copies in the type of its sums: of narrower constants, which are computed ahead and
     cost the memory and no time, and of halves, whose conversion takes three instructions, ``but`` one that is
     read in vectors."""
-    kind = inside.op.body[0].dtype
     for t in dict.fromkeys(inside.op.input_tensors):
         known = is_known(t, constants)
-        if t.dtype == kind or not kind.holds(t.dtype) or not (known or (t.dtype.is_float and t is not but)):
+        if not _is_narrower(inside, t) or not (known or (t.dtype.is_float and t is not but)):
             continue
-        copy = s[s.cache_read(t, "global", [inside.name], kind.name)]
+        copy = s[s.cache_read(t, "global", [inside.name], inside.op.body[0].dtype.name)]
         if not known:
             row = in_vectors(copy, target)
             share_out(copy, [copy.op.axis[0] if len(copy.op.axis) > 1 else row], work(copy), target)
@@ -68,12 +67,16 @@ def made_wide(inside: Stage, image: Tensor, weight: Tensor, together: int) -> st
     if together > 1:
         return "int16" if together == 2 and 8 in (image.dtype.bits, weight.dtype.bits) else ""
     kind = inside.op.body[0].dtype
-    return kind.name if image.dtype != kind and kind.is_float and kind.holds(image.dtype) else ""
+    return kind.name if kind.is_float and _is_narrower(inside, image) else ""
 
 
 def held_narrow(inside: Stage, tensor: Tensor, constants: Sequence[Tensor], target: Target) -> bool:
     """Whether an operand is a constant of a narrower type than the sum's, which holds its values."""
+    narrow = inside.op.body[0].dtype.is_float and _is_narrower(inside, tensor)
+    return is_known(tensor, constants) and narrow and converts(tensor, target)
+
+
+def _is_narrower(inside: Stage, tensor: Tensor) -> bool:
+    """Whether an operand is of another type than the sums, which holds its values."""
     kind = inside.op.body[0].dtype
-    fixed = is_known(tensor, constants)
-    narrow = kind.is_float and tensor.dtype != kind and kind.holds(tensor.dtype)
-    return fixed and narrow and converts(tensor, target)
+    return tensor.dtype != kind and kind.holds(tensor.dtype)
