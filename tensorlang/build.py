@@ -36,12 +36,11 @@ from .schedule.schedule import Schedule, create_schedule
 from .schedule.state import ScheduleState
 from .schedule.trace import Trace
 from .target import Target, arch_of, as_target
-from .te.exchange import Exchanged, exchanged, first_of
-from .te.margins import margin_apart
-from .te.places import places_apart
+from .te.exchange import Exchanged, exchanged
 from .te.strides import BufferDecl
 from .te.tensor import ComputeOp, Tensor
 from .te.unit_axes import folded
+from .te.windows_apart import windows_apart
 
 Args = Sequence[Tensor | Var]
 Choices = Sequence[tuple[Expr, Schedule]]  # schedules for the calls whose sizes are like this
@@ -555,13 +554,11 @@ def compile(
             short = folded(wanted)
             given = short.values(values_of(mapping_of(constants)))
             declared = short.of(wanted)
-            apart = exchanged(declared, first_of(margin_apart, places_apart))
-            present = apart.of(declared)
-            made = None if without else _filtered(present, where, list(given))
-            other, plan = made or (Exchanged({}), _default(present, where, list(given), without))
+            made = None if without else _filtered(declared, where, list(given))
+            other, plan = made or (Exchanged({}), _default(declared, where, list(given), without))
         asked = _Settings(name, where, bounds_check, constants=given, math=math)
         schedule, why, choices = plan
-        return _scheduled(schedule, other.of(apart.of(short.of(args))), why, asked, choices, args)
+        return _scheduled(schedule, other.of(short.of(args)), why, asked, choices, args)
 
 
 def _filtered(
@@ -570,9 +567,13 @@ def _filtered(
     """The computation with fewer multiplications and its default schedule, None where none gains by it."""
     from .recipes import all_by_block, fewer_multiplications
 
-    made = exchanged(outputs, lambda op: fewer_multiplications(op, where, constants))
-    if not made.tensors:
+    if not constants:
         return None
+    apart = windows_apart(outputs)
+    fewer = exchanged(apart.of(outputs), lambda op: fewer_multiplications(op, where, constants))
+    if not fewer.tensors:
+        return None
+    made = apart.then(fewer)
     plan = _default(made.of(outputs), where, constants)
     return (made, plan) if all(map(all_by_block, [plan[0], *(s for _, s in plan[2])])) else None
 

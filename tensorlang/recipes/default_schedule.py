@@ -129,13 +129,22 @@ def scheduled(
     """The default schedule, and for each stage that a recipe was chosen for what it was taken for and how it
     is computed."""
     outputs = [outputs] if isinstance(outputs, Tensor | Operation) else list(outputs)
-    s = create_schedule(outputs)
+    s = _begun(outputs)
     if "winograd" not in without and filtered_in_place(s, where, constants):
         why = _by_recipes(s, where, constants)
         if all_by_block(s):
             return s, why
-        s = create_schedule(outputs)
+        s = _begun(outputs)
     return s, _by_recipes(s, where, constants)
+
+
+def _begun(outputs: Iterable[Tensor | Operation]) -> Schedule:
+    """A schedule whose windows read stages of their own where that pays."""
+    s = create_schedule(outputs)
+    for stage in s.stages:
+        while s.can("cache_windows", stage.name):
+            s.cache_windows(stage.name)
+    return s
 
 
 def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict[str, str]:

@@ -506,6 +506,23 @@ class ScheduleMethods:
         >>> s.precompute(B, [B.op.axis[1]])
         Tensor(B.term: float32[256])
         """
+    def cache_windows(self, tensor: Tensor | Operation | str) -> Tensor:
+        """Compute what the windows of ``tensor`` read in a stage before it, and read that at sums of axes:
+        the image of a convolution with its margin of zeros, where the formula asks about the edges for each
+        tap; a tensor at places that are no sums, as ``(i + k) % n`` and ``abs(i + k - 3)`` are. Returns the
+        tensor of that stage, ``tensor.window``, as wide as the windows reach. Each call takes one tensor.
+
+        It pays where windows overlap, and ``tl.compile`` does so by itself. Results are the same, bit for
+        bit. Raises ScheduleError for other reductions, where nothing would be read twice, and where the
+        schedule of ``tensor`` is begun.
+
+        >>> A, W = te.placeholder((32,), name="A"), te.placeholder((5,), name="W")
+        >>> k = te.reduce_axis((0, 5), name="k")
+        >>> C = te.compute((32,), lambda i: te.sum(A[(i + k) % 32] * W[k], axis=k), name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> s.cache_windows(C)
+        Tensor(C.window: float32[36])
+        """
     def winograd(self, tensor: Tensor | Operation | str, tile: int=4) -> Tensor:
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
         its channels, height and width known, its image and weight in any order of dimensions), by Winograd's

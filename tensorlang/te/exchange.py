@@ -26,10 +26,11 @@ class Exchanged:
         """What stands for them; numbers and tensors of other computations stand for themselves."""
         return [self.tensors.get(t, t) if isinstance(t, Tensor) else t for t in these]
 
-
-def first_of(*ways: Callable[[ComputeOp], Tensor | None]) -> Callable[[ComputeOp], Tensor | None]:
-    """What the first of several that knows an operation says of it."""
-    return lambda op: next((t for way in ways if (t := way(op)) is not None), None)
+    def then(self, other: Exchanged) -> Exchanged:
+        """What stands for them after what stands for those."""
+        return Exchanged(
+            {**other.tensors, **dict(zip(self.tensors, other.of(self.tensors.values()), strict=True))}
+        )
 
 
 def anew(op: ComputeOp, body: tuple[Expr, ...], name: str = "") -> ComputeOp:
@@ -52,7 +53,7 @@ def exchanged(outputs: Sequence[Tensor], other: Callable[[ComputeOp], Tensor | N
             return True
         if type(op) is not ComputeOp:
             return False
-        made.update(zip(op.outputs, _reading(op, made, op.name).outputs, strict=True))
+        made.update(zip(op.outputs, reading(op, made, op.name).outputs, strict=True))
         return True
 
     for op in operations(t.op for t in outputs):  # producers first
@@ -67,11 +68,11 @@ def exchanged(outputs: Sequence[Tensor], other: Callable[[ComputeOp], Tensor | N
         before = operations([last])[:-1]
         if not all(declare(b) for b in before if not any(t in made for t in b.outputs)):
             return Exchanged({})
-        made[op.outputs[0]] = _reading(last, made, op.name).outputs[0]
+        made[op.outputs[0]] = reading(last, made, op.name).outputs[0]
     return Exchanged(made)
 
 
-def _reading(op: ComputeOp, made: Mapping[Tensor, Tensor], name: str) -> ComputeOp:
+def reading(op: ComputeOp, made: Mapping[Tensor, Tensor], name: str) -> ComputeOp:
     """A definition that reads what is made instead, by another name."""
 
     def renewed(e: Expr) -> Expr | None:

@@ -83,7 +83,7 @@ def _apart(op: ComputeOp, choice: Choice, margin: list[tuple[int, int]]) -> Tens
             inside += [make.lt(own[d], given.shape[d])] * (behind > 0)
         return make.if_then_else(conjunction(inside), given(*own), make.const(0, given.dtype))
 
-    image: Tensor = compute(shape, padded, name=f"{op.name}.pad")
+    image: Tensor = compute(shape, padded, name=f"{op.name}.window")
     at = tuple(make.add(i, before) for i, (before, _) in zip(choice.a.indices, margin, strict=True))  # type: ignore[attr-defined]
     first = op.body[0]
     assert isinstance(first, Reduce)

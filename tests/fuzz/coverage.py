@@ -28,6 +28,9 @@ IMPOSSIBLE: dict[Pair, str] = {
     ("separate", "tensorize"): "blocks that an intrinsic computes are no windows",
     ("separate", "precompute"): "no program has windows and terms",
     ("precompute", "winograd"): "no program has a convolution and terms",
+    ("separate", "cache_windows"): "no program has windows with edges and windows without",
+    ("precompute", "cache_windows"): "no program has windows and terms",
+    ("cache_windows", "tensorize"): "blocks that an intrinsic computes are no windows",
     ("precompute", "tensorize"): "blocks that an intrinsic computes have no terms",
 }
 
@@ -46,6 +49,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "set_scope": ("stencil", "diamond", "normalise", "elementwise", "extern"),
     "separate": ("pooling",),
     "precompute": ("terms",),
+    "cache_windows": ("windows",),
     "winograd": ("conv2d",),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }

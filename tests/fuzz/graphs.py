@@ -489,6 +489,7 @@ FAMILIES: dict[str, Callable[[Sketch], None]] = {
         steps.extern,
         steps.blocks,
         wide.clamped,
+        wide.windows,
         wide.inside,
         wide.functions,
         wide.sparse,

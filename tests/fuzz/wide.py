@@ -121,6 +121,42 @@ def clamped(g: Sketch) -> None:
     g.outputs.append(y if g.maybe(0.5) else g.compute([count, n], "i, j", g.op(f"{y}[i, j]")))
 
 
+def windows(g: Sketch) -> None:
+    """Sums over windows that are mirrored, held or go around at the ends of rows; convolutions that ask about
+    the edges of an image for each tap."""
+    t = g.rng.choice(("float32", "float32", "float64", "int32"))
+    taps = g.rng.randint(2, 7)
+    if g.maybe(0.4):
+        ci, co, h = g.extent(5), g.extent(17), g.rng.randint(taps, 13)
+        a, f = g.tensor([1, ci, h, h], t), g.tensor([co, ci, taps, taps], t)
+        c, y, x = g.axis(0, ci), g.axis(0, taps), g.axis(0, taps)
+        m = g.rng.randint(1, taps // 2)
+        n = h + 2 * m - taps + 1
+        inside = f"te.all(i + {y} >= {m}, i + {y} < {h + m}, j + {x} >= {m}, j + {x} < {h + m})"
+        read = f"te.if_then_else({inside}, {a}[0, {c}, i + {y} - {m}, j + {x} - {m}], te.const(0, '{t}'))"
+        body = f"te.sum({read} * {f}[o, {c}, {y}, {x}], axis=[{c}, {y}, {x}])"
+        z = g.compute([1, co, n, n], "b, o, i, j", body)
+        g.outputs.append(
+            g.compute([1, co, n, n], "b, o, i, j", g.op(f"{z}[b, o, i, j]")) if g.maybe(0.4) else z
+        )
+        return
+    n, rows = g.rng.randint(taps, 90), g.rows(g.extent(7))
+    a, w, k = g.tensor([rows, n], t), g.tensor([taps], t), g.axis(0, taps)
+    at = g.rng.choice(
+        (
+            f"(j + {k} + {g.rng.randint(0, n)}) % {n}",
+            f"(j - {k} + {n}) % {n}",
+            f"te.max(te.min(j + {k} - {taps // 2}, {n - 1}), 0)",
+            f"te.min(te.abs(j + {k} - {taps // 2}), {n - 1})",
+        )
+    )
+    value = f"{a}[i, {at}]"
+    if g.maybe(0.3):
+        value = g.op(value, f"{a}[i, te.min(j + {k}, {n - 1})]")
+    z = g.compute([rows, n], "i, j", f"te.sum({value} * {w}[{k}], axis={k})")
+    g.outputs.append(g.compute([rows, n], "i, j", g.op(f"{z}[i, j]")) if g.maybe(0.4) else z)
+
+
 def sparse(g: Sketch) -> None:
     """Reductions over ranges of data that say anything: rows of a sparse matrix, prefixes of rows, rows of
     pieces."""

@@ -66,8 +66,8 @@ def test_margins_in_the_formula(shape, outputs, kernel, strides, form):
 def test_the_margin_is_a_stage_of_its_own():
     (*_, o) = declared((1, 3, 9, 11), 8, (3, 5), (1, 1), "image")
     made = margin_apart(o.op)
-    assert made is not None and [t.name for t in made.op.input_tensors] == ["o.pad", "w"]
-    assert str(made.op.input_tensors[0]) == "Tensor(o.pad: float32[1, 3, 11, 15])"
+    assert made is not None and [t.name for t in made.op.input_tensors] == ["o.window", "w"]
+    assert str(made.op.input_tensors[0]) == "Tensor(o.window: float32[1, 3, 11, 15])"
 
 
 @pytest.mark.parametrize(

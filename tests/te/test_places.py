@@ -8,7 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.te.places import places_apart
+from tensorlang.te.places import place_apart
 
 RNG = np.random.default_rng(11)
 
@@ -41,10 +41,10 @@ CASES = {
 def test_places_are_found_once(name):
     tensors = CASES[name]()
     x, w, o = tensors
-    apart = places_apart(o.op)
+    apart = place_apart(o.op)
     assert apart is not None
     read = next(t for t in apart.op.input_tensors if t is not w)
-    assert read.name == "o.at" and x in read.op.input_tensors
+    assert read.name == "o.window" and x in read.op.input_tensors
     a, b = (RNG.integers(-4, 5, [int(str(n)) for n in t.shape]).astype("float32") for t in (x, w))
     (right,) = te.reference.evaluate([o], {x: a, w: b})
     (same,) = te.reference.evaluate([apart], {x: a, w: b})
@@ -61,7 +61,7 @@ def two_dimensions():
 
 def test_both_dimensions_of_a_torus():
     x, w, o = two_dimensions()
-    apart = places_apart(o.op)
+    apart = place_apart(o.op)
     assert apart is not None
     (at,) = (t for t in apart.op.input_tensors if t is not w)
     assert [int(str(n)) for n in at.shape] == [22, 32]
@@ -84,7 +84,7 @@ def test_open_sizes(name):
     """Also where there is nothing to be found."""
     size = te.var("n")
     x, w, o = OPEN[name](size)
-    assert places_apart(o.op) is not None
+    assert place_apart(o.op) is not None
     f = tl.compile([x, w, o])
     for n in (1, 4, 7, 16, 45):
         if name == "mirrored" and n < 7:
@@ -115,4 +115,4 @@ def left():
 
 @pytest.mark.parametrize(("name", "tensors"), list(left()), ids=lambda x: x if isinstance(x, str) else "")
 def test_others_are_left(name, tensors):
-    assert places_apart(tensors[-1].op) is None
+    assert place_apart(tensors[-1].op) is None

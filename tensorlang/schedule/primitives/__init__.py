@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from .base import Primitive
 from .cache_read import CacheRead
+from .cache_windows import CacheWindows
 from .cache_write import CacheWrite
 from .compute_at import ComputeAt, ComputeRoot
 from .compute_inline import ComputeInline
@@ -53,6 +54,7 @@ TABLE: tuple[type[Primitive], ...] = (
     Rfactor,
     Separate,
     Precompute,
+    CacheWindows,
     Winograd,
     SetScope,
     StoreAt,
