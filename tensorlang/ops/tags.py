@@ -10,6 +10,7 @@ is the innermost in memory.
 from __future__ import annotations
 
 from ..te import minimal_filtering
+from ..te.compute import LINES as LINES_STAGE
 from ..te.compute import TABLE as TABLE_STAGE
 
 # element (i, j, …) of the result reads element (i, j, …) of each tensor, all of one shape
@@ -39,7 +40,7 @@ CONV = "conv"  # conv1d_ncw, conv2d_nchw, conv2d_nhwc, conv2d_nchwc, conv3d_ndhw
 DEPTHWISE_CONV = "depthwise_conv"
 # conv1d_transpose_ncw, conv2d_transpose_nchw, conv3d_transpose_ncdhw: reduces over the taps of one phase
 CONV_TRANSPOSE = "conv_transpose"
-LINES = "lines"  # what a product reads, copied so that its rows are one dimension
+LINES = LINES_STAGE  # what a product reads, copied so that its rows are one dimension
 # of what is read more often than there are elements: computed ahead, and once for all calls where it reads
 # nothing and its sizes are known
 TABLE = TABLE_STAGE

@@ -9,6 +9,7 @@ from .default_schedule import default_schedule, scheduled
 from .minimal_filtering import all_by_block, fewer_multiplications
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
 from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
+from .signs import operand_to_turn
 from .terms import dear_term, hold_terms, same_in_rows
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "fuse",
     "hold_terms",
     "nest",
+    "operand_to_turn",
     "pack",
     "pack_weight",
     "read_again",

@@ -29,6 +29,8 @@ IN_REGISTERS = 8
 # of what lies far behind the second cache, as a share of the registers: it is read from one end to the other.
 # Measured (Zen 4, one thread and two): 40,000 rows of 200 take 0.44 and 0.5 of the time, 20,000 of 300 0.54
 # and 0.58, 63,205 of 152 0.91 and 0.84; near ones of 2000 × 144 and 5000 × 256 would take 0.93 to 1.15
+# The processor sees such a stretch coming: asked for ahead, 138,458 rows of 96 to 128 take 1.5 to 1.7 times
+# as long, 60,000 of 260 1.3
 FAR_IN_REGISTERS = 3 / 4
 NARROW = 0.8  # of a vector: fewer columns have rows side by side
 LONG = 32  # vectors of a row of which several are not taken as one
@@ -130,9 +132,6 @@ def _in_registers(s: Schedule, stage: Stage, target: Target, shared: list[IterVa
     for loop in (some, block):
         sums.unroll(loop)
     sums.vectorize(lane)
-    if rows is not None and rows >= 2 * ROWS:
-        for tensor in far_inputs(sums, target):  # the next rows, while these are added
-            sums.prefetch(tensor, row, 1, level=2)
     if shared:
         stage.parallel(shared[0] if len(shared) == 1 else stage.fuse(*shared))
     return True

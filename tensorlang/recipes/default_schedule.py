@@ -55,6 +55,7 @@ from . import (
     scans,
     separable,
     short_rows,
+    signs,
     slabs,
     sparse,
     stencils,
@@ -129,21 +130,23 @@ def scheduled(
     """The default schedule, and for each stage that a recipe was chosen for what it was taken for and how it
     is computed."""
     outputs = [outputs] if isinstance(outputs, Tensor | Operation) else list(outputs)
-    s = _begun(outputs)
+    s = _begun(outputs, where)
     if "winograd" not in without and filtered_in_place(s, where, constants):
         why = _by_recipes(s, where, constants)
         if all_by_block(s):
             return s, why
-        s = _begun(outputs)
+        s = _begun(outputs, where)
     return s, _by_recipes(s, where, constants)
 
 
-def _begun(outputs: Iterable[Tensor | Operation]) -> Schedule:
-    """A schedule whose windows read stages of their own where that pays."""
+def _begun(outputs: Iterable[Tensor | Operation], where: Target) -> Schedule:
+    """A schedule whose windows read stages of their own, and whose products of one sign are of both, where
+    that pays."""
     s = create_schedule(outputs)
     for stage in s.stages:
         while s.can("cache_windows", stage.name):
             s.cache_windows(stage.name)
+    signs.both_signs(s, where)
     return s
 
 

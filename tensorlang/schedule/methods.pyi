@@ -523,6 +523,26 @@ class ScheduleMethods:
         >>> s.cache_windows(C)
         Tensor(C.window: float32[36])
         """
+    def turn_sign(self, tensor: Tensor | Operation | str, operand: Tensor | Operation | str) -> Tensor:
+        """Compute ``tensor``, an int32 sum of products of two tensors that are both int8 or both uint8, with
+        ``operand`` in the other of these types: 128 is added to (taken away from) its elements, and 128 times
+        sums of the other operand is taken away from (added to) the result. Returns the tensor of the
+        products, ``tensor.products``. Results are the same, to the last bit.
+
+        It pays where a processor sums products of uint8 and int8 in fours, as x86 with VNNI does, and those
+        of one sign in pairs of 16 bits; ``tl.compile`` does so by itself. Each term of the sum reads another
+        element of the other operand, as of the weight of a convolution. Raises ScheduleError for other sums,
+        and where the schedule of ``tensor`` is begun.
+
+        >>> A, B = te.placeholder((8, 16), "int8", "A"), te.placeholder((16, 32), "int8", "B")
+        >>> k = te.reduce_axis((0, 16), name="k")
+        >>> C = te.compute(
+        ...     (8, 32), lambda i, j: te.sum(A[i, k].astype("int32") * B[k, j].astype("int32"), axis=k), "C"
+        ... )
+        >>> s = te.create_schedule(C.op)
+        >>> s.turn_sign(C, A)
+        Tensor(C.products: int32[8, 32])
+        """
     def winograd(self, tensor: Tensor | Operation | str, tile: int=4) -> Tensor:
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
         its channels, height and width known, its image and weight in any order of dimensions), by Winograd's

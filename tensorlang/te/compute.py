@@ -26,6 +26,8 @@ from .tensor import ComputeOp, PlaceholderOp, Tensor, TensorSlice, letters
 # the tag of a stage whose elements are read more often than there are of them: of one that reads nothing a
 # kernel holds the values
 TABLE = "table"
+# what a product reads, copied so that its rows are one dimension
+LINES = "lines"
 
 _R = TypeVar("_R")
 _I: TypeAlias = IterVar

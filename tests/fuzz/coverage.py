@@ -31,6 +31,12 @@ IMPOSSIBLE: dict[Pair, str] = {
     ("separate", "cache_windows"): "no program has windows with edges and windows without",
     ("precompute", "cache_windows"): "no program has windows and terms",
     ("cache_windows", "tensorize"): "blocks that an intrinsic computes are no windows",
+    ("turn_sign", "winograd"): "no program has products of bytes and of floats",
+    ("turn_sign", "separate"): "no program has products and windows without weights",
+    ("turn_sign", "precompute"): "no program has products of bytes and terms",
+    ("turn_sign", "cache_windows"): "no program has products of bytes and windows with edges",
+    ("turn_sign", "tensorize"): "the blocks of an intrinsic are no products of bytes of one sign",
+    ("turn_sign", "turn_sign"): "no program has two products of bytes",
     ("precompute", "tensorize"): "blocks that an intrinsic computes have no terms",
 }
 
@@ -50,6 +56,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "separate": ("pooling",),
     "precompute": ("terms",),
     "cache_windows": ("windows",),
+    "turn_sign": ("narrow",),
     "winograd": ("conv2d",),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }

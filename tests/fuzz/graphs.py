@@ -490,6 +490,7 @@ FAMILIES: dict[str, Callable[[Sketch], None]] = {
         steps.blocks,
         wide.clamped,
         wide.windows,
+        wide.narrow,
         wide.inside,
         wide.functions,
         wide.sparse,

@@ -157,6 +157,36 @@ def windows(g: Sketch) -> None:
     g.outputs.append(g.compute([rows, n], "i, j", g.op(f"{z}[i, j]")) if g.maybe(0.4) else z)
 
 
+def narrow(g: Sketch) -> None:
+    """Products and convolutions of bytes, signed and unsigned, in int32."""
+    ta, tb = g.rng.choice(("int8", "uint8")), g.rng.choice(("int8", "uint8"))
+    lo, hi = ((0, 256) if t == "uint8" else (-128, 128) for t in (ta, tb)) if g.maybe(0.5) else ((-4, 5),) * 2
+    lo, hi = (max(lo[0], 0), lo[1]) if ta == "uint8" else lo, (max(hi[0], 0), hi[1]) if tb == "uint8" else hi
+    k, n = g.extent(67), g.extent(67)
+    if g.maybe(0.6):
+        m = g.rows(g.extent(31))
+        turned, batch = g.maybe(0.3), g.maybe(0.2)
+        front, at = ([3], "b, ") if batch else ([], "")
+        a, r = g.tensor([*front, m, k], ta, *lo), g.axis(0, k)
+        b = g.tensor([*front, n, k] if turned else [*front, k, n], tb, *hi)
+        right = f"{at}j, {r}" if turned else f"{at}{r}, j"
+        shape, place = [*front, m, n], f"{at}i, j"
+        body = f"te.cast('int32', {a}[{at}i, {r}]) * te.cast('int32', {b}[{right}])"
+        x = g.compute(shape, place, f"te.sum({body}, axis={r})")
+    else:
+        c, h, taps = g.extent(19), g.rng.randint(3, 11), g.rng.randint(1, 3)
+        last, out = g.maybe(0.5), h - taps + 1
+        a = g.tensor([1, h, h, c] if last else [1, c, h, h], ta, *lo)
+        f = g.tensor([taps, taps, c, n] if last else [n, c, taps, taps], tb, *hi)
+        z, y, x = g.axis(0, c), g.axis(0, taps), g.axis(0, taps)
+        data = f"{a}[b, i + {y}, j + {x}, {z}]" if last else f"{a}[b, {z}, i + {y}, j + {x}]"
+        weight = f"{f}[{y}, {x}, {z}, o]" if last else f"{f}[o, {z}, {y}, {x}]"
+        shape, place = ([1, out, out, n], "b, i, j, o") if last else ([1, n, out, out], "b, o, i, j")
+        body = f"te.cast('int32', {data}) * te.cast('int32', {weight})"
+        x = g.compute(shape, place, f"te.sum({body}, axis=[{z}, {y}, {x}])")
+    g.outputs.append(g.compute(shape, place, f"te.max({x}[{place}] + 3, 0)") if g.maybe(0.4) else x)
+
+
 def sparse(g: Sketch) -> None:
     """Reductions over ranges of data that say anything: rows of a sparse matrix, prefixes of rows, rows of
     pieces."""

@@ -13,12 +13,23 @@ from .inline import Inline
 from .maps import Map
 from .rows import Rows
 from .rule import Answer, FunctionRule, Rule, Where, rule
+from .signs import Signs
 from .terms import Terms
 from .tiling import CacheWrite, Tiling
 from .windows import Windows
 from .winograd import Winograd
 
-RULES: tuple[Rule, ...] = (Windows(), Terms(), Inline(), CacheWrite(), Winograd(), Tiling(), Rows(), Map())
+RULES: tuple[Rule, ...] = (
+    Windows(),
+    Signs(),
+    Terms(),
+    Inline(),
+    CacheWrite(),
+    Winograd(),
+    Tiling(),
+    Rows(),
+    Map(),
+)
 
 __all__ = ["RULES", "Answer", "FunctionRule", "Rule", "Where", "chosen", "rule"]
 

@@ -34,6 +34,7 @@ from .storage_align import StorageAlign
 from .store_at import StoreAt
 from .tensorize import Tensorize
 from .transform_layout import TransformLayout
+from .turn_sign import TurnSign
 from .unroll_and_jam import UnrollAndJam
 from .winograd import Winograd
 
@@ -55,6 +56,7 @@ TABLE: tuple[type[Primitive], ...] = (
     Separate,
     Precompute,
     CacheWindows,
+    TurnSign,
     Winograd,
     SetScope,
     StoreAt,

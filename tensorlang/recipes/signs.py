@@ -1,0 +1,54 @@
+"""Products of int8 by int8 and of uint8 by uint8, for processors that sum products of both types in fours:
+one operand is turned to the other type before anything else is scheduled. Uses public primitives only.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..analysis import product_of, typical, windows_of
+from ..schedule import Schedule, Stage
+from ..target import Target
+from ..te import ComputeOp, Tensor
+
+# products that read the same element of one operand and of the other, and terms of a sum, from which on it
+# pays: sums of the one and a copy of the other cost as much as so few gain. Measured (Zen 4, one thread):
+# int8, 512 × 512 × 512 0.51 of the time, 64 × 64 × 64 0.57, 768 × 768 × 16 0.55, 16 × 768 × 768 0.65 (a
+# constant on the right 0.51), 4 × 768 × 768 0.77; convolutions 0.50 to 0.65, of three channels, these last,
+# 0.77 to 1.03
+ROWS, COLUMNS, TERMS = 4, 16, 16
+OPEN = 64  # what an open size counts as
+
+
+def both_signs(s: Schedule, target: Target) -> None:
+    """Turn an operand of each product of one sign where that takes less time."""
+    for stage in s.stages:
+        operand = operand_to_turn(s, stage, target)
+        if operand is not None:
+            s.turn_sign(stage.name, operand)
+
+
+def operand_to_turn(s: Schedule, stage: Stage, target: Target) -> str | None:
+    """Of a product of one sign the left operand, of a convolution the image, where it takes less time by the
+    other sign; None for all else."""
+    op = stage.op
+    if not target.summed(4) or target.has_tiles or not isinstance(op, ComputeOp) or not op.reduce_axis:
+        return None
+    operand = _read_again(op)
+    return operand.name if operand is not None and s.can("turn_sign", stage.name, operand.name) else None
+
+
+def _read_again(op: ComputeOp) -> Tensor | None:
+    """The left operand or the image, if each element is read often enough and has the sign of the other."""
+    product, window = product_of(op), windows_of(op)
+    if product is not None:
+        left, right, axes = product.left, product.right, set(product.right_axes)
+    elif window is not None:
+        left, right, axes = window.data, window.weight, {window.outputs}
+    else:
+        return None
+    count = lambda of: math.prod(typical(a.extent, OPEN) for a in of)
+    rows, columns = count(a for a in op.axis if a not in axes), count(a for a in op.axis if a in axes)
+    if rows < ROWS or columns < COLUMNS or count(op.reduce_axis) < TERMS:
+        return None
+    return left if left.dtype == right.dtype and left.dtype.name in ("int8", "uint8") else None
