@@ -54,6 +54,7 @@ from ..te.products import (
     product_of,
     windows_of,
 )
+from ..te.sums_apart import parts_of
 from ..te.terms import terms_of
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
@@ -163,6 +164,7 @@ __all__ = [
     "outputs_at_once",
     "own_index",
     "own_place",
+    "parts_of",
     "period",
     "phases_of",
     "picks_columns",

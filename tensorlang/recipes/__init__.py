@@ -6,10 +6,10 @@ from __future__ import annotations
 from ..entries import share
 from .common import read_again
 from .default_schedule import default_schedule, scheduled
+from .integers import operand_to_turn, splits
 from .minimal_filtering import all_by_block, fewer_multiplications
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
 from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
-from .signs import operand_to_turn
 from .terms import dear_term, hold_terms, same_in_rows
 
 __all__ = [
@@ -33,6 +33,7 @@ __all__ = [
     "read_again",
     "same_in_rows",
     "scheduled",
+    "splits",
     "strips",
     "sums",
     "transpose_pixels",

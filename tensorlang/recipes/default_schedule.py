@@ -42,6 +42,7 @@ from . import (
     flat,
     fourier,
     gemm,
+    integers,
     interleaved,
     lines,
     neighbourhoods,
@@ -55,7 +56,6 @@ from . import (
     scans,
     separable,
     short_rows,
-    signs,
     slabs,
     sparse,
     stencils,
@@ -140,13 +140,13 @@ def scheduled(
 
 
 def _begun(outputs: Iterable[Tensor | Operation], where: Target) -> Schedule:
-    """A schedule whose windows read stages of their own, and whose products of one sign are of both, where
-    that pays."""
+    """A schedule whose windows read stages of their own, and whose products of narrow integers have no zero
+    points, and are of both signs, where that pays."""
     s = create_schedule(outputs)
     for stage in s.stages:
         while s.can("cache_windows", stage.name):
             s.cache_windows(stage.name)
-    signs.both_signs(s, where)
+    integers.begin_integers(s, where)
     return s
 
 

@@ -523,6 +523,24 @@ class ScheduleMethods:
         >>> s.cache_windows(C)
         Tensor(C.window: float32[36])
         """
+    def split_sum(self, tensor: Tensor | Operation | str) -> Tensor:
+        """Compute the terms of ``tensor``, a sum of integers, each over the axes that it depends on: of a
+        product less zero points, ``sum((A[i, k] - p) * (B[k, j] - q[j]))``, the sum of ``A[i, k] * B[k, j]``,
+        those of ``A`` for each i and of ``B`` for each j. Returns the tensor of the largest term's sums,
+        ``tensor.products``. Results are the same, to the last bit, for integers wrap around.
+
+        It pays where the largest term is a product of 8- or 16-bit integers, which processors sum in fours
+        and pairs; ``tl.compile`` does so by itself. Raises ScheduleError for other sums, and where the
+        schedule of ``tensor`` is begun.
+
+        >>> A, B = te.placeholder((8, 16), "uint8", "A"), te.placeholder((16, 32), "int8", "B")
+        >>> k = te.reduce_axis((0, 16), name="k")
+        >>> at = lambda i, j: (A[i, k].astype("int32") - 3) * B[k, j].astype("int32")
+        >>> C = te.compute((8, 32), lambda i, j: te.sum(at(i, j), axis=k), "C")
+        >>> s = te.create_schedule(C.op)
+        >>> s.split_sum(C)
+        Tensor(C.products: int32[8, 32])
+        """
     def turn_sign(self, tensor: Tensor | Operation | str, operand: Tensor | Operation | str) -> Tensor:
         """Compute ``tensor``, an int32 sum of products of two tensors that are both int8 or both uint8, with
         ``operand`` in the other of these types: 128 is added to (taken away from) its elements, and 128 times

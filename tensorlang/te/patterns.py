@@ -374,11 +374,14 @@ def narrow_product(op: ComputeOp) -> bool:
     if not isinstance(first, Reduce) or first.reducer.kind != "add" or len(first.sources) != 1:
         return False
     product = first.sources[0]
+    return type(product) is Mul and product.dtype == "int32" and is_narrow(product.a) and is_narrow(product.b)
+
+
+def is_narrow(e: Expr) -> bool:
+    """Whether an expression is a read of 8- or 16-bit integers in int32."""
     return (
-        type(product) is Mul
-        and product.dtype == "int32"
-        and all(
-            type(e) is Cast and type(e.a) is TensorRead and e.a.dtype in ("int8", "uint8", "int16")
-            for e in (product.a, product.b)
-        )
+        type(e) is Cast
+        and e.dtype == "int32"
+        and type(e.a) is TensorRead
+        and e.a.dtype in ("int8", "uint8", "int16")
     )

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ..core.dtype import dtype
 from ..core.node import intern
 from ..expr import make
 from ..expr.nodes import Cast, Expr, Mul
-from ..expr.walk import rewrite, substitute, variables
-from .axis import REDUCE, IterVar, fresh_axis
+from ..expr.walk import rewrite, variables
+from .axis import IterVar
 from .compute import LINES, compute
 from .patterns import narrow_product
 from .reducers import Reduce
-from .reducers import sum as te_sum
+from .sums_apart import sum_of
 from .tensor import ComputeOp, Tensor, TensorRead
 
 OTHER = {"int8": "uint8", "uint8": "int8"}
@@ -71,20 +70,10 @@ def turned(
     turns = lambda *i: make.cast(other, given(*i)) ^ high
     shifted: Tensor = compute(given.shape, turns, name=named(f"{op.name}.{other}"), tag=LINES)
 
-    def summed(source: Expr, own: tuple[IterVar, ...], at: tuple[Any, ...]) -> Expr:
-        inner = {
-            a: fresh_axis(a.name, a.extent, REDUCE, None if a.dom is None else a.dom[0])
-            for a in op.reduce_axis
-        }
-        moved = {a.var: make.as_expr(b) for a, b in zip(own, at, strict=True)}
-        moved |= {a.var: b.var for a, b in inner.items()}
-        total: Expr = te_sum(substitute(source, moved), axis=tuple(inner.values()))
-        return total
-
     one = make.cast("int32", found.beside)
     sums: Tensor = compute(
         tuple(a.extent for a in found.axes),
-        lambda *at: summed(one, found.axes, at),
+        lambda *at: sum_of(op, one, found.axes, at),
         name=named(f"{op.name}.sums"),
     )
     read = intern(TensorRead, shifted, found.turned.indices)
@@ -95,7 +84,7 @@ def turned(
     axes = tuple(op.axis)
     products: Tensor = compute(
         tuple(a.extent for a in axes),
-        lambda *at: summed(product, axes, at),
+        lambda *at: sum_of(op, product, axes, at),
         name=named(f"{op.name}.products"),
         tag=op.tag,
     )

@@ -37,6 +37,12 @@ IMPOSSIBLE: dict[Pair, str] = {
     ("turn_sign", "cache_windows"): "no program has products of bytes and windows with edges",
     ("turn_sign", "tensorize"): "the blocks of an intrinsic are no products of bytes of one sign",
     ("turn_sign", "turn_sign"): "no program has two products of bytes",
+    ("split_sum", "split_sum"): "no program has two products of bytes",
+    ("split_sum", "winograd"): "no program has products of bytes and of floats",
+    ("split_sum", "separate"): "no program has products and windows without weights",
+    ("split_sum", "precompute"): "no program has products of bytes and terms",
+    ("split_sum", "cache_windows"): "no program has products of bytes and windows with edges",
+    ("split_sum", "tensorize"): "the blocks of an intrinsic have no zero points",
     ("precompute", "tensorize"): "blocks that an intrinsic computes have no terms",
 }
 
@@ -57,6 +63,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "precompute": ("terms",),
     "cache_windows": ("windows",),
     "turn_sign": ("narrow",),
+    "split_sum": ("narrow",),
     "winograd": ("conv2d",),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }

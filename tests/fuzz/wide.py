@@ -158,11 +158,12 @@ def windows(g: Sketch) -> None:
 
 
 def narrow(g: Sketch) -> None:
-    """Products and convolutions of bytes, signed and unsigned, in int32."""
+    """Products and convolutions of bytes, signed and unsigned, in int32, some less zero points."""
     ta, tb = g.rng.choice(("int8", "uint8")), g.rng.choice(("int8", "uint8"))
     lo, hi = ((0, 256) if t == "uint8" else (-128, 128) for t in (ta, tb)) if g.maybe(0.5) else ((-4, 5),) * 2
     lo, hi = (max(lo[0], 0), lo[1]) if ta == "uint8" else lo, (max(hi[0], 0), hi[1]) if tb == "uint8" else hi
     k, n = g.extent(67), g.extent(67)
+    less = [f" - {g.rng.randint(-200, 255)}" if g.maybe(0.3) else "" for _ in "ab"]
     if g.maybe(0.6):
         m = g.rows(g.extent(31))
         turned, batch = g.maybe(0.3), g.maybe(0.2)
@@ -171,7 +172,7 @@ def narrow(g: Sketch) -> None:
         b = g.tensor([*front, n, k] if turned else [*front, k, n], tb, *hi)
         right = f"{at}j, {r}" if turned else f"{at}{r}, j"
         shape, place = [*front, m, n], f"{at}i, j"
-        body = f"te.cast('int32', {a}[{at}i, {r}]) * te.cast('int32', {b}[{right}])"
+        body = f"(te.cast('int32', {a}[{at}i, {r}]){less[0]}) * (te.cast('int32', {b}[{right}]){less[1]})"
         x = g.compute(shape, place, f"te.sum({body}, axis={r})")
     else:
         c, h, taps = g.extent(19), g.rng.randint(3, 11), g.rng.randint(1, 3)
@@ -182,7 +183,7 @@ def narrow(g: Sketch) -> None:
         data = f"{a}[b, i + {y}, j + {x}, {z}]" if last else f"{a}[b, {z}, i + {y}, j + {x}]"
         weight = f"{f}[{y}, {x}, {z}, o]" if last else f"{f}[o, {z}, {y}, {x}]"
         shape, place = ([1, out, out, n], "b, i, j, o") if last else ([1, n, out, out], "b, o, i, j")
-        body = f"te.cast('int32', {data}) * te.cast('int32', {weight})"
+        body = f"(te.cast('int32', {data}){less[0]}) * (te.cast('int32', {weight}){less[1]})"
         x = g.compute(shape, place, f"te.sum({body}, axis=[{z}, {y}, {x}])")
     g.outputs.append(g.compute(shape, place, f"te.max({x}[{place}] + 3, 0)") if g.maybe(0.4) else x)
 

@@ -10,10 +10,10 @@ from tensorlang.entries import share
 
 from .chosen import chosen
 from .inline import Inline
+from .integers import Integers
 from .maps import Map
 from .rows import Rows
 from .rule import Answer, FunctionRule, Rule, Where, rule
-from .signs import Signs
 from .terms import Terms
 from .tiling import CacheWrite, Tiling
 from .windows import Windows
@@ -21,7 +21,7 @@ from .winograd import Winograd
 
 RULES: tuple[Rule, ...] = (
     Windows(),
-    Signs(),
+    Integers(),
     Terms(),
     Inline(),
     CacheWrite(),

@@ -30,6 +30,7 @@ from .sample_tile import SampleTile
 from .separate import Separate
 from .set_scope import SetScope
 from .split import Split
+from .split_sum import SplitSum
 from .storage_align import StorageAlign
 from .store_at import StoreAt
 from .tensorize import Tensorize
@@ -56,6 +57,7 @@ TABLE: tuple[type[Primitive], ...] = (
     Separate,
     Precompute,
     CacheWindows,
+    SplitSum,
     TurnSign,
     Winograd,
     SetScope,

@@ -1,12 +1,13 @@
-"""Products of int8 by int8 and of uint8 by uint8, for processors that sum products of both types in fours:
-one operand is turned to the other type before anything else is scheduled. Uses public primitives only.
+"""Sums of products of 8- and 16-bit integers, before anything else is scheduled: zero points are taken apart,
+and where a processor sums products of uint8 and int8 in fours, one of two operands of one sign is turned to
+the other. Uses public primitives only.
 """
 
 from __future__ import annotations
 
 import math
 
-from ..analysis import product_of, typical, windows_of
+from ..analysis import parts_of, product_of, typical, windows_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, Tensor
@@ -20,12 +21,24 @@ ROWS, COLUMNS, TERMS = 4, 16, 16
 OPEN = 64  # what an open size counts as
 
 
-def both_signs(s: Schedule, target: Target) -> None:
-    """Turn an operand of each product of one sign where that takes less time."""
+def begin_integers(s: Schedule, target: Target) -> None:
+    """Zero points apart, and an operand of each product of one sign turned, where that takes less time."""
+    for stage in s.stages:
+        if splits(s, stage):
+            s.split_sum(stage.name)
     for stage in s.stages:
         operand = operand_to_turn(s, stage, target)
         if operand is not None:
             s.turn_sign(stage.name, operand)
+
+
+def splits(s: Schedule, stage: Stage) -> bool:
+    """Whether a stage sums differences of narrow integers that are better taken apart."""
+    parts = parts_of(stage.op) if isinstance(stage.op, ComputeOp) else None
+    if parts is None or not parts[0].is_narrow:
+        return False
+    main, others = parts
+    return all(ROWS * p.results <= main.results for p in others) and bool(s.can("split_sum", stage.name))
 
 
 def operand_to_turn(s: Schedule, stage: Stage, target: Target) -> str | None:
