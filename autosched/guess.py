@@ -23,6 +23,7 @@ from .records import Record
 from .search import Evolutionary, Seen
 from .space import variants_of
 from .task import SearchTask
+from .tuning.budget import check_seed
 from .tuning.extract import Pieces, pieces_of
 
 CLEARLY = 0.216  # of the binary logarithm of the time: what a guess must promise beyond the default schedule
@@ -40,6 +41,7 @@ def best_guess(task: SearchTask, *, seed: int = 0) -> tl.Schedule:
 
     Raises TensorLangError for a task that cannot be scheduled.
     """
+    check_seed("best_guess", seed)
     with uncollected():  # as where variants are proposed
         pieces = pieces_of(task)
         most = VARIANTS // len(pieces)
@@ -89,6 +91,7 @@ def compile(
 
     Raises TensorLangError when the last tensor is not computed.
     """
+    check_seed("compile", seed)
     task = SearchTask.of(tensors, target, name=name)
     return tl.build(_known(task, records) or best_guess(task, seed=seed), tensors, task.target, name)
 

@@ -16,6 +16,12 @@ from typing import Any
 
 # characters that a terminal obeys or hides, and how Python writes them
 _CONTROL = {n: repr(chr(n))[1:-1] for n in (*range(32), *range(127, 160)) if n != ord("\n")}
+# how Python writes what has no text of its own: by an address, which is another at each run
+_BY_ADDRESS = re.compile(r"<(?:[\w.]+\.)?(\w+) (?:object )?(?:[\w.<>]+ )?at 0x[0-9a-f]+>")
+_FUNCTION = re.compile(
+    r"<(?:bound method|built-in (?:function|method)|function) (?:[\w.<>]*\.)?(<lambda>|\w+)(?: (?:at|of) [^<>]*)?>"
+)
+_CLASS = re.compile(r"<class '(?:[^']*\.)?(\w+)'>")
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _ours_by_file: dict[str, bool] = {}  # whether the code of a file is: asked at every call of a public function
 _CELL = re.compile(r"<ipython-input-(\d+)-|[/\\]ipykernel_\d+[/\\]")
@@ -150,8 +156,15 @@ class TensorLangError(Exception):
 
 def _text(t: Text) -> str | None:
     text = t() if callable(t) else t
+    if text is None:
+        return None
+    if "<" in text:
+        text = _CLASS.sub(r"\1", text)
+        for _ in range(2):  # a method, and the object that it is of
+            text = _FUNCTION.sub(lambda m: "a function" if m[1] == "<lambda>" else m[1], text)
+            text = _BY_ADDRESS.sub(lambda m: f"{'an' if m[1][0] in 'aeiou' else 'a'} {m[1]}", text)
     # names come from models and files: an escape sequence in one must not reach a terminal
-    return text if text is None or text.isprintable() else text.translate(_CONTROL)
+    return text if text.isprintable() else text.translate(_CONTROL)
 
 
 def _fact(label: str, text: str) -> list[str]:

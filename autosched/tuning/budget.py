@@ -28,6 +28,8 @@ def check_limits(call: str, **limits: float | None) -> None:
 
 def check_seed(call: str, seed: int) -> None:
     """Raises TensorLangError for what no random numbers begin with."""
+    if not isinstance(seed, numbers.Integral):
+        raise tl.TensorLangError(f"{call}(seed={seed!r}): a seed is a whole number", try_="seed=0")
     if seed < 0:
         raise tl.TensorLangError(f"{call}(seed={seed}): a seed is 0 or more", try_="seed=0")
 

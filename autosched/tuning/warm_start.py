@@ -22,6 +22,7 @@ from ..records.database import load, ranked
 from ..space import variants_of
 from ..task import SearchTask
 from .adopted import Adopted
+from .budget import check_seed
 
 
 def model_from(
@@ -37,6 +38,7 @@ def model_from(
             f"model_from(records={shown(records)}): neither a file nor records",
             try_="autosched.model_from(tasks, 'f.jsonl'), or autosched.RecordLog('f.jsonl')",
         )
+    check_seed("model_from", seed)
     listed = load(records)[0] if isinstance(records, str | Path) else list(records)
     groups = [features_of(task, listed) for task in tasks]
     if not any(np.isfinite(costs).sum() >= 2 for _, costs in groups):

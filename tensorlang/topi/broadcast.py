@@ -15,7 +15,7 @@ from ..te import Tensor, whole
 def _binary(name: str, f: Callable[[Any, Any], Any], what: str) -> Callable[[Any, Any], Any]:
     def operation(lhs: Any, rhs: Any) -> Any:
         if not isinstance(lhs, Tensor) and not isinstance(rhs, Tensor):
-            return f(lhs, rhs)
+            return f(te.convert(lhs), te.convert(rhs))  # text and lists have arithmetic of their own
         return whole.broadcast(f"topi.{name}", f"T_{name}", (lhs, rhs), f)
 
     operation.__name__ = operation.__qualname__ = name
