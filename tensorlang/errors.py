@@ -19,7 +19,8 @@ _CONTROL = {n: repr(chr(n))[1:-1] for n in (*range(32), *range(127, 160)) if n !
 # how Python writes what has no text of its own: by an address, which is another at each run
 _BY_ADDRESS = re.compile(r"<(?:[\w.]+\.)?(\w+) (?:object )?(?:[\w.<>]+ )?at 0x[0-9a-f]+>")
 _FUNCTION = re.compile(
-    r"<(?:bound method|built-in (?:function|method)|function) (?:[\w.<>]*\.)?(<lambda>|\w+)(?: (?:at|of) [^<>]*)?>"
+    r"<(?:bound method|built-in (?:function|method)|function) (?:[\w.<>]*\.)?(<lambda>|\w+)"
+    r"(?: (?:at|of) [^<>]*)?>"
 )
 _CLASS = re.compile(r"<class '(?:[^']*\.)?(\w+)'>")
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep

@@ -136,7 +136,7 @@ def reduces_columns(op: ComputeOp) -> bool:
     """Whether a tensor is reduced over axes of which none is its last dimension: every read that moves with
     the reduction runs along the last data axis, each of its indices one axis, and all data axes are among
     them."""
-    if not op.axis or not op.reduce_axis or reducer_kind(op) in (None, "custom"):
+    if not op.axis or not op.reduce_axis or reducer_kind(op) in (None, "custom", "each"):
         return False
     reduced, data = {a.var for a in op.reduce_axis}, {a.var for a in op.axis}
     result = False
@@ -148,6 +148,26 @@ def reduces_columns(op: ComputeOp) -> bool:
             return False
         result = True
     return result
+
+
+def read_order(op: ComputeOp) -> list[int] | None:
+    """The axes of a reduction by number, in the order of the dimensions that they move through in every
+    tensor that has all of them; None where one tensor has another order than the next, where several axes
+    move through one dimension, or where neighbours in memory are what is reduced."""
+    if not op.axis or not op.reduce_axis:
+        return None
+    number = {a.var: d for d, a in enumerate(op.axis)}
+    found: list[int] | None = None
+    for _, indices in reads_of(op).plain:
+        moved = [[number[v] for v in variables(i) if v in number] for i in indices]
+        order = [d for m in moved for d in m]
+        if len(set(order)) < len(number):
+            continue
+        alone = len(order) == len(number) and all(len(m) < 2 for m in moved) and moved[-1]
+        if not alone or found not in (None, order):
+            return None
+        found = order
+    return found
 
 
 def reads_lines(op: ComputeOp, tensor: Tensor) -> bool:
@@ -182,7 +202,8 @@ class Transposition:
 def transposed(op: ComputeOp) -> Transposition | None:
     """The axis, other than the last, along which a read runs through memory while the last axis jumps; None
     if there is none."""
-    if len(op.axis) < 2 or op.reduce_axis or len(op.body) != 1:
+    copies = len(op.body) == 1 or all(type(e) is TensorRead for e in op.body)
+    if len(op.axis) < 2 or op.reduce_axis or not copies:
         return None
     last = op.axis[-1]
     axes = {a.var: a for a in op.axis[:-1]}

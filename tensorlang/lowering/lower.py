@@ -51,7 +51,7 @@ from ..schedule.tree.printer import draw
 from ..te.axis import REDUCE, IterVar
 from ..te.extern import ExternCall, ExternOp
 from ..te.loops import LoopsOp
-from ..te.reducers import Reduce
+from ..te.reducers import Reduce, parts_alone
 from ..te.scatter import COMBINE, ScatterOp, place
 from ..te.tensor import Tensor, TensorRead
 from ..te.tensor_intrin import declared
@@ -63,6 +63,7 @@ from .scattered_rows import in_vectors, loop_over, own_axes, shared_axis
 from .shares import ask, next_share
 from .tails import check_tails, tail_note
 
+Exprs = tuple[Expr, ...]
 CACHE_LINE = 64  # bytes
 WRITTEN_OUT = 16  # requests for lines in one iteration, at most
 
@@ -495,7 +496,8 @@ class _Writer:
         made, parts = in_parts((*index, *[self.value(stage, e) for e in first.sources]), names)
         index, sources = made[: len(index)], made[len(index) :]
         old = tuple(load(self.buffers[t], index) for t in tensors)
-        out = around(self.store_all(tensors, index, first.reducer.combine(old, sources)), parts)
+        values = first.reducer.combine(old, sources)
+        out = around(self.store_all(tensors, index, values, parts_alone(first)), parts)
         # what reads memory is tested last: the other conditions may keep it in range
         if first.condition is not None:
             conds = conjuncts(self.value(stage, first.condition))
@@ -560,12 +562,11 @@ class _Writer:
             out = loop_over(a, out, PARALLEL if a is shared else SERIAL)
         return out
 
-    def store_all(
-        self, tensors: tuple[Tensor, ...], index: tuple[Expr, ...], values: tuple[Expr, ...]
-    ) -> Stmt:
-        """Store every output; with several, all values are computed before the first is written."""
-        if len(tensors) == 1:
-            return Store(self.buffers[tensors[0]], values[0], index)
+    def store_all(self, tensors: Sequence[Tensor], index: Exprs, values: Exprs, alone: bool = False) -> Stmt:
+        """Store every output; with several, all values are computed before the first is written, unless each
+        stands ``alone`` and reads none of the others."""
+        if alone or len(tensors) == 1:
+            return seq(*[Store(self.buffers[t], v, index) for t, v in zip(tensors, values, strict=True)])
         names = [
             Var(f"{t.op.name}.new{i}", v.dtype, "data")
             for i, (t, v) in enumerate(zip(tensors, values, strict=True))

@@ -45,6 +45,7 @@ from . import (
     integers,
     interleaved,
     lines,
+    memory_order,
     neighbourhoods,
     phases,
     picks,
@@ -213,7 +214,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             why[stage.name] = _known_as(neighbourhoods)
             continue
         fused = reduction_to_fuse(s, stage)
-        whole = _as_matrices(s, fused or stage, where, constants)
+        whole = _as_matrices(s, fused or stage, where, constants, fused is not None)
         if whole:
             done |= whole.keys()
             why |= whole
@@ -229,15 +230,18 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
     return why
 
 
-def _as_matrices(s: Schedule, stage: Stage, where: Target, constants: Sequence[Tensor]) -> dict[str, str]:
-    """Schedule a contraction as a product of matrices and copies, where that takes less time; how each is
-    computed. Nothing where it does not."""
+def _as_matrices(
+    s: Schedule, stage: Stage, where: Target, constants: Sequence[Tensor], fused: bool
+) -> dict[str, str]:
+    """Schedule a reduction with its axes in another order, and copies, where that takes less time: a
+    contraction as a product of matrices; how each is computed. Nothing where it does not."""
     c = contraction.contraction_in(stage.op)
     if c is not None:
         known = gemm.applies(s, stage, where, constants)
         found = contraction.as_matrices(s, stage, c, where, constants, known)
     elif stage.op.reduce_axis and not any(f.applies(s, stage, where, constants) for f in FAMILIES):
         found = contraction.in_columns(s, stage, where, constants)
+        found = found or memory_order.in_memory_order(s, stage, fused)
     else:
         found = None
     if found is None:

@@ -32,7 +32,7 @@ from ..expr.nodes import (
 )
 from ..expr.walk import preorder, substitute, variables
 from .axis import IterVar
-from .reducers import Reduce
+from .reducers import Reduce, parts_alone
 from .tensor import ComputeOp, Tensor, TensorRead
 
 MANY = 1 << 20  # what an open size that nothing bounds may be
@@ -362,10 +362,13 @@ def made_of_place(op: ComputeOp) -> set[Expr]:
 
 
 def reducer_kind(op: ComputeOp) -> str | None:
-    """``add``, ``mul``, ``min``, ``max``, ``and``, ``or`` or ``custom`` for a reduction, None for any other
-    compute."""
+    """``add``, ``mul``, ``min``, ``max``, ``and``, ``or``, ``each`` or ``custom`` for a reduction, None for
+    any other compute. ``each``: a reducer of the user's each of whose parts is one of these and looks at no
+    other part, as two sums at once are."""
     first = op.body[0] if op.body else None
-    return first.reducer.kind if isinstance(first, Reduce) else None
+    if not isinstance(first, Reduce):
+        return None
+    return "each" if first.reducer.kind == "custom" and parts_alone(first) else first.reducer.kind
 
 
 def narrow_product(op: ComputeOp) -> bool:

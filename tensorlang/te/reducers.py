@@ -301,6 +301,33 @@ MAX = _builtin("max", "max", make.max_, _lowest)
 ANY = _builtin("any", "or", make.or_, lambda t: make.const(False))
 ALL = _builtin("all", "and", make.and_, lambda t: make.const(True))
 
+# what a part of a reducer of the user's may be, and the value that it begins with where that matters
+_ALONE = ((make.add, 0), (make.mul, 1), (make.min_, None), (make.max_, None), (make.or_, 0), (make.and_, 1))
+
+
+def parts_alone(e: Reduce) -> bool:
+    """Whether the reducer is known, or each of its parts is combined as one that is, whatever the others
+    hold: two sums at once, a minimum beside a maximum. Lanes of vectors may be combined then as those of a
+    sum."""
+    return e.reducer.kind != "custom" or bool(e.memo("parts alone", lambda: _parts_alone(e)))
+
+
+def _parts_alone(e: Reduce) -> bool:
+    types = tuple(s.dtype for s in e.sources)
+    lhs, rhs = (tuple(Var(f"{side}{i}", t) for i, t in enumerate(types)) for side in ("lhs", "rhs"))
+    parts = zip(e.reducer.combine(lhs, rhs), lhs, rhs, e.reducer.identity(types), strict=True)
+    return builtins.all(_alone(*part) for part in parts)
+
+
+def _alone(combined: Expr, lhs: Expr, rhs: Expr, start: Expr) -> bool:
+    for combine, begin in _ALONE:
+        if lhs.dtype.is_bool is not (combine in (make.or_, make.and_)):
+            continue
+        if combined is combine(lhs, rhs) or combined is combine(rhs, lhs):
+            return begin is None or start is make.const(begin, lhs.dtype)
+    return False
+
+
 Axis = IterVar | Sequence[IterVar]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...expr.nodes import const_int
 from ...te.axis import REDUCE, IterVar
+from ...te.reducers import parts_alone
 from ...te.scan import SCAN
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, refuse
@@ -203,4 +204,4 @@ class Parallel(Kind):
 
 
 def _built_in_reducer(stage: Any) -> bool:
-    return all(e.reducer.kind != "custom" for e in stage.compute.body)
+    return all(parts_alone(e) for e in stage.compute.body)
