@@ -113,6 +113,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     highest = TILE if size(x) is None else int(target.vector_registers * SUMS)
     if padded is None and _rows_apart(inside):
         highest = 1
+    elif has_calls(inside.op):
+        highest = 1  # each sum has functions of its own, beside which rows that are loaded again are little
     wide = lanes if padded is not None else min(lanes, long)
     # the rest of a row is one vector where masks are free, be it the whole row: 7 pixels are no 4 and 2 and
     # 1. Measured (Granite Rapids): 3 × 3 of 7 × 7 and 14 × 14 0.62, with stride 2 0.8, 5 × 5 of 7 × 7 0.85

@@ -477,3 +477,20 @@ def test_of_large_windows_the_taps_of_a_column_are_written_out():
     assert re.search(r"rx +0\.\.9  reduce\n.*ry +0\.\.9  reduce  unrolled\n", tree)
     asm = tl.build(s, [X, W, s.outputs[0].output(0)], target=AVX512).get_source("asm")
     assert sum("vfmadd" in line for line in inner_loop(asm, "vfmadd")) >= 9 * 8
+
+
+@pytest.mark.parametrize("taps", [3, 5, 7])
+def test_windows_of_functions_are_summed_a_row_at_a_time(taps):
+    """Tiles of eight rows were as much code: 18,000 lines of 5 × 5 exponentials, 1.2 seconds."""
+    x = te.placeholder((20 + taps, 40 + taps), name="x")
+    r, q = te.reduce_axis((0, taps), name="r"), te.reduce_axis((0, taps), name="q")
+    y = te.compute((21, 41), lambda i, j: te.sum(te.exp(x[i + r, j + q] - x[i, j]), axis=[r, q]), name="y")
+    f = tl.compile([x, y])
+    assert len(f.get_source("ll").splitlines()) < 400 + 100 * taps * taps
+    image = RNG.random((20 + taps, 40 + taps), np.float32)
+    around = np.lib.stride_tricks.sliding_window_view(image, (taps, taps)).astype(float)
+    want = np.exp(around - around[..., :1, :1]).sum((-1, -2))
+    np.testing.assert_allclose(f(image), want, rtol=1e-5)
+    got = np.zeros((21, 41), np.float32)
+    interpret(tl.lower(default_schedule(y), [x, y]), image, got)
+    np.testing.assert_allclose(got, want, rtol=1e-5)

@@ -122,3 +122,29 @@ def test_windows_of_many_taps_have_passes_of_their_own():
         assert not attached(tensors)
         s = default_schedule(tensors[-1], AVX512)
         assert not any(step.name == "rfactor" for step in s.trace.steps)
+
+
+@pytest.mark.parametrize("taps", [5, 7])
+def test_functions_of_many_taps_are_shared_by_windows(taps):
+    """Of pixels weighed by an exponential each was computed twice, eight rows of them written out: 36,000 lines
+    of LLVM, 2.4 seconds."""
+    high, wide = 11, 37
+    x = te.placeholder((high + taps - 1, wide + taps - 1), name="x")
+    a, b, c, d = (te.reduce_axis((0, taps), name=n) for n in "abcd")
+    off = lambda i, j, a, b: x[i + a, j + b] - x[i + taps // 2, j + taps // 2]
+    weight = lambda *at: te.exp(-(off(*at) * off(*at)))
+    n = te.compute(
+        (high, wide), lambda i, j: te.sum(weight(i, j, a, b) * x[i + a, j + b], axis=[a, b]), name="n"
+    )
+    s = te.compute((high, wide), lambda i, j: te.sum(weight(i, j, c, d), axis=[c, d]), name="s")
+    o = te.compute((high, wide), lambda i, j: n[i, j] / s[i, j], name="o")
+    f = tl.compile([x, o])
+    assert len(f.get_source("ll").splitlines()) < 3000
+    image = RNG.random((high + taps - 1, wide + taps - 1), np.float32)
+    around = np.lib.stride_tricks.sliding_window_view(image, (taps, taps)).astype(float)
+    weights = np.exp(-((around - around[..., taps // 2, taps // 2, None, None]) ** 2))
+    want = (weights * around).sum((-1, -2)) / weights.sum((-1, -2))
+    np.testing.assert_allclose(f(image), want, rtol=1e-5)
+    got = np.zeros((high, wide), np.float32)
+    interpret(tl.lower(default_schedule(o), [x, o]), image, got)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
