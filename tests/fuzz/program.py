@@ -230,15 +230,24 @@ class Program:
             f"{k} = te.reduce_axis((0, {shape[axis]})"
             + (")" if r.random() < 0.5 else f', "{r.choice("ik")}")')
         )
-        rest = shape[:axis] + shape[axis + 1 :]
-        free = [c for d, c in enumerate(letters) if d != axis]
+        order = [d for d in range(len(shape)) if d != axis]
+        if r.random() < 0.3:
+            r.shuffle(order)
+        rest, free = tuple(shape[d] for d in order), [letters[d] for d in order]
         letters[axis] = k
         where = f", where={k} % 2 == 0" if r.random() < 0.2 else ""
-        self.add(
-            f"te.compute({dims(rest)}, lambda {', '.join(free)}: te.{r.choice(('max', 'min'))}({x}[{', '.join(letters)}], axis={k}{where}))",
-            rest,
-            t,
-        )
+        element, head = f"{x}[{', '.join(letters)}]", f"te.compute({dims(rest)}, lambda {', '.join(free)}: "
+        if r.random() < 0.2:
+            self.extremes(f"{head}{BOTH}(({element}, {element}), axis={k}{where}))", rest, t)
+        else:
+            self.add(f"{head}te.{r.choice(('max', 'min'))}({element}, axis={k}{where}))", rest, t)
+
+    def extremes(self, code: str, shape: Shape, t: str) -> None:
+        """A compute of two outputs, which are arguments together or neither."""
+        name, other = f"U{len(self.names)}", f"V{len(self.names) + 1}"
+        self.lines.append(f"{name}, {other} = {code}")
+        self.names[name] = self.names[other] = (shape, t)
+        self.together[name] = self.together[other] = (name, other)
 
     def ragged(self) -> None:
         """A reduction whose range is data, from an input or from another stage, right or not."""
@@ -479,6 +488,10 @@ class Program:
             self.add(f"ops.split({x}, 2, {last})[{r.randrange(2)}]", (*shape[:-1], shape[-1] // 2), t)
 
 
+BOTH = (
+    "te.comm_reducer(lambda x, y: (te.min(x[0], y[0]), te.max(x[1], y[1])), "
+    "lambda t, u: (te.max_value(t), te.min_value(u)))"
+)
 OFTEN = ("map", "map", "operator", "statistic", "statistic", "reduce", "product", "reshaped", "take")
 SELDOM = (
     "cast",
