@@ -10,8 +10,8 @@ from ..analysis import read_order
 from ..schedule import Schedule, Stage
 from .common import size
 
-# results that are neighbours in memory, of which there are vectors then. Measured (Zen 4, two threads): sums of
-# 2 and 8 × 100,000 × 4 would take 1.8 and 1.0 of the time, of 50 × 64 × 5 they take 0.24
+# results that are neighbours in memory, of which there are vectors then. Measured (Zen 4, two threads): sums
+# of 2 and 8 × 100,000 × 4 would take 1.8 and 1.0 of the time, of 50 × 64 × 5 they take 0.24
 FEWEST = 5
 
 
