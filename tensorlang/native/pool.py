@@ -26,6 +26,12 @@ worker that must be woken comes too late to it. Such a region is given only to w
 several in close succession have found nobody, they are woken for the next one. So one kernel of 10 µs in a
 millisecond runs where it is called, and a model of many, or a loop of calls, has every thread.
 
+Waiting. A worker that has nothing to do holds its processor for RUDE nanoseconds, in which most regions that
+follow come. Then it waits on, but lets everybody else have that processor, and sleeps as soon as somebody
+took it: between two regions a program may run threads of another library, as torch's steps of training do.
+With 300 µs two such steps took 0.82 of the time that they took with 150, and one whose optimizer has threads
+of its own 0.99, which without politeness was 1.14.
+
 A worker's state is one atomic word, so that no wake-up can be lost:
 
     IDLE ── worker goes to sleep ──> ASLEEP       caller posts: exchange to POSTED; wake it if it was ASLEEP
@@ -78,6 +84,8 @@ SLEEPER = 1 << 16  # above any count of workers
 COUNT = SLEEPER - 1
 FINE = 4  # parts for each of the crew: the last one to finish is late by at most one of them
 ALONE = 3  # short regions in close succession that nobody was awake for, before workers are woken
+RUDE = 100_000  # nanoseconds a worker waits before it lets others have its processor
+TAKEN = 20_000  # between two looks at the clock: somebody else had it
 PATIENCE = 50_000  # nanoseconds a new worker spins
 MASK = 128  # bytes of a set of processors
 MAX_THREADS = options.MAX_THREADS
@@ -89,6 +97,7 @@ c = CFunctions(
     "i32 pthread_sigmask(i32, ptr, ptr)",
     "i32 sigfillset(ptr)",
     "i32 sched_getcpu()",
+    "i32 sched_yield()",
     "i32 sched_getaffinity(i32, i64, ptr)",
     "i32 sched_setaffinity(i32, i64, ptr)",
     "ptr memcpy(ptr, ptr, i64)",
@@ -207,6 +216,24 @@ def spin_until(word: Array[i32], mask: i32, zero: i1, ns: i32) -> i1:
             return False
 
 
+def wait_for_work(word: Array[i32], ns: i32) -> i1:
+    """Wait until work is posted, for about ns nanoseconds, or until somebody else had this processor;
+    whether it came."""
+    if spin_until(word, POSTED, False, min(ns, RUDE)):
+        return True
+    since = now()
+    deadline = since + i64(ns - RUDE)
+    while since < deadline:
+        c.sched_yield()
+        if load(word[0], acquire) & POSTED != 0:
+            return True
+        after = now()
+        if after - since > TAKEN:
+            return False
+        since = after
+    return False
+
+
 @inline
 def run_part(p: i64) -> None:
     """Run part number p of the task: balanced, the first ones longer by one."""
@@ -266,7 +293,7 @@ def worker_loop(me: Member) -> ptr:
     state = address(me.state)
     while True:
         limit, since = load(settings.spin, relaxed), now()
-        if spin_until(state, POSTED, False, min(me.patience, limit)):
+        if wait_for_work(state, min(me.patience, limit)):
             me.patience = limit  # work came while spinning: be as patient as allowed next time
         else:
             # in vain: half as patient, down to a microsecond, so that an idle program is not slowed by us

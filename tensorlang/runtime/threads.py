@@ -33,9 +33,11 @@ from .loader import Code, load_functions
 from .processors import processors, whole_processors
 
 # Nanoseconds a thread spins at most before it sleeps: longer than torch takes from one call of a compiled
-# module to the next (80 µs), for waking takes a virtual machine 100 µs. A transformer block of 0.30 ms took
-# 0.53 ms with 50 µs and 0.38 with 150; who waits in vain is half as patient the next time.
-SPIN = 150_000
+# module to the next (80 µs), or from the way there to the way back of a small training step (200 µs), for
+# waking takes a virtual machine 100 µs. A transformer block of 0.30 ms took 0.53 ms with 50 µs and 0.38 with
+# 150, two steps of 0.53 and 0.45 ms took 0.43 and 0.36 with 300; who waits in vain is half as patient the
+# next time.
+SPIN = 300_000
 _WIPE_ON_FORK = 18  # MADV_WIPEONFORK of Linux
 
 _REGIONS = {

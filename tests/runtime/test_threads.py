@@ -216,6 +216,30 @@ print(misses())
 
 
 @linux
+def test_a_waiting_worker_leaves_its_processor_to_others() -> None:
+    """One that may wait for two seconds sleeps long before, where other processes want the processors."""
+    script = """
+import subprocess, sys
+from tensorlang.native.pool import ASLEEP, Pool
+pool.whole_processors = pool.processors; set_num_threads(2); f, x = kernels.counter(), np.zeros(100_000, np.int64)
+f(x)
+crew = Pool.view(pool._settings(pool._pool).pool)
+worker = Pool.fields["members"][0].of.view(crew.address_of("members", 1))
+def sleeps():
+    while worker.state != ASLEEP: time.sleep(0.001)
+    pool._settings(pool._pool).spin = worker.patience = 2_000_000_000
+    f(x); start = time.monotonic()
+    while worker.state != ASLEEP: time.sleep(0.001)
+    return time.monotonic() - start
+busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+time.sleep(0.5)
+try: print(any(sleeps() < 1.5 for _ in range(5)), len(set(x)))
+finally: [b.kill() for b in busy]
+"""
+    assert run(script) == "True 1\n"
+
+
+@linux
 def test_a_short_region_wakes_nobody_unless_others_came_just_before() -> None:
     script = """
 from tensorlang.native.pool import ALONE, ASLEEP, Pool
