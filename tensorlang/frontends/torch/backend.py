@@ -29,7 +29,7 @@ from torch._subclasses import FakeTensorMode
 
 from ...core.collector import uncollected
 from ...errors import TensorLangError
-from . import aliases, artefacts, composite, fast_paths, recalled, stored, transposed
+from . import aliases, artefacts, bags_back, composite, fast_paths, recalled, stored, transposed
 from .importer import Refused, name_of
 from .partition import Part, cut, is_number
 from .region import Counts, Region
@@ -67,6 +67,7 @@ class Compiled:
         return self.seconds + sum(c.seconds for c in self.counts)
 
 
+_OURS = fast_paths.DECOMPOSITIONS | bags_back.DECOMPOSITIONS
 GRAPHS: list[Compiled] = []  # the latest of this process, in the order they came
 MOST = 10_000
 _NOTED: ContextVar[tuple[list[Compiled], ...]] = ContextVar("noted", default=())  # by those who want to see
@@ -106,8 +107,29 @@ def _functional(gm: fx.GraphModule, inputs: Sequence[Any], settings: Settings) -
         forms = [(x.shape, x.stride(), x.dtype, x.requires_grad) for x in inputs]
         known.trace = functools.partial(_traced_again, gm, forms, known.note, settings)
         return Graph("inference", gm, set(), settings, known=known)
+    inner: list[Graph] = []
     with composite.whole(gm):
-        return _aot(settings, name)(gm, inputs)
+        wrapped = _aot(settings, name, inner)(gm, inputs)
+    return inner[0] if len(inner) == 1 and _does_all(inner[0], gm, inputs) else wrapped
+
+
+def _does_all(graph: Graph, gm: fx.GraphModule, inputs: Sequence[Any]) -> bool:
+    """Whether a graph of operators takes and gives what dynamo's graph does, so that what AOTAutograd puts
+    around it only costs time."""
+    return (
+        graph.simple
+        and not torch.is_autocast_enabled("cpu")
+        and not any(True for _ in (*gm.parameters(), *gm.buffers()))
+        and len(inputs) == sum(n.op == "placeholder" for n in graph.gm.graph.nodes)
+        and _forms(gm) == _forms(graph.gm)
+    )
+
+
+def _forms(gm: fx.GraphModule) -> list[str]:
+    """Of each result the text of its type, shape and strides, or of a number."""
+    (made,) = gm.graph.output_node().args
+    metas = [x.meta if isinstance(x, fx.Node) else {"val": x} for x in made]  # type: ignore[union-attr]
+    return [stored.shown(meta.get("example_value", meta.get("val"))) for meta in metas]
 
 
 def _unsaid(gm: fx.GraphModule, error: Exception) -> Callable[..., Any]:
@@ -128,12 +150,13 @@ def _note(graph: Compiled) -> None:
         seen.append(graph)
 
 
-def _aot(settings: Settings, name: str | None = None) -> Callable[..., Any]:
-    """What makes dynamo's graphs functional, and hands them over."""
+def _aot(settings: Settings, name: str | None = None, made: list[Graph] | None = None) -> Callable[..., Any]:
+    """What makes dynamo's graphs functional, and hands them over; those of no training are put into
+    ``made``."""
     return aot_autograd(
         fw_compiler=functools.partial(_compiler, "forward", settings),
         bw_compiler=functools.partial(_compiler, "backward", settings),
-        inference_compiler=functools.partial(_compiler, "inference", settings, name=name),
+        inference_compiler=functools.partial(_compiler, "inference", settings, name=name, made=made),
         decompositions=decompositions(),
         partition_fn=min_cut_rematerialization_partition,
     )
@@ -185,17 +208,24 @@ def decompositions() -> dict[Any, Any]:
     """Torch's, of operators that are not in the table."""
     # what is composite by nature torch takes apart by itself, and its table of that takes long to make
     table = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", core_aten_decompositions)()
-    return {op: f for op, f in table.items() if str(op) not in OPERATORS} | fast_paths.DECOMPOSITIONS
+    return {op: f for op, f in table.items() if str(op) not in OPERATORS} | _OURS
 
 
 def _compiler(
-    kind: str, settings: Settings, gm: fx.GraphModule, inputs: Sequence[Any], name: str | None = None
+    kind: str,
+    settings: Settings,
+    gm: fx.GraphModule,
+    inputs: Sequence[Any],
+    name: str | None = None,
+    made: list[Graph] | None = None,
 ) -> Callable[..., Any]:
     frozen = _parameters(gm, inputs) if kind == "inference" else set()
     context = torch._guards.TracingContext.try_get()
-    if not recalled.simple(context and context.fw_metadata):
-        name = None
-    graph = Graph(kind, gm, frozen, settings, _seen(kind), name)
+    simple = recalled.simple(context and context.fw_metadata)
+    graph = Graph(kind, gm, frozen, settings, _seen(kind), name if simple else None)
+    graph.simple = simple
+    if made is not None:
+        made.append(graph)
 
     def boxed(args: list[Any]) -> Any:
         return graph(*args)
@@ -241,6 +271,7 @@ class Graph:
         known: recalled.Recalled | None = None,
     ) -> None:
         self.gm, self.visible, self.name, self.known = transposed.folded(gm), visible, name, known
+        self.simple = False  # whether AOTAutograd does nothing around it
         inputs = [n for n in gm.graph.nodes if n.op == "placeholder"]
         self.frozen = {inputs[i] for i in frozen}
         self.settings = settings

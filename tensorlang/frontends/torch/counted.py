@@ -107,10 +107,11 @@ def _spread(x: Tensor, *, n: Any) -> Tensor:
 
 @of_program("bincount")
 def bincount(g: Any, x: Any, weights: Any = None, least: Any = 0) -> Any:
-    """At least as many as asked for; how many the largest number says."""
-    kind = g.said[0][1]
+    """At least as many as asked for; how many the largest number says, where nothing else does: a program
+    that goes on with as many as there are rows has it so."""
+    shape, kind = g.said[0]
     given = [x] if weights is None else [x, weights]
-    return g.host(choices.counts, given, [((None,), kind)], least=known(least, "a least size"), kind=kind)[0]
+    return g.host(choices.counts, given, [(shape, kind)], least=known(least, "a least size"), kind=kind)[0]
 
 
 @of_program("_unique2")

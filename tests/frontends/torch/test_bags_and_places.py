@@ -93,11 +93,34 @@ def test_bags(mode, ends):
     assert all(g.taken == g.nodes for g in tlt.graphs())
 
 
-def test_bags_that_learn_are_torchs():
-    bags = torch.nn.EmbeddingBag(20, 8, mode="mean")
-    rows = torch.randint(0, 20, (5, 4))
+@pytest.mark.parametrize("mode, ends, weighted", [(0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 1), (0, 0, 1)])
+@pytest.mark.parametrize("padding", [None, 3])
+def test_bags_that_learn(mode, ends, weighted, padding):
+    """Empty bags, first and in between, have no share in a gradient, nor has an index that only fills up."""
+    table, each = torch.randn(20, 8).requires_grad_(), torch.randn(17).requires_grad_()
+    indices, offsets = torch.randint(0, 20, (17,)), torch.tensor([0, 0, 4, 9, 9, 17][: 6 if ends else 5])
+    how = {"mode": ("sum", "mean")[mode], "include_last_offset": bool(ends), "padding_idx": padding}
+
+    def f(table, each):
+        given = {"per_sample_weights": each} if weighted else {}
+        return functional.embedding_bag(indices, table, offsets, **how, **given).sin()
+
+    if weighted:
+        compared(f, table, each)
+    else:
+        compared(lambda table: f(table, None), table)
+
+
+def test_rows_of_bags_that_learn():
+    rows, table = torch.randint(0, 20, (5, 3)), torch.randn(20, 8).requires_grad_()
+    compared(lambda w: functional.embedding_bag(rows, w, mode="mean").sin(), table)
+
+
+def test_maxima_of_bags_that_learn_are_torchs():
+    """Which of a bag was the largest only torch's forward operator tells."""
+    rows, table = torch.randint(0, 20, (5, 3)), torch.randn(20, 8).requires_grad_()
     left = ["aten._embedding_bag.default", "aten._embedding_bag_backward.default"]
-    compared(lambda w: functional.embedding_bag(rows, w).sin(), bags.weight, left=left)
+    compared(lambda w: functional.embedding_bag(rows, w, mode="max").sin(), table, left=left)
 
 
 @pytest.mark.parametrize(

@@ -230,3 +230,20 @@ def test_other_operators(name):
 def test_products_of_bytes_are_summed_in_32_bits():
     a, b = (torch.randint(-128, 128, (32, 32), dtype=torch.int8) for _ in range(2))
     same(graph_of(torch._int_mm, a, b).compile(), torch._int_mm, a, b)
+
+
+def test_counts_that_a_program_takes_for_the_number_of_its_rows():
+    """As the degrees of a graph's nodes: what torch then knows of the size an engine does too, and a call that
+    has another is refused."""
+
+    class Mean(torch.nn.Module):
+        def forward(self, x, at):
+            total = torch.zeros_like(x).index_add(0, at, x[at])
+            return total / torch.bincount(at, minlength=x.shape[0]).clamp(min=1)[:, None]
+
+    x, at = torch.randn(8, 4), torch.randint(0, 8, (20,))
+    engine = tl.load_torch(torch.export.export(Mean(), (x, at))).compile()
+    np.testing.assert_allclose(engine(x.numpy(), at.numpy()), Mean()(x, at).numpy(), rtol=1e-6)
+    at[0] = 8
+    with pytest.raises(CallError, match="9 elements along dimension 0, 8 are needed"):
+        engine(x.numpy(), at.numpy())

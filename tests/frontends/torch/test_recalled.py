@@ -351,3 +351,39 @@ def test_what_asks_whether_parameters_learn_is_traced_as_before(again, traces):
     (r,) = tlt.graphs()[-1].regions
     with torch.no_grad():
         assert r.source.traced.nodes == r.source.nodes
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_what_autograd_would_put_around_a_graph_is_left_out(dynamic, monkeypatch):
+    """Where it has nothing to do, and nowhere else: it writes back what changed, names memory that results
+    share with others, and holds gradients."""
+    found = []
+    functional = backend._functional
+
+    def noted(*args):
+        found.append(functional(*args))
+        return found[-1]
+
+    monkeypatch.setattr(backend, "_functional", noted)
+    table = torch.randn(6, 4).requires_grad_()
+
+    def bare(f, *args):
+        torch._dynamo.reset()
+        ours, theirs = ([x.clone() for x in args] for _ in range(2))
+        same(torch.compile(f, backend="tensorlang", dynamic=dynamic)(*ours), f(*theirs))
+        return isinstance(found[-1], backend.Graph)
+
+    def written(x):
+        x.add_(1)
+        return x.sin()
+
+    x = torch.randn(5, 6)
+    assert bare(lambda x: (x.sin() @ x.t(), x.sum(0)), x)
+    assert bare(lambda x, y: x.t() * y[0, 0], x, x.clone())
+    with torch.no_grad():
+        assert bare(lambda x: x @ table, x)
+    assert not bare(lambda x: x @ table, x)
+    assert not bare(written, x)
+    assert not bare(lambda x: (x.sin(), x[1:]), x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert not bare(lambda x: (x @ x.t()).float(), x)
