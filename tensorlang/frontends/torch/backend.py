@@ -31,8 +31,8 @@ from ...core.collector import uncollected
 from ...errors import TensorLangError
 from . import aliases, artefacts, bags_back, composite, fast_paths, recalled, stored, transposed
 from .importer import Refused, name_of
-from .partition import Part, cut, is_number
-from .region import Counts, Region
+from .partition import Part, cut, is_number, straight
+from .region import Counts, Region, several
 from .settings import SWITCH, Settings, log, settings_of, with_profile
 from .source import Traced
 from .table import OPERATORS
@@ -340,6 +340,9 @@ class Graph:
                 n.op, n.target = "call_function", regions[n.target].__call__
             elif n.op in ("get_attr", "call_module"):
                 setattr(root, n.target, getattr(self.gm, n.target))
+        found = straight(whole)
+        if found is not None:
+            return self._straight(regions["region0"], *found)
         return fx.GraphModule(root, whole.graph).forward
 
     def _region(self, part: Part) -> Region[Traced]:
@@ -352,10 +355,21 @@ class Graph:
         """The graph as an earlier process left it."""
         region, note = Region(known, known.note.frozen, self.settings), known.note
         self._count(region)
+        return self._straight(region, note.reads, note.makes)
+
+    def _straight(
+        self, region: Region[Any], reads: Sequence[int], makes: Sequence[int]
+    ) -> Callable[..., Any]:
+        """The graph that is this region. A module may have hundreds of parameters: nothing is done for each
+        of them in Python."""
+        count = sum(n.op == "placeholder" for n in self.gm.graph.nodes)
+        as_given = list(reads) == list(range(count))
+        all_made = list(makes) == list(range(len(region.source.results)))
+        given = several(reads)
 
         def run(*args: Any) -> Any:
-            made = region(*[args[i] for i in note.reads])
-            return [made[i] for i in note.makes]
+            made = region.run(args if as_given else given(args))
+            return made if all_made else [made[i] for i in makes]
 
         return run
 

@@ -45,6 +45,21 @@ class Cut:
     left: dict[fx.Node, str]
 
 
+def straight(whole: Cut) -> tuple[list[int], list[int]] | None:
+    """Of a graph that is one region and nothing else: which of its inputs the region reads, and which of the
+    region's results it gives."""
+    calls = [n for n in whole.graph.nodes if n.op not in ("placeholder", "output")]
+    if whole.left or len(whole.parts) != 1 or len(calls) != 1 + len(whole.parts[0].makes):
+        return None
+    call, *made = calls
+    places = {n: i for i, n in enumerate(n for n in whole.graph.nodes if n.op == "placeholder")}
+    (results,) = whole.graph.output_node().args
+    if any(n not in places for n in call.args) or any(n not in made for n in results):  # type: ignore[union-attr]
+        return None
+    reads = [places[n] for n in call.args]  # type: ignore[index]
+    return reads, [made[made.index(n)].args[1] for n in results]  # type: ignore[arg-type, union-attr, misc]
+
+
 def is_number(node: fx.Node) -> bool:
     """Whether a node makes a size, not a tensor."""
     return isinstance(

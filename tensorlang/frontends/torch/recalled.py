@@ -22,7 +22,7 @@ from torch.fx.node import _get_qualified_name
 from ...graph import Engine
 from ...graph.kernel_cache import digest
 from . import artefacts, stored
-from .partition import Cut
+from .partition import Cut, straight
 from .settings import Settings
 from .source import How, Result, Stamp, Traced, kept, version_of
 from .table import OPERATORS
@@ -138,22 +138,11 @@ def keep(name: str, whole: Cut, source: Traced, frozen: Sequence[int], settings:
 
 def note_of(whole: Cut, source: Traced, frozen: Sequence[int]) -> Note | None:
     """What there is to know of a graph that was cut; None where it is more than a note says."""
-    calls = [n for n in whole.graph.nodes if n.op not in ("placeholder", "output")]
-    if whole.left or len(whole.parts) != 1 or source.name is None or len(calls) != 1 + len(source.results):
+    found = straight(whole)
+    if found is None or source.name is None:
         return None
-    call, *made = calls
-    places = {n: i for i, n in enumerate(n for n in whole.graph.nodes if n.op == "placeholder")}
-    (results,) = whole.graph.output_node().args
-    if any(n not in places for n in call.args) or any(n not in made for n in results):  # type: ignore[union-attr]
-        return None
-    return Note(
-        source.name,
-        [places[n] for n in call.args],  # type: ignore[index]
-        list(frozen),
-        [made[made.index(n)].args[1] for n in results],  # type: ignore[arg-type, union-attr, misc]
-        source.results,
-        source.nodes,
-    )
+    reads, makes = found
+    return Note(source.name, reads, list(frozen), makes, source.results, source.nodes)
 
 
 def _given(node: fx.Node, x: Any) -> str:

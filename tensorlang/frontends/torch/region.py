@@ -13,8 +13,9 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -37,7 +38,16 @@ _REGIONS: weakref.WeakSet[Region[Any]] = weakref.WeakSet()
 _threads = 0  # the count that kernels were last given
 _telling = threading.Lock()
 S = TypeVar("S", bound=Source)
+_place = torch._C.TensorBase.data_ptr
+_version = torch._C.TensorBase._version.__get__  # type: ignore[attr-defined]
 MOST_CHANGES = 3  # of parameters before they are no longer constants
+
+
+def several(places: Sequence[int]) -> Callable[[Any], tuple[Any, ...]]:
+    """What takes the items at these places."""
+    if len(places) > 1:
+        return itemgetter(*places)
+    return lambda items: tuple(items[i] for i in places)
 
 
 @dataclass
@@ -66,14 +76,21 @@ class _Made:
     takes: tuple[tuple[int, Callable[[Any], Any]], ...]
     orders: dict[int, list[int]]  # of the dimensions in memory, for inputs that have their own
     outputs: Outputs | None  # of known sizes, if some are large
+    among: Callable[[Any], tuple[torch.Tensor, ...]] = field(init=False)  # the parameters
+    places: tuple[int, ...] = field(init=False)
+    versions: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        # side by side, to be compared without a step of Python for each
+        indices, places, versions = zip(*self.stamp, strict=True) if self.stamp else ((), (), ())
+        object.__setattr__(self, "among", several(indices))
+        object.__setattr__(self, "places", places)
+        object.__setattr__(self, "versions", versions)
 
     def differs(self, args: Any) -> bool:
         """Whether parameters lie elsewhere than when they were packed, or were written to."""
-        for i, place, version in self.stamp:
-            x = args[i]
-            if x.data_ptr() != place or (version >= 0 and x._version != version):
-                return True
-        return False
+        xs = self.among(args)
+        return tuple(map(_place, xs)) != self.places or tuple(map(_version, xs)) != self.versions
 
     def call(self, args: Any) -> Any:
         """Arrays of what the region makes. Raises CallError."""
@@ -124,6 +141,10 @@ class Region(Generic[S]):
 
     def __call__(self, *args: Any) -> tuple[torch.Tensor, ...]:
         """The tensors that the region makes."""
+        return self.run(args)
+
+    def run(self, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+        """The tensors that the region makes of these arguments."""
         # once: another thread may put a newer one there
         made = self._made
         if made is None or (made.stamp and made.differs(args)):

@@ -12,6 +12,8 @@ import torch
 from ...core.dtype import dtype
 from .types import KINDS, PARTS
 
+_BFLOAT16 = dtype("bfloat16").to_numpy()
+
 
 def dtype_name(t: torch.dtype | torch.layout) -> str:
     """Torch's name of a dtype, which is ours, or of a layout."""
@@ -39,7 +41,7 @@ def array_of(x: torch.Tensor) -> np.ndarray:
     if x.is_neg() or x.is_conj():
         x = x.resolve_neg().resolve_conj()
     if x.dtype is torch.bfloat16:
-        return x.view(torch.int16).numpy().view(dtype("bfloat16").to_numpy())
+        return x.view(torch.int16).numpy().view(_BFLOAT16)
     return x.numpy()
 
 
@@ -101,6 +103,6 @@ def held(x: torch.Tensor) -> np.ndarray:
 def tensor_of(a: Any) -> torch.Tensor:
     """The tensor over the memory of an array that nobody else has."""
     a = np.asarray(a)
-    if a.dtype.name == "bfloat16":
+    if a.dtype == _BFLOAT16:
         return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(a)
