@@ -78,6 +78,10 @@ def _scalar(size: Any) -> Any:
     return te.compute((), lambda: te.cast("int64", size), name="size")
 
 
+def _sized(x: Any, *, shape: Sequence[Any]) -> Any:
+    return te.compute(shape, lambda *i: x(*i), name="sized")
+
+
 def name_of(node: fx.Node) -> str:
     """What people call the operator of a node."""
     return str(node.target) if node.op == "call_function" else f"{node.op} {node.target}"
@@ -299,14 +303,7 @@ class Importer:
             raise Refused(node, reason)
         entry = entry_of(node, True)
         assert entry is not None
-        try:
-            made = self._called(entry, node)
-        except TensorLangError as error:  # without the place, which is within torch
-            refused = Refused(node, "\n".join(error.brief(MOST_LINES)))
-            refused.apart = error.apart if isinstance(error, DeclareError) else None
-            raise refused from None
-        except BROKEN as error:
-            raise Refused(node, f"{type(error).__name__}: {error}") from error
+        made = self._or_refused(entry, node)
         said = node.meta["val"]
         self._learn(node, made)
         if isinstance(made, dict):
@@ -315,6 +312,35 @@ class Importer:
             made = Complex(made)
         self._check(node, made)
         return made
+
+    def _or_refused(self, entry: Operator, node: fx.Node) -> Any:
+        """What the operator makes. Raises Refused."""
+        while True:
+            try:
+                return self._called(entry, node)
+            except TensorLangError as error:  # without the place, which is within torch
+                apart = error.apart if isinstance(error, DeclareError) else None
+                if apart is not None and self.lying and self._made_equal(node, *apart):
+                    continue
+                refused = Refused(node, "\n".join(error.brief(MOST_LINES)))
+                refused.apart = apart
+                raise refused from None
+            except BROKEN as error:
+                raise Refused(node, f"{type(error).__name__}: {error}") from error
+
+    def _made_equal(self, node: fx.Node, a: Any, b: Any) -> bool:
+        """Let what a node reads have one of two sizes in the place of the other; whether something had. Torch
+        traced the node, so they are equal in each call that its guards let through, as the even height of an
+        image is twice its half."""
+        size, other = (a, b) if isinstance(a, Var) else (b, a)
+        found = False
+        for n in node.all_input_nodes:
+            x = self.env.get(n)
+            if isinstance(x, Value) and any(m is other for m in x.shape):
+                shape = tuple(size if m is other else m for m in x.shape)
+                self.env[n] = self.g.call(_sized, x, op="view", name=n.name, outputs=[n.name], shape=shape)
+                found = True
+        return found
 
     def _called(self, entry: Operator, node: fx.Node) -> Any:
         """What the operator makes of the arguments of the node, in the order of its schema."""

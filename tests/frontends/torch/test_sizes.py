@@ -161,3 +161,29 @@ def test_a_margin_to_a_whole_number_of_parts_is_an_open_size():
 
     same(f, *(torch.randn(2, n, 3) for n in (11, 16, 5)))
     assert not left()
+
+
+def test_sizes_that_torch_has_found_equal_are_one():
+    """Half an image, enlarged twice, is as high as the image where that is even: torch's guards say so, and a
+    call with another height is traced anew, or fails as eager does."""
+    net = torch.nn.ModuleDict(
+        {
+            "first": torch.nn.Conv2d(3, 4, 3, padding=1),
+            "down": torch.nn.Conv2d(4, 4, 3, 2, 1),
+            "last": torch.nn.Conv2d(8, 2, 1),
+        }
+    )
+
+    def f(x):
+        h = net["first"](x).relu()
+        m = F.interpolate(net["down"](h), scale_factor=2.0)
+        return net["last"](torch.cat((m, h), 1)) + m[:, :1] * h[:, 1:2]
+
+    with torch.no_grad():
+        compiled = torch.compile(f, backend="tensorlang", dynamic=True)
+        for shape in ((2, 3, 16, 16), (1, 3, 20, 12), (3, 3, 32, 8), (2, 3, 18, 16)):
+            x = torch.randn(shape)
+            torch.testing.assert_close(compiled(x), f(x))
+        with pytest.raises(RuntimeError):
+            compiled(torch.randn(2, 3, 17, 16))
+    assert not left()
