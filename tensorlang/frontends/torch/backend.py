@@ -338,6 +338,8 @@ class Graph:
         for n in whole.graph.nodes:
             if n.op == "call_module" and n.target in regions:  # quicker than a module of torch
                 n.op, n.target = "call_function", regions[n.target].__call__
+            elif n.target is torch.ops.higher_order.with_effects:
+                n.target = _in_order
             elif n.op in ("get_attr", "call_module"):
                 setattr(root, n.target, getattr(self.gm, n.target))
         found = straight(whole)
@@ -376,6 +378,14 @@ class Graph:
     def _count(self, *regions: Region[Any]) -> None:
         self.compiled.counts = [r.counts for r in regions]
         self.compiled.held = [weakref.ref(r) for r in regions]
+
+
+def _in_order(token: Any, operator: Any, *args: Any, **named: Any) -> tuple[Any, ...]:
+    """``with_effects`` of a graph that is run as it is written: an operator that does something besides its
+    results, as one that raises an error for a matrix without an inverse. Torch's own looks at the schema of
+    the operator and makes a token in each call, which takes longer than many such operators."""
+    made = operator(*args, **named)
+    return (token, *made) if isinstance(made, tuple) else (token, made)
 
 
 def _to_leave(node: fx.Node) -> list[fx.Node]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 torch = pytest.importorskip("torch")
+from tensorlang.frontends.torch import backend  # noqa: E402
 from tests.frontends.torch.test_special import of_torch  # noqa: E402
 
 linalg = torch.linalg
@@ -57,3 +58,29 @@ def test_a_gaussian_process():
         return kernel(at, x) @ weights, 1 - (v * v).sum(0), 2 * lower.diagonal().log().sum()
 
     close(predicted, matrices(20, 2), matrices(20), matrices(6, 2))
+
+
+def test_an_operator_that_raises_is_called_directly_and_in_its_turn(monkeypatch):
+    """As torch's is for a matrix without an inverse."""
+    seen = []
+
+    def noted(token, operator, *args, **named):
+        seen.append(str(operator))
+        return in_order(token, operator, *args, **named)
+
+    in_order = backend._in_order
+    monkeypatch.setattr(backend, "_in_order", noted)
+
+    def f(x):
+        y = torch.linalg.inv(x.tanh() + 3 * torch.eye(4))
+        return y.relu() + torch.linalg.cholesky(x @ x.t() + torch.eye(4)), y.sum()
+
+    compiled = torch.compile(f, backend="tensorlang")
+    with torch.no_grad():
+        for _ in range(2):
+            x = torch.randn(4, 4)
+            torch.testing.assert_close(compiled(x), f(x))
+        assert seen[:2] == seen[2:] == ["aten._linalg_check_errors.default"] * 2
+        for g in (f, compiled):
+            with pytest.raises(torch.linalg.LinAlgError):
+                g(torch.full((4, 4), float("nan")))
