@@ -143,7 +143,7 @@ class Region(Generic[S]):
         """The tensors that the region makes."""
         return self.run(args)
 
-    def run(self, args: Sequence[Any]) -> tuple[torch.Tensor, ...]:
+    def run(self, args: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
         """The tensors that the region makes of these arguments."""
         # once: another thread may put a newer one there
         made = self._made
