@@ -29,12 +29,13 @@ class Window:
     groups: int
 
 
-def window_of(op: ComputeOp) -> Window | None:
-    """The convolution that a sum is, of any number of places, open ones too; None for another."""
+def window_of(op: ComputeOp, widened: bool = False) -> Window | None:
+    """The convolution that a sum is, of any number of places, open ones too; None for another. ``widened``:
+    also one whose elements are made wider before they are multiplied, as halves are."""
     w, conv = windows_of(op), conv_of(op)
     if (
         w is None
-        or factors_of(op) is None
+        or factors_of(op, widened) is None
         or w.data is w.weight
         or not 3 <= len(op.axis) == len(w.at) == len(w.place)
     ):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..expr.linear import poly
-from ..expr.nodes import Expr, FloorDiv, FloorMod, Mul, const_int
+from ..expr.nodes import Cast, Expr, FloorDiv, FloorMod, Mul, const_int
 from ..expr.walk import preorder, variables
 from .axis import IterVar
 from .patterns import constant, narrow_product, reads_of, reducer_kind, step, typical
@@ -171,13 +171,20 @@ class Windows:
     moved: tuple[Moved, ...]  # of each dimension of the data
 
 
-def factors_of(op: ComputeOp) -> tuple[TensorRead, TensorRead] | None:
+def factors_of(op: ComputeOp, widened: bool = False) -> tuple[TensorRead, TensorRead] | None:
     """The two elements whose product a reduction is over, as they are read; None where it is over something
-    else, also of the same two."""
+    else, also of the same two. ``widened``: also of floats that are made wider before."""
     source = op.body[0].sources[0] if isinstance(op.body[0], Reduce) else None
-    if isinstance(source, Mul) and isinstance(source.a, TensorRead) and isinstance(source.b, TensorRead):
-        return source.a, source.b
-    return None
+    if not isinstance(source, Mul):
+        return None
+    a, b = (before_widening(e) if widened else e for e in (source.a, source.b))
+    return (a, b) if isinstance(a, TensorRead) and isinstance(b, TensorRead) else None
+
+
+def before_widening(e: Expr) -> Expr:
+    """What a float is made wider of; any other expression itself."""
+    wide = isinstance(e, Cast) and e.dtype.is_float and e.a.dtype.is_float and e.dtype.bytes > e.a.dtype.bytes
+    return e.a if wide else e  # type: ignore[attr-defined]
 
 
 def windows_of(op: ComputeOp) -> Windows | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tensorlang import ops
+from tensorlang import ops, te
 from tensorlang.graph import Graph
 from tensorlang.graph.passes import simplified
 from tensorlang.target import Target
@@ -37,6 +37,37 @@ def test_answers_stay_within_2e_5_of_the_largest(padding, bias):
     want = np.maximum(images.conv(x.astype("float64"), w.astype("float64"), b, padding=padding), 0)
     y = g.compile()(x)
     assert np.abs(y - want).max() <= 2e-5 * want.max()
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_halves_are_summed_in_float32_and_rounded_once(bias):
+    x, w, b = (RNG.standard_normal(s).astype("float16") for s in ((2, 64, 21, 30), (64, 64, 3, 3), (64,)))
+    g = Graph()
+    v = g.input(("n", 64, "h", "w"), "float16", "x")
+    g.output(g.call(ops.conv2d, v, g.constant(w), *([g.constant(b)] if bias else []), padding=1))
+    assert names(g) == ["Winograd"] and names(g, without=["winograd"]) == ["conv2d"]
+    wide = [a.astype("float64") for a in (x, w, b if bias else np.zeros(64))]
+    want, y = images.conv(*wide, padding=1), g.compile()(x)
+    assert y.dtype == np.float16
+    assert (np.abs(y - want) <= 2e-5 * np.abs(want).max() + np.abs(want) * 2.0**-11).all()
+
+
+def test_a_sum_of_halves_that_are_no_products_stays():
+    g = Graph()
+    v, w = g.input((1, 64, 28, 28), "float16", "x"), g.constant(np.ones((64, 64, 3, 3), "float16"))
+
+    def sums(x, weight):
+        c, i, j = (te.reduce_axis((0, n)) for n in (64, 3, 3))
+        return te.compute(
+            (1, 64, 26, 26),
+            lambda n, o, y, z: te.sum(
+                te.cast("float32", x[n, c, y + i, z + j]) + te.cast("float32", weight[o, c, i, j]),
+                axis=[c, i, j],
+            ),
+        )
+
+    g.output(g.call(sums, v, w))
+    assert "Winograd" not in names(g)
 
 
 @pytest.mark.parametrize("bias", [True, False])

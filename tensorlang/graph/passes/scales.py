@@ -21,6 +21,7 @@ from ...expr.nodes import Add, Cast, Div, Expr, Mul, Sub, Var
 from ...expr.walk import preorder, variables
 from ...te import ComputeOp, IterVar, Tensor, placeholder, reference
 from ...te.graph import operations
+from ...te.products import before_widening
 from ...te.reducers import Reduce
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
@@ -207,14 +208,15 @@ def _reads(e: Expr, tensor: Tensor) -> bool:
 
 
 def bias_of(
-    made: Tensor, total: ComputeOp, tensors: dict[Tensor, Value]
+    made: Tensor, total: ComputeOp, tensors: dict[Tensor, Value], widened: bool = False
 ) -> tuple[Value, int] | tuple[None, None]:
     """The vector that is added to the sum along an axis, and the axis, when nothing else is done to
-    the sum."""
+    the sum; ``widened``: also one of halves, which is made float32 as it is added."""
     op = made.op
     if not isinstance(op, ComputeOp) or len(op.body) != 1 or type(op.body[0]) is not Add:
         return None, None
-    sides = [e for e in (op.body[0].a, op.body[0].b) if isinstance(e, TensorRead)]
+    both = (op.body[0].a, op.body[0].b)
+    sides = [e for e in (map(before_widening, both) if widened else both) if isinstance(e, TensorRead)]
     read = [e for e in sides if e.tensor.op is total]
     others = [e for e in sides if e.tensor.op is not total]
     if len(read) != 1 or len(others) != 1 or reading(op, read[0].indices) is not Reading.SAME:

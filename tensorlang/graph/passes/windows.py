@@ -8,9 +8,11 @@ from dataclasses import dataclass
 
 from ... import analysis
 from ...analysis import Margin
+from ...expr.nodes import Cast
 from ...ops import tags
 from ...te import ComputeOp, Tensor
 from ...te.graph import operations
+from ...te.tensor import TensorRead
 from ..graph import Node, Value
 from .scales import bias_of
 
@@ -24,17 +26,31 @@ class Sum:
     along: int | None
 
 
-def sum_of(n: Node) -> Sum | None:
-    """What a node of one result sums; None where it does anything else, or has several sums."""
+def sum_of(n: Node, rounded: bool = False) -> Sum | None:
+    """What a node of one result sums; None where it does anything else, or has several sums. ``rounded``: a
+    sum that is rounded once, to the type of the result, counts as well."""
     (made,) = n.results
+    made = _before_rounding(made) if rounded else made
     sums = [op for op in operations([made.op]) if isinstance(op, ComputeOp) and op.reduce_axis]
     if len(sums) != 1:
         return None
     (total,) = sums
     if made.op is total:
         return Sum(total, None, None)
-    bias, along = bias_of(made, total, {v.tensor: v for v in n.reads})
+    bias, along = bias_of(made, total, {v.tensor: v for v in n.reads}, rounded)
     return None if bias is None else Sum(total, bias, along)
+
+
+def _before_rounding(made: Tensor) -> Tensor:
+    """What is rounded to ``made``, element by element; itself, where nothing is."""
+    op = made.op
+    if not isinstance(op, ComputeOp) or len(op.body) != 1 or not isinstance(op.body[0], Cast):
+        return made
+    read = op.body[0].a
+    if not isinstance(read, TensorRead) or len(read.indices) != len(op.axis):
+        return made
+    own = all(i is a.var for i, a in zip(read.indices, op.axis, strict=True))
+    return read.tensor if own and read.dtype.is_float and read.dtype.bytes > made.dtype.bytes else made
 
 
 def margin_of(data: Tensor, image: Value) -> Margin | None:

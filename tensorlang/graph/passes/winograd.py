@@ -3,7 +3,8 @@
 from its te.
 
 Rounding moves: on the layers of ResNet-50, F(4×4, 3×3) is within 2e-5 of the largest output, F(2×2, 3×3) and
-a direct sum within 3e-6; ``without=["winograd"]`` is the switch. float32 only.
+a direct sum within 3e-6; ``without=["winograd"]`` is the switch. float32, and float16, which is summed in
+float32 either way and rounded once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from ...te import Tensor
 from ..graph import Node, Program, Value
 from .rewrite import exchanged, single
 from .windows import margin_of, sum_of
+
+KINDS = ("float32", "float16")
 
 
 def fewer_multiplications(graph: Program, target: Target) -> Program:
@@ -49,15 +52,16 @@ def _found(n: Node, target: Target) -> tuple[list[Value | None], dict[str, Any]]
     """The inputs and attributes of the same convolution by fewer multiplications, None where it is none, or
     does not gain."""
     values = {v.tensor: v for v in n.reads}
-    found = sum_of(n) if n.results[0].dtype == "float32" else None
+    kind = n.results[0].dtype
+    found = sum_of(n, rounded=True) if kind.name in KINDS else None
     if found is None or found.along not in (None, 1):
         return None
-    window, conv = window_of(found.total), conv_of(found.total)
+    window, conv = window_of(found.total, widened=True), conv_of(found.total)
     if window is None or conv is None or window.weight not in values:
         return None
     weight, bias = values[window.weight], found.bias
     images = [v for v in n.reads if v not in (weight, bias)]
-    if len(images) != 1 or any(v.dtype != "float32" for v in (*images, weight)):
+    if len(images) != 1 or any(v.dtype is not kind for v in (*images, weight)):
         return None
     padding = margin_of(window.data, images[0])
     sizes = FilterSizes.of_window(window, conv)
