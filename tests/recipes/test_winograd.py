@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.recipes import winograd
 from tensorlang.recipes.default_schedule import scheduled
 from tensorlang.target import as_target
 from tests.ops import images
@@ -46,6 +47,25 @@ def test_an_open_batch_and_a_known_weight(known):
     for n in (1, 3):
         x = small(RNG, (n, 16, 10, 12))
         exact(f(x) if known else f(x, w), images.conv(x, w), "float32")
+
+
+@pytest.mark.parametrize("batch", ["open", "known"])
+def test_images_of_open_size_share_a_large_weight(batch, monkeypatch):
+    monkeypatch.setattr(winograd, "CACHES", 0)
+    images_of = te.dim("n") if batch == "open" else 3
+    w = small(RNG, (24, 16, 3, 3))
+    X, W = (
+        te.placeholder((images_of, 16, te.dim("h"), te.dim("w")), name="X"),
+        te.placeholder(w.shape, name="W"),
+    )
+    made = ops.conv2d_winograd(X, W, padding=1, tile=2)
+    s, why = scheduled(made, as_target(None), constants=[W])
+    assert "n.inner" in str(s.tree()) and made.op.name in why
+    f = tl.compile([X, W, made], constants={W: w})
+    for n in (3,) if batch == "known" else (1, 3, 4, 9):
+        for size in ((4, 4), (7, 10)):
+            x = small(RNG, (n, 16, *size))
+            exact(f(x), images.conv(x, w, padding=1), "float32")
 
 
 def test_all_is_computed_in_one_loop_over_blocks():
