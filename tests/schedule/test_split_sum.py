@@ -118,6 +118,15 @@ def test_a_number_that_a_call_gives_and_open_sizes():
         assert np.array_equal(f(x, y, -77), (x.astype("int32") + 77) @ y.astype("int32"))
 
 
+def test_sums_of_terms_may_wrap_where_their_difference_does_not():
+    tensors = product(lambda a, b, i, j: (a - 128) * (b - 128), m=8, k=40_000, n=16, tb="uint8")
+    x, y = np.full((8, 40_000), 255, "uint8"), np.full((40_000, 16), 255, "uint8")
+    x[1], y[:, 3] = 0, 1
+    assert 255 * 255 * 40_000 > 2**31 > 127 * 127 * 40_000
+    want = (x.astype("int64") - 128) @ (y.astype("int64") - 128)
+    assert np.array_equal(tl.compile(tensors)(x, y), want)
+
+
 def refusals():
     yield product(lambda a, b, i, j: a * b)[-1]
     floats = te.placeholder((9, 9), name="F")
