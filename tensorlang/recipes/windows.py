@@ -22,6 +22,7 @@ from ..te import IterVar, Tensor
 from .common import FEW_REGISTERS, is_known, share_out, size, work
 from .conv import fill_margin, padding_of, together_in
 from .direct import STRIP
+from .narrow import made_wide
 from .nests import Axes, nest, sums
 from .pixels import FEW, pack_weight, strips
 
@@ -75,7 +76,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
         deep = DEEP_OF_MANY if many and max(conv.strides) == 1 and not grouped else DEEP
     return (
         kind.is_float
-        and conv.data.dtype == kind
+        and (conv.data.dtype == kind or made_wide(inside, conv.data, conv.weight, 1) != "")
         and (grouped or conv.each >= VECTORS * target.vector_lanes(kind))
         and -conv.each % target.vector_lanes(kind) <= EMPTY * conv.each
         and (size(conv.channels) or 0) * taps >= deep
@@ -121,6 +122,12 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     )
     images, (o, *rows, x) = list(out.op.axis[:batch]), out.op.axis[batch:]
     padded, cores = padding_of(s, conv.data), target.num_cores
+    wide = made_wide(inside, conv.data, conv.weight, together) if together == 1 else ""
+    if wide:  # halves: each element of an image is read alone, and converted with its margin
+        copy = s[s.cache_read(conv.data, "global", [inside.name], wide)]
+        if padded is not None:
+            padded.compute_inline()
+        padded = copy
     # an image of a few rows has work for all threads: outputs, or stretches of its rows, with a margin each
     alone = padded is None and together == 1 and cores > 1
     few = -(-conv.each // width) < PANELS * cores

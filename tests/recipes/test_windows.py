@@ -60,6 +60,17 @@ CASES = {
     "taps of one row": ((32, 64, 1, 3), 2, 1, 1, {}),
     "doubles": ((16, 16, 3, 3), 2, 1, 1, {"kind": "float64"}),
     "a smaller target": ((32, 16, 3, 3), 2, 1, 1, {"target": "llvm -mcpu=haswell"}),
+    "halves": ((32, 16, 3, 3), 2, 1, 1, {"kind": "float16"}),
+    "halves, no margin, one image": ((32, 16, 3, 3), 2, 0, 1, {"kind": "float16", "batch": 1}),
+    "halves, no stride": ((32, 20, 3, 3), 1, 1, 1, {"kind": "float16"}),
+    "halves, one tap": ((64, 64, 1, 1), 1, 0, 1, {"kind": "float16"}),
+    "halves, a smaller target": (
+        (32, 16, 3, 3),
+        2,
+        1,
+        1,
+        {"kind": "float16", "target": "llvm -mcpu=haswell"},
+    ),
     "whole numbers as weights": ((32, 16, 3, 3), 2, 1, 1, {"stored": "int8"}),
 }
 
@@ -90,6 +101,16 @@ def test_lanes_are_outputs_however_narrow_a_row_is():
     (total,) = (st.name for st in s.stages if st.op.reduce_axis)
     sums = [line for line in f.get_source("ir").splitlines() if f"] = {total}[" in line]
     assert sums and all(re.search(r"\b(0 : 16|16 : 32)\] = ", line) for line in sums)
+
+
+def test_halves_have_outputs_as_lanes_and_an_image_that_is_converted_with_its_margin():
+    """Pixels as lanes, of rows of four, took four times as long."""
+    s, f, _ = built((32, 16, 3, 3), 2, 1, 1, kind="float16", target="llvm -mcpu=skylake-avx512")
+    (total,) = (st.name for st in s.stages if st.op.reduce_axis)
+    sums = [line for line in f.get_source("ir").splitlines() if f"] = {total}[" in line and " + " in line]
+    assert sums and all(" + x" in line and "* float32x" in line for line in sums)
+    (image,) = (st for st in s.stages if st.name.endswith("pad.global"))
+    assert image.op.outputs[0].dtype == "float32"
 
 
 @pytest.mark.parametrize(
