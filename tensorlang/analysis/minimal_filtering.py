@@ -64,13 +64,17 @@ class FilterSizes:
         return FilterSizes(images, height, width, channels, outputs)
 
 
-def outputs_at_once(sizes: FilterSizes, known: bool, target: Target, *, exact: bool = False) -> int | None:
+def outputs_at_once(
+    sizes: FilterSizes, known: bool, target: Target, *, exact: bool = False, together: int = 1
+) -> int | None:
     """How many outputs a tile has in each direction where that takes the least time; None where the direct
     sum takes less, or little more. ``known``: the weight is known ahead of a call; ``exact``: only tiles
-    whose sums round like direct ones."""
+    whose sums round like direct ones; ``together``: products that an instruction of the direct sum adds up.
+    """
     lanes, table = target.vector_lanes("float32"), cost_of(target).of_whole
     weight = 9 * sizes.channels * sizes.outputs
-    direct = DIRECT * weight * sizes.images * sizes.height * sizes.width / (table.per_cycle * lanes)
+    direct = DIRECT * weight * sizes.images * sizes.height * sizes.width
+    direct /= table.per_cycle * lanes * together
     direct += FAR_WEIGHT * 4 * weight / table.l3_rate if known else PACKED / lanes * weight
     times = {tile: _time(sizes, tile, known, target) for tile in (EXACT if exact else TILES)}
     best = min(times, key=lambda tile: times[tile])

@@ -13,25 +13,36 @@ from ..analysis import FilterSizes, Margin, conv_of, filter_of, margin_of, outpu
 from ..ops import tags
 from ..schedule import Schedule
 from ..target import Target
-from ..te import ComputeOp, Tensor
-from .common import is_known
+from ..te import ComputeOp, Tensor, cast, compute
+from .common import is_known, together_of
+
+KINDS = ("float32", "float16", "bfloat16")  # sums of halves are float32, and rounded once either way
 
 
 def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Tensor | None:
     """What may take the place of a convolution that gains by minimal filtering; None for all else."""
     if not constants or not op.reduce_axis:
         return None
-    window, conv = window_of(op), conv_of(op)
+    window, conv = window_of(op, widened=True), conv_of(op)
     if window is None or conv is None or not is_known(window.weight, constants):
         return None
-    if any(t.dtype.name != "float32" for t in (op.outputs[0], window.data, window.weight)):
+    kind = window.data.dtype
+    if op.outputs[0].dtype != "float32" or kind != window.weight.dtype or kind.name not in KINDS:
         return None
     sizes = FilterSizes.of_window(window, conv)
-    tile = None if sizes is None else outputs_at_once(sizes, True, target)
+    together = together_of(window.data, window.weight, target) if kind.bits == 16 else 1
+    tile = None if sizes is None else outputs_at_once(sizes, True, target, together=together)
     if tile is None:
         return None
     image, padding = _image(window.data)
-    made: Tensor = ops.conv2d_winograd(image, window.weight, padding=padding, tile=tile)
+    wide = _wide if kind.bits == 16 else lambda t: t
+    made: Tensor = ops.conv2d_winograd(wide(image), wide(window.weight), padding=padding, tile=tile)
+    return made
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Halves as float32."""
+    made: Tensor = compute(x.shape, lambda *i: cast("float32", x(*i)), name=f"{x.name}.wide")
     return made
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.core.dtype import dtype
 from tests.ops import images
 
 RNG = np.random.default_rng(11)
@@ -161,6 +162,44 @@ def test_others_stay_direct(case):
     assert not filtered(stages) and stages == ways(
         y, constants=constants, inputs=inputs, without=["winograd"]
     )
+
+
+def halves(kind, channels, size, opened=False):
+    sizes = (te.var("h"), te.var("v")) if opened else (size, size)
+    x = te.placeholder((1, channels, *sizes), kind, name="x")
+    k, b = (
+        te.placeholder((channels, channels, 3, 3), kind, name="k"),
+        te.placeholder((channels,), kind, name="b"),
+    )
+    return [x, k, b, ops.relu(ops.conv2d(x, k, b, padding=1))]
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("opened", [False, True])
+def test_halves_are_summed_in_float32_and_rounded_once(kind, opened):
+    x, k, b, y = halves(kind, C, SIZE, opened)
+    stored = dtype(kind).to_numpy()
+    image, weight, bias = (a.astype(stored) for a in (IMAGE, KNOWN[K], KNOWN[B]))
+    f = tl.compile([x, k, b, y], constants={k: weight, b: bias}, target=TARGET)
+    assert filtered(f.explain().stages)
+    f = tl.compile([x, k, b, y], constants={k: weight, b: bias})
+    wide = [a.astype("float64") for a in (image, weight, bias)]
+    want = np.maximum(images.conv(*wide, padding=1), 0)
+    step = 2.0 ** (-11 if kind == "float16" else -8)
+    # the sum is rounded, and so is what a bias is added to
+    assert (
+        np.abs(f(image).astype("float64") - want) <= 2e-5 * want.max() + 3 * step * (np.abs(want) + 1)
+    ).all()
+
+
+def test_pairs_of_bfloat16_stay_direct_where_they_are_faster():
+    found = []
+    for kind, cpu in ("bfloat16", "znver4"), ("float16", "znver4"), ("bfloat16", "skylake-avx512"):
+        x, k, b, y = halves(kind, 256, 14)
+        weight = np.zeros((256, 256, 3, 3), dtype(kind).to_numpy())
+        f = tl.compile([x, k, b, y], constants={k: weight}, target=f"llvm -mcpu={cpu}")
+        found.append(bool(filtered(f.explain().stages)))
+    assert found == [False, True, True]
 
 
 @pytest.mark.parametrize("wrong", [["fusion"], "winograd", 3, [3]], ids=str)
