@@ -13,7 +13,7 @@ from ..analysis import FilterSizes, Margin, conv_of, filter_of, margin_of, outpu
 from ..ops import tags
 from ..schedule import Schedule
 from ..target import Target
-from ..te import ComputeOp, Tensor, cast, compute
+from ..te import ComputeOp, Tensor
 from .common import is_known, together_of
 
 KINDS = ("float32", "float16", "bfloat16")  # sums of halves are float32, and rounded once either way
@@ -35,14 +35,9 @@ def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Ten
     if tile is None:
         return None
     image, padding = _image(window.data)
-    wide = _wide if kind.bits == 16 else lambda t: t
-    made: Tensor = ops.conv2d_winograd(wide(image), wide(window.weight), padding=padding, tile=tile)
-    return made
-
-
-def _wide(x: Tensor) -> Tensor:
-    """Halves as float32."""
-    made: Tensor = compute(x.shape, lambda *i: cast("float32", x(*i)), name=f"{x.name}.wide")
+    wide = image if kind == "float32" else ops.cast(image, "float32")
+    weight = window.weight if kind == "float32" else ops.cast(window.weight, "float32")
+    made: Tensor = ops.conv2d_winograd(wide, weight, padding=padding, tile=tile)
     return made
 
 

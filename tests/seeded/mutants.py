@@ -291,8 +291,8 @@ MUTANTS = (
     M(
         "outputs of one compute are stored one before the other is computed",
         "lowering.lower:_Writer.store_all",
-        "if len(tensors) == 1:\n        return Store(self.buffers[tensors[0]], values[0], index)",
-        "return seq(*[Store(self.buffers[t], v, index) for t, v in zip(tensors, values, strict=True)])",
+        "if alone or len(tensors) == 1:",
+        "if True:",
         ("smallest_with_its_place",),
     ),
     M(
