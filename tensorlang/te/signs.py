@@ -47,9 +47,12 @@ def one_sign_of(op: ComputeOp, tensor: Tensor) -> OneSign | None:
     reads = [e.a for e in (product.a, product.b) if type(e) is Cast and type(e.a) is TensorRead]
     mine = [e for e in reads if e.tensor is tensor]
     others = [e for e in reads if e.tensor is not tensor]
-    if len(mine) != 1 or len(others) != 1 or {tensor.dtype.name, others[0].dtype.name} - {mine[0].dtype.name}:
-        return None
-    if tensor.dtype.name not in OTHER:
+    if (
+        len(mine) != 1
+        or len(others) != 1
+        or others[0].dtype != tensor.dtype
+        or tensor.dtype.name not in OTHER
+    ):
         return None
     used = {v for i in others[0].indices for v in variables(i)}
     if not all(a.var in used for a in op.reduce_axis):
@@ -57,15 +60,13 @@ def one_sign_of(op: ComputeOp, tensor: Tensor) -> OneSign | None:
     return OneSign(mine[0], others[0], tuple(a for a in op.axis if a.var in used))
 
 
-def turned(
-    op: ComputeOp, found: OneSign, named: Callable[[str], str] = lambda name: name
-) -> tuple[list[ComputeOp], Expr]:
+def turned(op: ComputeOp, found: OneSign, named: Callable[[str], str]) -> tuple[list[ComputeOp], Expr]:
     """The definitions in front of ``op`` and what it is of them: the operand of the other sign, sums of the
     other operand, and the products. ``named`` gives each the name that it gets for the one it asks for."""
     other = OTHER[found.turned.dtype.name]
-    more = make.const(HALF if other == "uint8" else -HALF, "int32")
+    half = HALF if other == "uint8" else -HALF
     # 128 more or less is the same bits but for the highest
-    high = make.const(HALF if other == "uint8" else -HALF, dtype(other))
+    more, high = make.const(half, "int32"), make.const(half, dtype(other))
     given = found.turned.tensor
     turns = lambda *i: make.cast(other, given(*i)) ^ high
     shifted: Tensor = compute(given.shape, turns, name=named(f"{op.name}.{other}"), tag=LINES)

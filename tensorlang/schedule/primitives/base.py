@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +13,7 @@ from ...errors import ScheduleError
 from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...expr.walk import variables
-from ...te.axis import IterVar
+from ...te.axis import REDUCE, IterVar
 from ...te.tensor import ComputeOp
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import INLINED, At, Pending, ScheduleState, StageState, change
@@ -316,3 +316,28 @@ def check_untouched(state: ScheduleState, stage: str, name: str, mark: tuple[str
             try_=f"{name} before all other calls for this stage",
         )
     return YES
+
+
+def check_plain(state: ScheduleState, stage: str, mark: tuple[str, str | None]) -> Verdict:
+    """Whether a stage is a compute, and no part of a scan."""
+    st = state.stage(stage)
+    if st.is_opaque or st.within is not None:
+        what = st.what if st.is_opaque else "a part of a scan"
+        return refuse(f"`{stage}` is {what}", mark=mark)
+    return YES
+
+
+def check_formula(state: ScheduleState, stage: str, name: str, mark: tuple[str, str | None]) -> Verdict:
+    """Whether the formula of a stage may be written anew by the primitive ``name``: of a compute of which
+    nothing has been said."""
+    return check_plain(state, stage, mark) and check_untouched(state, stage, name, mark)
+
+
+def in_parts(state: ScheduleState, stage: str, parts: Iterable[ComputeOp], body: Expr) -> ScheduleState:
+    """The state with a stage for each of ``parts`` in front of a reduction, which becomes ``body``."""
+    st = state.stage(stage)
+    for op in parts:
+        leaves = (*op.axis, *op.reduce_axis)
+        state = state.insert_before(stage, StageState(op.name, op, leaves, in_part=st.in_part))
+    kept = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
+    return state.with_stage(change(st, op=st.compute.redefined((body,), reduce_axis=()), leaves=kept))

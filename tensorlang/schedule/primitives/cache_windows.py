@@ -17,7 +17,7 @@ from ...te.tensor import ComputeOp, Operation, Tensor
 from ...te.windows_apart import window_apart
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_stage, check_untouched
+from .base import Primitive, check_formula, check_stage
 from .fields import StageName
 
 if TYPE_CHECKING:
@@ -40,12 +40,7 @@ class CacheWindows(Primitive):
             return verdict
         st = state.stage(self.stage)
         mark = (self.stage, None)
-        if st.is_opaque or st.within is not None:
-            return refuse(
-                f"`{self.stage}` is {st.what}" if st.is_opaque else f"`{self.stage}` is a part of a scan",
-                mark=mark,
-            )
-        verdict = check_untouched(state, self.stage, self.name, mark)
+        verdict = check_formula(state, self.stage, self.name, mark)
         if not verdict:
             return verdict
         if window_apart(st.compute) is not None:

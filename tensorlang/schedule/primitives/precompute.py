@@ -18,7 +18,7 @@ from ...te.tensor import ComputeOp, Operation, Tensor
 from ...te.terms import Term, apart, terms_of
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_loop, check_stage, check_untouched
+from .base import Primitive, check_formula, check_loop, check_stage
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -44,12 +44,7 @@ class Precompute(Primitive):
             return verdict
         st = state.stage(self.stage)
         mark = (self.stage, self.loops[0] if self.loops else None)
-        if st.is_opaque or st.within is not None:
-            return refuse(
-                f"`{self.stage}` is {st.what}" if st.is_opaque else f"`{self.stage}` is a part of a scan",
-                mark=mark,
-            )
-        verdict = check_untouched(state, self.stage, self.name, mark)
+        verdict = check_formula(state, self.stage, self.name, mark)
         if not verdict:
             return verdict
         if _largest(st.compute, self.loops) is not None:

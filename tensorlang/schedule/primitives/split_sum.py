@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...core.names import free_name
-from ...te.axis import REDUCE
 from ...te.sums_apart import apart, parts_of
 from ...te.tensor import Operation, Tensor
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_stage, check_untouched
+from ..state import ScheduleState
+from .base import Primitive, check_formula, check_stage, in_parts
 from .fields import StageName
 
 if TYPE_CHECKING:
@@ -37,12 +36,7 @@ class SplitSum(Primitive):
             return verdict
         st = state.stage(self.stage)
         mark = (self.stage, None)
-        if st.is_opaque or st.within is not None:
-            return refuse(
-                f"`{self.stage}` is {st.what}" if st.is_opaque else f"`{self.stage}` is a part of a scan",
-                mark=mark,
-            )
-        verdict = check_untouched(state, self.stage, self.name, mark)
+        verdict = check_formula(state, self.stage, self.name, mark)
         if not verdict:
             return verdict
         if parts_of(st.compute) is not None:
@@ -65,12 +59,7 @@ class SplitSum(Primitive):
             return name
 
         new, body = apart(st.compute, *parts, named)
-        for op in new:
-            leaves = (*op.axis, *op.reduce_axis)
-            state = state.insert_before(self.stage, StageState(op.name, op, leaves, in_part=st.in_part))
-        kept = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
-        state = state.with_stage(change(st, op=st.compute.redefined((body,), reduce_axis=()), leaves=kept))
-        return state, new[-1].outputs[0]
+        return in_parts(state, self.stage, new, body), new[-1].outputs[0]
 
     def uncertain_name(self) -> str:
         return f"{self.stage}.products"

@@ -11,12 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...te.axis import REDUCE
 from ...te.signs import one_sign_of, turned
 from ...te.tensor import Operation, Tensor
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_names, check_stage, check_untouched
+from ..state import ScheduleState
+from .base import Primitive, check_formula, check_names, check_stage, in_parts
 from .fields import StageName, TensorName
 
 if TYPE_CHECKING:
@@ -40,12 +39,7 @@ class TurnSign(Primitive):
             return verdict
         st = state.stage(self.stage)
         mark = (self.stage, None)
-        if st.is_opaque or st.within is not None:
-            return refuse(
-                f"`{self.stage}` is {st.what}" if st.is_opaque else f"`{self.stage}` is a part of a scan",
-                mark=mark,
-            )
-        verdict = check_untouched(state, self.stage, self.name, mark)
+        verdict = check_formula(state, self.stage, self.name, mark)
         if not verdict:
             return verdict
         if one_sign_of(st.compute, state.stage(self.tensor).op.outputs[0]) is not None:
@@ -62,12 +56,7 @@ class TurnSign(Primitive):
         found = one_sign_of(st.compute, state.stage(self.tensor).op.outputs[0])
         assert found is not None
         new, body = turned(st.compute, found, state.free_name)
-        for op in new:
-            leaves = (*op.axis, *op.reduce_axis)
-            state = state.insert_before(self.stage, StageState(op.name, op, leaves, in_part=st.in_part))
-        kept = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
-        state = state.with_stage(change(st, op=st.compute.redefined((body,), reduce_axis=()), leaves=kept))
-        return state, new[-1].outputs[0]
+        return in_parts(state, self.stage, new, body), new[-1].outputs[0]
 
     def uncertain_name(self) -> str:
         return f"{self.stage}.products"

@@ -24,7 +24,7 @@ from ...te.tensor import ComputeOp, Operation, Tensor
 from ..legality.filtering import TAPS, Filter, filter_of
 from ..legality.verdict import Verdict, refuse
 from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_stage, check_untouched
+from .base import Primitive, check_plain, check_stage, check_untouched
 from .fields import Meaning, StageName, whole
 
 if TYPE_CHECKING:
@@ -56,11 +56,9 @@ class Winograd(Primitive):
                 f"tile={self.tile}: tile × tile outputs are computed together",
                 legal=", ".join(map(str, POINTS)),
             )
-        if st.is_opaque or st.within is not None:
-            return refuse(
-                f"`{self.stage}` is {st.what}" if st.is_opaque else f"`{self.stage}` is a part of a scan",
-                mark=mark,
-            )
+        verdict = check_plain(state, self.stage, mark)
+        if not verdict:
+            return verdict
         found = filter_of(st.compute)
         if isinstance(found, str):
             return refuse(f"`{self.stage}`: {found}", mark=mark)
