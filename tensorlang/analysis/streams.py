@@ -55,10 +55,14 @@ def moves_pieces(op: ComputeOp) -> bool:
             read.append(e)
         else:
             return False
-    found = reads_of(op)
     if len(read) == 1 and not any(reads_data(i) for i in read[0].indices[:-1]):
         return False
-    last = op.axis[-1].var
+    return reads_neighbours(op)
+
+
+def reads_neighbours(op: ComputeOp) -> bool:
+    """Whether neighbours along the last axis are made of neighbours in each tensor, or of one element."""
+    found, last = reads_of(op), op.axis[-1].var
     return all(
         last in along for used, along in zip(found.everywhere, found.contiguous, strict=True) if last in used
     )

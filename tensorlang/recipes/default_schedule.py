@@ -74,6 +74,7 @@ from .lanes import (
     FEW_STRETCHES,
     apart_from_parts,
     elements_of,
+    moved_in_halves,
     reduce_in_lanes,
     share_reduction,
     stretch_of,
@@ -353,6 +354,8 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         width = vector_width(stage, n, target, long=len(together) == len(stage.op.axis))
         if len(together) < 2 and again is None:
             width = _within_edges(stage, width, target)
+        if moved_in_halves(stage, width, target):
+            width //= 2
         # a rest is a vector that overlaps the one before, where nothing shares those out: a masked store
         # takes 12 cycles on a Zen 3. Measured in the first cache: relu of rows of 100 1.24, sum of rows of 57
         # 1.4, padding of 56 × 56 1.5 times as fast

@@ -15,6 +15,7 @@ from ..analysis import (
     made_of_place,
     moves_pieces,
     product_of,
+    reads_neighbours,
     reads_of,
     reducer_kind,
     step,
@@ -454,6 +455,14 @@ def vector_width(stage: Stage, n: int | None, target: Target, *, long: bool = Fa
             if n % (v * lanes) == 0 or n >= 8 * v * lanes:
                 return v * lanes
     return min(lanes, n)
+
+
+def moved_in_halves(stage: Stage, width: int, target: Target) -> bool:
+    """Whether half of so many elements at once are no slower to compute, and quicker on their way to memory,
+    which takes longer. Measured (Zen 4, one thread, arrays of numpy of 0.4 to 12 MB): sums and products of
+    two take 0.9 of the time."""
+    lanes, op = target.vector_lanes(stage.op.body[0].dtype), stage.op
+    return target.moves_halves and width == lanes > 1 and reads_neighbours(op) and not has_calls(op)
 
 
 def in_vectors(stage: Stage, target: Target) -> IterVar:

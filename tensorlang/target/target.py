@@ -233,6 +233,17 @@ class Target(metaclass=_Named):
         )
 
     @property
+    def moves_halves(self) -> bool:
+        """Whether a vector of the full width goes to memory, and is computed, in two halves: it is no faster
+        than two of half the width, and slower where it crosses lines (AMD, Software Optimization Guide for
+        the Zen4 Microarchitecture, 2.11).
+
+        >>> [tl.Target.parse(f"llvm -mcpu={name}").moves_halves for name in ("znver4", "icelake-server")]
+        [True, False]
+        """
+        return self.mcpu == "znver4"
+
+    @property
     def has_tiles(self) -> bool:
         """Whether 8-bit integers are multiplied in the tiles of a matrix unit. The name of a processor does
         not promise that: the system must let a process use them.

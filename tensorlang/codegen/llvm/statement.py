@@ -32,6 +32,7 @@ from ...loopir.stmt import (
     rebuilt,
 )
 from . import (
+    aligned,
     apart,
     bounds_report,
     carried,
@@ -299,7 +300,12 @@ def loop(
 ) -> Steps[None]:
     """``for var in begin .. end - 1``; ``runs`` when there is at least one iteration for sure."""
     every, rest = run(_of_every_iteration(em, body, {var}))
-    inside = _repeated(em, var, begin, end, bounds, runs, rest)
+    count = int(end) - int(begin) if begin.isdigit() and end.isdigit() else None
+    in_a_row = aligned.elements(em, var, count, rest)
+    if in_a_row is None:
+        inside = _repeated(em, var, begin, end, bounds, runs, rest)
+    else:
+        inside = aligned.emit(em, in_a_row, var, begin, end, bounds, _repeated)
     for buffer in every:
         inside = _allocated(em, buffer, inside)
     yield inside

@@ -39,6 +39,11 @@ class Row:
     libm: str = ""
     ulp: float = 1.0
 
+    @property
+    def short(self) -> bool:
+        """Whether it is an instruction or a few, no series of terms and no call."""
+        return self.own is None and not self.libm
+
 
 ROWS: dict[str, Row] = {
     "exp": Row(own=exponential.exp, double=2, libm="exp", ulp=2),
