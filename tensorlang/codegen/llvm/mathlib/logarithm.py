@@ -232,18 +232,25 @@ def far_log1p(m: Kit, x: Num) -> Num:
 
 
 def _precise_log1p(m: Kit, x: Num) -> Num:
-    """``log(u) + (1 + x - u) / u`` for the rounded sum ``u = 1 + x``; where ``u`` is in the range of
-    the polynomial, ``f = x``."""
+    """log1p of float64: of the rounded sum ``1 + x = 2**e (1 + f)`` and what rounding takes from it, which is
+    added to ``f``, and once more what that sum leaves. Both are no more than half an ulp, so that a rough
+    inverse of ``1 + f`` is good enough: one division, where a quotient of each took a quarter longer."""
     u = x + 1.0
-    rest = m.select(x > 1.0, 1.0 - (u - x), x - (u - 1.0)) / u
+    rest = m.at_most(x, 1.0) - (u - m.at_least(x, 1.0))
     e, mantissa = split(m, u)
-    near = e.same(0.0)
-    f = m.select(near, x, mantissa - 1.0)
-    high, low = _TWO["e"][64]
-    square, y = _correction(m, f)
-    y = y + m.fma(e, low, m.select(near, 0.0, rest))
-    out = m.fma(e, high, f + m.fma(square, -0.5, y))
-    out = m.select(x < math.inf, out, x)
-    out = m.select(x < -1.0, math.nan, out)
-    out = m.select(x.same(-1.0), -math.inf, out)
-    return m.select(x.same(0.0), x, out)
+    f = mantissa - 1.0
+    # 2**-e, by the bits of the exponent
+    part = rest * m.from_bits(m.num(m.format.literal(1.0), "i") - (m.bits_of(u) - m.bits_of(mantissa)))
+    g = f + part
+    low = (f - g) + part
+    low = m.fma(-low, g, low)
+    first, second = _TWO["e"][64]
+    square, y = _correction(m, g)
+    out = m.fma(e, first, g + m.fma(square, -0.5, y + m.fma(e, second, low)))
+    # of -0 the sum is 0
+    return m.repaired(m.copysign(out, x), outside(m, u, m.format.least, 2.0**1000), far_precise_log1p, x)
+
+
+def far_precise_log1p(m: Kit, x: Num) -> Num:
+    """log1p of float64 from 2**1000 on, and of what is no more than -1."""
+    return m.select(x.same(-1.0), -math.inf, wide_log(m, x))
