@@ -14,6 +14,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NoReturn, cast
 
 import numpy as np
@@ -223,18 +224,29 @@ def _offsets(
     site: Site, block: Block, index: tuple[Any, ...], mask: Array | None, word: str
 ) -> tuple[Array, Array]:
     """The live lanes and their offsets, checked against the bounds."""
-    lanes = site.lanes
-    live = np.arange(lanes) if mask is None else np.flatnonzero(np.broadcast_to(mask, lanes))
-    at = np.full(len(live), block.first, np.int64)
+    live = _all_lanes(site.lanes) if mask is None else np.flatnonzero(np.broadcast_to(mask, site.lanes))
+    first, at = block.first, None
     for i, n, stride in zip(index, block.shape, block.strides, strict=True):
+        if np.ndim(i) == 0:
+            # the same in all lanes: a number, of which numpy makes no arrays
+            if live.size and not 0 <= i < n:
+                bounds(site, _lane(index, int(live[0])), block.shape, word)
+            first += int(i) * stride
+            continue
         one = np.asarray(i, np.int64)
-        one = one[live] if one.ndim else np.full(len(live), one)
-        bad = (one < 0) | (one >= n)
+        one = one if mask is None else one[live]
+        bad = one.view(np.uint64) >= n  # those below 0 are the largest
         if bad.any():
-            lane = int(live[np.flatnonzero(bad)[0]])
-            bounds(site, _lane(index, lane), block.shape, word)
-        at += one * stride
-    return live, at
+            bounds(site, _lane(index, int(live[np.flatnonzero(bad)[0]])), block.shape, word)
+        at = one * stride if at is None else at + one * stride
+    return live, np.full(live.size, first, np.int64) if at is None else at + first
+
+
+@cache
+def _all_lanes(lanes: int) -> Array:
+    every = np.arange(lanes)
+    every.flags.writeable = False
+    return every
 
 
 def _lane(index: tuple[Any, ...], lane: int) -> tuple[int, ...]:
@@ -247,9 +259,9 @@ def vector_load(
     """The elements of the live lanes, zero in the others."""
     live, at = _offsets(site, block, index, mask, "read")
     if site.poison:
-        missing = np.flatnonzero(block.init[at] == 0)
-        if missing.size:
-            uninitialised(site, _lane(index, int(live[missing[0]])))
+        there = block.init[at]
+        if not there.all():
+            uninitialised(site, _lane(index, int(live[np.flatnonzero(there == 0)[0]])))
     for which, (base, mine, _) in enumerate(levels):
         slot = site.levels[which][1]
         _conflict(site, index, live, block.written_by[slot][at], which, base, mine, ("read", "write"))

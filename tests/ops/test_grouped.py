@@ -23,6 +23,7 @@ def grouped(x, w, ends):
 ENDS = [(20, 20, 20), (0, 0, 20), (7, 8, 20), (0, 16, 20), (1, 9, 12), (0, 0, 0)]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("ends", ENDS, ids=str)
 @pytest.mark.parametrize("t", ["int32", "int64"])
 def test_rows_are_multiplied_by_the_matrix_of_their_group(ends, t):

@@ -24,6 +24,7 @@ def allowed(t):
     return (1.01, 2.0**-17) if t in ("float16", "bfloat16") else (8, 2.0**-48 if t == "float64" else 2.0**-19)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("t", FLOATS)
 @pytest.mark.parametrize(("shape", "last"), [((3, 33), 1), ((5, 1, 17), 2), ((17,), 1), ((3, 5, 7), 3)])
 def test_layer_norm(t, shape, last):

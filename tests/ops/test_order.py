@@ -105,6 +105,7 @@ def test_the_network_of_rows_of_a_known_length(n, t):
     exact(falling, np.flip(np.sort(a, -1), -1), t)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("descending", [True, pytest.param(False, marks=FUZZ)])
 @pytest.mark.parametrize(
     ("n", "t"),
@@ -218,6 +219,7 @@ def test_digits_by_the_interpreter(t, n):
     everywhere([ops.sort(x), ops.argsort(x, -1, True)], {x: a})
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(
     ("n", "t"), [(53, "float32"), (150, "float16"), (70, "float64"), (49, "int64"), (40, "bool")]
 )
@@ -354,6 +356,7 @@ def test_the_first_of_rows_with_the_ends_of_a_type(t, copies, largest):
         exact(values, np.take_along_axis(r, order[:, :k], -1), t)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("shape, axis", [((7,), 0), ((1,), -1), ((5, 37), 0), ((5, 37), 1), ((3, 4, 19), 1)])
 @pytest.mark.parametrize("t", ["float32", "float16", "bool", "uint8", "int64"])
@@ -403,6 +406,7 @@ def test_compress(axis):
     assert not np.take(got, range(3, 4), axis or 0).any()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("sorted", [True, False])
 @pytest.mark.parametrize(
     ("shape", "axis"), [((20,), None), ((3, 4), None), ((6, 2), 0), ((2, 6), 1), ((5, 2, 2), 0)]

@@ -163,6 +163,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("case", COLUMNS)
 @pytest.mark.parametrize("t", ["float32", "int8", "float64"])
 def test_columns_are_summed_where_they_lie(case, t):
@@ -195,6 +196,7 @@ def test_columns_behind_an_open_number_of_rows():
         exact(kernel(a), np.cumsum(a, 1), "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("t", ["float32", "float16", "int32", "uint8"])
 @pytest.mark.parametrize(("shape", "axis"), [((3, 5, 7), 0), ((3, 5, 7), 1), ((3, 5, 7), -1), ((17,), 0)])
 def test_extremes_so_far(t, shape, axis):

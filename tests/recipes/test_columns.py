@@ -40,6 +40,7 @@ def test_any_axes(shape, axis):
     assert np.array_equal(tl.compile([x, ops.sum(x, axis=axis)])(a), a.sum(axis))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", [AVX512, AVX2])
 @pytest.mark.parametrize(
     ("shape", "axis"),

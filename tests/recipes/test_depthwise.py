@@ -303,6 +303,7 @@ def test_the_last_vector_of_a_longer_row_begins_earlier_and_has_no_mask(wide, st
     exact(tl.compile([X, W, out])(x, w), images.conv(x, w, groups=3, padding=1, stride=stride), "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kernel, stride", [(3, 1), (3, 2), (5, 1), (7, 3)])
 @pytest.mark.parametrize("wide, target", [(17, AVX512), (37, AVX512), (12, AVX2), (14, AVX2)])
 def test_a_small_rest_of_a_row_is_a_shorter_vector_beside_the_others(wide, target, kernel, stride):
@@ -386,6 +387,7 @@ def test_functions_behind_the_sums_of_rows_with_a_margin(length, kernel, target)
     np.testing.assert_allclose(got, want, rtol=2e-6, atol=1e-6)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
 @pytest.mark.parametrize(
     ("height", "width", "kernel", "stride", "margin"),
@@ -434,6 +436,7 @@ def test_threads_share_the_strips_of_few_planes(planes, shared):
     exact(tl.build(s, [X, W, out])(x, w), (windows * w[:, None, None]).sum((3, 4)), "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("planes", [0, 1, 3], ids=["alone", "one", "three"])
 @pytest.mark.parametrize("target", [AVX512, AVX2, "llvm -mcpu=x86-64"], ids=["avx512", "avx2", "sse"])
 def test_threads_share_strips_of_an_open_number_of_rows(planes, target):

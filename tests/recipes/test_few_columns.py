@@ -26,6 +26,7 @@ def same(out: te.Tensor, x: te.Tensor, a: np.ndarray, want: np.ndarray, target: 
     return str(s.tree())
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize(
     "dtype", ["float32", "uint8", pytest.param("float64", marks=LONG), pytest.param("int32", marks=LONG)]

@@ -60,6 +60,7 @@ def test_threads_share_rows_out_where_panels_of_columns_are_uneven(fixed: bool) 
     np.testing.assert_array_equal(f(a) if fixed else f(a, b), a @ b)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("batch", [1, 2, 3, 4, 5, 7])
 @pytest.mark.parametrize(("m", "k", "n"), [(50, 40, 48), (30, 30, 98), (97, 41, 130)])
 @pytest.mark.parametrize("turned", [False, True])

@@ -91,6 +91,7 @@ def test_a_vector_whose_elements_take_turns():
     assert (tl.compile([a, y])(x) == x).all()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
 @pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
 @pytest.mark.parametrize("shape", [(40, 3), (7, 33, 3), (2, 9, 20, 3), (65, 2), (5, 70, 4)], ids=str)

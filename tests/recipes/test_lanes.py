@@ -129,6 +129,7 @@ def test_rows_from_memory_are_asked_for_a_kilobyte_before_their_use():
     assert not any(st.state.prefetches for st in small.stages)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("reduce", [ops.sum, ops.max, ops.logsumexp, ops.std, ops.prod])
 @pytest.mark.parametrize("shape", [(200, 300), (277, 299), (20000, 7), (3, 5, 4001)])
 def test_threads_share_everything_in_stretches_of_memory(

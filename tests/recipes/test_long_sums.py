@@ -16,6 +16,7 @@ def product(n: int, rows: int, columns: int, left: bool, dtype: str = "float32")
     return [a, b, ops.relu(ops.matmul(a, b, transpose_a=left))]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cpu", ["znver3", "znver4"])
 @pytest.mark.parametrize("cores", [1, 2, 5])
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ CASES = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("shape", "axis", "order"), CASES, ids=str)
 @pytest.mark.parametrize("how", ["sum", "max"])
 def test_transposed_results(shape, axis, order, how):

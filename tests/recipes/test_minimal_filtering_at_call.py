@@ -75,6 +75,7 @@ def turned(x, w, b):
 CASES = (plain, activated, without_margin, uneven_margin, residual, pooled, read_twice, turned)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("size", [(29, 31), pytest.param((24, 26), marks=LONG)], ids=str)
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.__name__)
 def test_small_integers_are_exact(case, size):

@@ -72,6 +72,7 @@ CASES = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
 @pytest.mark.parametrize("name", CASES)
 def test_windows(name, target):

@@ -255,6 +255,7 @@ def test_each_thread_copies_what_a_stride_picks_for_its_own_tiles():
     exact(both(x, w, None, stride=2), np.maximum(images.conv(x, w, stride=2), 0), "float32")
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cores", [2, 3])
 @pytest.mark.parametrize(
     ("channels", "outputs", "width", "taps", "by_outputs"),

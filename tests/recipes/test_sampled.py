@@ -56,6 +56,7 @@ def test_odd_shapes(batch, channels, extents, places, mode, cores):
     np.testing.assert_allclose(f(x, g), want, rtol=2e-5, atol=2e-5)
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", [AVX2, AVX512])
 @pytest.mark.parametrize("mode", ["nearest", "linear", pytest.param("cubic", marks=LONG)])
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ COPIES = {
 }
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize(
     "dtype", ["uint8", "float32", *[pytest.param(t, marks=LONG) for t in ("int16", "int64")]]
@@ -66,6 +67,7 @@ def test_copies(kind, shape, dtype, target):
     assert np.array_equal(tl.compile([*xs, out])(*arrays), want)
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize("columns", [2, 3, 5, 7, 13, 31])
 @pytest.mark.parametrize("kind", ["join", "stack", "stack mid", "tile both", "roll"])
@@ -89,6 +91,7 @@ def test_an_open_number_of_rows_is_joined():
         assert np.array_equal(f(a, b), np.concatenate([a, b], 1))
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize("dtype", ["uint8", "int16"])
 @pytest.mark.parametrize(("shape", "axis"), [((300, 5), 0), ((3, 100, 5), 1), ((2, 70, 13), 1)], ids=str)
@@ -105,6 +108,7 @@ def test_places_of_extremes_of_few_columns(shape, axis, dtype, target):
     assert "tensorlang.gather" not in asm
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize("mode", ["nearest", "bilinear"])
 @pytest.mark.parametrize(
@@ -141,6 +145,7 @@ def test_blocks_of_a_resized_row_are_written_out():
 VBMI = "llvm -mcpu=znver4"
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "bool"])
 @pytest.mark.parametrize("step", [5, 8, 12])
 @pytest.mark.parametrize("rows", [64, 100, 257])

@@ -37,6 +37,7 @@ def results(out: te.Tensor, target: str, *arrays: np.ndarray) -> list[np.ndarray
     return [got, compiled]
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize(
     "dtype", ["float32", "uint8", pytest.param("float64", marks=LONG), pytest.param("int32", marks=LONG)]
@@ -51,6 +52,7 @@ def test_reductions(shape, dtype, target):
             assert np.array_equal(got, want(a, axis=-1).astype(got.dtype))
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize("n", [3, 7, pytest.param(2, marks=LONG), pytest.param(5, marks=LONG)])
 @pytest.mark.parametrize("rows", [(37,), (3, 21), pytest.param((16,), marks=LONG)], ids=str)
@@ -143,6 +145,7 @@ def test_sums_of_short_rows_have_no_scalar_additions():
     assert np.array_equal(tl.compile([x, y, dot])(a, b), (a * b).sum(1))
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("flat", [False, True], ids=["rows", "flat"])
 @pytest.mark.parametrize("n", [2, 3, 5, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33])
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "float32", "bool"])

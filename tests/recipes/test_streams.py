@@ -10,6 +10,7 @@ from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("cores", [1, 2, 7])
 @pytest.mark.parametrize(
     ("m", "k", "n", "batch", "dtype"),

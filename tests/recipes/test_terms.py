@@ -78,6 +78,7 @@ def stages(outputs, target=AVX512):
     return {st.name: st.state.attach for st in s.stages}
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("target", [AVX2, AVX512])
 @pytest.mark.parametrize("as_stage", [False, True])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)

@@ -29,6 +29,7 @@ def depthwise(rows: int, columns: int, channels: int, taps: int, stride: int) ->
     return [x, w, te.compute((rows, columns, channels), at, name="o")]
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize(
     ("rows", "columns", "channels", "taps", "stride"),
@@ -65,6 +66,7 @@ def test_the_taps_of_a_row_read_pixels_that_stay_in_registers(taps, target, writ
     assert loads < (1.0 if written else 1.5) * sums
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize(("kind", "taps"), [("max", 3), ("sum", 5), ("min", 3)])
 @pytest.mark.parametrize("shape", [(4, 9, 40), (13, 3, 16), (2, 30, 70)], ids=str)

@@ -31,6 +31,7 @@ def data(*shape: int, dtype: str = "float32") -> np.ndarray:
     return RNG.integers(0, 9, shape).astype(dtype)
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize("dtype", ["float32", "uint8", pytest.param("float64", marks=LONG)])
 @pytest.mark.parametrize(
@@ -103,6 +104,7 @@ def windows(
     return [x, g, te.compute(shape, lambda i, j, c: te.sum(at(i, j, c) * g[a, b], axis=[a, b]), name="o")]
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize(
     ("shape", "taps", "stride", "dtype", "kind"),
@@ -198,6 +200,7 @@ def quaternion(q: te.Tensor, n: te.Expr, e: te.Expr) -> te.Expr:
     return out
 
 
+@pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize("dtype", ["float32", "uint8", pytest.param("int32", marks=LONG)])
 @pytest.mark.parametrize("shape", [(40, 3, 3), (37, 3, 3), (33, 2, 3), (50, 3, 4), (2, 21, 2, 2)], ids=str)
