@@ -20,7 +20,7 @@ from .codegen.llvm.nests import taken_apart
 from .core.collector import uncollected
 from .expr.nodes import Var
 from .loopir.digest import digest
-from .loopir.stmt import Alloc, Extern, Func, Seq, Stmt, preorder
+from .loopir.stmt import Alloc, Extern, For, Func, Seq, Stmt, preorder
 from .passes.base import TimeTable
 from .passes.pipeline import PIPELINE
 from .runtime import Module
@@ -87,8 +87,8 @@ def _nest(nest: Func, where: Target, kept: Kept, times: TimeTable | None) -> byt
 
 
 def _computes(s: Stmt) -> bool:
-    """Whether there is anything but buffers and calls of nests."""
-    return not all(isinstance(x, Alloc | Seq | Extern) for x in preorder(s))
+    """Whether there is anything but buffers, loops and calls of nests."""
+    return not all(isinstance(x, Alloc | Seq | Extern | For) for x in preorder(s))
 
 
 def _timed(

@@ -3,6 +3,8 @@ another target."""
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,8 @@ import tensorlang as tl
 from autosched import SearchTask
 from autosched.space import variants_of
 from tensorlang import ops, piecewise, te
+from tensorlang.codegen.llvm.nests import taken_apart
+from tensorlang.loopir.stmt import Extern, For, preorder
 
 HERE = str(tl.Target.host().for_threads(1))
 BOTH = str(tl.Target.host().for_threads(2))
@@ -141,3 +145,47 @@ def test_a_kernel_with_a_table_of_its_own_is_built_whole(tmp_path):
     (right,) = te.reference.evaluate([o], {x: a})
     np.testing.assert_allclose(run(kernel, [a], right.shape, tmp_path / "k"), right, rtol=1e-5, atol=1e-5)
     assert not kept.codes
+
+
+def test_nests_within_one_parallel_loop_are_given_its_variable(tmp_path):
+    """Two products, the second of what the first leaves, for threads that share nothing."""
+    x, w, v = (
+        te.placeholder(shape, name=n) for shape, n in (((2, 64, 96), "x"), ((96, 512), "w"), ((512, 64), "v"))
+    )
+    k, r = te.reduce_axis((0, 96), "k"), te.reduce_axis((0, 512), "r")
+    a = te.compute((2, 64, 512), lambda b, i, j: te.sum(x[b, i, k] * w[k, j], axis=k), name="a")
+    y = te.compute((2, 64, 64), lambda b, i, j: te.sum(a[b, i, r] * v[r, j], axis=r), name="y")
+    s = te.create_schedule(y.op)
+    for t in (y, a):
+        b, i, j = t.op.axis
+        rows, row = s[t].split(i, 32)
+        columns, lanes = s[t].split(j, 16)
+        s[t].reorder(b, rows, columns, *t.op.reduce_axis, row, lanes)
+        s[t].unroll(row)
+        s[t].vectorize(lanes)
+    s[y].parallel(y.op.axis[0])
+    s[a].compute_at(s[y], y.op.axis[0])
+    tensors = [x, w, v, y]
+    func = piecewise._FIRST.run(tl.lower(s, tensors, "k", simple=True), ())
+    main, nests = taken_apart(func, functools.partial(piecewise._name, BOTH))
+    (loop,) = [s for s in preorder(main.body) if isinstance(s, For)]
+    calls = [c for c in preorder(loop) if isinstance(c, Extern)]
+    assert loop.kind == "parallel" and len(calls) == len(nests) == 2
+    assert all(c.args[-1] is loop.var for c in calls)
+    assert {(n.params[-1].kind, n.params[-1].lo, n.params[-1].hi) for n in nests} == {("value", 0, 1)}
+    inputs = arrays(tensors[:-1], np.random.default_rng(3))
+    (right,) = te.reference.evaluate([y], dict(zip(tensors, inputs, strict=False)))
+    kernel = piecewise.build(s, tensors, BOTH, "candidate", Kept())
+    whole = tl.build(s, tensors, BOTH, name="candidate", load=False)
+    for made in (kernel, whole):
+        assert np.array_equal(run(made, inputs, right.shape, tmp_path / "k.tl"), right)
+
+
+def test_of_a_loop_that_is_handed_out_in_pieces_nothing_is_taken():
+    """How many iterations a piece has hangs on the work in the loop, which a call hides."""
+    x = te.placeholder((64, 40), name="x")
+    y = te.compute((64, 40), lambda i, j: x[i, j] + 1.0, name="y")
+    s = te.create_schedule(y.op)
+    s[y].parallel(y.op.axis[0])
+    func = piecewise._FIRST.run(tl.lower(s, [x, y], "k", simple=True), ())
+    assert taken_apart(func, functools.partial(piecewise._name, BOTH)) == (func, [])

@@ -52,8 +52,9 @@ def call_symbol(em: Emitter, s: Extern) -> None:
 
 def call_nest(em: Emitter, s: Extern) -> str:
     """A part of the same kernel, which is compiled apart; the status it returned."""
-    callee = em.module.declare(s.name, "i32", ", ".join("ptr" for _ in s.args))
-    return em.ins(f"call i32 {callee}({', '.join(f'ptr {em.storage[b].pointer}' for b in s.buffers())})")
+    args = [("ptr", em.storage[a].pointer) if isinstance(a, Buffer) else ("i64", em.index(a)) for a in s.args]
+    callee = em.module.declare(s.name, "i32", ", ".join(kind for kind, _ in args))
+    return em.ins(f"call i32 {callee}({', '.join(f'{kind} {value}' for kind, value in args)})")
 
 
 def call_packed(em: Emitter, s: Extern) -> str:
