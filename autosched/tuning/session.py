@@ -42,10 +42,11 @@ FINALISTS, SHARE = 8, 4
 # seconds of timing: of a candidate; of a finalist, when it is chosen who is measured further, and in each
 # process after that
 BRIEF, LOOK, CAREFUL = 0.004, 0.01, 0.02
-# after one look the KEPT best go on in CHOOSING processes; who is best then is compared with the first in
-# LEAST others, or in up to MOST until the gain is known to within NARROW of itself: what chose it flatters
-# it. Who is not worth it in any of FEWEST goes no further
-KEPT, CHOOSING, FEWEST, LEAST, MOST = 3, 3, 3, 7, 14
+# after one look the KEPT best go on in CHOOSING processes, unless the first of these says with the look that
+# none of them is worth it; who is best then is compared with the first in LEAST others, or in up to MOST
+# until the gain is known to within NARROW of itself: what chose it flatters it. FEWER do where it is known
+# twice as well, and who is not worth it in any of FEWEST goes no further
+KEPT, CHOOSING, FEWEST, FEWER, LEAST, MOST = 3, 3, 3, 5, 7, 14
 NARROW = 0.04
 # how candidates are measured at the end; in ``turns`` they are built as users build them
 ALONE, LOOKS, PARTS, TURNS = "alone", "looks", "parts", "turns"
@@ -256,11 +257,12 @@ class Session:
         order = [s for s in order if s == self.first or s in kept]
         shared = self._times_shared()
         for number in range(2 * CHOOSING):
-            if number - (self._times_shared() - shared) >= CHOOSING:
+            alone = number - (self._times_shared() - shared)
+            if alone >= CHOOSING or (alone and not self._worth_it(order)):
                 break
             yield list(order), LOOKS
-        best = self._rivals(order)
-        if self.first not in order or not best or best[0].interval[0] > WORTH * self.start_seconds:
+        best = self._worth_it(order)
+        if self.first not in order or not best:
             return  # nothing to compare, or nobody is worth it
         order = [self.first, best[0].steps]
         for number in range(MOST):
@@ -272,6 +274,11 @@ class Session:
         """What is known of them but of the first, the best first."""
         known = ranked(self.measured(), self.key, self.target)
         return [r for r in known if r.steps in order and r.steps != self.first]
+
+    def _worth_it(self, order: Sequence[str]) -> list[Record]:
+        """Those that may be worth leaving the first for, by all that is known, the best first."""
+        worth = WORTH * self.start_seconds
+        return [r for r in self._rivals(order) if r.interval[0] <= worth]
 
     def built_ahead(self, order: Sequence[str]) -> list[Job]:
         """A job to build one of the two that will be compared at the end, as users build it, if it looks as
@@ -294,12 +301,15 @@ class Session:
         """Whether it is known how much one is worth leaving the first for, or that it is not: with 95 %
         confidence, or by the most likely after as many rounds as a gain takes, for of what is kept nothing is
         told."""
-        rivals, worth = self._rivals(order), WORTH * self.start_seconds
-        return all(
-            r.interval[0] > worth
-            or (len(r.times) >= LEAST and (r.cost > worth or r.interval[1] - r.interval[0] < NARROW * r.cost))
-            for r in rivals
-        )
+        worth = WORTH * self.start_seconds
+
+        def known(r: Record) -> bool:
+            wide = (r.interval[1] - r.interval[0]) / r.cost
+            return (len(r.times) >= LEAST and (r.cost > worth or wide < NARROW)) or (
+                len(r.times) >= FEWER and wide < NARROW / 2
+            )
+
+        return all(map(known, self._worth_it(order)))
 
     def notes(self) -> list[str]:
         """What a person should know of how it went."""

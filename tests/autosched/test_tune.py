@@ -479,11 +479,12 @@ def test_the_first_candidate_is_proposed_by_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "rounds"), [([0.99], 3), ([0.9], 7), ([0.95, 1.0, 1.0], 7), ([0.8, 0.9], 14)]
+    ("seconds", "rounds"),
+    [([0.99], 3), ([0.9], 5), ([0.89, 0.91], 7), ([0.95, 1.0, 1.0], 7), ([0.8, 0.9], 14)],
 )
 def test_who_is_not_worth_it_is_soon_known(seconds: list[float], rounds: int) -> None:
     """A rival that looked faster, and in the comparisons at the end is not by enough, is given up after a few
-    of them; one that is goes on until it is known by how much."""
+    of them; one that is goes on until it is known by how much, sooner where all of them say the same."""
     task = SearchTask(scale, (64,), template=scale_template)
     last: list[Job] = []
 
