@@ -49,6 +49,23 @@ def test_xgb_learns_an_order_and_repeats_itself() -> None:
     assert pairwise_accuracy(RandomModel(0).predict(test_x)[good], test_cost[good]) < 0.7
 
 
+def test_what_other_tasks_say_is_asked_once_for_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, costs = _data(1)
+    y, other = _data(2)
+    model = XGBModel(0, start=None, prior=None)
+    model.learn([(x, costs)])
+    asked: list[int] = []
+    predict = Booster.predict
+    monkeypatch.setattr(Booster, "predict", lambda self, t: (asked.append(len(t)), predict(self, t))[1])
+    first = model.predict(np.concatenate([x[:20], x[:20]]))
+    assert asked == [20] and np.array_equal(first[:20], first[20:])
+    assert np.array_equal(model.predict(np.asfortranarray(x[10:30])[:10]), first[10:20]) and asked == [20]
+    model.predict(x[10:30])
+    assert asked == [20, 10]
+    model.learn([(y, other)])  # what it knew before is forgotten
+    assert not np.array_equal(model.predict(x[:20]), first[:20]) and asked == [20, 10, 20]
+
+
 def test_boosters_are_those_of_the_package_of_xgboost(tmp_path: Path) -> None:
     """What is learnt by the C interface is what ``xgboost.train`` learns, to the bit, whichever of the two
     loads the library first."""

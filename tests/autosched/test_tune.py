@@ -504,3 +504,24 @@ def test_who_is_not_worth_it_is_soon_known(seconds: list[float], rounds: int) ->
 
     tune(task, trials=16, model="random", measurer=Flattering(), progress=False)
     assert len(last) == rounds
+
+
+@pytest.mark.parametrize(("rival", "looks"), [(1.0, 2), (0.98, 2), (0.96, 4)])
+def test_where_nobody_is_worth_it_two_processes_look(rival: float, looks: int) -> None:
+    jobs: list[Job] = []
+
+    class Known(Pretend):
+        """All but the first take ``rival`` times as long as that, whoever asks."""
+
+        def run(self, jobs_: Iterable[Job]) -> Iterator[Outcome]:
+            for job in jobs_:
+                if not job.also:
+                    yield from super().run([job])
+                    continue
+                jobs.append(job)
+                mine, *also = [(1.0 if t == self.traces[0] else rival,) * 3 for t in job.traces]
+                yield Outcome(job.id, "ok", times=mine, also=tuple(also))
+
+    task = SearchTask(scale, (64,), template=scale_template)
+    tune(task, trials=16, model="random", measurer=Known(), progress=False)
+    assert [j.seconds for j in jobs].count(session.LOOK) == looks
