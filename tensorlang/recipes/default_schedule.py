@@ -132,13 +132,13 @@ def scheduled(
     """The default schedule, and for each stage that a recipe was chosen for what it was taken for and how it
     is computed."""
     outputs = [outputs] if isinstance(outputs, Tensor | Operation) else list(outputs)
-    s = _begun(outputs, where)
-    if "winograd" not in without and filtered_in_place(s, where, constants):
-        why = _by_recipes(s, where, constants)
-        if all_by_block(s):
-            return s, why
-        s = _begun(outputs, where)
-    return s, _by_recipes(s, where, constants)
+    begun = _begun(outputs, where)
+    filtered = begun.copy()
+    if "winograd" not in without and filtered_in_place(filtered, where, constants):
+        why = _by_recipes(filtered, where, constants)
+        if all_by_block(filtered):
+            return filtered, why
+    return begun, _by_recipes(begun, where, constants)
 
 
 def _begun(outputs: Iterable[Tensor | Operation], where: Target) -> Schedule:
