@@ -54,34 +54,29 @@ from .inequalities import (
     whole,
     without_quotients,
 )
+from .intervals import UNBOUNDED, Interval, Number, interval_floordiv, interval_mul, times
 from .quotients import by_knobs, quotient, unbroken
 from .wrapping import held, is_sum, settled
 
-Number = int | None
 Ends = dict[Expr, Expr | None]
-Interval = tuple[Number, Number]  # inclusive; None is unbounded
 _MAX_DEPTH = 14
-_UNBOUNDED: Interval = (None, None)
-
-
-def _mul(a: Number, b: Number) -> Number:
-    return 0 if a == 0 or b == 0 else (None if a is None or b is None else a * b)
-
-
-def interval_mul(x: Interval, y: Interval) -> Interval:
-    """The interval of a product."""
-    if x[0] is not None and x[0] >= 0 and y[0] is not None and y[0] >= 0:
-        return x[0] * y[0], _mul(x[1], y[1])
-    if None in x or None in y:
-        return (0, 0) if x == (0, 0) or y == (0, 0) else _UNBOUNDED
-    ends = [a * b for a in x for b in y]  # type: ignore[operator]
-    return min(ends), max(ends)
 
 
 class Facts:
     """Ranges of variables, in the order they were bound, and conditions assumed to hold."""
 
-    __slots__ = ("_cache", "_ends", "_proofs", "closely", "known", "level", "ranges", "sizes")
+    __slots__ = (
+        "_cache",
+        "_ends",
+        "_outer",
+        "_proofs",
+        "_speaks_of",
+        "closely",
+        "known",
+        "level",
+        "ranges",
+        "sizes",
+    )
 
     def __init__(
         self,
@@ -97,14 +92,20 @@ class Facts:
         self.closely = False  # whether quotients of different divisors are compared, which takes longer
         self._cache: dict[Expr, Interval] = {}
         self._proofs: dict[Expr, bool | None] = {}
+        # those to which something about ``_speaks_of`` was added; what speaks of nothing of it they can tell
+        self._outer: Facts | None = None
+        self._speaks_of: frozenset[Var] = frozenset()
         # the last `gone` that bounds were asked for, and its bounds
         self._ends: tuple[Callable[[Var], bool], tuple[Ends, Ends]] | None = None
 
     def bind(self, var: Var, lo: Expr, hi: Expr) -> Facts:
         """Also knowing ``lo <= var <= hi`` (the bounds may speak of variables bound before)."""
-        return Facts(
+        facts = Facts(
             {**self.ranges, var: (lo, hi)}, {**self.level, var: len(self.level)}, self.known, self.sizes
         )
+        if var not in self.ranges and not self.closely and var not in _all_variables(self.known):
+            facts._outer, facts._speaks_of = self, frozenset((var,))
+        return facts
 
     def bind_all(self, ranges: Iterable[tuple[Var, Expr, Expr]]) -> Facts:
         """Several :meth:`bind` at once."""
@@ -137,8 +138,12 @@ class Facts:
         if not found:
             return self
         facts = Facts(self.ranges, self.level, self.known + found, self.sizes)
-        if not any(_of_one_dim(p) for p in found):  # such alone narrow an interval
+        # of one dim alone: only such narrow an interval
+        dims = [next(m[0] for m in p if m) for p in found if _of_one_dim(p)]
+        if all(facts._var(v) == self.interval(v) for v in dims):  # type: ignore[arg-type]
             facts._cache = self._cache
+            if not self.closely and all(variables(a) for p in found for mono in p for a in mono):
+                facts._outer, facts._speaks_of = self, _all_variables(found)
         return facts
 
     # -- numeric intervals -----------------------------------------------------------------------------------
@@ -147,6 +152,9 @@ class Facts:
         """Inclusive numeric bounds of an integer expression."""
         result = self._cache.get(e)
         if result is None:
+            if self._outer is not None and self._speaks_of.isdisjoint(variables(e)):
+                result = self._cache[e] = self._outer.interval(e)
+                return result
             if is_deep(e):
                 ask_below(e, self._cache.__contains__, self.interval)
             result = self._cache[e] = self._interval(e)
@@ -190,10 +198,10 @@ class Facts:
             return interval_mul(self.interval(e.a), self.interval(e.b))
         if (e.dtype.is_int and e.dtype.bits < 32) or e.dtype.is_bool:
             return e.dtype.limits()
-        return _UNBOUNDED
+        return UNBOUNDED
 
     def _divided(self, e: FloorDiv) -> Interval:
-        lo, hi = _floordiv(self.interval(e.a), self.interval(e.b))
+        lo, hi = interval_floordiv(self.interval(e.a), self.interval(e.b))
         if lo == 0 and self.interval_poly(add_poly(poly(e.a), poly(e.b), -1))[0] == 0:
             # ceil(n / d) written as (n + d - 1) // d, where the ranges of n and d alone do not tell that
             # n >= 1
@@ -210,7 +218,7 @@ class Facts:
             return 0, (None if hi is None else hi - 1) if a[0] is None or a[0] < 0 or a[1] is None else (
                 a[1] if hi is None else min(a[1], hi - 1)
             )
-        return _UNBOUNDED
+        return UNBOUNDED
 
     def _var(self, v: Var) -> Interval:
         lo: Number = v.lo
@@ -245,7 +253,7 @@ class Facts:
             else:
                 for atom in mono:
                     r = interval_mul(r, self.interval(atom))
-            a, b = (_mul(r[0], c), _mul(r[1], c)) if c > 0 else (_mul(r[1], c), _mul(r[0], c))
+            a, b = (times(r[0], c), times(r[1], c)) if c > 0 else (times(r[1], c), times(r[0], c))
             lo = None if lo is None or a is None else lo + a
             hi = None if hi is None or b is None else hi + b
         return lo, hi
@@ -256,6 +264,10 @@ class Facts:
         """Whether a condition always holds (True), never holds (False), or cannot be decided (None)."""
         if cond in self._proofs:
             return self._proofs[cond]
+        if self._outer is not None and self._speaks_of.isdisjoint(variables(cond)):
+            # nests hold many conditions, and each of them is asked about under all sets of the others
+            known = self._proofs[cond] = self._outer.prove(cond)
+            return known
         if isinstance(cond, And | Or | Not) and is_deep(cond):
             ask_below(cond, lambda e: not isinstance(e, And | Or | Not) or e in self._proofs, self.prove)
         known = self._proofs[cond] = self._prove(cond)
@@ -574,27 +586,15 @@ def _indivisible(atom: Expr, q: Poly) -> int:
     return c // gcd(c, *q.values())
 
 
+def _all_variables(polys: Iterable[Poly]) -> frozenset[Var]:
+    """Those that the polynomials speak of."""
+    return frozenset().union(*[variables(a) for p in polys for mono in p for a in mono])
+
+
 def _of_one_dim(p: Poly) -> bool:
     """Whether ``p`` is a multiple of one size, and a constant."""
     terms = [m for m in p if m] if len(p) <= 2 else ()
     return len(terms) == 1 and len(terms[0]) == 1 and type(terms[0][0]) is Var and terms[0][0].kind == "dim"
-
-
-def _floordiv(a: Interval, b: Interval) -> Interval:
-    """Of a divisor that is never negative: by 0 nothing is divided (an error, and code divides by 1)."""
-    if b[0] is None or b[0] < 0:
-        return _UNBOUNDED
-    least, most = max(1, b[0]), None if b[1] is None else max(1, b[1])
-
-    def end(x: Number, low: bool) -> Number:
-        if x is None:
-            return None
-        divisor = least if (x < 0) == low else most  # the quotient nearest to minus infinity, or farthest
-        if divisor is None:
-            return -1 if x < 0 else 0
-        return x // divisor
-
-    return end(a[0], True), end(a[1], False)
 
 
 EMPTY = Facts()

@@ -208,5 +208,5 @@ class _Walk:
             some = _plain(make.ge(n, 1))
             if sure and not reads_data(i) and not any(v.kind == "loop" for v in variables(i)):
                 self.found += [(_plain(c), read, d) for c in wanted if not _proved(facts, c)]
-            elif sure if const_int(n) == 0 else all(_proved(facts.assume(some), c) for c in wanted):
+            elif sure if const_int(n) == 0 else all(_proved(self.assume(facts, some), c) for c in wanted):
                 self.found.append((some, read, d))
