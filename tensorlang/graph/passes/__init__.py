@@ -24,6 +24,8 @@ from .identities import drop_identities
 from .join import join_products
 from .levels import keep_levels
 from .name_operators import name_operators
+from .one_scale import multiply_once
+from .picked_bytes import pick_bytes
 from .repeats import multiply_repeated_once
 from .scales import scale_weights
 from .subnormals import flush_subnormals
@@ -58,8 +60,12 @@ PASSES = (
     Pass("dead", drop_dead, 1),
     Pass("identities", drop_identities, 1),
     Pass("duplicates", merge_duplicates, 1),
+    # before products take the bytes themselves, and leave one operand of a pair to others
+    Pass("picked bytes", pick_bytes, 2),
     # while it can be seen that both operands were bytes
     Pass("whole numbers", multiply_whole_numbers, 2, by_target=True),
+    # behind those sums
+    Pass("one scale", multiply_once, 2),
     # before constants are folded: afterwards a quantised weight is a plain array of floats
     Pass("levels", keep_levels, 2),
     Pass("constants", fold_constants, 2),

@@ -53,15 +53,15 @@ def _bytes_again(n: Node, makers: Mapping[Value, Node]) -> Value | None:
     """The bytes that are the operator's result, for they are what its input was made of, by numbers alone."""
     if not single(n) or n.outputs[0].dtype.name not in ("int8", "uint8"):
         return None
-    given = _by_itself(n)
+    given = by_itself(n)
     maker = None if given is None else makers.get(given)
-    source = None if maker is None else _by_itself(maker)
+    source = None if maker is None else by_itself(maker)
     if given is None or maker is None or source is None or not alike_in_shape(n.outputs[0], source):
         return None
     every = np.arange(256).astype(source.dtype.name).reshape(256, *[1] * (len(source.shape) - 1))
     whole = placeholder(every.shape, source.dtype, "every")
     try:
-        again = _of(n, given, _of(maker, source, whole))
+        again = of_tensor(n, given, of_tensor(maker, source, whole))
         numbers = {v.tensor: v.data for m in (maker, n) for v in m.reads if v.data is not None}
         (found,) = reference.evaluate([again], {whole: every, **numbers})
     except TensorLangError:  # an operator that wants the shape that it had
@@ -69,13 +69,13 @@ def _bytes_again(n: Node, makers: Mapping[Value, Node]) -> Value | None:
     return source if np.array_equal(found, every) else None
 
 
-def _of(n: Node, v: Value, t: Tensor) -> Tensor:
+def of_tensor(n: Node, v: Value, t: Tensor) -> Tensor:
     """The te of the operator's result, of a tensor in the place of an input."""
     (made,) = n.of([t if w is v else None if w is None else w.tensor for w in n.inputs])
     return made
 
 
-def _by_itself(n: Node) -> Value | None:
+def by_itself(n: Node) -> Value | None:
     """The input of which each element of the result is made, of one at the same place, by single numbers;
     None where there is no such input."""
     varying = [v for v in n.reads if v.data is None]

@@ -88,7 +88,7 @@ def _of_bytes(n: Node, constants: Constants) -> list[Node]:
     what = _convolution(found, values) or _product(found.total, values)
     if what is None or found.along not in (None, what.axis):
         return []
-    data, levels = _bytes_of(what.data, constants), constants.of(what.weight)
+    data, levels = bytes_of(what.data, constants), constants.of(what.weight)
     whole = None if levels is None else in_8_bits(levels.whole)
     if data is None or levels is None or whole is None:
         return []
@@ -120,7 +120,7 @@ def _nodes(
     return [first, second]
 
 
-def _bytes_of(v: Value, constants: Constants) -> _Bytes | None:
+def bytes_of(v: Value, constants: Constants) -> _Bytes | None:
     """The bytes that a value is made of, one scale and one zero point for all of them."""
     n = constants.makers.get(v)
     if n is None or not single(n):
