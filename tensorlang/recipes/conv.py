@@ -95,9 +95,16 @@ def packs_weight(conv: Conv, constants: Sequence[Tensor]) -> bool:
     return is_known(conv.weight, constants) or pixels >= PACKED_PIXELS
 
 
-def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+def apply(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    target: Target,
+    constants: Sequence[Tensor],
+    between: Stage | None = None,
+) -> None:
     """Compute the convolution ``inside`` in register tiles of ``out``, which has its shape and reads it at
-    its own place."""
+    its own place; with ``between``, a stage of that shape that ``out`` reads, which reads it."""
     conv = conv_of(inside.op)
     assert conv is not None
     lanes, cores = target.vector_lanes(inside.op.body[0].dtype), target.num_cores
@@ -130,7 +137,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     whole_vectors = together == 1 and (rest or vectors_end(conv, lanes)) and not made_of_place(inside.op)
     in_panels = together > 1 and conv.groups == 1 and conv.each % width > 0
     whole = lanes if whole_vectors else width if in_panels else None
-    finished = strips(s, out, inside, laid_out, whole)
+    finished = strips(s, out, inside, laid_out, whole, between)
     images, (o, *spatial) = list(out.op.axis[: len(conv.batch)]), out.op.axis[len(conv.batch) :]
     blocks, block = blocks_of(conv, pixels, high, lanes, cores)
     # the image is transposed by the block where there are blocks enough to share out, or else as a whole

@@ -46,6 +46,7 @@ from . import (
     interleaved,
     lines,
     memory_order,
+    narrow_strips,
     neighbourhoods,
     phases,
     picks,
@@ -165,7 +166,13 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
     for stage in s.stages:
         if stage.name not in done and isinstance(stage.op, ComputeOp) and stage.op.tag not in KEPT:
             terms.hold_terms(s, stage, where)
-    hides = lambda stage: _hides(s, stage, where, constants) or rows.hides(s, stage) or rows.ends(s, stage)
+    strip = lambda inside: _family(s, inside, where, constants) is conv
+    hides = lambda stage: (
+        _hides(s, stage, where, constants)
+        or rows.hides(s, stage)
+        or rows.ends(s, stage)
+        or narrow_strips.ends(s, stage, strip)
+    )
     inline(s, done, constants, hides, where)
     for stage in reversed(s.stages):
         if (
@@ -214,6 +221,13 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= neighbourhoods.apply(s, stage, windows_together, where)
             why[stage.name] = _known_as(neighbourhoods)
             continue
+        between = narrow_strips.strip_of(s, stage, strip)
+        inside = None if between is None else reduction_to_fuse(s, between)
+        if between is not None and inside is not None:
+            done |= {between.name, inside.name}
+            conv.apply(s, stage, inside, where, constants, between)
+            why[stage.name] = f"`{inside.name}` and `{between.name}` within it; {_known_as(conv)}"
+            continue
         fused = reduction_to_fuse(s, stage)
         whole = _as_matrices(s, fused or stage, where, constants, fused is not None)
         if whole:
@@ -250,6 +264,11 @@ def _as_matrices(
     inside, copied = found
     why = {c.name: _elementwise(s, c, where) for c in copied}
     return why | {inside.name: _reduction(s, inside, where, constants)}
+
+
+def _family(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> ModuleType | None:
+    """The first family that knows how to compute a reduction."""
+    return next((f for f in FAMILIES if f.applies(s, inside, target, constants)), None)
 
 
 def _known_as(family: ModuleType) -> str:
@@ -405,10 +424,10 @@ def _in_whole_rows(stage: Stage, target: Target) -> bool:
 def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> str:
     """A reduction computed in tiles of ``out``, as the first family that knows it does, or in plain register
     tiles; how, in words."""
-    for family in FAMILIES:
-        if family.applies(s, inside, target, constants):
-            family.apply(s, out, inside, target, constants)
-            return _known_as(family)
+    family = _family(s, inside, target, constants)
+    if family is not None:
+        family.apply(s, out, inside, target, constants)
+        return _known_as(family)
     if _of_matrix(s, inside, target):
         return f"a reduction of a matrix, computed before; {_elementwise(s, out, target)}"
     if not _laid_along(s, inside, target, constants) and in_sums(inside):

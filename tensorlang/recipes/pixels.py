@@ -32,11 +32,17 @@ def transposed_at_once(out: Stage) -> int:
 
 
 def strips(
-    s: Schedule, out: Stage, inside: Stage, layout: Callable[..., list[Any]], whole: int | None = None
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    layout: Callable[..., list[Any]],
+    whole: int | None = None,
+    between: Stage | None = None,
 ) -> Stage:
-    """The stage of finished pixels between the sums and ``out``; both lie in memory as ``layout`` says,
-    pixels and channels last. With ``whole`` the sums are of whole panels or vectors of so many channels, also
-    of those there are not, which nobody reads: products that are summed together bear no test."""
+    """The stage of finished pixels between the sums and ``out``, a new one unless there is one ``between``
+    them; it and the sums lie in memory as ``layout`` says, pixels and channels last. With ``whole`` the sums
+    are of whole panels or vectors of so many channels, also of those there are not, which nobody reads:
+    products that are summed together bear no test."""
 
     def in_panels(*at: Any) -> list[Any]:
         *front, pixel, o = layout(*at)
@@ -46,7 +52,8 @@ def strips(
         inside.transform_layout(layout)
     else:
         inside.transform_layout(in_panels, pad_value="any")
-    finished = s[s.cache_write(out.name, "local")]
+    finished = s[s.cache_write(out.name, "local")] if between is None else between
+    finished.set_scope("local")
     finished.transform_layout(layout)
     return finished
 
