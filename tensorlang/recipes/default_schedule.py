@@ -166,7 +166,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
     for stage in s.stages:
         if stage.name not in done and isinstance(stage.op, ComputeOp) and stage.op.tag not in KEPT:
             terms.hold_terms(s, stage, where)
-    strip = lambda inside: _family(s, inside, where, constants) is conv
+    strip = lambda inside: _family(s, inside, where, constants) in (conv, windows)
     hides = lambda stage: (
         _hides(s, stage, where, constants)
         or rows.hides(s, stage)
@@ -225,8 +225,9 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
         inside = None if between is None else reduction_to_fuse(s, between)
         if between is not None and inside is not None:
             done |= {between.name, inside.name}
-            conv.apply(s, stage, inside, where, constants, between)
-            why[stage.name] = f"`{inside.name}` and `{between.name}` within it; {_known_as(conv)}"
+            family = windows if windows.applies(s, inside, where, constants) else conv
+            why[stage.name] = f"`{inside.name}` and `{between.name}` within it; {_known_as(family)}"
+            family.apply(s, stage, inside, where, constants, between)
             continue
         fused = reduction_to_fuse(s, stage)
         whole = _as_matrices(s, fused or stage, where, constants, fused is not None)

@@ -23,8 +23,8 @@ from .common import FEW_REGISTERS, is_known, share_out, size, work
 from .conv import fill_margin, padding_of, together_in
 from .direct import STRIP
 from .narrow import made_wide
-from .nests import Axes, nest, sums
-from .pixels import FEW, pack_weight, strips
+from .nests import Axes, Cut, nest, sums
+from .pixels import FEW, pack_weight, strips, transposed_at_once
 
 PIXELS, VECTORS = 8, 2  # of a register tile, where there are registers for it
 SPARE = 4  # registers for what is read
@@ -104,9 +104,16 @@ def _width(conv: Conv, lanes: int) -> int:
     return lanes * min(VECTORS, conv.each // lanes)
 
 
-def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
+def apply(
+    s: Schedule,
+    out: Stage,
+    inside: Stage,
+    target: Target,
+    constants: Sequence[Tensor],
+    between: Stage | None = None,
+) -> None:
     """Compute the convolution ``inside`` in register tiles of ``out``, which has its shape and reads it at
-    its own place."""
+    its own place; with ``between``, a stage of that shape that ``out`` reads, which reads it."""
     conv = conv_of(inside.op)
     assert conv is not None
     lanes, iterations, batch = target.vector_lanes(inside.op.body[0].dtype), work(inside), len(conv.batch)
@@ -119,6 +126,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         inside,
         lambda *at: [*at[:batch], *at[batch + 1 :], at[batch]],
         width if together > 1 and conv.each % width else None,
+        between,
     )
     images, (o, *rows, x) = list(out.op.axis[:batch]), out.op.axis[batch:]
     padded, cores = padding_of(s, conv.data), target.num_cores
@@ -135,20 +143,31 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     stretch, x = out.split(x, nparts=cores) if apart else (None, x)
     stretches = [] if stretch is None else [stretch]
     axes: Axes = {"n": images, "z": rows[:-1], "y": rows[-1], "s": stretches, "o": o, "x": x}
-    order = "n z yo s oo yi xo oio | oii xi" if alone else "n z yo s yi oo xo oio | oii xi"
-    loops = nest(out, axes, order, {"y": STRIP, "o": width, "oi": FEW, "x": pixels})
+    # a panel of bytes serves all rows of a strip
+    panel_first = alone or together > 1
+    order = "n z yo s oo yi xo oio | oii xi" if panel_first else "n z yo s yi oo xo oio | oii xi"
+    written = transposed_at_once(out) if together > 1 else FEW
+    # outputs that are written together, of as many pixels
+    wide_strip = max(pixels, written)
+    at_once: Cut = (written, "shift") if conv.each % written else written
+    loops = nest(out, axes, order, {"y": STRIP, "o": width, "oi": at_once, "x": wide_strip})
     strip, place = loops.named["yo"][0], loops.named["xo"][0]
     shared = [*images, *rows[:-1], strip, *stretches, *(loops.named["oo"][:1] if alone and not few else [])]
     finished.compute_at(out, place)
     *front, p, c = finished.op.axis
-    nest(finished, {"f": front, "p": p, "c": c}, "f | p co ci", {"c": lanes})
+    if wide_strip > pixels:
+        tiles = nest(finished, {"f": front, "p": p, "c": c}, "f po | pi co ci", {"p": pixels, "c": lanes})
+        reader, place = finished, tiles.place
+    else:
+        nest(finished, {"f": front, "p": p, "c": c}, "f | p co ci", {"c": lanes})
+        reader = out
     *front, p, c = inside.op.axis
     last = conv.taps[-1]
     unrolled = target.vector_registers > FEW_REGISTERS and (size(last) or ROW_TAPS + 1) <= ROW_TAPS
     if together > 1:
         # one vector of the loop IR, so that the products of a group are neighbours
         named: Axes = {"f": front, "k": deep[:-1], "r": deep[-1], "p": p, "c": c}
-        sums(s, inside, out, place, named, "f k ro | p ri c", {"r": (together, "zeros")})
+        sums(s, inside, reader, place, named, "f k ro | p ri c", {"r": (together, "zeros")})
         padded = padded or s[s.cache_read(conv.data, "global", [inside.name])]
     else:
         named = {"f": front, "k": deep, "p": p, "c": c}

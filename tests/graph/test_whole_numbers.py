@@ -41,6 +41,12 @@ def conv(op, shape, of, kind="uint8", bias=True, scale=None, **options):
     return made
 
 
+def behind_a_relu(g):
+    """Its zero point is 0, and so is that of its margin."""
+    w = weight(g, whole(16, 8, 3, 3), powers(16))
+    return quantised(g, g.call(lambda x, w: ops.conv2d(x, w, padding=1), data(g, (1, 8, 9, 7), zero=0), w))
+
+
 def bias_of_whole_numbers(g):
     """As files write it: int32 with a scale."""
     w = weight(g, whole(16, 8, 3, 3), powers(16))
@@ -73,6 +79,7 @@ CASES = {
     "three dimensions": conv(ops.conv3d, (1, 4, 5, 6, 7), (16, 4, 3, 1, 3), padding=(1, 0, 1)),
     "open height, a margin below": conv(ops.conv2d, (1, 8, "h", 7), (16, 8, 3, 3), padding=((0, 1), (1, 0))),
     "one scale": conv(ops.conv2d, (1, 8, 9, 7), (16, 8, 3, 3), scale=np.float32(0.5)),
+    "behind a relu": behind_a_relu,
     "a bias of whole numbers": bias_of_whole_numbers,
     "product": product(0),
     "product, outputs first": product(1),

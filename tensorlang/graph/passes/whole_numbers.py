@@ -50,12 +50,12 @@ class _Bytes:
     zero: int
 
 
-def convolved(data: Tensor, weight: Tensor, zero: Tensor, *, groups: int, **how: Any) -> Tensor:
+def convolved(data: Tensor, weight: Tensor, zero: Tensor | None = None, *, groups: int, **how: Any) -> Tensor:
     """A convolution of whole numbers less a zero point, in int32."""
     return ops.conv_integer(data, weight, zero, None, groups=groups, **how)  # type: ignore[no-any-return]
 
 
-def multiplied(data: Tensor, weight: Tensor, zero: Tensor) -> Tensor:
+def multiplied(data: Tensor, weight: Tensor, zero: Tensor | None = None) -> Tensor:
     """A product of whole numbers less a zero point, in int32."""
     return ops.matmul_integer(data, weight, zero)  # type: ignore[no-any-return]
 
@@ -106,10 +106,14 @@ def _nodes(
     n: Node, what: _Operands, data: _Bytes, whole: np.ndarray, scale: np.ndarray, more: np.ndarray
 ) -> list[Node]:
     out = n.outputs[0]
-    zero = np.array(data.zero, data.value.dtype.to_numpy())
+    kind = data.value.dtype
     weight = Value(f"{out.name}.weight", whole.shape, "int8", data=np.ascontiguousarray(whole))
-    at = Value(f"{out.name}.zero", (), data.value.dtype, data=zero)
-    first = Node(what.op, what.fn, [data.value, weight, at], what.how, n.name)
+    given = [data.value, weight]
+    # bytes behind a relu are what they stand for: nothing is taken away
+    if data.zero or kind != "uint8":
+        at = np.array(data.zero, kind.to_numpy())
+        given.append(Value(f"{out.name}.zero", (), kind, data=at))
+    first = Node(what.op, what.fn, given, what.how, n.name)
     first.outputs, first.was = [Value(f"{out.name}.whole", out.shape, "int32", first)], n.was or (n.op,)
     numbers = [
         Value(f"{out.name}.{name}", a.shape, out.dtype, data=a.astype(np.float32))
