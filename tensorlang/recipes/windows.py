@@ -33,6 +33,10 @@ PANELS = 4  # for each thread, from which on outputs are shared out, and not str
 # Measured (Zen 3, two threads): 3 rows of 80 to 320 pixels take 0.54 to 0.76 of the time, 12 of 320 0.66, 9
 # and 17 of 90 and 100 0.96 and 1.06; where strips are as many for each 1.0 to 1.3
 IDLE = 0.1
+# multiply-adds for each element of a strip of an image of bytes, at least, where its panels are shared out
+# too, each with a copy: of images of 7 and 14 rows strips alone leave a thread idle. Measured (Zen 4, two
+# threads): 512 channels of 7 × 7 take 0.92 of the time, 256 of 14 × 14 0.90, 8 images of 512 of 4 × 4 1.06
+COPIED = 768
 # of a row that are written out; with 16 registers none, or LLVM keeps in them what taps share and spills sums
 # (Zen 3: 64 to 64 channels of 56 × 56 took 2.1 times as long)
 ROW_TAPS = 5
@@ -142,17 +146,28 @@ def apply(
     apart = few if alone else together == 1 and _idle(images, rows, cores) > IDLE
     stretch, x = out.split(x, nparts=cores) if apart else (None, x)
     stretches = [] if stretch is None else [stretch]
-    axes: Axes = {"n": images, "z": rows[:-1], "y": rows[-1], "s": stretches, "o": o, "x": x}
+    by_share = together > 1 and cores > 1 and conv.groups == 1
+    several = -(-_outputs_of_a_copy(conv) // width) * width
+    part, o = out.split(o, several) if by_share and several < conv.each else (None, o)
+    parts = [] if part is None else [part]
+    axes: Axes = {"n": images, "z": rows[:-1], "y": rows[-1], "s": stretches, "o": o, "x": x, "q": parts}
     # a panel of bytes serves all rows of a strip
     panel_first = alone or together > 1
-    order = "n z yo s oo yi xo oio | oii xi" if panel_first else "n z yo s yi oo xo oio | oii xi"
+    order = "n z q yo s oo yi xo oio | oii xi" if panel_first else "n z yo s yi oo xo oio | oii xi"
     written = transposed_at_once(out) if together > 1 else FEW
     # outputs that are written together, of as many pixels
     wide_strip = max(pixels, written)
     at_once: Cut = (written, "shift") if conv.each % written else written
     loops = nest(out, axes, order, {"y": STRIP, "o": width, "oi": at_once, "x": wide_strip})
     strip, place = loops.named["yo"][0], loops.named["xo"][0]
-    shared = [*images, *rows[:-1], strip, *stretches, *(loops.named["oo"][:1] if alone and not few else [])]
+    shared = [
+        *images,
+        *rows[:-1],
+        *parts,
+        strip,
+        *stretches,
+        *(loops.named["oo"][:1] if alone and not few else []),
+    ]
     finished.compute_at(out, place)
     *front, p, c = finished.op.axis
     if wide_strip > pixels:
@@ -178,6 +193,13 @@ def apply(
         padded.compute_at(out, strip if stretch is None else stretch)
         fill_margin(padded, lanes, together, len(images))
     share_out(out, shared, iterations, target)
+
+
+def _outputs_of_a_copy(conv: Conv) -> int:
+    """Outputs for which copying a strip of the image is little work."""
+    taps = [size(t) or 1 for t in conv.taps]
+    rows = (STRIP - 1) * conv.strides[-2] + taps[-2]
+    return -(-COPIED * rows * conv.strides[-1] // (STRIP * math.prod(taps)))
 
 
 def packed(s: Schedule, conv: Conv, inside: Stage, target: Target) -> tuple[int, list[IterVar]]:

@@ -109,3 +109,23 @@ def test_floats_are_cut_to_what_an_integer_holds(source: str, kind: str, target:
     whole = [0 if np.isnan(v) else int(np.clip(v, -1e25, 1e25)) for v in x]
     want = np.array([min(max(v, limits.min), limits.max) for v in whole], kind)
     np.testing.assert_array_equal(converted(x, kind, target), want)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "uint16"])
+def test_rounded_floats_are_narrow_integers_at_once(kind):
+    """The rounding of the conversion itself: whole numbers, halves, what no type holds, and no number."""
+    low, high = np.iinfo(kind).min, np.iinfo(kind).max
+    ends = np.array([low, high, 0, 2**31, -(2**31)])
+    x = np.concatenate([ends, ends + 0.5, ends - 0.5, ends * 1.5, np.arange(-9, 10) / 2])
+    x = np.concatenate([x, [np.inf, -np.inf, np.nan, 3e38, -0.0, 0.49999997]]).astype("float32")
+    want = np.where(np.isnan(x), 0, np.clip(np.rint(x), low, high)).astype(kind)
+    for count in (3, 4, 7, len(x)):
+        given = te.placeholder((count,), name="given")
+        made = te.compute((count,), lambda i, x=given: te.cast(kind, te.nearbyint(x[i])), name="made")
+        for target in (WIDEST, "llvm -mcpu=haswell", PLAIN):
+            f = tl.compile([given, made], target=target)
+            assert count < 7 or "cvtps2dq" in f.get_source("asm")
+            assert np.array_equal(f(x[-count:]), want[-count:])
+        got = np.zeros(count, kind)
+        interpret(tl.lower(te.create_schedule(made.op), [given, made]), x[-count:], got)
+        assert np.array_equal(got, want[-count:])

@@ -240,6 +240,44 @@ def _truncated(em: Emitter, x: str, a: DType, t: DType) -> str:
     return out
 
 
+_NEAREST = {
+    16: ("llvm.x86.avx512.mask.cvtps2dq.512", ("zeroinitializer", "-1", "4")),  # rounded as is set
+    8: ("llvm.x86.avx.cvt.ps2dq.256", ()),
+    4: ("llvm.x86.sse2.cvtps2dq", ()),
+}
+
+
+def rounds_at_once(em: Emitter, a: DType, t: DType) -> bool:
+    """Whether :func:`nearest` converts vectors of ``a`` to integers ``t``."""
+    narrow = t.code in ("int", "uint") and t.bits in (8, 16)
+    return em.target.arch == "x86_64" and a.element is FLOAT32 and narrow and t.lanes >= 4
+
+
+def nearest(em: Emitter, x: str, t: DType) -> str:
+    """float32 as narrow integers, rounded to nearest, halves to even, as the processor does where it
+    converts: the nearest limit when out of range, 0 for NaN. Limits are whole numbers, so they may come
+    before."""
+    n, lanes = t.lanes, em.target.vector_bits // 32
+    floats, flags = types.lanes_of("float", n), types.lanes_of("i1", n)
+    for word, edge in zip(("olt", "ogt"), t.limits(), strict=True):
+        limit = types.splat_literal(types.float_literal(float(edge), "float"), "float", n)
+        beyond = em.ins(f"fcmp {word} {floats} {x}, {limit}")  # NaN stays
+        x = em.ins(f"select {flags} {beyond}, {floats} {limit}, {floats} {x}")
+    m = min(lanes, 4 if n <= 4 else 8 if n <= 8 else 16)
+    count = 1 << (-(-n // m) - 1).bit_length()
+    x = shuffles.resized(em, x, n, count * m, "float")
+    name, rest = _NEAREST[m]
+    words = _int(m, 32)
+    more = tuple(zip((words, "i16", "i32"), rest, strict=False))
+    out = []
+    for at in range(0, count * m, m):
+        given = (f"<{m} x float>", shuffles.part(em, x, count * m, at, m, "float"))
+        # of NaN the least number of 32 bits, whose last 16 are zeros
+        out.append(em.call(words, name, given, *more) if at < n else "poison")
+    whole = shuffles.resized(em, shuffles.joined(em, out, m, "i32"), count * m, n, "i32")
+    return em.ins(f"trunc {_int(n, 32)} {whole} to {em.type(t)}")
+
+
 def _inside(limit: int, kind: type[np.floating[Any]]) -> float:
     """The float nearest to an integer limit that does not exceed it in size."""
     with np.errstate(over="ignore"):

@@ -27,6 +27,7 @@ from ...expr.nodes import (
     Add,
     And,
     Broadcast,
+    Call,
     Cast,
     Choice,
     Compare,
@@ -443,6 +444,9 @@ def _cast(em: Emitter, e: Cast) -> str:
         return _cut(em, e)
     if is_exact(e):
         return em.value(e.a)
+    whole = e.a
+    if type(whole) is Call and whole.name == "nearbyint" and convert.rounds_at_once(em, whole.dtype, e.dtype):
+        return convert.nearest(em, em.value(whole.args[0]), e.dtype)
     return convert.cast(em, em.value(e.a), e.a.dtype, e.dtype)
 
 
