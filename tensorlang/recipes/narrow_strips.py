@@ -38,10 +38,13 @@ def ends(s: Schedule, stage: Stage, known: Callable[[Stage], bool]) -> bool:
         readers = s.state.readers(at.name)
         if len(readers) != 1 or readers[0].compute.reduce_axis:
             return False
-        read, at = at.op.outputs[0], s[readers[0].name]
-        if any(not own_place(at.op, i) for i in reads_of(at.op).of(read.op)):
+        read, at = at.op, s[readers[0].name]
+        op = at.op
+        if not isinstance(op, ComputeOp) or not isinstance(read, ComputeOp):
             return False
-        if _beside_another(at.op, read):
+        if any(not own_place(op, i) for i in reads_of(op).of(read)):
+            return False
+        if _beside_another(op, read.outputs[0]):
             return True
     return False
 

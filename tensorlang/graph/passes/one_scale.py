@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def steps_between(*inputs: Tensor, kind: str, count: int, zero: bool, low: bool,
         if there:
             y = _limited(y, rest.pop(0), limit)
 
-    def stored(*i: object) -> te.Expr:
+    def stored(*i: Any) -> te.Expr:
         number = te.nearbyint(y(*i))
         return te.cast(kind, number if at is None else number + te.cast(FLOAT32, at()))
 
@@ -110,7 +111,7 @@ class _Work:
         takes nothing."""
         data = bytes_of(v, self.constants)
         if data is not None:
-            return _Sum(((data.value, np.float64(data.scale)),), np.float64(-data.zero * data.scale))
+            return _Sum(((data.value, np.array(data.scale)),), np.array(-data.zero * data.scale))
         n = self.makers.get(v)
         if n is None or not single(n) or v in self.kept or len(self.readers.get(v, ())) != 1:
             return None
