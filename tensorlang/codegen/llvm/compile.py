@@ -18,12 +18,6 @@ erf, 8 lanes                          0.5   0.4    0.6 + code 5.1   4.9 + code 4
 Without ``sroa`` the first takes 1852 µs. ``new_gvn`` and a last ``dead_code_elimination`` cost 0.5 ms and
 change nothing. llvmlite has no separate ``early-cse`` or ``licm``; nothing measured asked for them. LLVM's
 vectorisers, unroller and inliner stay off: vectors, unrolling and outlining are decisions of the schedule.
-
-Of code generation LLVM's loop strength reduction takes a quarter, nearly all of it in large modules: 2.9 of
-9.7 s in the 81 of 252 kernels of four models that have 1600 lines and more, some of which take 0.04 s in
-place of 0.24 without it. There it finds nothing: ``emit`` moves addresses ahead of loops, and what is long is
-register tiles, in which few instructions count. In small loops it saves some (an LSTM 0.97 of the time), and
-takes no time.
 """
 
 from __future__ import annotations
@@ -31,13 +25,11 @@ from __future__ import annotations
 import functools
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import llvmlite.binding as llvm
-from llvmlite.binding import ffi
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from ... import options
@@ -47,8 +39,6 @@ from . import child
 from .probe import check
 
 T = TypeVar("T")
-
-LONG = 1600  # lines of a module for which addresses are left as they are written
 
 _lock = threading.RLock()  # a target machine is not to be used by two threads at once
 
@@ -126,8 +116,7 @@ def _made(
         module = _optimised(ll, target, opt_level, seconds)
         try:
             start = time.perf_counter()
-            with _as_written(ll, target):
-                made = make(module)
+            made = make(module)
             seconds["codegen"] = time.perf_counter() - start
         finally:
             module.close()
@@ -148,21 +137,6 @@ def _made(
             program=program or (lambda: ll),
             try_="another schedule; and please report the program, for this is a bug of ours",
         ) from None
-
-
-@contextmanager
-def _as_written(ll: str, target: Target) -> Iterator[None]:
-    """A context in which the addresses of a long module stay as they are written. The setting is one of the
-    process: nobody else makes code meanwhile, for llvmlite's own lock is held."""
-    if target.arch != "x86_64" or ll.count("\n") < LONG:
-        yield
-        return
-    with ffi.lib._lock:
-        llvm.set_option("tensorlang", "-disable-lsr=true")
-        try:
-            yield
-        finally:
-            llvm.set_option("tensorlang", "-disable-lsr=false")
 
 
 @functools.cache
