@@ -88,6 +88,23 @@ def test_others_begin_where_they_do(shape, element):
     assert MOVED not in kernel(shape, element, target=AVX2).get_source("ll")
 
 
+@pytest.mark.parametrize("channels", [2, 4, 8])
+def test_what_each_lane_has_for_itself_is_not_moved(channels):
+    """Numbers of channels that are last: a vector of several pixels reads them over and over."""
+    shape = (3, 1531, channels)
+    a, b = te.placeholder(shape, name="a"), te.placeholder((channels,), name="b")
+    scaled = te.compute(shape, lambda i, j, k: a[i, j, k] * b[k] + k, name="c")
+    n = te.placeholder((3 * 1531 * channels,), name="n")
+    counted = te.compute(n.shape, lambda i: n[i] + te.cast("float32", i % channels), name="d")
+    x, y, z = placed(shape, "float32", 1), placed((channels,), "float32", 4), placed(shape, "float32", 3)
+    x[...], y[...] = np.arange(x.size).reshape(shape) % 11, np.arange(channels) + 1
+    tl.compile([a, b, scaled])(x, y, z)
+    np.testing.assert_array_equal(z, x * y + np.arange(channels, dtype="float32"))
+    flat = z.reshape(-1)
+    tl.compile([n, counted])(x.reshape(-1), flat)
+    np.testing.assert_array_equal(flat, x.reshape(-1) + np.arange(flat.size) % channels)
+
+
 def test_elements_made_of_their_place_are_not_moved():
     made = te.compute((70001,), lambda i: te.cast("float32", i) * 2.0, name="c")
     assert MOVED not in tl.compile([made], target=AVX2).get_source("ll")

@@ -19,7 +19,7 @@ from ...arith.conditions import limits
 from ...core.recursion import Steps
 from ...expr import make
 from ...expr.linear import poly, split_by_atom
-from ...expr.nodes import Call, Expr, Min, Ramp, Var, const_int, is_const
+from ...expr.nodes import Broadcast, Call, Expr, Min, Ramp, Var, const_int, is_const
 from ...expr.walk import preorder, rewrite, substitute, variables
 from ...loopir.stmt import Buffer, If, Load, Stmt, Store, map_exprs
 from . import memory, types
@@ -95,11 +95,13 @@ def _moving(em: Emitter, var: Var, s: Store) -> tuple[Buffer, ...] | None:
         return None
     moving, standing, operations = {s.buffer: None}, set[Buffer](), 0
     for e in preorder(s.value, lambda e: () if type(e) is Load else e.children()):
-        if e is var or (type(e) is Call and not ROWS[e.name].short):
+        if e is var or type(e) is Ramp or (type(e) is Call and not ROWS[e.name].short):
             return None
         if type(e) is not Load:
             operations += e.dtype.lanes > 1
         elif var not in variables(e):
+            if e.mask is not None or not all(i.dtype.lanes == 1 or type(i) is Broadcast for i in e.indices):
+                return None  # of the lane, and so of the place: a channel's number, where channels are last
             standing.add(e.buffer)
         else:
             at = memory.flat_offset(em, e.buffer, e.indices)
