@@ -19,7 +19,20 @@ from ...arith.conditions import limits
 from ...core.recursion import Steps
 from ...expr import make
 from ...expr.linear import poly, split_by_atom
-from ...expr.nodes import Broadcast, Call, Expr, Min, Ramp, Var, const_int, is_const
+from ...expr.nodes import (
+    Binary,
+    Broadcast,
+    Call,
+    Cast,
+    Choice,
+    Expr,
+    Min,
+    Not,
+    Ramp,
+    Var,
+    const_int,
+    is_const,
+)
 from ...expr.walk import preorder, rewrite, substitute, variables
 from ...loopir.stmt import Buffer, If, Load, Stmt, Store, map_exprs
 from . import memory, types
@@ -95,9 +108,9 @@ def _moving(em: Emitter, var: Var, s: Store) -> tuple[Buffer, ...] | None:
         return None
     moving, standing, operations = {s.buffer: None}, set[Buffer](), 0
     for e in preorder(s.value, lambda e: () if type(e) is Load else e.children()):
-        if e is var or type(e) is Ramp or (type(e) is Call and not ROWS[e.name].short):
-            return None
         if type(e) is not Load:
+            if e is var or not _each_lane_alike(e):
+                return None
             operations += e.dtype.lanes > 1
         elif var not in variables(e):
             if e.mask is not None or not all(i.dtype.lanes == 1 or type(i) is Broadcast for i in e.indices):
@@ -110,6 +123,13 @@ def _moving(em: Emitter, var: Var, s: Store) -> tuple[Buffer, ...] | None:
                 return None
             moving[e.buffer] = None
     return tuple(moving) if operations <= FEW and standing.isdisjoint(moving) else None
+
+
+def _each_lane_alike(e: Expr) -> bool:
+    """Whether a node does the same in each lane, whatever place that is of, and may be computed twice."""
+    if isinstance(e, Call):
+        return type(e) is Call and e.name in ROWS and ROWS[e.name].short
+    return e.dtype.lanes == 1 or isinstance(e, Binary | Not | Choice | Cast | Broadcast)
 
 
 def _follows(at: Expr, var: Var, lanes: int) -> bool:
