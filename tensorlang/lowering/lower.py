@@ -60,11 +60,10 @@ from .lanes import in_range, spare_guards
 from .needs import cuts_of, needs_of, stated
 from .parts import Parts, around, in_parts
 from .scattered_rows import in_vectors, loop_over, own_axes, shared_axis
-from .shares import ask, next_share
+from .shares import CACHE_LINE, ask, next_share, next_stretch
 from .tails import check_tails, tail_note
 
 Exprs = tuple[Expr, ...]
-CACHE_LINE = 64  # bytes
 WRITTEN_OUT = 16  # requests for lines in one iteration, at most
 
 
@@ -422,6 +421,8 @@ class _Writer:
         loops: list[tuple[Var, Expr]] = []
         boxes = [self.bounds.box(end, whole) for end, whole in zip(ends, tensor.shape, strict=True)]
         steps, line = [1] * tensor.ndim, CACHE_LINE // tensor.dtype.bytes
+        if not own and (near := next_stretch(self.bounds, stage, loop, tensor, later, boxes)):
+            return seq(*[ask(self.element(tensor, at), False, p.level) for at in near])
         # from the dimension whose elements are neighbours outwards
         for d in reversed(range(tensor.ndim)):  # a line may hold several rows that are read whole
             steps[d] = max(1, line)

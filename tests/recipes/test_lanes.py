@@ -129,6 +129,27 @@ def test_rows_from_memory_are_asked_for_a_kilobyte_before_their_use():
     assert not any(st.state.prefetches for st in small.stages)
 
 
+@pytest.mark.parametrize("shape", [(3001, 3001), (7, 1135, 1135)], ids=str)
+def test_of_rows_that_are_one_stretch_no_more_lines_are_asked_for_than_are_read(shape):
+    """A vector that may lie in two rows asked for both, or for whole images, at each iteration."""
+    x = te.placeholder(shape, name="x")
+    made = ops.sum(x)
+    s = default_schedule(made, "llvm -mcpu=znver4 -num-cores=1")
+    text = str(tl.lower(s, [x, made]))
+    assert text.count("prefetch(") == 8 and "ahead" not in text  # four of each half of the loop, written out
+    small = te.placeholder((3, 37, 41), name="x")
+    out = ops.sum(small)
+    plain = tl.create_schedule(out)
+    partial = plain.rfactor("sum", plain["sum"].split(plain["sum"].fuse(*out.op.reduce_axis), 16)[1])
+    plain[partial].prefetch(small, plain[partial].op.reduce_axis[-1], 2)
+    value = np.arange(3 * 37 * 41, dtype="float32").reshape(3, 37, 41) % 5
+    low = tl.lower(plain, [small, out])
+    assert "prefetch(" in str(low)
+    got = np.zeros((), "float32")
+    interpret(low, value, got)
+    assert got == value.sum() == tl.build(plain, [small, out])(value)
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("reduce", [ops.sum, ops.max, ops.logsumexp, ops.std, ops.prod])
 @pytest.mark.parametrize("shape", [(200, 300), (277, 299), (20000, 7), (3, 5, 4001)])
