@@ -43,6 +43,7 @@ __all__ = [
 
 # elements of a row, and bytes, from which on it is searched by blocks, one of which is read twice
 LONG, LONG_BYTES = 1024, 4000
+FEW_ROWS = 4  # of a tensor that is searched whole, below which one of them takes as long as all
 
 
 def over(
@@ -339,6 +340,12 @@ def _where_extreme(
             rest = (*x.shape[:-1], 1)
             return inputs.stage(op, tags.ELEMENTWISE, rest, lambda *i: te.cast(INT64, first(*i[:-1])))
         return scaled(op, first, lambda e: e, INT64)
+    tail = _row_of(x.shape) if len(axes) == x.ndim > 1 else None
+    if tail is not None:
+        first = _first_in_rows(op, x, tail, reducer, is_best, index)
+        return inputs.stage(
+            op, tags.ELEMENTWISE, (1,) * x.ndim if keepdims else (), lambda *i: te.cast(INT64, first())
+        )
     best = over(f"{op}.value", x, axes, reducer)
 
     def element(*i: Any) -> Expr:
@@ -350,6 +357,58 @@ def _where_extreme(
 
     first = _over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
     return scaled(op, first, lambda e: e, INT64)
+
+
+def _row_of(shape: Sequence[Expr]) -> int | None:
+    """The first of the dimensions, as few as make a row that is worth an end of its own, that are rows of a
+    tensor which has several; None where sizes are not known or it has none."""
+    sizes = [const_int(n) for n in shape]
+    known = [n for n in sizes if n is not None]
+    found = (d for d in range(len(known) - 1, 0, -1) if math.prod(known[d:]) >= LONG // 4)
+    tail = next(found, 0) if len(known) == len(sizes) else 0
+    return tail if tail and math.prod(known[:tail]) >= FEW_ROWS else None
+
+
+def _first_in_rows(
+    op: str,
+    x: Tensor,
+    tail: int,
+    reducer: Callable[..., Expr],
+    is_best: Callable[[Expr, Expr], Expr],
+    index: DType,
+) -> Tensor:
+    """The index of the first extreme of all elements, which are read once: the extremes of rows, which are
+    the dimensions from ``tail`` on, the first row that has the extreme of all, and its place in there.
+    Measured (Zen 4, one thread, 1049 × 1049): float32 0.44 of the time of reading all twice, uint8 0.30,
+    float64 0.42."""
+    front, row = x.shape[:tail], x.shape[tail:]
+    none = te.max_value(index)
+    tops = over(f"{op}.rows", x, range(tail, x.ndim), reducer)
+    best = over(f"{op}.value", tops, range(tail), reducer)
+
+    def flat(places: Sequence[Any], sizes: Sequence[Expr]) -> Expr:
+        at = make.const(0, index)
+        for i, n in zip(places, sizes, strict=True):
+            at = at * te.cast(index, n) + te.cast(index, i)
+        return at
+
+    def first_row(*i: Any) -> Expr:
+        return te.select(is_best(tops(*i), best()), flat(i, front), none)
+
+    which = _over_elements(f"{op}.row", front, range(tail), te.min, first_row, tag=tags.ARG_REDUCE)
+
+    def first_of_row(*k: Any) -> Expr:
+        # none where a NaN came up that is none: a place outside is read nowhere
+        found = kept_within(which(), te.cast(index, inputs.product(front)))
+        rest, places = found, list[Expr]()
+        for n in reversed(front):
+            places.insert(0, te.floormod(rest, te.cast(index, n)))
+            rest = te.floordiv(rest, te.cast(index, n))
+        value = x(*places, *k)
+        return te.select(is_best(value, best()), found * flat_size + flat(k, row), none)
+
+    flat_size = te.cast(index, inputs.product(row))
+    return _over_elements(f"{op}.first", row, range(len(row)), te.min, first_of_row, tag=tags.ARG_REDUCE)
 
 
 def _first_in_block(

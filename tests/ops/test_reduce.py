@@ -9,6 +9,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.loopir.interpret import interpret
+from tensorlang.recipes import default_schedule
 from tests.ops.arrays import FLOATS, compiled, exact, near, real, sample, stored, whole
 
 ops = tl.ops
@@ -139,6 +141,41 @@ def test_argmax_of_long_rows_by_blocks(t, shape):
             exact(got[0], np.asarray(case.argmax(-1)), "int64")
             exact(got[1], np.asarray(case.argmin(-1)), "int64")
             exact(got[2], case.argmax(-1, keepdims=True), "int64")
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("t", ["float32", "float64", "float16", "int8", "uint8", "bool"])
+@pytest.mark.parametrize("shape", [(6, 301), (3, 5, 7, 41), (2, 2, 1, 1025)], ids=str)
+def test_argmax_of_all_elements_by_rows(t, shape):
+    """Equals in several rows, NaN in one, nothing but infinities, and the extreme at either end."""
+    spread = sample(shape, t, 5) if t in ("bool", "uint8") else whole(shape, t, 3)
+    same = np.zeros(shape, spread.dtype)
+    first, last = same.copy(), same.copy()
+    first.flat[0] = last.flat[-1] = 1
+    x = te.placeholder(shape, t, name="x")
+    results = [ops.argmax(x), ops.argmin(x), ops.argmax(x, keepdims=True)]
+    f = tl.compile([x, *results])
+    assert "argmax.rows" in f.get_source("ir")
+    for a in (spread, same, first, last):
+        cases = [a]
+        if t.startswith("float"):
+            nan = a.copy()
+            nan.flat[a.size // 2] = nan.flat[-1] = np.nan
+            cases += [nan, np.full_like(a, -np.inf), np.full_like(a, np.inf), np.full_like(a, np.nan)]
+        for case in cases:
+            got = f(case)
+            exact(got[0], np.asarray(case.argmax()), "int64")
+            exact(got[1], np.asarray(case.argmin()), "int64")
+            exact(got[2], case.argmax(keepdims=True), "int64")
+
+
+def test_argmax_by_rows_means_the_same_to_the_interpreter():
+    x = te.placeholder((4, 3, 130), name="x")
+    made = ops.argmax(x)
+    value = whole((4, 3, 130), "float32", 3)
+    got = np.zeros((), "int64")
+    interpret(tl.lower(default_schedule(made), [x, made]), value, got)
+    assert got == value.argmax()
 
 
 def test_long_rows_are_read_once_for_argmax():
