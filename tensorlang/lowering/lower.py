@@ -421,7 +421,8 @@ class _Writer:
         loops: list[tuple[Var, Expr]] = []
         boxes = [self.bounds.box(end, whole) for end, whole in zip(ends, tensor.shape, strict=True)]
         steps, line = [1] * tensor.ndim, CACHE_LINE // tensor.dtype.bytes
-        if not own and (near := next_stretch(self.bounds, stage, loop, tensor, later, boxes)):
+        near = None if own else next_stretch(self.bounds, stage, loop, tensor, later, boxes)
+        if near is not None:
             return seq(*[ask(self.element(tensor, at), False, p.level) for at in near])
         # from the dimension whose elements are neighbours outwards
         for d in reversed(range(tensor.ndim)):  # a line may hold several rows that are read whole

@@ -18,7 +18,7 @@ from ..loopir.stmt import Evaluate, Stmt
 from ..schedule.bounds import Bounds
 from ..schedule.state import At, StageState
 from ..te.axis import IterVar
-from ..te.tensor import Tensor
+from ..te.tensor import Tensor, TensorRead
 
 CACHE_LINE = 64  # bytes
 KEEP = 4  # the hint of locality of a line for cache 1 is one less
@@ -85,26 +85,32 @@ def next_stretch(
     tensor: Tensor,
     later: Mapping[Var, Expr],
     boxes: Sequence[tuple[Expr, Expr]],
-) -> list[tuple[Expr, ...]]:
-    """One element of each line of what an iteration of ``loop`` reads, ``later``, where that is a stretch of
-    rows that are one loop: its ``boxes`` are whole rows then, and far more than it reads. Nothing elsewhere.
-    Measured (Zen 4): the sum of 3001 × 3001, whose vectors of 64 asked for two rows each, takes 0.07 of the
-    time."""
+) -> list[tuple[Expr, ...]] | None:
+    """What an iteration of ``loop`` asks for, ``later``, where its ``boxes`` are far more than it reads: one
+    element of each line of a stretch of rows that are one loop, which whole rows are the box of. Nothing
+    where there are more lines in the boxes than elements that it reads, as around places that are looked up;
+    None elsewhere, where the boxes tell.
+
+    Measured (Zen 4): the sum of 3001 × 3001, whose vectors of 64 asked for two rows each, takes 0.05 of the
+    time; that of 7 images asked for two images each time, and took minutes."""
     names = [iv.name for iv in stage.leaves]
     extents = {iv: bounds.extent(stage.name, iv) for iv in stage.leaves[names.index(loop.name) + 1 :]}
     inner = [iv for iv, extent in extents.items() if const_int(extent) != 1]
     found = dict.fromkeys(r.indices for r in stage.compute.reads if r.tensor is tensor)
-    count = const_int(extents[inner[0]]) if len(inner) == 1 else None
-    if count is None or len(found) != 1 or math.prod(const_int(n) or 0 for _, n in boxes) <= count:
-        return []
-    (indices,) = found
-    places = [substitute(substitute(i, bounds[stage.name].value), later) for i in indices]
-    if not any(type(e) is FloorDiv for i in places for e in preorder(i)):
-        return []
-    first = bounds.facts.ranges[inner[0].var][0]
+    count = math.prod(const_int(extents[iv]) or 0 for iv in inner)
+    box = math.prod(const_int(n) or 0 for _, n in boxes)
+    if not count or box <= count * len(found):
+        return None
     line = max(1, CACHE_LINE // tensor.dtype.bytes)
-    lanes = [{inner[0].var: make.add(first, n)} for n in range(0, count, line)]
-    return [tuple(substitute(i, lane) for i in places) for lane in lanes]
+    if len(inner) == len(found) == 1:
+        (indices,) = found
+        places = [substitute(substitute(i, bounds[stage.name].value), later) for i in indices]
+        kinds = {type(e) for i in places for e in preorder(i)}
+        if FloorDiv in kinds and TensorRead not in kinds:
+            first = bounds.facts.ranges[inner[0].var][0]
+            lanes = [{inner[0].var: make.add(first, n)} for n in range(0, count, line)]
+            return [tuple(substitute(i, lane) for i in places) for lane in lanes]
+    return [] if box // line > count * len(found) else None
 
 
 def _repeated(bounds: Bounds, loop: IterVar, lows: list[Expr]) -> int:

@@ -137,6 +137,8 @@ def test_of_rows_that_are_one_stretch_no_more_lines_are_asked_for_than_are_read(
     s = default_schedule(made, "llvm -mcpu=znver4 -num-cores=1")
     text = str(tl.lower(s, [x, made]))
     assert text.count("prefetch(") == 8 and "ahead" not in text  # four of each half of the loop, written out
+    looked_up = str(tl.lower(default_schedule(ops.argmax(x), "llvm -mcpu=znver4"), [x]))
+    assert "ahead" not in looked_up  # of the row that has the largest element
     small = te.placeholder((3, 37, 41), name="x")
     out = ops.sum(small)
     plain = tl.create_schedule(out)
