@@ -127,6 +127,19 @@ def test_vectors_that_are_moved_in_halves_are_as_short_as_a_half():
     assert "in vectors of 8 along" not in str(kernel((70001,), lambda p, q: te.exp(p), target=zen).explain())
 
 
+@pytest.mark.parametrize(("n", "lanes"), [(301, 16), (1201, 8), (5001, 16)])
+def test_what_is_written_and_not_read_goes_in_whole_vectors_but_to_the_third_cache(n, lanes):
+    zen = tl.Target("llvm -mcpu=znver4 -num-cores=1")
+    a, b = te.placeholder((n,), name="a"), te.placeholder((n,), name="b")
+    made = te.compute((n, n), lambda i, j: a[i] * b[j], name="c")
+    assert f"in vectors of {lanes} along" in str(tl.compile([a, b, made], target=zen).explain())
+    x, y = np.arange(n, dtype="float32") % 7, placed((n,), "float32", 3)
+    y[:] = np.arange(n) % 5
+    z = placed((n, n), "float32", 5)
+    tl.compile([a, b, made])(x, y, z)
+    np.testing.assert_array_equal(z, np.outer(x, y))
+
+
 @pytest.mark.parametrize("parts", [1, pytest.param(2, marks=LONG)])
 def test_threads_write_their_own_parts(parts):
     tl.set_num_threads(parts)
