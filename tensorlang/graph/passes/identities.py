@@ -5,13 +5,13 @@ operator that stood between is gone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ...errors import TensorLangError
 from ...expr.walk import preorder
-from ...te import ComputeOp, Tensor, placeholder, reference
+from ...te import ComputeOp, placeholder, reference
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
 from ..regions.facts import Reading, reading
@@ -58,21 +58,25 @@ def _bytes_again(n: Node, makers: Mapping[Value, Node]) -> Value | None:
     source = None if maker is None else by_itself(maker)
     if given is None or maker is None or source is None or not alike_in_shape(n.outputs[0], source):
         return None
-    every = np.arange(256).astype(source.dtype.name).reshape(256, *[1] * (len(source.shape) - 1))
-    whole = placeholder(every.shape, source.dtype, "every")
+    every = np.arange(256).astype(source.dtype.name)
+    found = computed([(maker, source), (n, given)], every)
+    return source if found is not None and np.array_equal(found, every) else None
+
+
+def computed(steps: Sequence[tuple[Node, Value]], numbers: np.ndarray) -> np.ndarray | None:
+    """What operators, each of the one before, make of numbers in the place of an input; None where one wants
+    the shape that it had."""
+    (_, source), *_ = steps
+    shape = (len(numbers), *[1] * (len(source.shape) - 1))
+    made = whole = placeholder(shape, source.dtype, "numbers")
+    constants = {v.tensor: v.data for n, _ in steps for v in n.reads if v.data is not None}
     try:
-        again = of_tensor(n, given, of_tensor(maker, source, whole))
-        numbers = {v.tensor: v.data for m in (maker, n) for v in m.reads if v.data is not None}
-        (found,) = reference.evaluate([again], {whole: every, **numbers})
-    except TensorLangError:  # an operator that wants the shape that it had
+        for n, given in steps:
+            (made,) = n.of([made if w is given else None if w is None else w.tensor for w in n.inputs])
+        (found,) = reference.evaluate([made], {whole: numbers.reshape(shape), **constants})
+    except TensorLangError:
         return None
-    return source if np.array_equal(found, every) else None
-
-
-def of_tensor(n: Node, v: Value, t: Tensor) -> Tensor:
-    """The te of the operator's result, of a tensor in the place of an input."""
-    (made,) = n.of([t if w is v else None if w is None else w.tensor for w in n.inputs])
-    return made
+    return found.reshape(-1) if found.size == len(numbers) else None  # type: ignore[no-any-return]
 
 
 def by_itself(n: Node) -> Value | None:

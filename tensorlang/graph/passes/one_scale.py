@@ -19,13 +19,12 @@ import numpy as np
 from ... import ops, te
 from ...analysis import constant
 from ...core.dtype import FLOAT32
-from ...errors import TensorLangError
 from ...expr import make
 from ...expr.nodes import Add, Expr
-from ...te import ComputeOp, Tensor, placeholder, reference
+from ...te import ComputeOp, Tensor
 from ...te.tensor import TensorRead
 from ..graph import Node, Program, Value
-from .identities import by_itself, of_tensor
+from .identities import by_itself, computed
 from .levels import Constants
 from .rewrite import alike_in_shape, exchanged, single
 from .whole_numbers import bytes_of, rescaled
@@ -142,7 +141,7 @@ class _Work:
         if given is None or given.dtype != "float32" or not alike_in_shape(n.outputs[0], given):
             return None
         probes = np.concatenate([PROBES, PROBES / 64, [-np.inf, np.inf]])
-        y = _computed(n, given, probes)
+        y = computed([(n, given)], probes.astype(np.float32))
         if y is None:
             return None
         low, high = float(y[-2]), float(y[-1])
@@ -160,22 +159,6 @@ def _broadcast(op: ComputeOp, e: Expr) -> bool:
     return all(i is a.var or constant(i) == 0 for i, a in zip(e.indices, last, strict=True))
 
 
-def _computed(n: Node, given: Value, numbers: np.ndarray) -> np.ndarray | None:
-    """What an operator makes of each of some numbers in the place of its input; None where it wants the shape
-    of that."""
-    rank = len(given.shape)
-    x = placeholder((len(numbers), *[1] * (rank - 1)), given.dtype, "numbers")
-    constants = {v.tensor: v.data for v in n.reads if v.data is not None}
-    try:
-        (y,) = reference.evaluate(
-            [of_tensor(n, given, x)],
-            {x: numbers.astype(np.float32).reshape(-1, *[1] * (rank - 1)), **constants},
-        )
-    except TensorLangError:
-        return None
-    return y.reshape(-1) if y.size == len(numbers) else None  # type: ignore[no-any-return]
-
-
 def _quantised(n: Node, given: Value) -> tuple[float, int] | None:
     """The scale and the zero point by which ``n`` makes bytes of floats; None where it does something
     else."""
@@ -186,7 +169,7 @@ def _quantised(n: Node, given: Value) -> tuple[float, int] | None:
             continue
         x = np.float32(s) * PROBES.astype(np.float32)
         x = np.concatenate([x, np.nextafter(x, np.float32(-np.inf)), np.nextafter(x, np.float32(np.inf))])
-        y = _computed(n, given, x)
+        y = computed([(n, given)], x)
         if y is None:
             continue
         zero = int(y[len(PROBES) // 2])
