@@ -31,7 +31,7 @@ FORMS = [
 def placed(shape: tuple[int, ...], dtype: str, offset: int) -> np.ndarray:
     """An array that begins so many elements behind a boundary."""
     size, count = np.dtype(dtype).itemsize, int(np.prod(shape))
-    raw = np.zeros(count * size + 192, np.uint8)
+    raw = np.zeros((count + offset) * size + 64, np.uint8)
     first = -raw.ctypes.data % 64 + offset * size
     return raw[first : first + count * size].view(dtype).reshape(shape)
 
