@@ -37,9 +37,9 @@ from .schedule.state import ScheduleState
 from .schedule.trace import Trace
 from .target import Target, arch_of, as_target
 from .te.exchange import Exchanged, exchanged
+from .te.reshaped import as_computed
 from .te.strides import BufferDecl
 from .te.tensor import ComputeOp, Tensor
-from .te.unit_axes import folded
 from .te.windows_apart import windows_apart
 
 Args = Sequence[Tensor | Var]
@@ -450,7 +450,7 @@ def unbound(
     with uncollected(), _depth("compile"):
         choices: Choices = ()
         if steps is None:
-            args, constants, outputs = map(folded(outputs).of, (args, constants, outputs))
+            args, constants, outputs = map(as_computed(outputs, constants).of, (args, constants, outputs))
             # a graph has decided which convolutions are filtered, before layouts
             schedule, _, choices = _default(outputs, where, list(constants), ["winograd"])
         else:
@@ -551,7 +551,7 @@ def compile(
     where = as_target(target).for_threads(num_threads())
     with uncollected():
         with _depth("compile"):
-            short = folded(wanted)
+            short = as_computed(wanted, list(constants or ()))
             given = short.values(values_of(mapping_of(constants)))
             declared = short.of(wanted)
             made = None if without else _filtered(declared, where, list(given))

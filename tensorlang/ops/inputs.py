@@ -18,6 +18,7 @@ from ..expr.make import ExprLike
 from ..expr.nodes import Const, Expr, const_int
 from ..expr.walk import variables
 from ..te import Tensor, compute, whole
+from ..te.row_major import product as product
 from ..te.whole import equal, text
 from ..te.whole import is_one as is_one
 
@@ -130,22 +131,6 @@ def divides(divisor: ExprLike, size: ExprLike) -> bool:
     if d is not None and d < 1:
         return False
     return n % d == 0 if n is not None and d is not None else Facts().divisible(size, divisor)
-
-
-def product(sizes: Sequence[ExprLike]) -> Expr:
-    """The number of elements of a shape; wide enough for a product of symbols."""
-    known, rest = 1, []
-    for s in sizes:
-        n = const_int(make.as_expr(s))
-        if n is None:
-            rest.append(make.as_expr(s))
-        else:
-            known *= n
-    # known sizes are multiplied in Python, which does not overflow
-    total = make.as_expr(known, rest[0].dtype if rest else None)
-    for e in rest:
-        total = make.mul(total, e)
-    return total
 
 
 def same_size(op: str, what: str, size: ExprLike, wanted: ExprLike, because: str) -> None:

@@ -1,9 +1,6 @@
 """Operators that rename the places of elements: transpose, reshape and the like, broadcast, flip, tile and
 repeat. All are ``injective``: each element of the result is one element of the tensor, in its dtype. Knows
 the checks of arguments; no other operator.
-
-The index of a reshape is found group by group: dimensions that multiply to the same number on both sides are
-divided among themselves only, so that the ones a reshape leaves alone are read straight.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from ..expr.linear import quotient
 from ..expr.make import ExprLike
 from ..expr.nodes import Cast, Expr, Mul, Var, const_int
 from ..te import Tensor, whole
+from ..te.row_major import place
 from . import inputs, tags
 from .inputs import Axis
 
@@ -213,41 +211,7 @@ def _listed(e: Expr) -> list[Expr]:
 
 
 def _reshaped(name: str, x: Tensor, shape: Sequence[Expr]) -> Tensor:
-    groups = _groups(x.shape, shape)
-
-    def place(*i: Any) -> list[ExprLike]:
-        out: list[ExprLike] = [0] * x.ndim
-        for sources, targets in groups:
-            offset = make.as_expr(0)
-            for d in targets:
-                # only within a group: dimensions that stay as they are need no division
-                offset = offset * shape[d] + i[d]
-            for d in reversed(sources[1:]):
-                out[d] = make.floormod(offset, x.shape[d])
-                offset = make.floordiv(offset, x.shape[d])
-            out[sources[0]] = offset
-        return out
-
-    return moved(name, x, shape, place)
-
-
-def _groups(before: Sequence[Expr], after: Sequence[Expr]) -> list[tuple[list[int], list[int]]]:
-    """The least groups of neighbouring dimensions that hold as many elements on both sides. Sizes of 1 are in
-    none: their index is 0."""
-    a = [d for d, n in enumerate(before) if not inputs.is_one(n)]
-    b = [d for d, n in enumerate(after) if not inputs.is_one(n)]
-    # a prefix of both sides with as many elements ends a group
-    ends = {inputs.product([after[d] for d in b[:k]]): k for k in range(1, len(b) + 1)}
-    groups, start, target = [], 0, 0
-    for k in range(1, len(a) + 1):
-        end = ends.get(inputs.product([before[d] for d in a[:k]]))
-        # the last group takes what is left, also where no proof says that it fits
-        if k == len(a):
-            end = len(b)
-        if end is not None and end > target:
-            groups.append((a[start:k], b[target:end]))
-            start, target = k, end
-    return groups
+    return moved(name, x, shape, lambda *i: place(x.shape, shape, i))
 
 
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
