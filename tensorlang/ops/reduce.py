@@ -24,6 +24,7 @@ from ..te import Tensor
 from . import inputs, tags
 from .inputs import Axis
 from .places import kept_within
+from .shape import reshape
 
 __all__ = [
     "all",
@@ -334,7 +335,7 @@ def _where_extreme(
         # a NaN is the extreme, as numpy has it, and equals nothing
         return te.any(same, te.isnan(value)) if x.dtype.is_float else same
 
-    if axes == (x.ndim - 1,) and n is not None and (n >= LONG or n * x.dtype.bytes >= LONG_BYTES):
+    if axes == (x.ndim - 1,) and n is not None and _long(n, x):
         first = _first_in_block(op, x, n, reducer, is_best, index)
         if keepdims:
             rest = (*x.shape[:-1], 1)
@@ -343,6 +344,11 @@ def _where_extreme(
     tail = _row_of(x.shape) if len(axes) == x.ndim > 1 else None
     if tail is not None:
         first = _first_in_rows(op, x, tail, reducer, is_best, index)
+        return inputs.stage(
+            op, tags.ELEMENTWISE, (1,) * x.ndim if keepdims else (), lambda *i: te.cast(INT64, first())
+        )
+    if len(axes) == x.ndim > 1 and n is not None and _long(n, x):
+        first = _first_in_block(op, reshape(x, (n,)), n, reducer, is_best, index)
         return inputs.stage(
             op, tags.ELEMENTWISE, (1,) * x.ndim if keepdims else (), lambda *i: te.cast(INT64, first())
         )
@@ -357,6 +363,11 @@ def _where_extreme(
 
     first = _over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
     return scaled(op, first, lambda e: e, INT64)
+
+
+def _long(n: int, x: Tensor) -> bool:
+    """Whether a row of ``n`` elements is searched by blocks."""
+    return n >= LONG or n * x.dtype.bytes >= LONG_BYTES
 
 
 def _row_of(shape: Sequence[Expr]) -> int | None:

@@ -169,6 +169,24 @@ def test_argmax_of_all_elements_by_rows(t, shape):
             exact(got[2], case.argmax(keepdims=True), "int64")
 
 
+@pytest.mark.each_value
+@pytest.mark.parametrize("t", ["float32", "int64", "bool"])
+@pytest.mark.parametrize("shape", [(601, 7), (3, 1501), (51, 5, 21)], ids=str)
+def test_argmax_of_all_elements_of_short_rows_is_that_of_one_row(t, shape):
+    """Read once, by blocks, and not twice; beside what is made of them too."""
+    a = sample(shape, t, 5) if t == "bool" else whole(shape, t, 3)
+    last = np.zeros_like(a)
+    last.flat[-1] = 1
+    x = te.placeholder(shape, t, name="x")
+    results = [ops.argmax(x), ops.argmin(x, keepdims=True), ops.logical_not(x)]
+    f = tl.compile([x, *results])
+    assert "argmax.blocks" in f.get_source("ir") and "reshape" not in f.get_source("ir")
+    for case in (a, last):
+        got = f(case)
+        exact(got[0], np.asarray(case.argmax()), "int64")
+        exact(got[1], case.argmin(keepdims=True), "int64")
+
+
 def test_argmax_by_rows_means_the_same_to_the_interpreter():
     x = te.placeholder((4, 3, 130), name="x")
     made = ops.argmax(x)
