@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from ..analysis import bytes_of, cost_of, reduces_columns, typical
+from ..analysis import cost_of, reduces_columns, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
@@ -22,16 +22,17 @@ from .register_tile import even
 ROWS = 8  # read for each time the partial results are read and written
 EVEN = 16  # rows for each thread, from which on one more for some of them makes no difference
 OPEN_ROWS = 64  # of a group, of a number of rows that is open: to add up the groups takes a 64th of the time
-# vectors of partial results that stay in registers. Measured (Zen 4): 1625 rows of 21 take 0.55 of the time
-# that they take in memory, 4000 of 64 0.92, 10,000 of 128 0.8; on two threads, whose results may share a line
-# of the caches, 50,000 rows of 24 0.36, 2000 of 100 0.75
-IN_REGISTERS = 8
-# of what lies far behind the second cache, as a share of the registers: it is read from one end to the other.
-# Measured (Zen 4, one thread and two): 40,000 rows of 200 take 0.44 and 0.5 of the time, 20,000 of 300 0.54
-# and 0.58, 63,205 of 152 0.91 and 0.84; near ones of 2000 × 144 and 5000 × 256 would take 0.93 to 1.15
+# vectors of partial results that stay in registers from the first row to the last, as a share of the
+# registers. Measured (Zen 4): 1625 rows of 21 take 0.55 of the time that they take in memory, 4000 of 64 0.92,
+# 10,000 of 160 0.84, 5000 of 256 0.85, 2000 of 144 1.01, from memory 40,000 of 200 0.44, 63,205 of 152 0.45;
+# on two threads, whose results may share a line of the caches, 50,000 rows of 24 0.36, 2000 of 100 0.75
 # The processor sees such a stretch coming: asked for ahead, 138,458 rows of 96 to 128 take 1.5 to 1.7 times
 # as long, 60,000 of 260 1.3
-FAR_IN_REGISTERS = 3 / 4
+IN_REGISTERS = 3 / 4
+# vectors from which on two rows at a time are enough: of more LLVM adds whole numbers apart from the partial
+# results, which leave the registers then. Measured (Zen 4): int32 of 152 columns take 0.41 of the time of eight
+# rows, 128 float32 and 90 float64 the same, int32 of 48 in six vectors 1.12
+MANY = 8
 NARROW = 0.8  # of a vector: fewer columns have rows side by side
 LONG = 32  # vectors of a row of which several are not taken as one
 
@@ -115,18 +116,21 @@ def _in_registers(s: Schedule, stage: Stage, target: Target, shared: list[IterVa
     columns = _stretch(stage, target)
     n, rows = elements_of(columns), size(stage.op.reduce_axis[-1])
     lanes = target.vector_lanes(stage.op.body[0].dtype)
-    near = all((bytes_of(t) or 0) < 8 * target.l2_bytes for t in stage.op.input_tensors)
-    most = IN_REGISTERS if near else max(IN_REGISTERS, int(target.vector_registers * FAR_IN_REGISTERS))
+    most = int(target.vector_registers * IN_REGISTERS)
     if n is None or -(-n // lanes) > most or not s.can("cache_write", stage.name):
         return False
+    together = ROWS if -(-n // lanes) < MANY else 2
     sums = s[s.cache_write(stage.name, "local")]
     *outer, last = _columns(stage, len(columns))
     place = outer[-1] if outer else stage.split(last, n)[0]
     *_, inner = stage.leaf_iter_vars
-    stage.vectorize(stage.split(inner, lanes)[1] if n > lanes else inner)
+    if n > lanes:  # each vector written by itself: what is read by a loop's number has a place in memory, and
+        block, inner = stage.split(inner, lanes)  # is stored in each round where a test stands in the loop
+        stage.unroll(block)
+    stage.vectorize(inner)
     sums.compute_at(stage, place)
     *above, row = sums.op.reduce_axis
-    row, some = sums.split(row, ROWS if rows is None else min(ROWS, rows))
+    row, some = sums.split(row, together if rows is None else min(together, rows))
     block, lane = sums.split(_columns(sums, len(columns))[-1], min(lanes, n))
     sums.reorder(*above, row, some, block, lane)
     for loop in (some, block):
