@@ -23,15 +23,15 @@ ROWS = 8  # read for each time the partial results are read and written
 EVEN = 16  # rows for each thread, from which on one more for some of them makes no difference
 OPEN_ROWS = 64  # of a group, of a number of rows that is open: to add up the groups takes a 64th of the time
 # vectors of partial results that stay in registers from the first row to the last, as a share of the
-# registers. Measured (Zen 4): 1625 rows of 21 take 0.55 of the time that they take in memory, 4000 of 64 0.92,
-# 10,000 of 160 0.84, 5000 of 256 0.85, 2000 of 144 1.01, from memory 40,000 of 200 0.44, 63,205 of 152 0.45;
-# on two threads, whose results may share a line of the caches, 50,000 rows of 24 0.36, 2000 of 100 0.75
+# registers. Measured (Zen 4): 1625 rows of 21 take 0.55 of the time that they take in memory, 4000 of 64
+# 0.92, 10,000 of 160 0.84, 5000 of 256 0.85, 2000 of 144 1.01, from memory 40,000 of 200 0.44, 63,205 of 152
+# 0.45; on two threads, whose results may share a line of the caches, 50,000 rows of 24 0.36, 2000 of 100 0.75
 # The processor sees such a stretch coming: asked for ahead, 138,458 rows of 96 to 128 take 1.5 to 1.7 times
 # as long, 60,000 of 260 1.3
 IN_REGISTERS = 3 / 4
 # vectors from which on two rows at a time are enough: of more LLVM adds whole numbers apart from the partial
-# results, which leave the registers then. Measured (Zen 4): int32 of 152 columns take 0.41 of the time of eight
-# rows, 128 float32 and 90 float64 the same, int32 of 48 in six vectors 1.12
+# results, which leave the registers then. Measured (Zen 4): int32 of 152 columns take 0.41 of the time of
+# eight rows, 128 float32 and 90 float64 the same, int32 of 48 in six vectors 1.12
 MANY = 8
 NARROW = 0.8  # of a vector: fewer columns have rows side by side
 LONG = 32  # vectors of a row of which several are not taken as one
