@@ -14,6 +14,7 @@ from ..analysis import (
     has_calls,
     made_of_place,
     moves_pieces,
+    operations,
     product_of,
     reads_neighbours,
     reads_of,
@@ -55,6 +56,11 @@ OPEN_ROWS = (8, 16, 32, 64, 128)  # from one of which on they pay, as the table 
 # vectors of a row that are written out where the places of their lanes are numbers then, so that each reads
 # its neighbourhood at once and puts it in order, and what is made of the place is a constant
 MOST_KNOWN = 128
+# vectors of a row that are written out where an element takes no more than a few operations: a processor
+# looks as many instructions ahead as it can, and without those of a loop they are of more rows. Measured (Zen
+# 4, one thread): rows of 33 and 65 doubles in another order 0.6 to 0.8 of the time, gathered 0.7, flipped 0.6
+# to 0.95, a bias of 33 to 129 0.9; padded and joined from memory it would be 1.04 to 1.15
+MOST_MOVED, FEW_OPERATIONS = 32, 4
 
 
 def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -502,14 +508,23 @@ def in_vectors(stage: Stage, target: Target) -> IterVar:
 
 
 def write_out(stage: Stage, vectors: IterVar, width: int) -> IterVar:
-    """Unroll the loop over the vectors of a row, as far as the places that its lanes read are numbers then;
-    the loop that is left of it."""
-    known = _known_vectors(stage, width)
+    """Unroll the loop over the vectors of a row: where they are few, or as far as the places that its lanes
+    read are numbers then; the loop that is left of it."""
+    known = _moved_vectors(stage, width) or _known_vectors(stage, width)
     if known < 2:
         return vectors
     outer, some = stage.split(vectors, known)
     stage.unroll(some)
     return outer
+
+
+def _moved_vectors(stage: Stage, width: int) -> int:
+    """The vectors of a row where they are few and hardly more than moved; else 0."""
+    n = size(stage.op.axis[-1])
+    if n is None or n > MOST_MOVED * width or elements_of(stage.op.axis[:-1]) == 1:
+        return 0
+    light = operations(stage.op.body) <= FEW_OPERATIONS and not has_calls(stage.op)
+    return -(-n // width) if light else 0
 
 
 def _known_vectors(stage: Stage, width: int) -> int:

@@ -197,7 +197,8 @@ def test_a_bias_is_not_worth_computing_channels_together() -> None:
     x, b = te.placeholder((3, 9, 37), name="X"), te.placeholder((9, 37), name="B")
     y = te.compute((3, 9, 37), lambda c, i, j: x[c, i, j] * b[i, j], name="Y")
     s = default_schedule(y)
-    assert all(s[y].state.kind(iv) != "unrolled" for iv in s[y].leaf_iter_vars)
+    written_out = [iv.name for iv in s[y].leaf_iter_vars if s[y].state.kind(iv) == "unrolled"]
+    assert not any(name.startswith("c") for name in written_out), written_out  # the vectors of a row may be
 
 
 @pytest.mark.parametrize("m", [64, 7, "m"])
