@@ -148,3 +148,26 @@ def test_threads_write_their_own_parts(parts):
     x[:], y[:] = np.arange(200003) % 1001, 3
     kernel((N,), lambda p, q: p - q)(x, y, z)
     np.testing.assert_array_equal(z, x - y)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("behind", [(0, 0), (1, 3), (5, 40), (3, 63)], ids=str)
+@pytest.mark.parametrize(("given", "made"), [("float64", "int8"), ("float64", "bool"), ("int32", "uint8")])
+@pytest.mark.parametrize("shape", [(70001,), (3, 9001)], ids=str)
+def test_what_is_read_begins_there_where_it_is_much_more(shape, given, made, behind):
+    x = te.placeholder(shape, given, name="x")
+    y = te.compute(shape, lambda *i: x[i] > 50 if made == "bool" else te.cast(made, x[i]), name="y")
+    f = tl.compile([x, y])
+    a, out = placed(shape, given, behind[0]), placed(shape, made, behind[1])
+    a[...] = np.random.default_rng(3).integers(0, 120, shape)
+    f(a, out)
+    assert np.array_equal(out, a > 50 if made == "bool" else a.astype(made))
+
+
+def test_the_address_of_what_is_read_decides_where_it_is_much_more():
+    x = te.placeholder((70001,), "float64", name="x")
+    wide, narrow = (te.compute(x.shape, lambda i, t=t: te.cast(t, x[i])) for t in ("float32", "int8"))
+    texts = [tl.compile([x, y], target=SKYLAKE).get_source("ll") for y in (wide, narrow)]
+    # the address of four bytes, or of eight, each of which is an element
+    for text, shift in zip(texts, (2, 3), strict=True):
+        assert text.split(MOVED)[1].split("lshr exact i64 ")[1].split("\n")[0].endswith(f", {shift}")

@@ -12,6 +12,8 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 
+from .test_assembly import AVX512
+
 WIDEST = "llvm"
 PLAIN = "llvm -mcpu=x86-64"
 
@@ -129,3 +131,18 @@ def test_rounded_floats_are_narrow_integers_at_once(kind):
         got = np.zeros(count, kind)
         interpret(tl.lower(te.create_schedule(made.op), [given, made]), x[-count:], got)
         assert np.array_equal(got, want[-count:])
+
+
+@pytest.mark.parametrize(("a", "zmm"), [("float64", "vcvttpd2dq"), ("float32", "vcvttps2dq")])
+@pytest.mark.parametrize("t", ["int8", "int16"])
+def test_what_is_cut_to_narrow_integers_asks_for_no_number(a, zmm, t):
+    """Between two limits NaN stays, and becomes the least number of 32 bits, whose last bits are zeros."""
+    x = te.placeholder((256,), a, name="x")
+    text = tl.compile([x, ops.cast(x, t)], target=AVX512).get_source("asm")
+    assert zmm in text and "vcmp" not in text
+    lo, hi = np.iinfo(t).min, np.iinfo(t).max
+    edges = [float(v) + d for v in (lo, 0, hi) for d in (-1.5, -1, -0.5, 0, 0.5, 1, 1.5)]
+    v = np.resize([np.nan, np.inf, -np.inf, 2.0**31, -(2.0**31), 1e30, -1e30, *edges], 256).astype(a)
+    want = np.clip(np.trunc(np.nan_to_num(v.astype("float64"), posinf=1e30, neginf=-1e30)), lo, hi)
+    for target in (None, "llvm -mcpu=haswell", "llvm -mcpu=x86-64"):
+        assert np.array_equal(tl.compile([x, ops.cast(x, t)], target=target)(v), want.astype(t))

@@ -8,6 +8,7 @@ that hardware would; to be stored they need no rounding.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -210,6 +211,9 @@ def _truncated(em: Emitter, x: str, a: DType, t: DType) -> str:
     """A float as an integer: towards zero, the nearest limit when out of range, 0 for NaN. LLVM's own
     saturating conversion does the same but lane by lane."""
     n, element, word = t.lanes, em.element(a), em.element(t)
+    names = _cut_at_once(em, a, t)
+    if names is not None:
+        return _by_instruction(em, x, element, t, names)
     floats, words, flags = em.type(a), em.type(t), types.lanes_of("i1", n)
     lo, hi = t.limits()
     kinds: dict[str, type[np.floating[Any]]] = {"half": np.float16, "float": np.float32, "double": np.float64}
@@ -240,10 +244,21 @@ def _truncated(em: Emitter, x: str, a: DType, t: DType) -> str:
     return out
 
 
+# instructions by the lanes they convert, rounding as is set and towards zero
+_REST = ("zeroinitializer", "-1", "4")
 _NEAREST = {
-    16: ("llvm.x86.avx512.mask.cvtps2dq.512", ("zeroinitializer", "-1", "4")),  # rounded as is set
+    16: ("llvm.x86.avx512.mask.cvtps2dq.512", _REST),
     8: ("llvm.x86.avx.cvt.ps2dq.256", ()),
     4: ("llvm.x86.sse2.cvtps2dq", ()),
+}
+_TOWARDS_ZERO = {
+    16: ("llvm.x86.avx512.mask.cvttps2dq.512", _REST),
+    8: ("llvm.x86.avx.cvtt.ps2dq.256", ()),
+    4: ("llvm.x86.sse2.cvttps2dq", ()),
+}
+_DOUBLES_TOWARDS_ZERO = {
+    8: ("llvm.x86.avx512.mask.cvttpd2dq.512", _REST),
+    4: ("llvm.x86.avx.cvtt.pd2dq.256", ()),
 }
 
 
@@ -257,21 +272,38 @@ def nearest(em: Emitter, x: str, t: DType) -> str:
     """float32 as narrow integers, rounded to nearest, halves to even, as the processor does where it
     converts: the nearest limit when out of range, 0 for NaN. Limits are whole numbers, so they may come
     before."""
-    n, lanes = t.lanes, em.target.vector_bits // 32
-    floats, flags = types.lanes_of("float", n), types.lanes_of("i1", n)
+    return _by_instruction(em, x, "float", t, _NEAREST)
+
+
+def _cut_at_once(em: Emitter, a: DType, t: DType) -> Mapping[int, tuple[str, tuple[str, ...]]] | None:
+    """The instructions that convert vectors of ``a`` to narrow integers ``t`` towards zero; None where others
+    take as long, as for those without a sign, whose lower limit is what becomes of NaN."""
+    if em.target.arch != "x86_64" or t.code != "int" or t.bits not in (8, 16) or t.lanes < 4:
+        return None
+    if a.element is FLOAT64 and em.target.vector_bits >= 256:
+        return _DOUBLES_TOWARDS_ZERO
+    return _TOWARDS_ZERO if a.element is FLOAT32 else None
+
+
+def _by_instruction(
+    em: Emitter, x: str, element: str, t: DType, names: Mapping[int, tuple[str, tuple[str, ...]]]
+) -> str:
+    """Floats as narrow integers by the first instruction of ``names`` that has as many lanes."""
+    n, bits = t.lanes, 64 if element == "double" else 32
+    floats, flags = types.lanes_of(element, n), types.lanes_of("i1", n)
     for word, edge in zip(("olt", "ogt"), t.limits(), strict=True):
-        limit = types.splat_literal(types.float_literal(float(edge), "float"), "float", n)
+        limit = types.splat_literal(types.float_literal(float(edge), element), element, n)
         beyond = em.ins(f"fcmp {word} {floats} {x}, {limit}")  # NaN stays
         x = em.ins(f"select {flags} {beyond}, {floats} {limit}, {floats} {x}")
-    m = min(lanes, 4 if n <= 4 else 8 if n <= 8 else 16)
+    m = min(em.target.vector_bits // bits, next((k for k in sorted(names) if n <= k), max(names)))
     count = 1 << (-(-n // m) - 1).bit_length()
-    x = shuffles.resized(em, x, n, count * m, "float")
-    name, rest = _NEAREST[m]
+    x = shuffles.resized(em, x, n, count * m, element)
+    name, rest = names[m]
     words = _int(m, 32)
-    more = tuple(zip((words, "i16", "i32"), rest, strict=False))
+    more = tuple(zip((words, f"i{max(m, 8)}", "i32"), rest, strict=False))
     out = []
     for at in range(0, count * m, m):
-        given = (f"<{m} x float>", shuffles.part(em, x, count * m, at, m, "float"))
+        given = (types.lanes_of(element, m), shuffles.part(em, x, count * m, at, m, element))
         # of NaN the least number of 32 bits, whose last 16 are zeros
         out.append(em.call(words, name, given, *more) if at < n else "poison")
     whole = shuffles.resized(em, shuffles.joined(em, out, m, "i32"), count * m, n, "i32")
