@@ -112,6 +112,33 @@ def test_tiles_divide_a_block_of_rows(queries: int, keys: int, size: int) -> Non
     assert len(rows) == 4 and all(block % r == 0 for r in rows), (block, rows)
 
 
+@pytest.mark.parametrize(
+    ("queries", "keys", "causal"), [(128, 128, False), (70, 1024, False), (128, 128, True)]
+)
+def test_largest_elements_of_a_block_are_found_before_its_exponentials(
+    queries: int, keys: int, causal: bool
+) -> None:
+    """An exponential waited for the largest element of its row, and scores of many rows left the first
+    cache."""
+    q, k = te.placeholder((1, 2, queries, 32), name="q"), te.placeholder((1, 2, keys, 32), name="k")
+    out = ops.scaled_dot_product_attention(q, k, k, is_causal=causal)
+    s = default_schedule(out, AVX512)
+    lines = str(s.tree()).splitlines()
+    most, exps = (next(x for x in lines if f"storage attention.{name} " in x) for name in ("max", "exp"))
+    assert lines.index(most) < lines.index(exps) and most.index("storage") == exps.index("storage")
+    (block, most_block) = (
+        int(x.split("[")[1].split("]")[0].split(",")[n]) for x, n in ((exps, -2), (most, -1))
+    )
+    assert block == most_block and (block * keys * 4 <= 1 << 14 or block <= 16)
+    func = tl.lower(s, [q, k, out])
+    rng = np.random.default_rng(keys)
+    arrays = [rng.standard_normal((1, 2, n, 32)).astype("float32") for n in (queries, keys)]
+    one, two = (np.zeros((1, 2, queries, 32), "float32") for _ in range(2))
+    interpret(func, *arrays, one)
+    tl.compile([q, k, out])(*arrays, two)
+    np.testing.assert_allclose(one, two, rtol=0, atol=2e-6)
+
+
 def test_sums_alone_keep_a_block_of_scores_as_well():
     """Of the sums that gradients read: what the loop over blocks does not hold are keys in panels and the
     copy of the result."""
