@@ -211,7 +211,8 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= rows.row_by_row(s, stage, by_row, where)
             why[stage.name] = "an operator of rows: all its stages for one row, then for the next"
             continue
-        by_slab = slabs.slabs_of(s, stage, where)
+        # a product is finished in its tiles, and not read again for what has as many rows by chance
+        by_slab = slabs.slabs_of(s, stage, where) if reduction_to_fuse(s, stage) is None else None
         if by_slab is not None:
             done |= slabs.slab_by_slab(s, stage, by_slab, where)
             why[stage.name] = "an operator along an axis before the last: all its stages for some columns"

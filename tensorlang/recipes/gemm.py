@@ -21,6 +21,7 @@ from . import column_blocks, deep, long_sums, matrix_unit, short_lines, streams
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
+from .integers import turn_in
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .narrow import PAIRED_ROWS, PAIRS_PAY, copied_across, halves, held_narrow, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
@@ -216,6 +217,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     )
     if left is not None:
         left.compute_at(out, loops.around[-2])
+    elif cores > 1 and not keep and (share or (block and n is not None and n <= cores * block * t.width)):
+        turn_in(s, out, inside, product, loops.around[0], target)
     over = inside.op.reduce_axis
     made = sums(
         s,
