@@ -44,6 +44,7 @@ __all__ = [
 
 # elements of a row, and bytes, from which on it is searched by blocks, one of which is read twice
 LONG, LONG_BYTES = 1024, 4000
+ROW = 32  # elements from which on the lanes of a vector are those of one row
 FEW_ROWS = 4  # of a tensor that is searched whole, below which one of them takes as long as all
 
 
@@ -332,8 +333,15 @@ def _where_extreme(
 
     def is_best(value: Expr, found: Expr) -> Expr:
         same = make.not_(make.ne(value, found)) if x.dtype.is_bool else make.eq(value, found)
-        # a NaN is the extreme, as numpy has it, and equals nothing
-        return te.any(same, te.isnan(value)) if x.dtype.is_float else same
+        if not x.dtype.is_float:
+            return same
+        # a NaN is the extreme, as numpy has it, and equals nothing: a row that has one is asked for NaN, and
+        # others for what equals the extreme. Where lanes are rows, each asks both. Measured (Zen 4, one
+        # thread): 3000 rows of 64 float64 0.84 of the time, 10000 of 33 0.85, 300 of 500 0.91, 5000 of 40
+        # float32 0.91, 64 of 4096 1.00
+        if axes[-1] == x.ndim - 1 and n is not None and n >= ROW:
+            return te.if_then_else(te.isnan(found), te.isnan(value), same)
+        return te.any(same, te.isnan(value))
 
     if axes == (x.ndim - 1,) and n is not None and _long(n, x):
         first = _first_in_block(op, x, n, reducer, is_best, index)

@@ -203,6 +203,29 @@ def test_long_rows_are_read_once_for_argmax():
     assert text.count("parallel(") == 1 and "argmax.blocks: float32[1, " in text
 
 
+@pytest.mark.parametrize("t", ["float32", "float64"])
+@pytest.mark.parametrize("n", [32, 77])
+def test_rows_are_asked_once_whether_they_have_a_nan(t, n):
+    """Each element was compared twice: whether it is the largest, and whether it is NaN."""
+    x = te.placeholder((6, n), t, name="x")
+    made = [ops.argmax(x, 1), ops.argmin(x, 1)]
+    func = tl.lower(default_schedule(made), [x, *made])
+    assert "isnan(argmax.value[" in str(func) and "isnan(argmin.value[" in str(func)
+    value = np.random.default_rng(n).standard_normal((6, n)).astype(t)
+    value[0, 5], value[0, 9] = np.inf, np.nan
+    value[1, 3:] = np.nan
+    value[2] = -np.inf
+    value[3, 4:] = np.inf
+    value[4] = -0.0
+    value[4, 7:] = 0.0
+    wanted = value.argmax(1), value.argmin(1)
+    found = [np.zeros(6, "int64") for _ in made]
+    interpret(func, value, *found)
+    compiled_too = tl.compile([x, *made])(value)
+    for got in (found, compiled_too):
+        assert all((a == b).all() for a, b in zip(got, wanted, strict=True))
+
+
 def test_argmax_of_the_lowest_integers():
     a = np.full((1, 17), -128, "int8")
     x = te.placeholder(a.shape, "int8", name="x")
