@@ -30,6 +30,9 @@ from .graph import Node, Value
 from .planes import Plane, plane_of
 
 MOST = 2**63 - 1  # that the bound of a size may be
+# bounds of computed sizes beyond the first are one of these: layers at a half, a quarter and an eighth of an
+# open image are one kernel, to whose code it is nothing whether it is for 10⁹ rows or for 125 million
+FAR = (10**6, 10**9, 10**18)
 _EPSILON = 2e-5  # what is smaller keeps a divisor from zero
 
 
@@ -163,6 +166,8 @@ class _Region:
         low, high = Facts().interval(e)
         if high is not None and high > MOST:  # of several sizes that are only known to be below 10⁹
             high = None
+        if high is not None and high > FAR[0] and not isinstance(e, Var):
+            high = next((b for b in FAR if high <= b), high)
         each = e.multiple_of if isinstance(e, Var) else 1
         usual = _usual(e)
         plane = self.plane

@@ -10,6 +10,7 @@ from tensorlang import ops, te
 from tensorlang.graph import Graph
 from tensorlang.graph.declare import declare
 from tensorlang.graph.regions import regions
+from tensorlang.te import serialize
 
 RNG = np.random.default_rng(3)
 SHAPES = [(1, 1, 1), (2, 3, 5), (1, 7, 16), (3, 4, 9), (0, 2, 2), (1, 0, 3), (1, 33, 3)]
@@ -227,3 +228,19 @@ def test_a_batch_of_open_images_as_rows():
     for shape in ((1, 8, 3, 5), (3, 8, 2, 2)):
         a = whole(*shape)
         assert np.array_equal(fused(a), apart(a))
+
+
+def test_layers_at_half_and_a_quarter_of_an_open_image_are_one_kernel():
+    """The bound of a computed size, where it is far from any that a call has, decides no code: kernels of
+    both layers have one text. A near bound is known as it is."""
+
+    def text(most, by):
+        g = Graph()
+        x = g.input(("n", 8, te.dim("h", 1, most), te.dim("w", 1, most)), name="x")
+        small = g.call(ops.avg_pool2d, x, kernel_size=by, stride=by)
+        g.output(g.call(ops.sum, small, axis=(2, 3)))
+        (region,) = [r for r in regions(g, 0) if r.outputs[0] is g.outputs[0]]
+        return serialize.to_json(declare(region.nodes, region.outputs).args)
+
+    assert text(10**9, 2) == text(10**9, 4)
+    assert text(512, 2) != text(512, 4)
