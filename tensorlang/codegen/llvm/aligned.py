@@ -82,14 +82,14 @@ def elements(em: Emitter, var: Var, count: int | None, body: Stmt) -> Elements |
     if not isinstance(body, Store):
         return None
     moving = _moving(em, var, body)
-    return None if moving is None else Elements(body, moving, _lined(body), past, rest)
+    return None if moving is None else Elements(body, moving, _lined(em, body), past, rest)
 
 
-def _lined(s: Store) -> Store | Load:
+def _lined(em: Emitter, s: Store) -> Store | Load:
     """What had better lie on boundaries: what is written, or what is read of it where that is much more."""
     width = s.buffer.dtype.bytes * WIDER
-    far = (e for e in preorder(s.value) if type(e) is Load and e.dtype.lanes == s.value.dtype.lanes)
-    return next((e for e in far if e.buffer.dtype.bytes >= width), s)
+    wide = (e for e in preorder(s.value) if type(e) is Load and e.buffer.dtype.bytes >= width)
+    return next((e for e in wide if type(memory.flat_offset(em, e.buffer, e.indices)) is Ramp), s)
 
 
 def _before_shift(var: Var, s: Store) -> tuple[Store, Expr] | None:
