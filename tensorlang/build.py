@@ -551,8 +551,9 @@ def compile(
     where = as_target(target).for_threads(num_threads())
     with uncollected():
         with _depth("compile"):
-            short = as_computed(wanted, list(constants or ()))
-            given = short.values(values_of(mapping_of(constants)))
+            given = values_of(mapping_of(constants))
+            short = as_computed(wanted, list(given))
+            given = short.values(given)
             declared = short.of(wanted)
             made = None if without else _filtered(declared, where, list(given))
             other, plan = made or (Exchanged({}), _default(declared, where, list(given), without))

@@ -115,7 +115,7 @@ def test_rows_that_leave_a_rest_are_one_loop(dtype: str) -> None:
     """Each would end in a vector of its own; all together have one rest."""
     x = te.placeholder((7, 11, 13), dtype, name="x")
     assert _loops(ops.relu(x)) == 1
-    whole = te.placeholder((7, 512), dtype, name="whole")
+    whole = te.placeholder((7, 8192), dtype, name="whole")
     assert _loops(ops.relu(whole)) == 2
     row = te.placeholder((13,), dtype, name="row")
     assert _loops(ops.add(x, row)) > 1
