@@ -46,6 +46,7 @@ from . import (
     interleaved,
     lines,
     memory_order,
+    mixed_axes,
     narrow_strips,
     neighbourhoods,
     phases,
@@ -430,7 +431,7 @@ def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants:
     if family is not None:
         family.apply(s, out, inside, target, constants)
         return _known_as(family)
-    if _of_matrix(s, inside, target):
+    if _of_matrix(s, inside, target, constants):
         return f"a reduction of a matrix, computed before; {_elementwise(s, out, target)}"
     if not _laid_along(s, inside, target, constants) and in_sums(inside):
         _laid_along_sums(s, inside, target, constants)
@@ -445,7 +446,7 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
         return "of no elements"
     if s.can("cache_write", stage.name) and any(f.applies(s, stage, target, constants) for f in FAMILIES):
         return _in_tiles(s, stage, s[s.cache_write(stage.name, "local")], target, constants)
-    if _of_matrix(s, stage, target):
+    if _of_matrix(s, stage, target, constants):
         return "a reduction of a matrix, or of nearly everything to a few elements"
     _laid_along(s, stage, target, constants)
     if op.axis and not in_sums(stage) and s.can("cache_write", stage.name):
@@ -478,11 +479,16 @@ def _laid_along_sums(s: Schedule, stage: Stage, target: Target, constants: Seque
         _elementwise(s, across.laid_along(s, stage, tensor, d), target)
 
 
-def _of_matrix(s: Schedule, stage: Stage, target: Target) -> bool:
+def _of_matrix(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """A reduction of the rows of a matrix, or of nearly everything to a few elements, scheduled at the root.
     Whether it is one."""
     if any(size(a) == 0 for a in (*stage.op.axis, *stage.op.reduce_axis)):
         return False
+    rest = mixed_axes.first_of(s, stage, target)
+    for st in rest or ():
+        _reduction(s, st, target, constants)
+    if rest:
+        return True
     if columns.applies(stage) and not few_columns.of_groups(stage, target):
         columns.reduce_columns(s, stage, target)
         return True
