@@ -33,7 +33,6 @@ IN_REGISTERS = 3 / 4
 # results, which leave the registers then. Measured (Zen 4): int32 of 152 columns take 0.41 of the time of
 # eight rows, 128 float32 and 90 float64 the same, int32 of 48 in six vectors 1.12
 MANY = 8
-NARROW = 0.8  # of a vector: fewer columns have rows side by side
 LONG = 32  # vectors of a row of which several are not taken as one
 
 
@@ -51,10 +50,9 @@ def applies(stage: Stage) -> bool:
 def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
     """Schedule the stage, for which :func:`applies` holds, at the root."""
     columns, lanes = _stretch(stage, target), target.vector_lanes(stage.op.body[0].dtype)
-    narrow = len(columns) == 1 or (elements_of(columns) or 0) < NARROW * lanes
-    together = few_columns.rows_of(stage, target) if narrow else None
+    together = few_columns.rows_of(stage, columns, target)
     if together is not None and s.can("rfactor", stage.name, stage.op.reduce_axis[-1]):
-        few_columns.apply(s, stage, together, target)
+        few_columns.apply(s, stage, len(columns), together, target)
         return
     iterations, cores = work(stage), target.num_cores
     outer = stage.op.axis[: -len(columns)]

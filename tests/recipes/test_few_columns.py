@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,11 @@ def same(out: te.Tensor, x: te.Tensor, a: np.ndarray, want: np.ndarray, target: 
         ((1, 300, 6), 1),
         ((40, 4, 3), 1),
         ((20, 2, 2, 3), (1, 2)),
+        ((61, 15), 0),
+        ((5, 99, 3), 1),
+        ((3, 41, 13), 1),
+        ((70, 5, 3), 0),
+        ((3, 50, 2, 3), 1),
     ],
     ids=str,
 )
@@ -66,6 +73,36 @@ def test_rows_side_by_side_are_partial_results(target):
     assert "vpmovzxbd" in asm and "gather" not in asm
     a = RNG.integers(0, 256, (480, 640, 3)).astype("uint8")
     assert np.array_equal(tl.compile([x, out])(a), a.sum((0, 1)))
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "dtype", "together"),
+    [
+        ((600, 15), 0, "float32", 8),  # one row of 15 lanes was four parts of a vector
+        ((6000, 5, 3), 0, "int8", 32),
+        ((20, 99, 3), 1, "int8", 8),  # of 64 rows, which fill vectors, there are too few
+    ],
+    ids=str,
+)
+def test_rows_that_nearly_fill_vectors(shape, axis, dtype, together):
+    x = te.placeholder(shape, dtype, "x")
+    a = RNG.integers(0, 100, shape).astype(dtype)
+    tree = same(ops.max(x, axis=axis), x, a, a.max(axis), AVX512)
+    lanes = together * (15 if axis == 0 else 3)
+    assert re.search(rf"max(\.rf)+\.local\S*fused +0\.\.{lanes} +vectorized", tree)
+
+
+def test_rows_between_which_others_lie_are_not_side_by_side():
+    """What is read beside them has not all of the columns, so that those are of the last axis alone."""
+    x, m = te.placeholder((51, 7, 4, 3), name="x"), te.placeholder((7, 3), name="m")
+    k = te.reduce_axis((0, 51), name="k")
+    out = te.compute((7, 4, 3), lambda i, j, c: te.sum((x[k, i, j, c] - m[i, c]), axis=k), name="out")
+    a, b = RNG.integers(-4, 5, (51, 7, 4, 3)).astype("float32"), RNG.integers(-4, 5, (7, 3)).astype("float32")
+    got, want = np.zeros((7, 4, 3), "float32"), (a - b[:, None]).sum(0)
+    s = default_schedule(out)
+    interpret(tl.lower(s, [x, m, out]), a, b, got)
+    assert np.array_equal(got, want) and np.array_equal(tl.compile([x, m, out])(a, b), want)
+    assert "out.rf" not in str(s.tree())
 
 
 @TARGETS
