@@ -15,7 +15,7 @@ from ...core.dtype import INT64, DType
 from ...expr import linear, make
 from ...expr.nodes import Broadcast, Expr, FloorDiv, FloorMod, Ramp, const_int
 from ...loopir.stmt import Buffer, Load, load
-from . import convert, index, joined, narrowed, near, shuffles, sides, streaming, types
+from . import convert, in_place, index, joined, narrowed, near, shuffles, sides, streaming, types
 from .emitter import Emitter, Storage, buffers_read
 from .expression import rules
 from .text import Function
@@ -525,11 +525,13 @@ def store(em: Emitter, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], m
     lanes = max(
         [value.dtype.lanes, *(i.dtype.lanes for i in indices), 1 if mask is None else mask.dtype.lanes]
     )
+    place = locate(em, buffer, indices, lanes)
+    if mask is not None and _on_stack(em, buffer, place):
+        value = in_place.whole(value, buffer, indices, mask)
     value = make.broadcast(value, lanes)
     t = value.dtype
     element = types.memory_element(t, em.target)
     operand = to_memory(em, em.value(value), t)
-    place = locate(em, buffer, indices, lanes)
     align, vector = _align(t), types.lanes_of(element, lanes)
     if lanes == 1:
         em.do(f"store {element} {operand}, ptr {pointer(em, buffer, place.base)}, align {align}")
