@@ -45,6 +45,7 @@ MOST_WRITTEN_OUT = 8
 # elements of a row from which on a masked vector of them is added up. Measured (Emerald Rapids), rows of 9
 # and 12 floats: sums take a third of the time, softmax 0.7 and 0.6
 FEWEST = 8
+FEWER = 2  # times fewer vectors, where short rows that are one stretch are taken as one
 # rows of a tile of sums along memory where a call tells how many there are: it has code for each number of
 # them. Measured (Zen 4), open × 256 × 4, 1000 rows: tiles of one row 27.9 µs, of two 21.9, of four 19.9
 OPEN_HIGH = 4
@@ -76,7 +77,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     lanes = least * VECTORS
     if not together and size(last) is None:
         lanes = least  # a window, which is short
-    if len(together) < 2 or (n is not None and n < 2 * least):
+    if len(together) < 2 or _in_rows(n, size(last), least, len(together) == len(op.reduce_axis)):
         together, n = [last], size(last)
     again = histograms.asked_again(stage, together, n, target)
     if again is not None:
@@ -87,7 +88,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
         while n is not None and lanes > least and n < 2 * lanes:
             lanes //= 2
         if n is not None and n < lanes:
-            return _all_lanes(s, stage, n, lanes, target)
+            return _all_lanes(s, stage, together, n, lanes, target)
         _, inner = stage.split(stage.fuse(*together) if len(together) > 1 else last, lanes)
     if s.can("rfactor", stage.name, inner):
         _add_up(s, stage, inner, n, lanes, target)
@@ -130,14 +131,27 @@ def _add_up(s: Schedule, stage: Stage, inner: IterVar, n: int | None, lanes: int
         share_out(stage, axes, work(partial), target)
 
 
-def _all_lanes(s: Schedule, stage: Stage, n: int, lanes: int, target: Target) -> bool:
+def _in_rows(n: int | None, last: int | None, lanes: int, all_of_it: bool) -> bool:
+    """Whether rows of ``last`` elements are reduced by themselves, and not all ``n`` of several that are one
+    stretch: where these are not much fewer vectors. What is no more than one vector is ``all_of_it``, all
+    that is reduced."""
+    if n is None or last is None or n >= 2 * lanes:
+        return False
+    return (n < lanes and not (all_of_it and _fills(n, lanes))) or FEWER * -(-n // lanes) > n // last
+
+
+def _fills(n: int, lanes: int) -> bool:
+    """Whether so many elements are enough of a vector to be added up in one that is masked."""
+    return n >= max(FEWEST, lanes // 2)
+
+
+def _all_lanes(s: Schedule, stage: Stage, row: Sequence[IterVar], n: int, lanes: int, target: Target) -> bool:
     """A row that is less than a vector, in one that is masked and added up. Whether it was done: not for one
     that fills less than half of it."""
     op = stage.op
-    last = op.reduce_axis[-1]
-    if n < max(FEWEST, lanes // 2) or len(op.reduce_axis) > 1 or not s.can("vectorize", stage.name, last):
+    if not _fills(n, lanes) or len(op.reduce_axis) > len(row) or not s.can("vectorize", stage.name, row[-1]):
         return False
-    stage.vectorize(last)
+    stage.vectorize(stage.fuse(*row) if len(row) > 1 else row[0])
     if op.axis and stage.state.attach is None:
         axes = list(op.axis)
         share_out(stage, [stage.fuse(*axes)] if len(axes) > 1 else axes, work(stage), target)

@@ -24,6 +24,10 @@ from .common import size
 
 OPEN = 64  # rows that an open number counts as
 ENDED = 4  # vectors that take as long as to reduce one of the short runs in the end
+MASKED, APART = (
+    4,
+    3,
+)  # bytes of an element from which on AVX2 masks it; vectors that one apart takes as long as
 WORTH = 0.8  # of the vectors of short runs
 
 
@@ -64,10 +68,23 @@ def _inner(stage: Stage, target: Target) -> list[IterVar] | None:
     row = math.prod(n or 0 for n in sizes)
     run = math.prod(size(a) or 0 for a in takewhile(lambda a: a.kind == inner[-1].kind, reversed(inner)))
     lanes, bytes_ = target.vector_lanes(op.body[0].dtype), op.body[0].dtype.bytes
-    if run >= lanes or row * bytes_ > target.l2_bytes // 2:
+    if row * bytes_ > target.l2_bytes // 2:
         return None
     times, runs = math.prod(typical(a.extent, OPEN) for a in rows), row // run
-    return inner if times * -(-row // lanes) + ENDED * runs < WORTH * times * runs else None
+    together, apart = (
+        times * _vectors(row, lanes, bytes_, target) + ENDED * runs,
+        times * runs * -(-run // lanes),
+    )
+    return inner if together < WORTH * apart else None
+
+
+def _vectors(row: int, lanes: int, bytes_: int, target: Target) -> int:
+    """Vectors that take as long as so many elements, of so many bytes each: a rest of narrow ones is stored
+    one by one where there are no masks."""
+    full, rest = divmod(row, lanes)
+    if full and rest and bytes_ < MASKED and not target.has_masks:
+        return full + APART * rest
+    return full + (rest > 0)
 
 
 def _in_order(stage: Stage) -> list[IterVar] | None:

@@ -174,3 +174,34 @@ def test_threads_share_everything_in_stretches_of_memory(
         read = np.empty_like(want)
         interpret(tl.lower(s, [x, out]), values, read)
         np.testing.assert_allclose(read, want, rtol=1e-5)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "int8", "float64", "int32"])
+@pytest.mark.parametrize(
+    "shape", [(9, 7, 7, 7), (7, 3, 7, 3), (5, 3, 5, 3), (6, 2, 3, 5), (4, 2, 2, 9)], ids=str
+)
+def test_short_rows_that_are_one_stretch(shape: tuple[int, ...], dtype: str, target: str) -> None:
+    x = te.placeholder(shape, dtype, "x")
+    a = np.random.default_rng(5).integers(0, 5, shape).astype(dtype)
+    for op, want in ((ops.sum, np.sum), (ops.max, np.max)):
+        for axes in ((2, 3), (0, 2, 3)):
+            out = op(x, axis=axes)
+            result = want(a, axis=axes).astype(out.dtype.name)
+            got = np.zeros(result.shape, result.dtype)
+            interpret(tl.lower(default_schedule(out, target), [x, out]), a, got)
+            assert np.array_equal(got, result)
+            assert np.array_equal(tl.compile([x, out])(a), result)
+
+
+@pytest.mark.parametrize(
+    ("rows", "dtype", "lanes"),
+    [((7, 7), "int8", 32), ((7, 3), "float32", 16), ((5, 3), "float32", 15), ((2, 15), "float32", 15)],
+    ids=str,
+)
+def test_short_rows_that_are_one_stretch_fill_vectors(rows: tuple[int, int], dtype: str, lanes: int) -> None:
+    """49 bytes were reduced in seven vectors of as many, each of three parts."""
+    x = te.placeholder((50, 3, *rows), dtype, "x")
+    tree = default_schedule(ops.max(x, axis=(2, 3)), AVX512).tree()
+    assert re.search(rf" 0\.\.{lanes} .*vectorized", tree), tree
