@@ -31,6 +31,7 @@ from . import (
     across,
     boxes,
     channels_last,
+    chosen,
     columns,
     contraction,
     conv,
@@ -434,6 +435,8 @@ def _in_tiles(s: Schedule, out: Stage, inside: Stage, target: Target, constants:
     if _of_matrix(s, inside, target, constants):
         return f"a reduction of a matrix, computed before; {_elementwise(s, out, target)}"
     if not _laid_along(s, inside, target, constants) and in_sums(inside):
+        if out.op.axis and chosen.choose_in_lanes(s, inside, target, out):
+            return _known_as(chosen)
         _laid_along_sums(s, inside, target, constants)
     return register_tiles(s, out, inside, target)
 
@@ -452,6 +455,8 @@ def _reduction(s: Schedule, stage: Stage, target: Target, constants: Sequence[Te
     if op.axis and not in_sums(stage) and s.can("cache_write", stage.name):
         cached = s.cache_write(stage.name, "local")
         return register_tiles(s, stage, s[cached], target)
+    if chosen.choose_in_lanes(s, stage, target):
+        return _known_as(chosen)
     _laid_along_sums(s, stage, target, constants)
     if reduce_in_lanes(s, stage, target):
         return ALONG_MEMORY

@@ -541,6 +541,27 @@ class ScheduleMethods:
         >>> s.split_sum(C)
         Tensor(C.products: int32[8, 32])
         """
+    def split_choice(self, tensor: Tensor | Operation | tuple[Tensor, ...] | str) -> Tensor:
+        """Find what ``tensor`` chooses in two reductions that vectors know: it reduces tuples with a reducer
+        that compares one part of two and gives the one or the other, as argmax does. The extreme of that
+        part is ``tensor.extreme``, the place of the first element that is it (the last, if the reducer takes
+        the later of equals) ``tensor.place``, which is returned; ``tensor`` reads its sources there.
+        Results are the same, to the last bit: rows with a NaN, and those where nothing is better than what
+        the reducer begins with, are reduced as they were declared.
+
+        It pays where the elements lie along memory; ``tl.compile`` does so by itself. What is compared is an
+        element that is read, and the reduction is over one axis. Raises ScheduleError for others, and where
+        the schedule of ``tensor`` is begun.
+
+        >>> x = te.placeholder((8, 100), name="x")
+        >>> pick = lambda a, b: tuple(te.select(a[1] >= b[1], p, q) for p, q in zip(a, b))
+        >>> argmax = te.comm_reducer(pick, lambda t, u: (te.const(-1, t), te.min_value(u)), name="argmax")
+        >>> k = te.reduce_axis((0, 100), name="k")
+        >>> I, V = te.compute((8,), lambda i: argmax((k.var, x[i, k]), axis=k), name="I")
+        >>> s = te.create_schedule(I.op)
+        >>> s.split_choice(I)
+        Tensor(I.place: int32[8])
+        """
     def turn_sign(self, tensor: Tensor | Operation | str, operand: Tensor | Operation | str) -> Tensor:
         """Compute ``tensor``, an int32 sum of products of two tensors that are both int8 or both uint8, with
         ``operand`` in the other of these types: 128 is added to (taken away from) its elements, and 128 times

@@ -43,6 +43,8 @@ IMPOSSIBLE: dict[Pair, str] = {
     ("split_sum", "precompute"): "no program has products of bytes and terms",
     ("split_sum", "cache_windows"): "no program has products of bytes and windows with edges",
     ("split_sum", "tensorize"): "the blocks of an intrinsic have no zero points",
+    ("split_choice", "split_choice"): "no program has two reducers that choose",
+    ("split_sum", "split_choice"): "no program has products of bytes and a reducer that chooses",
     ("precompute", "tensorize"): "blocks that an intrinsic computes have no terms",
 }
 
@@ -64,6 +66,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "cache_windows": ("windows",),
     "turn_sign": ("narrow",),
     "split_sum": ("narrow",),
+    "split_choice": ("argmax",),
     "winograd": ("conv2d",),
     "transform_layout": ("stencil", "diamond", "elementwise", "conv2d", "matmul"),
 }

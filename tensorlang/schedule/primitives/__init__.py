@@ -30,6 +30,7 @@ from .sample_tile import SampleTile
 from .separate import Separate
 from .set_scope import SetScope
 from .split import Split
+from .split_choice import SplitChoice
 from .split_sum import SplitSum
 from .storage_align import StorageAlign
 from .store_at import StoreAt
@@ -58,6 +59,7 @@ TABLE: tuple[type[Primitive], ...] = (
     Precompute,
     CacheWindows,
     SplitSum,
+    SplitChoice,
     TurnSign,
     Winograd,
     SetScope,
