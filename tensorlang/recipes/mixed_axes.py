@@ -24,10 +24,8 @@ from .common import size
 
 OPEN = 64  # rows that an open number counts as
 ENDED = 4  # vectors that take as long as to reduce one of the short runs in the end
-MASKED, APART = (
-    4,
-    3,
-)  # bytes of an element from which on AVX2 masks it; vectors that one apart takes as long as
+# bytes of an element from which on AVX2 masks it; vectors that one apart takes as long as
+MASKED, APART = 4, 3
 WORTH = 0.8  # of the vectors of short runs
 
 

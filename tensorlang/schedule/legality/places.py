@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
+from ...expr.walk import preorder
+from ...te.reducers import Reduce
+from ...te.tensor import ComputeOp, TensorRead
 from ..links import changed, reads
 from ..state import INLINED, At, Pending, ScheduleState, StageState, change
 from .cache_stages import instead_of_output
@@ -93,7 +96,14 @@ def place_verdict(
     # left
     outside = [r for r in readers if not encloses(state, target, position, r)]
     if not outside:
-        return YES
+        if position < target.first_init() or not _begins_with(state, target, stage):
+            return YES
+        return refuse(
+            f"the initial values of `{target.name}` read `{stage.name}`, before loop {target.name}.{loop}",
+            mark=mark,
+            legal=lambda: legal_text(state, stage),
+            try_=f"a loop of {target.name} outside of those it reduces",
+        )
     names = ", ".join(f"`{r.name}`" for r in outside)
     also = " also" if len(readers) > len(outside) else ""
     reads, runs = ("reads", "runs") if len(outside) == 1 else ("read", "run")
@@ -106,6 +116,15 @@ def place_verdict(
         mark=mark,
         legal=lambda: legal_text(state, stage),
         try_=_instead(stage, target, readers, outside[0]),
+    )
+
+
+def _begins_with(state: ScheduleState, reader: StageState, stage: StageState) -> bool:
+    """Whether initial values of a reduction read a stage."""
+    first = reader.op.body[0] if isinstance(reader.op, ComputeOp) else None
+    init = (first.init or ()) if isinstance(first, Reduce) else ()
+    return any(
+        isinstance(e, TensorRead) and state.of(e.tensor).name == stage.name for i in init for e in preorder(i)
     )
 
 
