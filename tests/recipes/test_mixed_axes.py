@@ -13,19 +13,9 @@ from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512
 from tests.recipes.long import LONG
+from tests.recipes.test_few_columns import TARGETS, same
 
 RNG = np.random.default_rng(5)
-TARGETS = pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
-
-
-def same(out: te.Tensor, x: te.Tensor, a: np.ndarray, want: np.ndarray, target: str) -> str:
-    """Compare the interpreter, for ``target``, and compiled code; the tree."""
-    s = default_schedule(out, target)
-    got = np.zeros(want.shape, want.dtype)
-    interpret(tl.lower(s, [x, out]), a, got)
-    assert np.array_equal(got, want)
-    assert np.array_equal(tl.compile([x, out])(a), want)
-    return str(s.tree())
 
 
 @pytest.mark.each_value
