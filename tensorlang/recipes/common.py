@@ -34,6 +34,11 @@ def size(axis: IterVar) -> int | None:
     return constant(axis.extent)
 
 
+def same(some: Sequence[object], others: Sequence[object]) -> bool:
+    """Whether axes, or indices, are one by one the same: ``==`` of them is an expression."""
+    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
+
+
 def is_known(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
     """Whether the values of a tensor are known ahead of a call, so that what is made of it takes no time of
     one: it is a constant or computed of a few stages of constants alone, as the stacked weights of a layer's

@@ -12,7 +12,6 @@ first and the last 0.5, variances over the first and third 0.5.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from itertools import takewhile
 
 from ..analysis import reads_of, reducer_kind, typical
@@ -20,7 +19,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Var
 from . import columns
-from .common import size
+from .common import same, size
 
 OPEN = 64  # rows that an open number counts as
 ENDED = 4  # vectors that take as long as to reduce one of the short runs in the end
@@ -97,11 +96,7 @@ def _in_order(stage: Stage) -> list[IterVar] | None:
         axes = [own[i] for i in at if isinstance(i, Var) and i in own]
         if all(a.var not in reduced for a in axes) and len(axes) == len(at):
             continue
-        if not len(own) == len(at) == len(axes) == len(set(axes)) or (found and not _same(axes, found)):
+        if not len(own) == len(at) == len(axes) == len(set(axes)) or (found and not same(axes, found)):
             return None
         found = axes
-    return found if _same([a for a in found if a.kind != "reduce"], op.axis) else None
-
-
-def _same(some: Sequence[IterVar], others: Sequence[IterVar]) -> bool:
-    return len(some) == len(others) and all(a is b for a, b in zip(some, others, strict=True))
+    return found if same([a for a in found if a.kind != "reduce"], op.axis) else None

@@ -14,7 +14,6 @@ a row, with AVX2 0.34, 64 × 100 × 3 0.21 and 0.25, 200 × 33 × 2 0.4; in a ve
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..analysis import cost_of, reads_of, reduces_columns, typical
@@ -22,7 +21,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, Expr, IterVar
 from . import few_columns
-from .common import in_registers, plain_work, size
+from .common import in_registers, plain_work, same, size
 from .lanes import VECTORS
 from .register_tile import even
 from .rows import behind
@@ -59,7 +58,7 @@ def slabs_of(s: Schedule, out: Stage, target: Target) -> Slabs | None:
         op = st.op
         own = extents if len(op.axis) == dims else [*extents[:axis], *extents[axis + 1 :]]
         return (
-            _same([a.extent for a in op.axis], own)
+            same([a.extent for a in op.axis], own)
             and (not op.reduce_axis or (_reduced(op) == axis and op.reduce_axis[0].extent is extents[axis]))
             and all(_in_place(r.compute, st, axis) for r in s.state.readers(st.name))
         )
@@ -83,13 +82,9 @@ def _reduced(op: ComputeOp) -> int | None:
     found = set[int]()
     for _, at in reads_of(op).plain:
         places = [d for d, i in enumerate(at) if i is k]
-        if len(places) == 1 and _same([i for i in at if i is not k], own):
+        if len(places) == 1 and same([i for i in at if i is not k], own):
             found.update(places)
     return found.pop() if len(found) == 1 else None
-
-
-def _same(at: Sequence[Expr], own: Sequence[Expr]) -> bool:
-    return len(at) == len(own) and all(a is b for a, b in zip(at, own, strict=True))
 
 
 def _in_place(reader: ComputeOp, st: Stage, axis: int) -> bool:
@@ -100,7 +95,7 @@ def _in_place(reader: ComputeOp, st: Stage, axis: int) -> bool:
     if len(own) > len(st.op.axis):
         del own[axis]  # one element of each line along the axis
     read = [at for t, at in reads_of(reader).plain if t in st.op.outputs]
-    return bool(read) and all(_same(at, own) for at in read)
+    return bool(read) and all(same(at, own) for at in read)
 
 
 def _together(out: Stage, axis: int) -> int:

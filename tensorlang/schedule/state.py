@@ -9,7 +9,7 @@ uniquely, so that a trace can speak of them as text.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from operator import attrgetter
@@ -442,6 +442,17 @@ class ScheduleState:
     def free_name(self, preferred: str) -> str:
         """``preferred``, or ``preferred_1`` and so on when a stage has that name."""
         return free_name(preferred, self.position)
+
+    def free_names(self) -> Callable[[str], str]:
+        """The same of several new stages, none of which gets a name that another has got."""
+        taken = set(self.position)
+
+        def named(preferred: str) -> str:
+            name = free_name(preferred, taken)
+            taken.add(name)
+            return name
+
+        return named
 
     def attached(self, name: str) -> tuple[StageState, ...]:
         """The stages computed inside loops of that stage, producers first."""

@@ -333,11 +333,18 @@ def check_formula(state: ScheduleState, stage: str, name: str, mark: tuple[str, 
     return check_plain(state, stage, mark) and check_untouched(state, stage, name, mark)
 
 
+def parts_before(state: ScheduleState, stage: str, parts: Iterable[ComputeOp]) -> ScheduleState:
+    """The state with a stage for each of ``parts`` in front of a stage."""
+    part = state.stage(stage).in_part
+    for op in parts:
+        leaves = (*op.axis, *op.reduce_axis)
+        state = state.insert_before(stage, StageState(op.name, op, leaves, in_part=part))
+    return state
+
+
 def in_parts(state: ScheduleState, stage: str, parts: Iterable[ComputeOp], body: Expr) -> ScheduleState:
     """The state with a stage for each of ``parts`` in front of a reduction, which becomes ``body``."""
     st = state.stage(stage)
-    for op in parts:
-        leaves = (*op.axis, *op.reduce_axis)
-        state = state.insert_before(stage, StageState(op.name, op, leaves, in_part=st.in_part))
+    state = parts_before(state, stage, parts)
     kept = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
     return state.with_stage(change(st, op=st.compute.redefined((body,), reduce_axis=()), leaves=kept))

@@ -10,12 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...core.names import free_name
 from ...te.choices_apart import choice_of, chosen_apart
 from ...te.tensor import Operation, Tensor
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_formula, check_stage
+from ..state import ScheduleState, change
+from .base import Primitive, check_formula, check_stage, parts_before
 from .fields import StageName
 
 if TYPE_CHECKING:
@@ -52,17 +51,8 @@ class SplitChoice(Primitive):
         st = state.stage(self.stage)
         chosen = choice_of(st.compute)
         assert chosen is not None
-        taken = set(state.position)
-
-        def named(wanted: str) -> str:
-            name = free_name(wanted, taken)
-            taken.add(name)
-            return name
-
-        new, body = chosen_apart(st.compute, chosen, named)
-        for op in new:
-            part = StageState(op.name, op, (*op.axis, *op.reduce_axis), in_part=st.in_part)
-            state = state.insert_before(self.stage, part)
+        new, body = chosen_apart(st.compute, chosen, state.free_names())
+        state = parts_before(state, self.stage, new)
         state = state.with_stage(change(st, op=st.compute.redefined(body)))
         return state, new[-1].outputs[0]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...core.names import free_name
 from ...te.sums_apart import apart, parts_of
 from ...te.tensor import Operation, Tensor
 from ..legality.verdict import YES, Verdict, refuse
@@ -51,14 +50,7 @@ class SplitSum(Primitive):
         st = state.stage(self.stage)
         parts = parts_of(st.compute)
         assert parts is not None
-        taken = set(state.position)
-
-        def named(wanted: str) -> str:
-            name = free_name(wanted, taken)
-            taken.add(name)
-            return name
-
-        new, body = apart(st.compute, *parts, named)
+        new, body = apart(st.compute, *parts, state.free_names())
         return in_parts(state, self.stage, new, body), new[-1].outputs[0]
 
     def uncertain_name(self) -> str:
