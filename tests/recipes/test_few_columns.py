@@ -28,6 +28,15 @@ def same(out: te.Tensor, x: te.Tensor, a: np.ndarray, want: np.ndarray, target: 
     return str(s.tree())
 
 
+def reduced(shape: tuple[int, ...], axes: int | tuple[int, ...], dtype: str, target: str) -> None:
+    """Compare sums and the least and largest elements over these axes with numpy."""
+    x = te.placeholder(shape, dtype, "x")
+    a = RNG.integers(0, 4, shape).astype(dtype)
+    for op, want in ((ops.sum, np.sum), (ops.max, np.max), (ops.min, np.min)):
+        out = op(x, axis=axes)
+        same(out, x, a, want(a, axis=axes).astype(out.dtype.name), target)
+
+
 @pytest.mark.each_value
 @TARGETS
 @pytest.mark.parametrize(
@@ -55,11 +64,7 @@ def same(out: te.Tensor, x: te.Tensor, a: np.ndarray, want: np.ndarray, target: 
     ids=str,
 )
 def test_few_columns(shape, axes, dtype, target):
-    x = te.placeholder(shape, dtype, "x")
-    a = RNG.integers(0, 4, shape).astype(dtype)
-    for op, want in ((ops.sum, np.sum), (ops.max, np.max), (ops.min, np.min)):
-        out = op(x, axis=axes)
-        same(out, x, a, want(a, axis=axes).astype(out.dtype.name), target)
+    reduced(shape, axes, dtype, target)
 
 
 @TARGETS
