@@ -64,7 +64,8 @@ def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 
 @aten("threshold")
 def threshold(x: Tensor, least: float, value: float) -> Tensor:
-    return ops.where(ops.greater(x, constant_like(x, least)), x, constant_like(x, value))
+    # asked this way round, since NaN stays
+    return ops.where(ops.less_equal(x, constant_like(x, least)), constant_like(x, value), x)
 
 
 @aten("glu")

@@ -431,7 +431,8 @@ def embedding_backward(
 
 @aten("threshold_backward")
 def threshold_backward(grad: Tensor, x: Tensor, least: float) -> Tensor:
-    return ops.where(ops.greater(x, constant_like(x, least)), grad, constant_like(grad, 0))
+    # asked this way round, since what comes to a NaN goes on
+    return ops.where(ops.less_equal(x, constant_like(x, least)), constant_like(grad, 0), grad)
 
 
 @aten("_softmax_backward_data")

@@ -417,7 +417,12 @@ def addcdiv(x: Tensor, y: Tensor, z: Tensor, value: Any = 1) -> Tensor:
 @aten("lerp.Scalar", "lerp.Tensor")
 @rounded_once
 def lerp(x: Tensor, y: Tensor, weight: Any) -> Tensor:
-    return add(x, mul(weight, sub(y, x)))
+    """From the end that is nearer, so that a weight of 1 is ``y`` itself whatever ``x`` is."""
+    way = sub(y, x)
+    from_x, from_y = add(x, mul(weight, way)), sub(y, mul(rsub(weight, 1), way))
+    if isinstance(weight, Tensor):
+        return ops.where(ops.less(ops.abs(weight), constant_like(weight, 0.5)), from_x, from_y)
+    return from_x if abs(weight) < 0.5 else from_y
 
 
 # -- types

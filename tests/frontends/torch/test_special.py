@@ -71,6 +71,19 @@ def test_functions_of_two():
     of_torch(lambda a, b: torch.copysign(a.frac(), b) + a.hypot(b), x[:500], y[11:])
 
 
+@pytest.mark.parametrize("weight", [0.0, 0.3, 0.5, 1.0, -2.0])
+def test_between_two_ends(weight):
+    """A weight of 1 is the second end, however large the first; an infinite end stays."""
+    x, y = numbers(torch.float32, -3, 3), numbers(torch.float32, -3, 3).flip(0)
+    x[:5] = 1e9
+    of_torch(lambda a, b: torch.lerp(a, b, weight), x, y)
+    of_torch(torch.lerp, x, y, torch.full_like(x, weight))
+
+
+def test_what_is_no_number_is_not_below_a_threshold():
+    of_torch(lambda t: F.threshold(t, 0.5, 3.0), numbers(torch.float32, -3, 3), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("kind", [torch.float32, torch.int32, torch.bool])
 @pytest.mark.parametrize("dim", [0, 1, 2])
 def test_the_largest_so_far(dim, kind):

@@ -336,3 +336,12 @@ def test_places_written_in_new_tensors_learn():
     )
     torch.testing.assert_close(found, wanted)
     assert all(g.taken == g.nodes and not g.left for g in tlt.graphs())
+
+
+@pytest.mark.parametrize("f", [F.relu, lambda x: F.threshold(x, 0.5, 3.0)], ids=["relu", "threshold"])
+def test_gradients_of_what_is_no_number_go_on(f):
+    x = torch.tensor([float("nan"), -1.0, 0.0, 0.5, 2.0, float("inf"), -float("inf")])
+    theirs, ours = x.clone().requires_grad_(), x.clone().requires_grad_()
+    f(theirs).sum().backward()
+    torch.compile(f, backend="tensorlang")(ours).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, rtol=0, atol=0)
