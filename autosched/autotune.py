@@ -90,8 +90,8 @@ def autotune(
     go to ``cache`` (a directory; the user's cache directory unless given), where other processes and later
     runs find them; an interrupted tune resumes where it stopped, one with fewer trials is continued,
     and a second process that wants the same at the same time waits for the first. When tuning fails, an
-    AutotuneWarning says why and ``tl.compile`` makes the kernel. ``options`` go to ``tune``;
-    ``progress=None`` shows it.
+    AutotuneWarning says why and ``tl.compile`` makes the kernel, as it does where an array has no element.
+    ``options`` go to ``tune``; ``progress=None`` shows it.
 
     The result has ``kernel(*args)`` and ``task(*args)``, which take the same arguments, and ``cache_clear()``
     for what this process holds. Raises TensorLangError for arguments it cannot take.
@@ -155,13 +155,14 @@ class Tuned:
             cache,
             settings,
         )
+        self.word = _word(func)
         self._names = _positional(func)
         self._kernels: dict[Any, tl.Module] = {}
         self._lock = threading.RLock()
 
     def __repr__(self) -> str:
         n = len(self._kernels)
-        return f"<tuned function {self.func.__name__}: {n} kernel{'' if n == 1 else 's'} so far>"
+        return f"<tuned function {self.word}: {n} kernel{'' if n == 1 else 's'} so far>"
 
     def __call__(self, *args: Any, **more: Any) -> Any:
         """The outputs for these arrays, of the library that the first of them is of."""
@@ -170,7 +171,8 @@ class Tuned:
         # an array of another library: results come back as arrays of that one
         like = next((a for a, g in zip(args, given, strict=True) if a is not g), None)
         named = {} if like is None else {"out_like": like}
-        return kernel(*[np.ascontiguousarray(a) for a in given if _is_array(a)], **named)
+        # asarray, since np.ascontiguousarray gives an array of no axis one
+        return kernel(*[np.asarray(a, order="C") for a in given if _is_array(a)], **named)
 
     def kernel(self, *args: Any, **more: Any) -> tl.Module:
         """The kernel for arrays of these shapes, tuned if need be."""
@@ -180,22 +182,22 @@ class Tuned:
             with self._lock:  # two threads tune once
                 result = self._kernels.get(key)
                 if result is None:
-                    result = self._kernels[key] = self._made(self.task(*args, **more))
+                    result = self._kernels[key] = self._new(args, more)
         return result
+
+    def _new(self, args: Sequence[Any], more: dict[str, Any]) -> tl.Module:
+        if any(_is_array(a) and not a.size for a in args):
+            # a batch of nothing comes now and then, and there is nothing to measure
+            self._bound(args, more)
+            return tl.compile(self._declared(args, more), target=self.target, name=self.word)
+        return self._made(self.task(*args, **more))
 
     def task(self, *args: Any, **more: Any) -> SearchTask:
         """The task for arrays of these shapes."""
         self._key(args, more)
-        parameters = inspect.signature(self.func)
-        try:
-            parameters.bind(*args, **more)
-        except TypeError as e:
-            raise tl.TensorLangError(
-                f"{self.func.__name__}: {e}",
-                legal=f"{self.func.__name__}({', '.join(parameters.parameters)})",
-            ) from None
+        self._bound(args, more)
         shown = ", ".join("×".join(map(str, a.shape)) if _is_array(a) else str(a) for a in args)
-        name = f"{self.func.__name__.strip('<>')}({shown})"
+        name = f"{self.word}({shown})"
         return SearchTask(
             lambda: self._declared(args, more), (), self.target, template=self.template, name=name
         )
@@ -209,7 +211,7 @@ class Tuned:
         for what, a in [*zip([*self._names, *map(str, range(len(args)))], args, strict=False), *more.items()]:
             if not (_is_array(a) and what not in more) and not isinstance(a, _SCALARS):
                 raise tl.TensorLangError(
-                    f"{self.func.__name__}: argument {what} is of type {type(a).__name__}",
+                    f"{self.word}: argument {what} is of type {type(a).__name__}",
                     because="arrays (by position) become tensors; numbers, strings and None are taken as "
                     "they are",
                     try_="np.asarray(…)",
@@ -219,6 +221,16 @@ class Tuned:
             ("array", a.shape, a.dtype.str) if _is_array(a) else (type(a).__name__, a) for a in args
         )
         return described, tuple(sorted((k, type(v).__name__, v) for k, v in more.items()))
+
+    def _bound(self, args: Sequence[Any], more: dict[str, Any]) -> None:
+        """Raises TensorLangError for arguments that the function does not take."""
+        parameters = inspect.signature(self.func)
+        try:
+            parameters.bind(*args, **more)
+        except TypeError as e:
+            raise tl.TensorLangError(
+                f"{self.word}: {e}", legal=f"{self.word}({', '.join(parameters.parameters)})"
+            ) from None
 
     def _declared(self, args: Sequence[Any], more: dict[str, Any]) -> list[te.Tensor]:
         inputs: list[te.Tensor] = []
@@ -230,7 +242,7 @@ class Tuned:
                     inputs.append(te.placeholder(a.shape, dtype=str(a.dtype), name=name))
                 except tl.DeclareError as e:
                     raise tl.TensorLangError(
-                        f"{self.func.__name__}: argument {name} is an array of {a.dtype}{list(a.shape)}",
+                        f"{self.word}: argument {name} is an array of {a.dtype}{list(a.shape)}",
                         because="kernels do not take such arrays",
                         legal=e.legal,
                     ) from None
@@ -241,7 +253,7 @@ class Tuned:
         outputs = list(made) if isinstance(made, tuple | list) else [made]
         if any(t is i for t in outputs for i in inputs):
             raise tl.TensorLangError(
-                f"{self.func.__name__} returned one of its inputs", try_="return what te.compute made"
+                f"{self.word} returned one of its inputs", try_="return what te.compute made"
             )
         return [*inputs, *outputs]
 
@@ -261,13 +273,20 @@ class Tuned:
                     tune(task, records=log, **self.settings)
                     write_whole(done, f"{self.settings['trials']}\n")
                 schedule, tensors = task.apply_best(log.records)
-            return tl.build(schedule, tensors, target=task.target, name=self.func.__name__)
+            return tl.build(schedule, tensors, target=task.target, name=self.word)
         except (tl.TensorLangError, OSError) as e:
             advice = "; autotune(cache=…) or XDG_CACHE_HOME names a directory that can be written"
             said = f"{e}{advice if isinstance(e, OSError) else ''}"
             # a program that was to run faster still runs
             warnings.warn(f"{task.name} runs untuned: {said}", AutotuneWarning, stacklevel=4)
-            return tl.compile(task.tensors, target=task.target, name=self.func.__name__)
+            return tl.compile(task.tensors, target=task.target, name=self.word)
+
+
+def _word(func: Callable[..., Any]) -> str:
+    """What kernels are called: a lambda and an object that is called have no name that C takes."""
+    of = func.func if isinstance(func, functools.partial) else func
+    name = getattr(of, "__name__", type(of).__name__).strip("<>")
+    return name if name.isascii() and name.isidentifier() else "tuned"
 
 
 def _positional(func: Callable[..., Any]) -> list[str]:

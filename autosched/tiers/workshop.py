@@ -64,7 +64,9 @@ class Workshop:
         self.misses: Counter[str] = Counter()
         self._graph, self._computation = te.serialize.to_json(tensors), te.serialize.key_of(tensors)
         self._constants: dict[str, Any] = {
-            name: np.ascontiguousarray(a) for name, a in (constants or {}).items()
+            # asarray, since np.ascontiguousarray gives a number one axis
+            name: np.asarray(a, order="C")
+            for name, a in (constants or {}).items()
         }
         self._temporary = None if directory is not None else tempfile.TemporaryDirectory(prefix="tiers-")
         self.shelf = Shelf(directory if directory is not None else str(getattr(self._temporary, "name", "")))

@@ -3,6 +3,7 @@ happens."""
 
 from __future__ import annotations
 
+import functools
 import subprocess
 import sys
 import threading
@@ -151,6 +152,36 @@ def test_several_outputs_and_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(TensorLangError, match="one of its inputs"):
         autosched.autotune(lambda x: x, cache=tmp_path)(x)
     assert cache_directory().name == "autosched"
+
+
+def test_numbers_and_arrays_without_elements(tmp_path: Path) -> None:
+    """A number stays an array of no axis, and a batch of nothing is no error."""
+    m = Pretend()
+    double = autosched.autotune(
+        lambda x: te.compute(x.shape, lambda *i: x(*i) * 2, name="y"), trials=2, cache=tmp_path, measurer=m
+    )
+    with pytest.warns(AutotuneWarning, match="nothing to tune"):
+        y = double(np.array(3.0))
+    assert y.shape == () and y == 6
+    f = autosched.autotune(product, trials=2, cache=tmp_path, measurer=m)
+    for sizes in ((0, 5, 3), (4, 0, 3), (4, 5, 0)):
+        a, b = _arrays(*sizes)
+        out = f(a, b)
+        assert out.shape == (a @ b).shape and (out == a @ b).all()
+    assert not m.traces
+    with pytest.raises(TensorLangError, match="missing a required argument"):
+        f(a)
+
+
+def test_functions_without_a_name_of_their_own(tmp_path: Path) -> None:
+    class Scaled:
+        def __call__(self, x: te.Tensor) -> te.Tensor:
+            return te.compute(x.shape, lambda i: x[i] * 2, name="y")
+
+    x = np.arange(40, dtype=np.float32)
+    for func in (lambda x: Scaled()(x), Scaled(), functools.partial(Scaled.__call__, Scaled())):
+        f = autosched.autotune(func, trials=2, model="random", cache=tmp_path, measurer=Pretend())
+        assert (f(x) == x * 2).all() and f.word in repr(f)
 
 
 def test_a_script_without_a_main_guard(tmp_path: Path) -> None:
