@@ -112,9 +112,10 @@ def _taken_apart(program: Any) -> Any:
         try:
             program = program.run_decompositions(table)
         except Exception as error:  # torch's own, of many kinds: what it cannot trace a second time
+            which = ", ".join(sorted({str(op) for op in missing})[:4]) or "the program"
+            said = str(error).strip().partition("\n")[0]
             raise TensorLangError(
-                f"load_torch: torch cannot take {', '.join(sorted({str(op) for op in missing})[:4])} apart",
-                because=f"{type(error).__name__}: {str(error).strip().splitlines()[0]}",
+                f"load_torch: torch cannot take {which} apart", because=f"{type(error).__name__}: {said}"
             ) from error
     return program
 

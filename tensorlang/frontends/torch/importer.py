@@ -281,7 +281,9 @@ class Importer:
             owner: Any = node.graph.owning_module
             for part in str(node.target).split("."):
                 owner = getattr(owner, part)
-            self.env[node] = self._known_tensor(owner, node.name)
+            # a branch of torch.cond is a graph: who calls it is refused by name
+            if isinstance(owner, torch.Tensor):
+                self.env[node] = self._known_tensor(owner, node.name)
         elif str(node.target) in _ITEMS:
             self._item(node)
         elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymInt):

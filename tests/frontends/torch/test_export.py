@@ -108,6 +108,24 @@ def test_operators_that_are_not_known_are_told_at_once():
     assert "linalg_qr" in str(error.value) and "backend='tensorlang'" in str(error.value)
 
 
+def test_branches_and_programs_that_torch_cannot_trace_again_are_refused():
+    """A branch is a graph among the tensors that a program holds; the message names what reads it."""
+
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))
+
+    with pytest.raises(TensorLangError, match="cond cannot be imported"):
+        tl.load_torch(torch.export.export(Chosen(), (torch.randn(3, 3),)))
+
+    class Slope(torch.nn.Module):
+        def forward(self, x):
+            return torch.func.grad(lambda y: (y**2).sum())(x)
+
+    with pytest.raises(TensorLangError, match="torch cannot take the program apart"):
+        tl.load_torch(torch.export.export(Slope(), (torch.randn(3),)))
+
+
 class _Composite(torch.nn.Module):
     """Operators that torch keeps whole when it exports, and has no code of their own for."""
 
