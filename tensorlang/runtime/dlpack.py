@@ -99,6 +99,14 @@ def array_of(x: Any, title: str, wanted: str) -> Any:
                 because=f"DLPack says it is on {_DEVICES.get(device, f'device {device}')}",
                 try_="copy it to the CPU first",
             )
+        # torch's: the imaginary part of a conjugate is a view of what it is the negative of
+        negated = getattr(x, "is_neg", None)
+        if negated is not None and negated():
+            raise CallError(
+                f"{title} is the negative of what lies in its memory",
+                because="a view says so, and DLPack does not hand that on",
+                try_="x.resolve_neg()",
+            )
         if not wanted.startswith("bfloat"):
             try:
                 return np.from_dlpack(x)

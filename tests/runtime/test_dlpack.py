@@ -166,6 +166,21 @@ def test_torch() -> None:
         f(a, torch.ones(5, device="meta"), c)
 
 
+def test_views_of_torch_that_are_negated_are_refused() -> None:
+    """The imaginary part of a conjugate is a mark on the memory of the number, which DLPack leaves out."""
+    torch = pytest.importorskip("torch")
+    a = torch.full((3, 2), 1 + 2j).conj().imag
+    assert (np.from_dlpack(a) == 2).all(), "what would be read"
+    f = kernels.add()
+    x, y = torch.ones(6), torch.full((6,), 1 + 2j).conj().imag.contiguous()
+    y = torch._neg_view(y)
+    for args in ((x, y), (y, x)):
+        with pytest.raises(CallError, match="is the negative of what lies in its memory") as error:
+            f(*args)
+    assert "resolve_neg" in str(error.value)
+    np.testing.assert_array_equal(f(x, y.resolve_neg()), np.full(6, 3, np.float32))
+
+
 def test_jax() -> None:
     jnp = pytest.importorskip("jax.numpy")
     f, h = kernels.add(), half()
