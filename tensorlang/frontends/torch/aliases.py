@@ -58,9 +58,12 @@ def named_last(gm: fx.GraphModule, first: int | None, kept: bool = False) -> dic
     seen = list(made) if isinstance(made, list | tuple) else [made]
     results = [n for n in dict.fromkeys(seen[:first]) if isinstance(n, fx.Node)]
     # two results in one memory, or one with gaps: a region would give each a memory of its own, and a write
-    # to one of them would not show in the other
+    # to one of them would not show in the other. In the memory of what comes from outside AOTAutograd names
+    # them again: where sizes are open by the strides and the offset of what the graph made
     many = Counter(_root(n) for n in results)
-    named = [n for n in results if _made(_root(n)) and _root(n) is not n and (many[_root(n)] > 1 or _gaps(n))]
+    named = [
+        n for n in results if _root(n) is not n and (not _made(_root(n)) or many[_root(n)] > 1 or _gaps(n))
+    ]
     rest = [n for n in seen[len(seen[:first]) :] if isinstance(n, fx.Node)] if kept else []
     once = {n for n in results if n not in named}  # the engine writes them for the program anyway
     spared = {n for n in rest if n not in once and _saves(n)}
@@ -97,7 +100,7 @@ def _is_name(n: fx.Node) -> bool:
 
 
 def _made(n: fx.Node) -> bool:
-    """Whether the graph makes it: of what comes from outside, AOTAutograd knows."""
+    """Whether the graph makes it; if not, it comes from outside."""
     return n.op == "call_function"
 
 

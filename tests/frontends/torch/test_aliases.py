@@ -52,6 +52,27 @@ def test_views_of_results_are_eagers(f, dynamic):
     assert sum(g.taken for g in tlt.graphs()) >= 1 and all(len(g.regions) == 1 for g in tlt.graphs())
 
 
+OF_AN_INPUT = {
+    "expand": lambda x: x.expand(2, *x.shape),
+    "split": lambda x: x.split([1, x.shape[1] - 1], 1)[1],
+    "unflatten": lambda x: x.unflatten(1, (2, -1)),
+    "slice": lambda x: x[1:, ::2],
+    "t": lambda x: x.t(),
+}
+
+
+@pytest.mark.parametrize("dynamic", [None, True])
+@pytest.mark.parametrize("name", OF_AN_INPUT)
+def test_views_of_an_input_lie_in_its_memory_at_every_size(name, dynamic):
+    """AOTAutograd makes them again by the strides and the offset of what the graph makes."""
+    f, memory = OF_AN_INPUT[name], torch.arange(100.0)
+    g = torch.compile(lambda x: (f(x), x * 2), backend=tlt.backend, dynamic=dynamic)
+    for x in (memory[10:34].view(4, 6), memory[3:43].view(5, 8), memory[9:21].view(3, 4)):
+        (a, twice), b = g(x), f(x)
+        torch.testing.assert_close((a, twice), (b, x * 2), rtol=0, atol=0)
+        assert a.stride() == b.stride() and a.data_ptr() == b.data_ptr()
+
+
 def test_what_is_written_to_a_result_is_seen_in_its_view():
     y, flat, *_ = torch.compile(with_its_views, backend=tlt.backend)(torch.ones(4, 6))
     y.zero_()
