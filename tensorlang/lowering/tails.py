@@ -130,9 +130,11 @@ def _is_zero(e: Expr, facts: Facts, bounds: Bounds, value: dict[Var, Expr]) -> b
         return _is_zero(e.a, facts, bounds, value)
     if type(e) is Mul:
         return any(_is_zero(x, facts, bounds, value) for x in (e.a, e.b))
-    if type(e) is not TensorRead or bounds.state.of(e.tensor).is_placeholder:
+    if type(e) is not TensorRead:
         return False
-    op = bounds.state.of(e.tensor).op
+    made = bounds.state.of(e.tensor)
+    # what is made of constants is an input here, whose tensor knows how it was computed
+    op = e.tensor.op if made.is_placeholder else made.op
     body = op.body[e.tensor.value_index] if isinstance(op, ComputeOp) else None
     if not isinstance(op, ComputeOp) or type(body) is not IfThenElse or const_int(body.b) != 0:
         return False

@@ -14,7 +14,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ..analysis import constant, cost_of, has_calls, reads_of, reducer_kind, step
+from ..analysis import Windows, constant, cost_of, has_calls, reads_of, reducer_kind, step
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
@@ -24,6 +24,7 @@ from .conv import padding_of, rows_in_vectors
 from .lanes import elements_of
 from .narrow import wide_copies
 from .register_tile import even
+from .taps import FOUR, fours_of, rows_of_bytes, taps_in_fours, weight_in_fours
 
 REDUCERS = ("add", "max", "min")  # of convolutions and mean pools, and of the other pools
 # that are written out, where a stride leaves out no more than every second pixel. Measured, 7 × 7 of 56 × 56:
@@ -93,7 +94,11 @@ def _image(inside: Stage) -> Tensor | None:
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute ``inside`` in tiles of rows × a vector of ``out``, which has its shape and reads it at its own
     place."""
-    wide_copies(s, inside, constants, target, but=_image(inside))
+    fours = fours_of(inside, target, constants)
+    if fours is None:
+        wide_copies(s, inside, constants, target, but=_image(inside))
+    else:
+        weight_in_fours(s, inside, fours)
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     iterations = work(inside)
     places = len(inside.op.reduce_axis)
@@ -108,7 +113,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     short = size(x) is None and target.has_masks and at_most(x.extent, lanes // 2)
     if short:
         lanes //= 2
-    padded = _pad(s, inside, lanes)
+    padded = _pad(s, inside, lanes, fours)
     long = size(x) or lanes
     highest = TILE if size(x) is None else int(target.vector_registers * SUMS)
     if padded is None and _rows_apart(inside):
@@ -129,7 +134,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     tail, unit = "auto", wide
     if padded is not None and size(x) is not None and long > wide and long % wide > 0:
         row = size(inside.op.reduce_axis[-1]) or 1
-        if _row_at_once(long, wide, stride, row, target):
+        if fours is not None:
+            tail = "shift"
+        elif _row_at_once(long, wide, stride, row, target):
             highest = int(target.vector_registers * SUMS_OF_ROW) // -(-long // wide)
             wide, unit = long, wide // 2
         else:
@@ -153,7 +160,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     inside.compute_at(tiled, xo)
     in_registers(s, inside)
     written = list(inside.op.reduce_axis)
-    if _taps(inside) > _written_out(inside, stride, target):
+    if fours is not None:
+        written = taps_in_fours(inside, bool(tile), MOST_TAPS, HIGH)
+    elif _taps(inside) > _written_out(inside, stride, target):
         # in a tile of several rows the taps of a column, which read the same ones; else those of a row
         *loops, last = inside.op.reduce_axis
         if tile and loops and (size(loops[-1]) or 1) <= HIGH:
@@ -178,7 +187,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             padded.compute_at(tiled, strip)
         else:
             padded.compute_at(out, channel)
-        rows_in_vectors(padded, lanes)
+        if fours is None:
+            rows_in_vectors(padded, lanes)
+        else:
+            rows_of_bytes(padded, target)
         *_, rows, block, _ = padded.op.axis
         if size(block) is None and not short:
             _, some = padded.split(rows, PADDED_ROWS)
@@ -320,18 +332,25 @@ def _stride(inside: Stage) -> int:
     return max(step(at[-1], x) or 1 for t, at in reads_of(inside.op).plain if t is image)
 
 
-def _pad(s: Schedule, inside: Stage, lanes: int) -> Stage | None:
+def _pad(s: Schedule, inside: Stage, lanes: int, fours: Windows | None) -> Stage | None:
     """The stage that pads, its rows made long enough for whole vectors, when nothing else reads it; no lane
-    of a sum then needs a mask."""
+    of a sum then needs a mask. Taps in ``fours`` read a copy where there is no margin, for the last of them
+    may lie behind the end of a row."""
     image = _image(inside)
     assert image is not None
     padded = padding_of(s, image)
+    if padded is None and fours is not None:
+        padded = s[s.cache_read(image, "global", [inside.name])]
+        image = _image(inside)
     if padded is None:
         return None
     at = next(at for t, at in reads_of(inside.op).plain if t is image)
     x, tap = inside.op.axis[-1], inside.op.reduce_axis[-1]
     last = -(-(size(x) or 1) // lanes) * lanes - 1
-    reach = last * (step(at[-1], x) or 1) + ((size(tap) or 1) - 1) * (step(at[-1], tap) or 1) + 1
+    taps = size(tap) or 1
+    if fours is not None:
+        taps = -(-taps // FOUR) * FOUR
+    reach = last * (step(at[-1], x) or 1) + (taps - 1) * (step(at[-1], tap) or 1) + 1
     long = -(-max(reach, size(padded.op.axis[-1]) or 1) // lanes) * lanes
 
     def in_rows(*at: Any) -> list[Any]:

@@ -133,6 +133,32 @@ def test_rounded_floats_are_narrow_integers_at_once(kind):
         assert np.array_equal(got, want[-count:])
 
 
+@pytest.mark.each_value
+@pytest.mark.parametrize("zero", [0, 1, 120, 255, None])
+def test_a_zero_point_is_added_behind_the_conversion(zero):
+    """Rounded floats and a byte, as a byte: what no type holds, halves, and no number; ``None`` has a zero
+    point for each element."""
+    ends = np.array([0, 255, 2**31, -(2**31), 2**31 - 128, 2**24 + 2, -113, 100, -255])
+    x = np.concatenate([ends, ends + 0.5, ends - 0.5, ends * 1.5, np.arange(-9, 10) / 2])
+    x = np.concatenate([x, [np.inf, -np.inf, np.nan, 3e38, -3e38, -0.0, 0.49999997]]).astype("float32")
+    for count in (3, 4, 7, len(x)):
+        given, z = te.placeholder((count,), name="given"), te.placeholder((count,), "uint8", name="z")
+        one = te.placeholder((), "uint8", name="one")
+        rounded = lambda i, x=given: te.nearbyint(x[i])
+        number = lambda i, z=z, one=one: te.cast("float32", z[i] if zero is None else one[()])
+        made = te.compute((count,), lambda i: te.cast("uint8", rounded(i) + number(i)), name="made")
+        known = te.compute((count,), lambda i: te.cast("uint8", rounded(i) + float(zero or 7)), name="known")
+        drawn = np.random.default_rng(count).integers(0, 256, count)
+        zeros = np.asarray(drawn if zero is None else zero, "uint8")
+        sums = [np.rint(x[-count:]) + np.asarray(n).astype("float32") for n in (zeros, zero or 7)]
+        want = [np.where(np.isnan(s), 0, np.clip(s, 0, 255)).astype("uint8") for s in sums]
+        for target in (WIDEST, "llvm -mcpu=haswell", PLAIN):
+            f = tl.compile([given, z if zero is None else one, made], target=target)
+            assert np.array_equal(f(x[-count:], zeros), want[0])
+            assert np.array_equal(tl.compile([given, known], target=target)(x[-count:]), want[1])
+            assert count < 16 or target == PLAIN or "vpaddd" in f.get_source("asm")
+
+
 @pytest.mark.parametrize(("a", "zmm"), [("float64", "vcvttpd2dq"), ("float32", "vcvttps2dq")])
 @pytest.mark.parametrize("t", ["int8", "int16"])
 def test_what_is_cut_to_narrow_integers_asks_for_no_number(a, zmm, t):

@@ -142,6 +142,44 @@ def test_sums_of_four_products_are_exact_to_the_last_bit_and_wrap(
         assert np.array_equal(s, wanted)
 
 
+def windows(lanes: int, stride: int, valid: int | None = None) -> Func:
+    """S[j] = sum of A[stride * j + k] * B[k], k < 4, in one tile of so many lanes, of which some are valid."""
+    a, b, s = buffer("A", "uint8", stride * lanes + 4), buffer("B", "int8", 4), buffer("S", "int32", lanes)
+    zero = make.const(0, "int32")
+    at = ramp(zero, lanes)
+    mask = None if valid is None else make.lt(at, make.broadcast(make.const(valid, "int32"), lanes))
+    stores = []
+    for k in range(4):
+        place = make.ramp(make.const(k, "int32"), stride, lanes)
+        x = make.cast("int32", load(a, (place,), mask))
+        w = make.broadcast(make.cast("int32", load(b, (make.const(k, "int32"),))), lanes)
+        stores.append(Store(s, load(s, (at,)) + x * w, (at,)))
+    return Func("k", (a, b, s), seq(*stores), (), (s,))
+
+
+@pytest.mark.parametrize("valid", [None, 0, 1, 7, 13])
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32])
+def test_four_neighbours_of_each_lane_may_be_those_of_others_too(
+    lanes: int, stride: int, valid: int | None
+) -> None:
+    rng = np.random.default_rng(lanes + stride)
+    a, b = rng.integers(0, 256, stride * lanes + 4).astype("uint8"), rng.integers(-128, 128, 4).astype("int8")
+    s = np.arange(lanes, dtype="int32")
+    taps = [a[k : k + stride * lanes : stride].astype("int32") * b[k] for k in range(4)]
+    wanted = s + np.where(np.arange(lanes) < (lanes if valid is None else valid), sum(taps), 0)
+    run(windows(lanes, stride, valid), a, b, s)
+    assert np.array_equal(s, wanted)
+
+
+def test_windows_of_neighbours_are_one_instruction() -> None:
+    target = "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu"
+    for stride in (1, 2, 3, 4):
+        for valid in (None, 13):
+            asm = compiled(windows(16, stride, valid), target).asm
+            assert asm.count("vpdpbusd") == 1 and "vpmulld" not in asm
+
+
 @pytest.mark.parametrize(
     ("mcpu", "register", "count"), [("cascadelake", "zmm", 1), ("alderlake", "ymm", 2), ("haswell", "", 0)]
 )

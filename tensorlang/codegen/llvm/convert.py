@@ -268,11 +268,33 @@ def rounds_at_once(em: Emitter, a: DType, t: DType) -> bool:
     return em.target.arch == "x86_64" and a.element is FLOAT32 and narrow and t.lanes >= 4
 
 
+def adds_at_once(em: Emitter, t: DType) -> bool:
+    """Whether :func:`nearest_above` makes integers ``t``."""
+    return t.code == "uint" and t.bits == 8 and em.target.vector_bits >= 256
+
+
 def nearest(em: Emitter, x: str, t: DType) -> str:
     """float32 as narrow integers, rounded to nearest, halves to even, as the processor does where it
     converts: the nearest limit when out of range, 0 for NaN. Limits are whole numbers, so they may come
     before."""
     return _by_instruction(em, x, "float", t, _NEAREST)
+
+
+def nearest_above(em: Emitter, x: str, zero: str, above: str, t: DType) -> str:
+    """float32 rounded as by :func:`nearest`, and a number of 8 bits more, as uint8: ``above``, which is
+    ``zero`` as a float. The upper limit comes after the conversion, of which what no 32 bits hold is the most
+    there is without a sign."""
+    n = t.lanes
+    floats, words, flags = types.lanes_of("float", n), _int(n, 32), types.lanes_of("i1", n)
+    low = em.ins(f"fneg {floats} {zero}")
+    keep = em.ins(f"fcmp ogt {floats} {x}, {low}")  # NaN becomes the lower limit, which is 0
+    x = em.ins(f"select {flags} {keep}, {floats} {x}, {floats} {low}")
+    whole = em.ins(f"add {words} {_converted(em, x, 'float', n, _NEAREST)}, {above}")
+    most = _k(t.limits()[1], n)
+    few = em.ins(f"icmp ult {words} {whole}, {most}")
+    return em.ins(
+        f"trunc {words} {em.ins(f'select {flags} {few}, {words} {whole}, {words} {most}')} to {em.type(t)}"
+    )
 
 
 def _cut_at_once(em: Emitter, a: DType, t: DType) -> Mapping[int, tuple[str, tuple[str, ...]]] | None:
@@ -289,12 +311,21 @@ def _by_instruction(
     em: Emitter, x: str, element: str, t: DType, names: Mapping[int, tuple[str, tuple[str, ...]]]
 ) -> str:
     """Floats as narrow integers by the first instruction of ``names`` that has as many lanes."""
-    n, bits = t.lanes, 64 if element == "double" else 32
+    n = t.lanes
     floats, flags = types.lanes_of(element, n), types.lanes_of("i1", n)
     for word, edge in zip(("olt", "ogt"), t.limits(), strict=True):
         limit = types.splat_literal(types.float_literal(float(edge), element), element, n)
         beyond = em.ins(f"fcmp {word} {floats} {x}, {limit}")  # NaN stays
         x = em.ins(f"select {flags} {beyond}, {floats} {limit}, {floats} {x}")
+    # of NaN the least number of 32 bits, whose last 16 are zeros
+    return em.ins(f"trunc {_int(n, 32)} {_converted(em, x, element, n, names)} to {em.type(t)}")
+
+
+def _converted(
+    em: Emitter, x: str, element: str, n: int, names: Mapping[int, tuple[str, tuple[str, ...]]]
+) -> str:
+    """Floats as 32 bits; the least number of NaN and of what is out of range."""
+    bits = 64 if element == "double" else 32
     m = min(em.target.vector_bits // bits, next((k for k in sorted(names) if n <= k), max(names)))
     count = 1 << (-(-n // m) - 1).bit_length()
     x = shuffles.resized(em, x, n, count * m, element)
@@ -304,10 +335,8 @@ def _by_instruction(
     out = []
     for at in range(0, count * m, m):
         given = (types.lanes_of(element, m), shuffles.part(em, x, count * m, at, m, element))
-        # of NaN the least number of 32 bits, whose last 16 are zeros
         out.append(em.call(words, name, given, *more) if at < n else "poison")
-    whole = shuffles.resized(em, shuffles.joined(em, out, m, "i32"), count * m, n, "i32")
-    return em.ins(f"trunc {_int(n, 32)} {whole} to {em.type(t)}")
+    return shuffles.resized(em, shuffles.joined(em, out, m, "i32"), count * m, n, "i32")
 
 
 def _inside(limit: int, kind: type[np.floating[Any]]) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from operator import is_
 
 from ...arith.conditions import conjunction
-from ...core.dtype import DType
+from ...core.dtype import INT32, DType
 from ...core.visit import TypeTable
 from ...expr import linear, make
 from ...expr.deep import ask_below, is_deep
@@ -472,10 +472,30 @@ def _cast(em: Emitter, e: Cast) -> str:
         return _cut(em, e)
     if is_exact(e):
         return em.value(e.a)
-    whole = e.a
-    if type(whole) is Call and whole.name == "nearbyint" and convert.rounds_at_once(em, whole.dtype, e.dtype):
-        return convert.nearest(em, em.value(whole.args[0]), e.dtype)
+    if convert.rounds_at_once(em, e.a.dtype, e.dtype):
+        rounded = _rounded_in(e.a)
+        if rounded is not None:
+            return convert.nearest(em, em.value(rounded), e.dtype)
+        if type(e.a) is Add and convert.adds_at_once(em, e.dtype):
+            for a, b in ((e.a.a, e.a.b), (e.a.b, e.a.a)):
+                rounded, above = _rounded_in(a), _byte_in(lane_of(b))
+                if rounded is not None and above is not None:
+                    more = em.value(make.broadcast(above, e.dtype.lanes))
+                    return convert.nearest_above(em, em.value(rounded), em.value(b), more, e.dtype)
     return convert.cast(em, em.value(e.a), e.a.dtype, e.dtype)
+
+
+def _rounded_in(e: Expr) -> Expr | None:
+    """What is rounded to the nearest whole number."""
+    return e.args[0] if type(e) is Call and e.name == "nearbyint" else None
+
+
+def _byte_in(e: Expr) -> Expr | None:
+    """A float that is a number without a sign of 8 bits, as int32."""
+    if type(e) is Cast and e.a.dtype.element == "uint8":
+        return make.cast(INT32.with_lanes(e.dtype.lanes), e.a)
+    known = type(e) is Const and e.value in range(256)
+    return make.const(int(e.value), INT32) if known else None  # type: ignore[attr-defined]
 
 
 @rules.on(Broadcast)

@@ -6,8 +6,10 @@ four such stores of every fourth element.
 
 ``S = S + int32(A[k]) * int32(B[ramp(b, 2, 8)]); S = S + int32(A[k + 1]) * int32(B[ramp(b + 1, 2, 8)])`` is
 what pmaddwd of x86 is for: the products of neighbours, summed in pairs. Four such stores of uint8 times int8
-are its vpdpbusd. These sums wrap as the additions do, so every value is exact. Two of bfloat16, added to
-float32, are its vdpbf16ps, which rounds each addition as a fused one does. Other targets keep the stores.
+are its vpdpbusd, also where the neighbours of one lane begin among those of the lane before, as the taps of a
+window do: ``A[ramp(b + k, 2, 8)]``. These sums wrap as the additions do, so every value is exact. Two of
+bfloat16, added to float32, are its vdpbf16ps, which rounds each addition as a fused one does. Other targets
+keep the stores.
 Knows no statements but stores; it reads and writes the same elements and no others.
 """
 
@@ -19,10 +21,11 @@ from ...core.dtype import FLOAT32, INT32, DType
 from ...expr import make
 from ...expr.nodes import Add, Cast, Expr, Mul, Ramp, const_int, lane_of
 from ...loopir.stmt import Load, Stmt, Store, load
-from . import memory, shuffles, types
+from . import memory, near, shuffles, types
 from .emitter import Emitter, buffers_read
 
 MOST = 4  # stores that become one
+WINDOWS = (1, 2, 3)  # bytes from a lane's four to those of the next, which share some
 INTEGERS = ("int16", "int8", "uint8")
 
 _SIZES = {"i32": 32, "i16": 16, "bfloat": 16}
@@ -81,10 +84,12 @@ def _place(em: Emitter, e: Load | Store) -> Expr:
     return memory.flat_offset(em, e.buffer, e.indices)
 
 
-def _alternate(places: Sequence[Expr], stride: int) -> bool:
-    """Whether the lanes of these offsets take turns: of two every other element, and the one behind each."""
+def _alternate(places: Sequence[Expr], strides: Sequence[int]) -> bool:
+    """Whether the lanes of these offsets take turns: of two every other element, and the one behind each.
+    They are so far apart as one of ``strides`` says."""
     first = places[0]
-    return all(
+    stride = const_int(first.stride) if type(first) is Ramp else None
+    return stride in strides and all(
         type(a) is Ramp
         and a.lanes == first.dtype.lanes
         and const_int(a.stride) == stride
@@ -102,7 +107,7 @@ def _interleave(em: Emitter, stores: Sequence[Store]) -> bool:
     # asked first: most neighbouring stores are none of these
     if type(at) is not Ramp or const_int(at.stride) != len(stores):
         return False
-    if not _alternate([_place(em, s) for s in stores], len(stores)):
+    if not _alternate([_place(em, s) for s in stores], (len(stores),)):
         return False
     if any(buffer in buffers_read(s.value) for s in stores[1:]):
         return False
@@ -145,7 +150,7 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     if width is None or any(s.value.dtype.lanes != lanes for s in stores):
         return False
     wanted, element, name, adds = _SUMS[kind, count]
-    sides = products(em, stores, wanted)
+    sides = products(em, stores, wanted, WINDOWS if count == MOST else ())
     if sides is None or {x.dtype.element for x in sides} != set(wanted):
         return False
     if sides[0].dtype.element != wanted[0]:
@@ -179,17 +184,18 @@ def _bits(em: Emitter, kind: DType, count: int) -> tuple[int, ...]:
 
 
 def products(
-    em: Emitter, stores: Sequence[Store], kinds: Sequence[str] = INTEGERS
+    em: Emitter, stores: Sequence[Store], kinds: Sequence[str] = INTEGERS, strides: Sequence[int] = ()
 ) -> tuple[Load, Load] | None:
     """What the first of these stores multiplies, where each adds products of the neighbours of what the one
-    before has multiplied, lane by lane, to the same sums; elements are of one of these ``kinds``."""
+    before has multiplied, lane by lane, to the same sums; elements are of one of these ``kinds``. Lanes are
+    as far apart as there are stores, or as one of ``strides`` says."""
     factors = []
     for s in stores:
         both = _factors(em, s, kinds)
         if both is None:
             return None
         factors.append(both)
-    return _in_turn(em, factors)
+    return _in_turn(em, factors, (len(stores), *strides))
 
 
 def _factors(em: Emitter, s: Store, kinds: Sequence[str]) -> tuple[Load, Load] | None:
@@ -221,20 +227,22 @@ def _factors(em: Emitter, s: Store, kinds: Sequence[str]) -> tuple[Load, Load] |
     return read[0], read[1]
 
 
-def _in_turn(em: Emitter, factors: Sequence[tuple[Load, Load]]) -> tuple[Load, Load] | None:
+def _in_turn(
+    em: Emitter, factors: Sequence[tuple[Load, Load]], strides: Sequence[int]
+) -> tuple[Load, Load] | None:
     """The first of the factors, where those of the other products are its neighbours."""
     left, right = [factors[0][0]], [factors[0][1]]
     for x, y in factors[1:]:
-        if not (_follow(em, [*left, x], len(factors)) and _follow(em, [*right, y], len(factors))):
+        if not (_follow(em, [*left, x], strides) and _follow(em, [*right, y], strides)):
             x, y = y, x
-            if not (_follow(em, [*left, x], len(factors)) and _follow(em, [*right, y], len(factors))):
+            if not (_follow(em, [*left, x], strides) and _follow(em, [*right, y], strides)):
                 return None
         left.append(x)
         right.append(y)
     return left[0], right[0]
 
 
-def _follow(em: Emitter, loads: Sequence[Load], stride: int) -> bool:
+def _follow(em: Emitter, loads: Sequence[Load], strides: Sequence[int]) -> bool:
     """Whether each reads the neighbour of what the one before reads, in each lane."""
     first = loads[0]
     if any(
@@ -245,16 +253,29 @@ def _follow(em: Emitter, loads: Sequence[Load], stride: int) -> bool:
     places = [_place(em, b) for b in loads]
     if first.dtype.lanes == 1:
         return all(const_int(make.sub(b, places[0])) == i for i, b in enumerate(places))
-    return _alternate(places, stride)
+    return _alternate(places, strides[:1] if _on(em, first) is None else strides)
+
+
+def _on(em: Emitter, e: Load) -> tuple[bool, ...] | None:
+    """Which lanes are on; None where that is not known."""
+    if e.mask is None:
+        return (True,) * e.dtype.lanes
+    return near.flags_of(em.masks.get(e.mask, e.mask))  # type: ignore[call-overload]
 
 
 def _neighbours(em: Emitter, first: Load, at: int, width: int, count: int) -> str:
     """The elements of ``width`` lanes from lane ``at`` on, each with its neighbours: 32 bits of each lane."""
     place, buffer = _place(em, first), first.buffer
-    base = make.add(place.base, count * at) if type(place) is Ramp else place
-    key = ("neighbours", buffer, base, type(place) is Ramp, width, first.mask)
+    stride = (const_int(place.stride) or 0) if type(place) is Ramp else 0
+    base = make.add(place.base, stride * at) if type(place) is Ramp else place
+    key = ("neighbours", buffer, base, stride, at, width, first.mask)
     result = em.memo.get(key)
-    if result is None:
+    if result is None and stride in WINDOWS and count == MOST:
+        on = _on(em, first)
+        assert on is not None
+        result = _overlapping(em, first, base, stride, on[at : at + width])
+        em.remember(em.memo, key, result, em.depth, frozenset([buffer]))
+    elif result is None:
         kind, address = f"<{width} x i32>" if type(place) is Ramp else "i32", memory.pointer(em, buffer, base)
         if first.mask is None:
             result = em.ins(f"load {kind}, ptr {address}, align {buffer.dtype.bytes}")
@@ -264,6 +285,27 @@ def _neighbours(em: Emitter, first: Load, at: int, width: int, count: int) -> st
         result = result if type(place) is Ramp else em.splat(result, "i32", width)
         em.remember(em.memo, key, result, em.depth, frozenset([buffer]))
     return result
+
+
+def _overlapping(em: Emitter, first: Load, base: Expr, stride: int, on: Sequence[bool]) -> str:
+    """Four bytes for each lane, those of a lane ``stride`` behind those of the one before: no byte is read
+    that no lane has. Of lanes that are not ``on`` zeros."""
+    lanes = len(on)
+    if not any(on):
+        return types.splat_literal("0", "i32", lanes)
+    start = next(n for n in range(lanes) if on[n])
+    at = [stride * (n if on[n] else start) + k for n in range(lanes) for k in range(MOST)]
+    found = near.Near(base, tuple(at))
+    wide, begins = near.starts(found)
+    pieces = [
+        em.ins(f"load <{wide} x i8>, ptr {memory.pointer(em, first.buffer, make.add(base, x))}, align 1")
+        for x in begins
+    ]
+    result = _as(em, near.picked(em, found, pieces, "i8"), f"<{len(at)} x i8>", f"<{lanes} x i32>")
+    if all(on):
+        return result
+    flags = types.vector_literal("i1", [int(x) for x in on])
+    return em.ins(f"select <{lanes} x i1> {flags}, <{lanes} x i32> {result}, <{lanes} x i32> zeroinitializer")
 
 
 def _as(em: Emitter, x: str, kind: str, wanted: str) -> str:
