@@ -1,6 +1,6 @@
-"""Taps of windows of bytes, four neighbours along a row by one instruction: those of a pixel begin one to three
-bytes behind those of the pixel before, and are put side by side in a register as they are read. Uses public
-primitives only.
+"""Taps of windows of bytes, four neighbours along a row by one instruction: those of a pixel begin one to
+three bytes behind those of the pixel before, and are put side by side in a register as they are read. Uses
+public primitives only.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .helper import Func, Store, buffer, compiled, load, loop, make, ramp, run, seq
+from .helper import Func, If, Store, buffer, compiled, load, loop, make, ramp, run, seq
 from .test_assembly import AVX2, AVX512, NEON, inner_loop
 
 K, N = 40, 32
@@ -178,6 +178,39 @@ def test_windows_of_neighbours_are_one_instruction() -> None:
         for valid in (None, 13):
             asm = compiled(windows(16, stride, valid), target).asm
             assert asm.count("vpdpbusd") == 1 and "vpmulld" not in asm
+
+
+def rest(lanes: int, kinds: tuple[str, str], most: int) -> Func:
+    """S[j] = sum of A[k] * B[j, k] for k below a number in N, of which there is one at least; ``most`` of them
+    are written out."""
+    a, b, s = buffer("A", kinds[0], 4), buffer("B", kinds[1], lanes, 4), buffer("S", "int32", lanes)
+    count = buffer("N", "int32", 1)
+    at = ramp(make.const(0, "int32"), lanes)
+    stores: list[object] = []
+    for k in range(most):
+        place = make.const(k, "int32")
+        x = make.broadcast(make.cast("int32", load(a, (place,))), lanes)
+        store = Store(s, load(s, (at,)) + x * make.cast("int32", load(b, (at, place))), (at,))
+        there = make.lt(place, load(count, (make.const(0, "int32"),)))
+        stores.append(If(there, store) if k else store)
+    return Func("k", (a, b, count, s), seq(*stores), (), (s,))
+
+
+@pytest.mark.parametrize("kinds", [("uint8", "int8"), ("int8", "uint8"), ("int8", "int8")])
+@pytest.mark.parametrize("lanes", [8, 16, 64])
+@pytest.mark.parametrize("most", [2, 3, 4])
+def test_the_last_products_of_a_group_are_one_store(lanes: int, kinds: tuple[str, str], most: int) -> None:
+    rng = np.random.default_rng(lanes + most)
+    limits = [np.iinfo(kind) for kind in kinds]
+    a = rng.integers(limits[0].min, limits[0].max + 1, 4).astype(kinds[0])
+    b = rng.integers(limits[1].min, limits[1].max + 1, (lanes, 4)).astype(kinds[1])
+    for count in range(1, 5):
+        s, some = np.arange(lanes, dtype="int32"), min(count, most)
+        wanted = s + b[:, :some].astype("int32") @ a[:some].astype("int32")
+        run(rest(lanes, kinds, most), a, b, np.array([count], "int32"), s)
+        assert np.array_equal(s, wanted)
+    asm = compiled(rest(lanes, kinds, most), "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu").asm
+    assert ("vpdpbusd" in asm) == (kinds[0] != kinds[1])
 
 
 @pytest.mark.parametrize(

