@@ -42,7 +42,7 @@ from ..schedule.legality.places import pending_verdict
 from ..schedule.legality.tensorize import Operand, match, mismatched
 from ..schedule.primitives.kind import LIMITS
 from ..schedule.primitives.prefetch import written_around
-from ..schedule.relations import depends_on_dims
+from ..schedule.relations import depends_on_dims, placed
 from ..schedule.sliding import NOTHING as NO_SLIDE
 from ..schedule.sliding import Slide, slides_of, sliding_parts
 from ..schedule.state import Ahead, At, ScheduleState, StageState
@@ -455,7 +455,7 @@ class _Writer:
                 return make.if_then_else(cond, result, make.const(0, result.dtype))
             return None
 
-        return rewrite(substitute(e, self.bounds[stage.name].value), read)
+        return rewrite(placed(e, self.bounds[stage.name].value), read)
 
     def element(self, tensor: Tensor, indices: tuple[Expr, ...]) -> Expr:
         low = self.low.get(tensor.op)

@@ -22,7 +22,7 @@ from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Operation, Tensor, TensorRead
 from ..bounds import bounds_of
 from ..legality.verdict import YES, Verdict, refuse
-from ..relations import Split
+from ..relations import Split, placed
 from ..state import At, Pending, ScheduleState, StageState, change
 from .base import Primitive, check_loop, leaf
 from .fields import LoopName, StageName, whole
@@ -226,7 +226,7 @@ def _partial(
     condition: Expr | None,
     to_new: dict[Var, Expr],
 ) -> ComputeOp:
-    sources = tuple(substitute(e, to_new) for e in first.sources)
+    sources = tuple(placed(e, to_new) for e in first.sources)
     if reduced:
         body: tuple[Expr, ...] = tuple(
             intern(Reduce, first.reducer, sources, reduced, condition, None, i) for i in range(len(sources))
