@@ -52,7 +52,7 @@ from ...expr.nodes import (
     lane_of,
 )
 from ...loopir.stmt import Buffer, Load, Reduction, load, reduction
-from . import convert, halves, index, types
+from . import convert, halves, index, joined, types
 from .emitter import Emitter, branches, buffers_read
 from .known_divisor import divided
 from .wide_registers import is_exact
@@ -207,7 +207,7 @@ def _compare(em: Emitter, e: Compare) -> str:
     t = em.type(e.a.dtype)
     if e.a.dtype.is_float:
         return em.ins(f"fcmp {ordered} {t} {em.value(e.a)}, {em.value(e.b)}")
-    found = _prefix(em, e) or _at_place(em, e)
+    found = _prefix(em, e) or _at_place(em, e) or _of_rows(em, e)
     if found is not None:
         return found
     word = signed if e.a.dtype.code == "int" else unsigned
@@ -266,6 +266,15 @@ def _at_place(em: Emitter, e: Compare) -> str | None:
     sides = [types.vector_literal("i8", list(range(lanes))), em.splat(narrow, "i8", lanes)]
     a, b = sides if ramp is e.a else sides[::-1]
     return em.ins(f"icmp {_ORDER[type(e)][0]} <{lanes} x i8> {a}, {b}")
+
+
+def _of_rows(em: Emitter, e: Compare) -> str | None:
+    """Comparisons of the rows that lanes are of with a scalar."""
+    found = joined.by_element(e) if e.a.dtype.lanes > 1 else None
+    before = None if found is None else _prefix(em, found[1])
+    if found is None or before is None or found[0]:
+        return before
+    return em.ins(f"xor <{e.a.dtype.lanes} x i1> {before}, {types.splat_literal('true', 'i1', e.a.dtype.lanes)}")
 
 
 def _mask_bits(em: Emitter, lanes: int) -> int:
