@@ -416,3 +416,16 @@ def test_pixels_that_are_told_by_their_number_are_read_row_by_row(wide: int) -> 
     a = np.random.default_rng(0).standard_normal((5, 20, 40)).astype("f")
     assert np.array_equal(tl.compile([x, inner])(a), a[:, 1:19, 2 : wide + 2].reshape(5, n))
     assert np.array_equal(tl.compile([x, whole])(a), a.reshape(5, 800) * 2)
+
+
+@pytest.mark.parametrize("rows", [2, 3])
+def test_rows_that_are_written_out_leave_the_columns_to_threads(rows: int) -> None:
+    """Vectors that overlap were to be written by two threads, which is an error."""
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver4 -num-cores=2"
+    x = te.placeholder((rows, 30001), name="x")
+    y = ops.logsumexp(x, axis=0)
+    assert "parallel" in default_schedule(y, target).tree()
+    a = np.random.default_rng(0).random((rows, 30001), dtype="float32")
+    np.testing.assert_allclose(
+        tl.build(default_schedule(y, target), [x, y])(a), np.log(np.exp(a).sum(0)), 1e-5
+    )

@@ -127,6 +127,10 @@ def test_rows_from_memory_are_asked_for_a_kilobyte_before_their_use():
     assert text.count(", 0, 2)") == 4  # four lines of an iteration, written out
     small = default_schedule(ops.sum(te.placeholder((100, 1024), name="x"), 1), "llvm -mcpu=znver4")
     assert not any(st.state.prefetches for st in small.stages)
+    apart = default_schedule(
+        ops.sum(te.placeholder((256, 64, 31, 66), name="x")), "llvm -mcpu=znver4 -num-cores=1"
+    )
+    assert not any(st.state.prefetches for st in apart.stages)  # the place takes longer than the line
 
 
 @pytest.mark.parametrize("shape", [(3001, 3001), (7, 1135, 1135)], ids=str)
