@@ -11,7 +11,7 @@ from .. import te
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Expr, const_int
+from ..expr.nodes import Expr, Min, const_int
 from ..te import Tensor
 from . import inputs, tags
 from .places import kept_within
@@ -245,6 +245,9 @@ def _range(n: Expr, begin: ExprLike | None, end: ExprLike | None, step: int) -> 
     least, most = (make.as_expr(0), n) if step > 0 else (make.as_expr(-1), n - 1)
     lo = _bound(n, begin, least if step > 0 else most, least, most)
     hi = _bound(n, end, most if step > 0 else least, least, most)
+    if step == 1 and type(lo) is Min and (lo.a is hi or lo.b is hi):
+        # x[1:] is as long as x[:-1], of any length
+        return lo, te.max(hi - (lo.b if lo.a is hi else lo.a), 0), step
     return lo, _length(hi - lo, step), step
 
 

@@ -76,6 +76,19 @@ def test_strided_slice(begin, end, strides):
     exact(compiled(ops.strided_slice(x, begin, end, strides), {x: a}), a[cut], "float32")
 
 
+def test_slices_of_open_sizes_that_are_as_long() -> None:
+    """x[1:] and x[:-1], which are subtracted from one another."""
+    n, m = te.var("n"), te.var("m")
+    x = te.placeholder((n, m), name="x")
+    rows = ops.strided_slice(x, [1, 0], [n, m]) - ops.strided_slice(x, [0, 0], [-1, m])
+    columns = ops.strided_slice(x, [0, 3], [n, m]) - ops.strided_slice(x, [0, 0], [n, -3])
+    f, g = tl.compile([x, rows]), tl.compile([x, columns])
+    for shape in ((5, 4), (1, 3), (2, 2), (30, 17), (1, 1)):
+        a = np.random.default_rng(3).integers(0, 9, shape).astype("float32")
+        np.testing.assert_array_equal(f(a), a[1:] - a[:-1])
+        np.testing.assert_array_equal(g(a), a[:, 3:] - a[:, :-3])
+
+
 def test_strided_slice_of_named_axes():
     a = sample((3, 5, 17), "int32")
     x = te.placeholder(a.shape, "int32", name="x")
