@@ -82,10 +82,11 @@ from .lanes import (
     share_reduction,
     stretch_of,
     vector_width,
-    write_out,
 )
 from .minimal_filtering import all_by_block, filtered_in_place
 from .tiles import ALONG_MEMORY, NO_VECTORS, in_sums, register_tiles
+from .written_out import repeats as places_repeat
+from .written_out import write_out
 
 # reductions with a recipe of their own: applies(s, inside, target, constants) and apply(s, out, inside,
 # target, constants)
@@ -385,6 +386,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         others = [a for a in axes[:-1] if a is not beside]
         several = several and (beside is None or any(size(a) != 1 for a in others))
         apart = several or not cost_of(target).shared(iterations)
+        apart = apart and not places_repeat(stage, width)
         overlaps = n is not None and n > width and n % width > 0 and len(axes) > 1 and apart
         outer, inner = (
             stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)

@@ -3,7 +3,7 @@ a time, for each is read by several rows of the result. Written into those, ever
 gather its elements again. Uses public primitives only.
 
 Measured (Zen 4, one thread): 256 channels of 32 × 32 to 64 × 64, linear, take 0.31 of the time, of open
-sizes 0.38; of 16 × 16 to 128 × 128 0.25. With rows written out (``lanes.write_out``) 0.64 and 0.52, 64
+sizes 0.38; of 16 × 16 to 128 × 128 0.25. With rows written out (``written_out``) 0.64 and 0.52, 64
 channels of 56 × 56 to 100 × 90 0.63.
 """
 

@@ -14,7 +14,6 @@ from ..analysis import (
     has_calls,
     made_of_place,
     moves_pieces,
-    operations,
     product_of,
     reads_neighbours,
     reads_of,
@@ -22,7 +21,6 @@ from ..analysis import (
     step,
     transposed,
     typical,
-    uneven_along,
     worth_a_thread,
 )
 from ..schedule import Schedule, Stage
@@ -35,6 +33,7 @@ from .common import AHEAD, FEW_REGISTERS, PACKED_ROWS, far_inputs, in_registers,
 from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
 from .register_tile import Tile, column, lane_tile, tile_for
+from .written_out import repeats, write_out
 
 FEW_STRETCHES = 8  # for each thread, below which their vectors are shared out and not they
 VECTORS = 4  # side by side: as many chains of operations, of which each waits for the one before
@@ -58,14 +57,6 @@ OPEN_HIGH = 4
 # × 911 × 658 0.70, 10 × 658 × 53 0.36, 24 × 512 × 512 0.56, 30 × 400 × 252 0.87; 40 × 300 × 300 0.95
 MOST_AHEAD = 2 * PACKED_ROWS
 OPEN_ROWS = (8, 16, 32, 64, 128)  # from one of which on they pay, as the table of costs says
-# vectors of a row that are written out where the places of their lanes are numbers then, so that each reads
-# its neighbourhood at once and puts it in order, and what is made of the place is a constant
-MOST_KNOWN = 128
-# vectors of a row that are written out where an element takes no more than a few operations: a processor
-# looks as many instructions ahead as it can, and without those of a loop they are of more rows. Measured (Zen
-# 4, one thread): rows of 33 and 65 doubles in another order 0.6 to 0.8 of the time, gathered 0.7, flipped 0.6
-# to 0.95, a bias of 33 to 129 0.9; padded and joined from memory it would be 1.04 to 1.15
-MOST_MOVED, FEW_OPERATIONS = 32, 4
 
 
 def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
@@ -521,47 +512,10 @@ def in_vectors(stage: Stage, target: Target) -> IterVar:
     if n is not None and n < 2:
         return last
     width = vector_width(stage, n, target)
-    overlaps = n is not None and n > width and n % width > 0
+    overlaps = n is not None and n > width and n % width > 0 and not repeats(stage, width)
     outer, inner = stage.split(last, width, tail="shift") if overlaps else stage.split(last, width)
     stage.vectorize(inner)
     return write_out(stage, outer, width)
-
-
-def write_out(stage: Stage, vectors: IterVar, width: int) -> IterVar:
-    """Unroll the loop over the vectors of a row: where they are few, or as far as the places that its lanes
-    read are numbers then; the loop that is left of it."""
-    known = _moved_vectors(stage, width) or _known_vectors(stage, width)
-    if known < 2:
-        return vectors
-    outer, some = stage.split(vectors, known)
-    stage.unroll(some)
-    return outer
-
-
-def _moved_vectors(stage: Stage, width: int) -> int:
-    """The vectors of a row where they are few and hardly more than moved; else 0."""
-    n = size(stage.op.axis[-1])
-    if n is None or n > MOST_MOVED * width or elements_of(stage.op.axis[:-1]) == 1:
-        return 0
-    light = operations(stage.op.body) <= FEW_OPERATIONS and not has_calls(stage.op)
-    return -(-n // width) if light else 0
-
-
-def _known_vectors(stage: Stage, width: int) -> int:
-    """How many vectors of a row to write out, so that the places of their lanes are numbers, to a multiple of
-    what all lanes move: each reads its neighbourhood at once and puts it in order, and what is made of a
-    place is a constant. 0 where places are neighbours, or data, and where too many were to be written.
-
-    Measured (Zen 4, one thread; of AVX2 and SSE the same processor): images resized to 1.5 to 3 times their
-    width 0.12 to 0.3 of the time, to a third 0.3 to 0.5.
-    """
-    last = stage.op.axis[-1]
-    n, repeats = size(last), uneven_along(stage.op, last)
-    if n is None or repeats is None:
-        return 0
-    vectors = -(-n // width)
-    again = math.lcm(repeats, width) // width
-    return vectors if vectors <= MOST_KNOWN else again if again <= MOST_KNOWN else 0
 
 
 def share_reduction(s: Schedule, stage: Stage, target: Target) -> bool:

@@ -429,3 +429,21 @@ def test_rows_that_are_written_out_leave_the_columns_to_threads(rows: int) -> No
     np.testing.assert_allclose(
         tl.build(default_schedule(y, target), [x, y])(a), np.log(np.exp(a).sum(0)), 1e-5
     )
+
+
+@pytest.mark.parametrize("open_row", [False, True])
+def test_what_is_repeated_is_in_blocks_after_which_places_repeat(open_row: bool) -> None:
+    """Of three vectors of 64 bytes the last one ended with the row, at a place that was no number, and was
+    gathered; of an open row all were."""
+    target = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver4 -num-cores=1"
+    x = te.placeholder((3, te.var("n") if open_row else 30001), "uint8", name="x")
+    y = ops.repeat(x, 3, 1)
+    text = str(tl.lower(default_schedule(y, target), [x, y]))
+    assert "ramp(128, 1, 64) // x64(3)" in text and not re.search(r"ramp\([^)]*outer[^)]*\) //", text), text
+    f = tl.compile([x, y])
+    for n in (0, 1, 5, 63, 64, 65, 127, 200, 1000) if open_row else (30001,):
+        a = np.random.default_rng(n).integers(0, 250, (3, n)).astype("uint8")
+        np.testing.assert_array_equal(f(a), np.repeat(a, 3, 1))
+        if n < 200:
+            run = tl.interpret(default_schedule(y, target), [x, y], [a], simple=False)
+            np.testing.assert_array_equal(run.arrays[y.op.name], np.repeat(a, 3, 1))
