@@ -169,7 +169,7 @@ def by_element(e: Compare) -> tuple[bool, LT] | None:
     n``: lanes differ from one place on, and nothing is divided in each of them; and whether it is to hold or
     not.
 
-    Measured (Zen 4, one thread): two arrays of n × 17 bytes joined take 0.3 of the time."""
+    Measured (Zen 4, one thread): two arrays of n × 17 bytes joined take 0.19 of the time."""
     if type(e) not in (LT, LE):
         return None
     for row, other in ((e.a, e.b), (e.b, e.a)):
