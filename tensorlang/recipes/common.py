@@ -19,6 +19,7 @@ FEW_REGISTERS = 16
 MOST_FOLDED = 32  # stages that are followed from a tensor to the constants it is made of
 PIECE = 16  # bytes that are written past the caches together
 LINE = 64  # bytes of memory that are read together
+PAGE = 4096  # bytes: rows that lie a multiple of it apart meet in the same places of the first cache
 # bytes before its use that a line of a stream from memory is asked for, into the second cache: the processor
 # itself asks late, and not beyond a page. Measured (Zen 4, one thread and two), rows of 35 to 72 MB of 60 to
 # 2500 elements: 1 KiB takes 0.85 to 1.0 of the time of none, of 3 KiB 0.55 to 1.0, and 2 KiB takes up to 1.6

@@ -10,10 +10,9 @@ from ..analysis import Transposition, constant, cost_of, reads_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
-from .common import FEW_REGISTERS, LINE, size, stream_stores, work
+from .common import FEW_REGISTERS, LINE, PAGE, size, stream_stores, work
 
 BLOCK = 64  # rows and columns of a block that is transposed in the first cache, in elements of 4 bytes
-ALIAS = 4096  # bytes: rows this far apart meet in the same lines of the first cache
 # rows of the source, and of the result, from which on walking down a column of tiles waits for addresses, as
 # rows lie in pages of their own, and walking along a row of tiles does not, while both are in the second
 # cache and rows of the source are not much longer. What is written far apart is dearer than what is read so
@@ -164,7 +163,7 @@ def _far_rows(stage: Stage) -> bool:
     """Whether rows of the source lie in more pages than a processor keeps the addresses of."""
     last = stage.op.axis[-1]
     rows = size(last) or 0
-    return min(rows, rows * _source_row(stage, last) * stage.op.body[0].dtype.bytes // ALIAS) > FAR_ROWS
+    return min(rows, rows * _source_row(stage, last) * stage.op.body[0].dtype.bytes // PAGE) > FAR_ROWS
 
 
 def _source_row(stage: Stage, last: IterVar) -> int:
@@ -198,4 +197,4 @@ def _many_long_rows(stage: Stage, last: IterVar, along: IterVar) -> bool:
 
 
 def _aliases(elements: int, bytes_each: int) -> bool:
-    return elements > 0 and elements * bytes_each % ALIAS == 0
+    return elements > 0 and elements * bytes_each % PAGE == 0

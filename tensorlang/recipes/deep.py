@@ -16,11 +16,10 @@ from ..analysis import Product, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
-from .common import size
+from .common import PAGE, size
 from .nests import fuse, nest
 from .register_tile import even
 
-PAGE = 4096  # bytes: rows that lie a multiple of it apart meet in the same places of the first cache
 # parts of the third cache that both operands take together, from which on blocks pay: half as much where
 # threads share it and rows meet in the same places. Measured (Zen 3, one thread and two): 2048³ 0.80 (up
 # to 0.57 beside busy neighbours) and 0.78 of the time, 2000³ 0.87 and 0.85, 1500³ 0.99 and 0.90, 384 ×

@@ -20,13 +20,13 @@ from ..te import IterVar, Tensor
 from . import column_blocks, deep, long_sums, matrix_unit, short_lines, streams
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
-from .common import LINE, PACKED_ROWS, converts, evenly, is_known, share_out, size, together_of, work
+from .common import LINE, PACKED_ROWS, PAGE, converts, evenly, is_known, share_out, size, together_of, work
 from .integers import turn_in
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .narrow import PAIRED_ROWS, PAIRS_PAY, copied_across, halves, held_narrow, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
 from .pixels import counted
-from .register_tile import column, computes_much_twice, tile_for
+from .register_tile import MANY, column, computes_much_twice, rows_that_stay, tile_for
 from .streams import right_bytes
 
 # rows that have loops of their own where a call tells how many there are: their tile, read where columns lie,
@@ -38,7 +38,6 @@ WHOLE = 64  # elements of a vector of the loop IR, at most: of longer ones produ
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
 # 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
 NEAR_TILES = 3
-PAGE = 4096  # bytes: lines so far apart share the few places of a set of the first cache
 # of columns, from which a panel of a narrower left operand is made wide for them, in the call. Measured: 2
 # tiles lose 11 % of the time (Zen 5), 12 of them 2 %
 MANY_TILES = 6
@@ -335,14 +334,15 @@ def _tiles(
     # for 10 × 300 × 90 0.86
     once = not (fixed or together > 1 or _many(product)) and product.in_lines
     costs = table if together > 1 else table.of_panels
+    most = MANY if together > 1 else rows_that_stay(product.left, product.left_axes.get(product.row), target)
     high, vectors = tile_for(
-        m, n, lanes, registers, costs, threads, once=once, masks=target.has_masks, whole=True
+        m, n, lanes, registers, costs, threads, once=once, masks=target.has_masks, whole=True, most=most
     )
     by_rows = False
     if rows and threads > 1 and m is not None and n is not None:
         # what counts is the thread with the most to do
         share, wide = -(-m // threads), -(-n // lanes)
-        other = tile_for(share, n, lanes, registers, costs, masks=target.has_masks, whole=True)
+        other = tile_for(share, n, lanes, registers, costs, masks=target.has_masks, whole=True, most=most)
         columns = column(m, high, vectors, costs) * -(-wide // (vectors * threads))
         copied = 0.0 if fixed else copied_for_rows(inside, product, n, together, threads, target)
         by_rows = column(share, *other, costs) * -(-wide // other[1]) + copied < columns

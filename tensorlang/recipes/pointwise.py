@@ -18,11 +18,11 @@ from ..analysis import Conv, conv_of, cost_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
-from .common import LINE, converts, evenly, in_registers, is_known, share_out, size, work
+from .common import LINE, PAGE, converts, evenly, in_registers, is_known, share_out, size, work
 from .conv import by_phase, copying, handed_over, padding_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .pixels import counted
-from .reach import PAGE, depth, far, far_outputs, passes, plane_of, weight_of
+from .reach import depth, far, far_outputs, passes, plane_of, weight_of
 from .register_tile import column, tile_for, time_of
 
 # tiles of pixels for which a panel of a narrower weight is made wide. Measured (Zen 5): 12 to 19 % of the

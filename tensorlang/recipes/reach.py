@@ -8,9 +8,8 @@ import math
 
 from ..analysis import Conv, constant
 from ..target import Target
-from .common import size
+from .common import PAGE, size
 
-PAGE = 4096  # bytes
 PAGES = 64  # of memory that a processor finds without a search
 L3_PART = 8  # of the third cache, which others share, is as much as an image may count on
 STREAM = 4  # bytes of a packed weight that come in the time of one of an image, whose channels are far apart
