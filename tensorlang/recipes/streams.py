@@ -27,6 +27,11 @@ STREAMED_ALONE = 18
 # 12 × 512 × 512 1.22
 STREAMED_NEAR_ROWS = 8
 STREAMED_DEPTH = 8  # rows of it that are read side by side
+# rows, and parts of the third cache in which the right operand lies, of which it is not read line by line where
+# a multiply-add of a whole vector takes a cycle: so long that a tile hides how far apart its columns lie.
+# Measured (Zen 4, one thread and two, 0.5 to 8 MB): 4 rows 0.96 and 0.83 of the time, 6 0.86 and 0.77, 7 0.81
+# and 0.70, 10 and 12 0.85 and 0.80; 3 rows 1.17 and 1.05, and of 16 MB 4 to 8 rows 1.67 and 1.12
+HIDING_ROWS, HIDING_PART = 4, 3
 # tiles of a thread's part of the lines
 LEAST_SHARE = 2
 # rows up to which threads take parts of k and read memory as it lies. Each has sums for all columns, so that
@@ -55,6 +60,10 @@ def streams(inside: Stage, product: Product, m: int, lanes: int, in_blocks: bool
     if depth is None or n is None or total is None or depth < 8 * STREAMED_DEPTH:
         return False
     if total <= 4 * target.l1_bytes or n < 4 * _streamed_tile(m)[1] * lanes:
+        return False
+    table = cost_of(target)
+    hides = m >= HIDING_ROWS and table.whole_per_cycle < table.per_cycle
+    if hides and total <= target.l3_bytes // HIDING_PART:
         return False
     if total <= target.l2_bytes // 4 * 3:
         return m <= STREAMED_NEAR_ROWS
