@@ -16,7 +16,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from . import flat
-from .common import LINE, in_registers, is_known, share_out, size, work
+from .common import in_halves, in_registers, is_known, share_out, size, work
 from .conv import by_phase, copying, padding_of, rows_in_vectors, time_by_pixel
 from .pointwise import pack_outputs, wide_or_packed
 from .reach import L3_PART, depth, image_of
@@ -70,12 +70,11 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
 
 def _over_rows(conv: Conv, target: Target) -> float:
     """Cycles of ``flat``, which puts sums in their place behind a strip, and whose tiles of one vector count
-    as bound by loads. Where only halves of vectors are multiplied in each cycle, there are loads enough."""
-    p, table = flat.plan(conv, target), cost_of(target)
-    halves = table.whole_per_cycle < table.per_cycle and target.vector_bits // 8 >= LINE
+    as bound by loads."""
+    p = flat.plan(conv, target)
     vectors = -(-conv.sizes[-1] // target.vector_lanes(conv.data.dtype))
     written = WRITTEN * conv.groups * conv.each * conv.sizes[0] * vectors
-    return p.time * (LOADED if p.vectors == 1 and halves else 1) + written
+    return p.time * (LOADED if p.vectors == 1 and in_halves(target) else 1) + written
 
 
 def box(conv: Conv, iterations: int, target: Target) -> Box:
@@ -124,7 +123,7 @@ def _widths(row: int, lanes: int, target: Target) -> Iterator[tuple[int, int, fl
     if rest and row < VECTORS * lanes:
         free = target.has_masks and row > lanes // 2
         registers = row // lanes + (1 if free else rest.bit_count())
-        half = free and 2 * rest <= lanes and cost_of(target).whole_per_cycle < cost_of(target).per_cycle
+        half = free and 2 * rest <= lanes and in_halves(target)
         yield row, registers, registers - half * HALF
 
 

@@ -30,6 +30,13 @@ PLAIN = 4  # operations of a body that count as one iteration of a loop
 PACKED_ROWS = 16  # of a product, from which a copy of its right operand pays
 
 
+def in_halves(target: Target) -> bool:
+    """Whether units are half as wide as vectors: a multiply-add takes a cycle, which leaves loads enough
+    for a tile to hide how far apart they lie."""
+    table = cost_of(target)
+    return table.whole_per_cycle < table.per_cycle and target.vector_bits // 8 >= LINE
+
+
 def size(axis: IterVar) -> int | None:
     """The extent of an axis, None when it is symbolic."""
     return constant(axis.extent)

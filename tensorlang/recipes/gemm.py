@@ -34,10 +34,6 @@ from .streams import right_bytes
 FEWEST_ROWS = 4
 WIDENED = 32  # elements of the left operand that become 16 bits wide at a time
 WHOLE = 64  # elements of a vector of the loop IR, at most: of longer ones products of a group lie apart
-# tiles of rows up to which a right operand near is better read where it lies. Measured (Granite Rapids),
-# tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
-# 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
-NEAR_TILES = 3
 # of columns, from which a panel of a narrower left operand is made wide for them, in the call. Measured: 2
 # tiles lose 11 % of the time (Zen 5), 12 of them 2 %
 MANY_TILES = 6
@@ -98,23 +94,6 @@ def _most_rows(product: Product) -> int | None:
 def _many(product: Product) -> bool:
     m = _rows(product)
     return m is None or m >= PACKED_ROWS
-
-
-def _packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
-    """Whether a copy of the right operand pays, which tiles of ``high`` rows read: not for few rows, nor for
-    a few tiles where it is near as it lies, and its lines do not take the places of one another in the first
-    cache. How many an open number of rows is a call tells."""
-    n, total = size(product.column), right_bytes(inside, product)
-    again = [size(a) for a in beside(inside, product) if a not in product.right_axes]
-    # a copy is converted once, and not for each tile
-    alike = product.right.dtype == inside.op.body[0].dtype
-    if product.row is None or (alike and streams.are_panels(product, high, target)):
-        return False
-    most = PACKED_ROWS - 1
-    near = n is None or total is None or total <= target.l2_bytes // 2
-    if alike and near and None not in again and (n is None or n * product.right.dtype.bytes % PAGE):
-        most = max(most, NEAR_TILES * high // math.prod(t or 1 for t in again))
-    return not at_most(product.row.extent, most)
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -334,7 +313,9 @@ def _tiles(
     # for 10 × 300 × 90 0.86
     once = not (fixed or together > 1 or _many(product)) and product.in_lines
     costs = table if together > 1 else table.of_panels
-    most = MANY if together > 1 else rows_that_stay(product.left, product.left_axes.get(product.row), target)
+    most = MANY
+    if together == 1 and product.row is not None:
+        most = rows_that_stay(product.left, product.left_axes.get(product.row), target)
     high, vectors = tile_for(
         m, n, lanes, registers, costs, threads, once=once, masks=target.has_masks, whole=True, most=most
     )
@@ -361,7 +342,7 @@ def _tiles(
     packs = (
         fixed
         or together > 1
-        or (not overlaps and (not product.in_lines or _packs(inside, product, high, target)))
+        or (not overlaps and (not product.in_lines or streams.packs(inside, product, high, target)))
     )
     found = _Tiles(high, vectors, width, together, overlaps, packs, by_rows)
     if not by_rows or m is None or n is None or stays_near(product, together, target):
@@ -387,6 +368,8 @@ def _blocks(
     if m is None or n is None or depth is None or total is None or not product.in_lines:
         return None
     if depth < 2 * streams.BLOCK or total <= target.l1_bytes or (t.packs and widens(inside, product.left)):
+        return None
+    if streams.hides(total, target):
         return None
     table = cost_of(target).of_panels
     b = streams.blocks_for(m, n, lanes, threads, total, target)
@@ -521,7 +504,7 @@ def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Ta
         return False
     if total <= target.l1_bytes:
         return True
-    return total <= target.l2_bytes // 2 and not _packs(inside, product, high, target)
+    return total <= target.l2_bytes // 2 and not streams.packs(inside, product, high, target)
 
 
 def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target: Target) -> bool:

@@ -12,7 +12,8 @@ from ..analysis import Product, cost_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
-from .common import size, work
+from .choices import at_most
+from .common import PACKED_ROWS, PAGE, in_halves, size, work
 from .lanes import beside
 from .nests import Axes, fuse, nest
 from .register_tile import column, even
@@ -27,10 +28,17 @@ STREAMED_ALONE = 18
 # 12 × 512 × 512 1.22
 STREAMED_NEAR_ROWS = 8
 STREAMED_DEPTH = 8  # rows of it that are read side by side
-# rows, and parts of the third cache in which the right operand lies, of which it is not read line by line where
-# a multiply-add of a whole vector takes a cycle: so long that a tile hides how far apart its columns lie.
-# Measured (Zen 4, one thread and two, 0.5 to 8 MB): 4 rows 0.96 and 0.83 of the time, 6 0.86 and 0.77, 7 0.81
-# and 0.70, 10 and 12 0.85 and 0.80; 3 rows 1.17 and 1.05, and of 16 MB 4 to 8 rows 1.67 and 1.12
+# tiles of rows up to which a right operand near is better read where it lies. Measured (Granite Rapids),
+# tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
+# 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
+NEAR_TILES = 3
+# the same of rows where tiles ``hide`` its lines. Measured (Zen 4, one thread and two, 50 KB to 9 MB): 24
+# rows 0.86 of the time, 48 0.91, 80 0.96, 128 0.98, 200 0.99, 400 1.01; of 16 and 38 MB 24 to 96 1.0 to 1.35
+IN_PLACE_ROWS = 128
+# rows from which on a right operand whose lines a tile ``hides`` is not read line by line, and the part of
+# the third cache in which it lies. Measured (Zen 4, one thread and two, 0.5 to 8 MB): 4 rows 0.96 and 0.83 of
+# the time, 6 0.86 and 0.77, 7 0.81 and 0.70, 10 and 12 0.85 and 0.80; 3 rows 1.17 and 1.05, and of 16 MB 4
+# to 8 rows 1.67 and 1.12
 HIDING_ROWS, HIDING_PART = 4, 3
 # tiles of a thread's part of the lines
 LEAST_SHARE = 2
@@ -61,13 +69,17 @@ def streams(inside: Stage, product: Product, m: int, lanes: int, in_blocks: bool
         return False
     if total <= 4 * target.l1_bytes or n < 4 * _streamed_tile(m)[1] * lanes:
         return False
-    table = cost_of(target)
-    hides = m >= HIDING_ROWS and table.whole_per_cycle < table.per_cycle
-    if hides and total <= target.l3_bytes // HIDING_PART:
+    if m >= HIDING_ROWS and hides(total, target):
         return False
     if total <= target.l2_bytes // 4 * 3:
         return m <= STREAMED_NEAR_ROWS
     return m <= (STREAMED_ROWS if in_blocks or total > 8 * target.l2_bytes else STREAMED_ALONE)
+
+
+def hides(total: int, target: Target) -> bool:
+    """Whether multiply-adds of a tile take so long that they hide how far apart the lines of a right operand
+    of ``total`` bytes lie."""
+    return in_halves(target) and total <= target.l3_bytes // HIDING_PART
 
 
 def _streamed_tile(m: int) -> tuple[int, int]:
@@ -147,6 +159,25 @@ def are_panels(product: Product, high: int, target: Target) -> bool:
     if n is None or n > PANEL * lanes or not product.in_lines:
         return False
     return (m is not None and m <= high) or (n % lanes > 0 and target.has_masks)
+
+
+def packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
+    """Whether a copy of the right operand pays, which tiles of ``high`` rows read: not for few rows, nor for
+    a few tiles where it is near as it lies, and its lines do not take the places of one another in the first
+    cache. How many an open number of rows is a call tells."""
+    n, total = size(product.column), right_bytes(inside, product)
+    again = [size(a) for a in beside(inside, product) if a not in product.right_axes]
+    # a copy is converted once, and not for each tile
+    alike = product.right.dtype == inside.op.body[0].dtype
+    if product.row is None or (alike and are_panels(product, high, target)):
+        return False
+    most = PACKED_ROWS - 1
+    if alike and None not in again and hides(total or 0, target):
+        most = IN_PLACE_ROWS // math.prod(t or 1 for t in again)
+    near = n is None or total is None or total <= target.l2_bytes // 2
+    if alike and near and None not in again and (n is None or n * product.right.dtype.bytes % PAGE):
+        most = max(most, NEAR_TILES * high // math.prod(t or 1 for t in again))
+    return not at_most(product.row.extent, most)
 
 
 def right_bytes(inside: Stage, product: Product) -> int | None:
