@@ -24,31 +24,14 @@ SHALLOW = 40  # levels that a function may take by calling itself
 
 
 def height(e: Expr) -> int:
-    """How many operations stand in one another in ``e``; 0 for a variable and a literal. Kept on the node."""
-    try:
-        return e._height
-    except AttributeError:
-        pass
-    stack = [e]
-    while stack:
-        node = stack[-1]
-        tallest, waiting = -1, False
-        for k in node.children():
-            try:
-                if k._height > tallest:
-                    tallest = k._height
-            except AttributeError:
-                stack.append(k)
-                waiting = True
-        if not waiting:
-            node._height = tallest + 1
-            stack.pop()
+    """How many operations stand in one another in ``e``; 0 for a variable and a literal. Each node
+    knows it from birth: most are asked."""
     return e._height
 
 
 def is_deep(e: Expr) -> bool:
     """Whether a function that calls itself on each level of ``e`` should ask below first."""
-    return height(e) > SHALLOW
+    return e._height > SHALLOW
 
 
 def ask_below(e: Expr, known: Callable[[Expr], bool], ask: Callable[[Expr], Any]) -> None:

@@ -39,7 +39,7 @@ class Expr(Node, Operators):
     contains: int
     kind_bit: ClassVar[int] = 0  # what an operation adds to ``contains``
     _memo: dict[str, Any] | None
-    _height: int  # see ``expr.deep``; not there before it is asked for
+    _height: int  # how many operations stand in one another; known from birth too, see ``expr.deep``
     make: ClassVar[Callable[..., Expr]]
 
     def children(self) -> tuple[Expr, ...]:
@@ -66,6 +66,15 @@ def together(own: int, parts: Iterable[Expr]) -> int:
     for e in parts:
         own |= e.contains
     return own
+
+
+def over(parts: Iterable[Expr]) -> int:
+    """The height of what stands over ``parts``."""
+    tallest = -1
+    for e in parts:
+        if e._height > tallest:
+            tallest = e._height
+    return tallest + 1
 
 
 _serial = itertools.count()
@@ -96,6 +105,7 @@ class Var(Expr):
         if type(name) is not str or type(dtype) is not DType:  # a user's, in TVM's way
             dtype, kind = _of_user(name, dtype)
         self._memo = None
+        self._height = 0
         self.contains = DATA if kind == "data" else 0
         self.name = name
         self.dtype = dtype
@@ -125,6 +135,7 @@ class Const(Expr):
 
     def __init__(self, dtype: DType, value: int | float | bool) -> None:
         self._memo = None
+        self._height = 0
         self.contains = 0
         self.dtype = dtype
         self.value = value
@@ -146,6 +157,8 @@ class Binary(Expr):
 
     def __init__(self, a: Expr, b: Expr) -> None:
         self._memo = None
+        one, other = a._height, b._height
+        self._height = one + 1 if one > other else other + 1
         self.contains = a.contains | b.contains | self.kind_bit
         self.a = a
         self.b = b
@@ -227,6 +240,8 @@ class Compare(Binary):
 
     def __init__(self, a: Expr, b: Expr, dtype: DType) -> None:
         self._memo = None
+        one, other = a._height, b._height
+        self._height = one + 1 if one > other else other + 1
         self.contains = a.contains | b.contains | RANGED
         self.a = a
         self.b = b
@@ -273,6 +288,7 @@ class Not(Expr):
 
     def __init__(self, a: Expr) -> None:
         self._memo = None
+        self._height = a._height + 1
         self.contains = a.contains | RANGED
         self.a = a
         self.dtype = a.dtype
@@ -296,6 +312,7 @@ class Choice(Expr):
 
     def __init__(self, cond: Expr, a: Expr, b: Expr) -> None:
         self._memo = None
+        self._height = over((cond, a, b))
         self.contains = cond.contains | a.contains | b.contains | RANGED
         self.cond = cond
         self.a = a
@@ -323,6 +340,7 @@ class Cast(Expr):
 
     def __init__(self, dtype: DType, a: Expr) -> None:
         self._memo = None
+        self._height = a._height + 1
         self.contains = a.contains
         self.dtype = dtype
         self.a = a
@@ -343,6 +361,7 @@ class Call(Expr):
 
     def __init__(self, dtype: DType, name: str, args: tuple[Expr, ...]) -> None:
         self._memo = None
+        self._height = over(args)
         self.contains = together(CALLS, args)
         self.dtype = dtype
         self.name = name
@@ -373,6 +392,8 @@ class Ramp(Expr):
 
     def __init__(self, base: Expr, stride: Expr, lanes: int) -> None:
         self._memo = None
+        one, other = base._height, stride._height
+        self._height = one + 1 if one > other else other + 1
         self.contains = base.contains | stride.contains
         self.base = base
         self.stride = stride
@@ -394,6 +415,7 @@ class Broadcast(Expr):
 
     def __init__(self, value: Expr, lanes: int) -> None:
         self._memo = None
+        self._height = value._height + 1
         self.contains = value.contains
         self.value = value
         self.lanes = lanes

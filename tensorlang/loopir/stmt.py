@@ -38,7 +38,7 @@ from ..entries import public
 from ..errors import LowerError
 from ..expr import make
 from ..expr.deep import is_deep
-from ..expr.nodes import READS, Access, Expr, Var, together
+from ..expr.nodes import READS, Access, Expr, Var, over, together
 from ..expr.walk import preorder as expr_preorder
 from .buffer import Buffer as Buffer
 
@@ -57,6 +57,7 @@ class Load(Access):
 
     def __init__(self, buffer: Buffer, indices: tuple[Expr, ...], mask: Expr | None) -> None:
         self._memo = None
+        self._height = over(indices if mask is None else (*indices, mask))
         self.contains = together(READS if mask is None else READS | mask.contains, indices)
         self.buffer = buffer
         self.indices = indices
@@ -116,6 +117,7 @@ class Reduction(Expr):
 
     def __init__(self, op: str, value: Expr) -> None:
         self._memo = None
+        self._height = value._height + 1
         self.contains = value.contains
         self.op = op
         self.value = value
@@ -326,6 +328,7 @@ class View(Expr):
         self, buffer: Buffer, corner: tuple[Expr, ...], extents: tuple[Expr, ...], strides: tuple[Expr, ...]
     ) -> None:
         self._memo = None
+        self._height = over((*corner, *extents, *strides))
         self.contains = together(0, (*corner, *extents, *strides))
         self.buffer = buffer
         self.corner = corner

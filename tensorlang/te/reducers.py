@@ -21,7 +21,7 @@ from ..core.node import intern
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import Access, Choice, Expr, Var, together
+from ..expr.nodes import Access, Choice, Expr, Var, over, together
 from ..expr.printer import Pieces, listed, rules
 from ..expr.walk import preorder, substitute
 from .axis import REDUCE, IterVar
@@ -77,7 +77,9 @@ class Reduce(Expr):
         self.init = init
         self.index = index
         self.dtype = sources[index].dtype
-        self.contains = together(0, self.children())
+        kids = self.children()
+        self.contains = together(0, kids)
+        self._height = over(kids)
 
     def children(self) -> tuple[Expr, ...]:
         cond = () if self.condition is None else (self.condition,)

@@ -17,7 +17,7 @@ from ..entries import public
 from ..errors import DeclareError
 from ..expr import make
 from ..expr.make import ExprLike
-from ..expr.nodes import READS, Access, Expr, const_int, together
+from ..expr.nodes import READS, Access, Expr, const_int, over, together
 from ..expr.operators import Operators
 from ..expr.walk import preorder
 from ..protocols import Entries, Row, element
@@ -442,6 +442,7 @@ class TensorRead(Access):
 
     def __init__(self, tensor: Tensor, indices: tuple[Expr, ...]) -> None:
         self._memo = None
+        self._height = over(indices)
         self.contains = together(READS, indices)
         self.tensor = tensor
         self.indices = indices

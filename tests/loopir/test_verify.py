@@ -7,7 +7,7 @@ import pytest
 from tensorlang.core.dtype import FLOAT32, dtype
 from tensorlang.errors import TensorLangError
 from tensorlang.expr import make
-from tensorlang.expr.nodes import READS, Access, Add, Broadcast, Call, Expr, Ramp, build, together
+from tensorlang.expr.nodes import READS, Access, Add, Broadcast, Call, Expr, Ramp, build, over, together
 from tensorlang.loopir.stmt import (
     Alloc,
     Buffer,
@@ -41,6 +41,7 @@ class Foreign(Access):
 
     def __init__(self, indices: tuple[Expr, ...]) -> None:
         self._memo = None
+        self._height = over(indices)
         self.contains = together(READS, indices)
         self.indices = indices
         self.dtype = FLOAT32
