@@ -358,6 +358,8 @@ def fix(cls: type, label: str, instead: Mapping[str, str]) -> None:
         )
 
     def __setattr__(self: Any, name: str, value: Any) -> None:
+        if is_ours(sys._getframe(1)):  # nearly always, and as quickly found out as anything
+            return put(self, name, value)  # type: ignore[no-any-return]
         method = callable(value) and callable(inspect.getattr_static(cls, name, None))
         if not method and refused(self, name):
             raise fixed(f"{_written(label)}.{name} = …", _a(cls.__name__), name, instead)

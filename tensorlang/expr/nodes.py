@@ -28,6 +28,7 @@ READS = 1  # of a tensor or a buffer
 CALLS = 2  # of a function
 DATA = 4  # names given to what was read
 RANGED = 8  # operations that the ranges of their operands may decide
+REDUCED = 16  # lanes of one vector put together
 
 
 class Expr(Node, Operators):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..expr.nodes import Expr
+from ..expr.nodes import READS, Expr
 from ..expr.walk import rewrite as rewrite_expr
 from .buffer import Buffer
 from .stmt import Load, Stmt, Store, load, map_exprs, rewrite
@@ -40,4 +40,4 @@ def relocate(s: Stmt, move: Move, stored: Move | None = None) -> Stmt:
         return new and Store(new.buffer, node.value, new.indices, new.mask)
 
     done: dict[Expr, Expr] = {}  # an expression that stands in many statements changes once
-    return rewrite(map_exprs(s, lambda e: rewrite_expr(e, read, done)), write)
+    return rewrite(map_exprs(s, lambda e: rewrite_expr(e, read, done) if e.contains & READS else e), write)

@@ -38,7 +38,7 @@ from ..entries import public
 from ..errors import LowerError
 from ..expr import make
 from ..expr.deep import is_deep
-from ..expr.nodes import READS, Access, Expr, Var, over, together
+from ..expr.nodes import READS, REDUCED, Access, Expr, Var, over, together
 from ..expr.walk import preorder as expr_preorder
 from .buffer import Buffer as Buffer
 
@@ -95,11 +95,14 @@ def loads(e: Expr) -> tuple[Load, ...]:
         memo = e._memo = {}
     found = memo.get("loads")
     if found is None:
-        below = _reading(e)
-        if type(e) is not Load and len(below) == 1 and not is_deep(e):
-            found = loads(below[0])
-        else:
+        if is_deep(e):
             found = tuple([n for n in expr_preorder(e, _reading) if type(n) is Load])
+        else:
+            # of parts that are asked, too: parents first, as they are read
+            below = [loads(k) for k in e.children() if k.contains & READS]
+            found = below[0] if len(below) == 1 else tuple(dict.fromkeys([n for b in below for n in b]))
+            if type(e) is Load:
+                found = (e, *found)
         memo["loads"] = found
     return found  # type: ignore[no-any-return]
 
@@ -118,7 +121,7 @@ class Reduction(Expr):
     def __init__(self, op: str, value: Expr) -> None:
         self._memo = None
         self._height = value._height + 1
-        self.contains = value.contains
+        self.contains = value.contains | REDUCED
         self.op = op
         self.value = value
         self.dtype = value.dtype.element

@@ -15,7 +15,7 @@ from operator import is_
 
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.nodes import Const, Expr, Ramp, Var, const_int
+from ..expr.nodes import READS, Const, Expr, Ramp, Var, const_int
 from ..expr.walk import variables
 from ..loopir.stmt import (
     NOTHING,
@@ -117,8 +117,10 @@ def _in_a_row(elements: int, lanes: int) -> bool:
 
 def _lane_by_lane(s: Store) -> bool:
     """Whether each lane that a store writes is made of that lane of what it reads of its own buffer."""
-    own = [node for node in loads(s.value) if node.buffer is s.buffer]
-    return all(all(map(is_, node.indices, s.indices)) for node in own) and divisible(s)
+    for node in loads(s.value):
+        if node.buffer is s.buffer and not all(map(is_, node.indices, s.indices)):
+            return False
+    return divisible(s)
 
 
 def _elements(b: Buffer, indices: tuple[Expr, ...]) -> int:
@@ -171,7 +173,7 @@ def _count_uses(s: Stmt, scope: dict[Buffer, _Uses]) -> None:
     own = scope.get(s.buffer) if isinstance(s, Store) else None
     mine = 0
     for e in s.exprs():
-        for node in loads(e):
+        for node in loads(e) if e.contains & READS else ():
             u = scope.get(node.buffer)
             if u is None:
                 continue

@@ -18,6 +18,7 @@ from ..loopir.stmt import If, Load, Stmt, Store, loads, preorder, rewrite
 
 # places beyond its ends that an index may reach which mostly is a sum, and not a remainder
 FEW_BEYOND = 64
+_SIDES = (Min, Max, FloorMod)
 TURNS = (0, 1)  # which of its periods that is: ``(i - 1) % n`` may be written ``(i + n - 1) % n``
 
 
@@ -58,7 +59,7 @@ def clamped(s: Stmt, lanes: Container[Var], facts: Facts) -> list[Expr]:
 
     for read in loads(s.value) if isinstance(s, Store) else ():
         hard = [i for i in read.indices if is_hard(i)]
-        parts = [e for i in hard for e in walk(i) if isinstance(e, FloorDiv)]
+        parts = [e for i in hard for e in walk(i, _hard) if type(e) is FloorDiv]
         stretch = any(v in lanes for e in parts for v in variables(e))
         for index in dict.fromkeys(hard):
             rewrite_expr(index, side)
@@ -140,7 +141,7 @@ def without(body: Stmt, decided: Container[Expr], refused: Container[Expr] = ())
             if len(left) < len(conjuncts(s.cond)):
                 return If(conjunction(left), s.then) if left else s.then
         if any(c in decided or c in refused for e in _choices(s) for c in conjuncts(e.cond)) or any(
-            isinstance(x, Min | Max | FloorMod) for i in _indices(s) for x in walk(i)
+            type(x) in _SIDES for i in _indices(s) if is_hard(i) for x in walk(i, _hard)
         ):
             return s.with_exprs(*[rewrite_expr(e, taken) for e in s.exprs()])
         return None
@@ -174,4 +175,9 @@ def without(body: Stmt, decided: Container[Expr], refused: Container[Expr] = ())
 def _choices(s: Stmt) -> list[IfThenElse]:
     if not isinstance(s, Store) or not is_hard(s.value):
         return []
-    return [e for e in walk(s.value) if isinstance(e, IfThenElse)]
+    return [e for e in walk(s.value, _hard) if type(e) is IfThenElse]
+
+
+def _hard(e: Expr) -> list[Expr]:
+    """What stands below an expression and holds what ranges may decide."""
+    return [k for k in e.children() if is_hard(k)]

@@ -37,9 +37,11 @@ def live_lanes(func: Func) -> Func:
 def divisible(s: Store) -> bool:
     """Whether each lane of a store is made of that lane of what it reads, all as wide as itself: narrower
     numbers are multiplied together, by an instruction that ``codegen`` finds in whole vectors."""
-    lanes, size = s.value.dtype.lanes, s.value.dtype.element.bytes
-    narrow = any(x.dtype.element.bytes < size for x in loads(s.value))
-    return not narrow and all(_by_lanes(e, lanes) for e in s.exprs())
+    lanes, size = s.value.dtype.lanes, s.value.dtype.bytes
+    for x in loads(s.value):
+        if x.dtype.bytes < size:
+            return False
+    return all([_by_lanes(e, lanes) for e in s.exprs()])
 
 
 def _by_lanes(e: Expr, lanes: int) -> bool:

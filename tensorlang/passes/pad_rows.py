@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..arith.facts import Facts
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.nodes import Broadcast, Expr, Ramp, const_int
+from ..expr.nodes import REDUCED, Broadcast, Expr, Ramp, const_int
 from ..expr.walk import preorder as expr_preorder
 from ..loopir.relocate import Place, relocate
 from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, Reduction, Stmt, Store, loads, preorder, rewrite
@@ -70,7 +70,7 @@ def _uses(s: Stmt, own: dict[Buffer, _Row], facts: Facts) -> Steps[None]:
                 reach = _reach(read.buffer, read.indices, read.mask, facts)
                 row.read, row.alike = max(row.read, reach or 0), row.alike and reach is not None
         # a sum of lanes has those that a mask leaves out, as zeros
-        for lanes in expr_preorder(e):
+        for lanes in expr_preorder(e) if e.contains & REDUCED else ():
             if type(lanes) is Reduction:
                 for read in loads(lanes):
                     own.pop(read.buffer, None)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.nodes import LT, Broadcast, Expr, Ramp, Var, const_int
+from ..expr.nodes import LT, REDUCED, Broadcast, Expr, Ramp, Var, const_int
 from ..expr.walk import rewrite as rewrite_expr
 from ..loopir.stmt import Func, Let, Load, Reduction, Stmt, Store, load, rebuilt, reduction, seq
 
@@ -89,6 +89,9 @@ def _unless_whole(mask: Expr) -> Expr | None:
 
 
 def _reductions(e: Expr, cut: Cut) -> Expr:
+    if not e.contains & REDUCED:
+        return e
+
     def change(node: Expr) -> Expr | None:
         if isinstance(node, Reduction) and _odd(node.value.dtype.lanes):
             parts = [

@@ -11,6 +11,7 @@ from ...expr import make
 from ...expr.nodes import (
     LE,
     LT,
+    RANGED,
     Add,
     Broadcast,
     Cast,
@@ -39,6 +40,8 @@ def _joined(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Expr, ...]:
     index. (Those of scalars join in ``expr.linear``, where no width is between them: a loop over open sizes
     is counted in 64 bits, its row and column are cut to the type of the axes.) Of three and more, ``x // (m *
     n), x // m % n, x % m``, the outer two are ``x // m`` first. A quotient may lack whole rows."""
+    if not any([i.contains & RANGED for i in indices[:-1]]):  # no quotient and no remainder: most
+        return indices
     strides = buffer.element_strides()
     # an index of 0 adds nothing to a place: an axis of one element may lie between row and column
     for d, e in itertools.pairwise(d for d, i in enumerate(indices) if const_int(i) != 0):

@@ -32,7 +32,10 @@ def stretches(s: For) -> list[For] | None:
     found = _cut(s.var, begin, begin + extent, s.body)
     if len(found) > MOST or (len(found) == 1 and found[0][2] is s.body):
         return None
-    return [_loop(s, *part) for stretch in found for part in _written_out(*stretch)]
+    parts = [part for stretch in found for part in _written_out(*stretch)]
+    # one of them may have the variable of the loop that is no more
+    first = next((n for n, (begin, end, _) in enumerate(parts) if end - begin > 1), None)
+    return [_loop(s, *part, own=n == first) for n, part in enumerate(parts)]
 
 
 def _written_out(begin: int, end: int, body: Stmt) -> list[Stretch]:
@@ -71,12 +74,14 @@ def _within(cond: Expr, v: Var, begin: int, end: int) -> tuple[int, int] | None:
     return None if first is None or past is None else (first, past)
 
 
-def _loop(s: For, begin: int, end: int, body: Stmt) -> For:
+def _loop(s: For, begin: int, end: int, body: Stmt, own: bool) -> For:
+    first, count = (make.const(n, s.begin.dtype) for n in (begin, end - begin))
+    if own:
+        return For(s.var, first, count, s.kind, body, s.attrs)
     # a variable of its own: what is remembered of a stretch does not hold in the next
     v = Var(s.var.name, s.var.dtype, s.var.kind)
     done: dict[Expr, Expr] = {}
-    first, count = (make.const(n, s.begin.dtype) for n in (begin, end - begin))
     # of one iteration all is known: where the lanes of a vector are that reads over an edge, too
     at = first if end - begin == 1 else v
-    own = map_exprs(body, lambda e: substitute(e, {s.var: at}, done))
-    return For(v, first, count, s.kind, own, s.attrs)
+    moved = map_exprs(body, lambda e: substitute(e, {s.var: at}, done))
+    return For(v, first, count, s.kind, moved, s.attrs)
