@@ -66,9 +66,10 @@ def denied(cond: Expr) -> Expr:
 
 def never_negative(cond: Expr) -> Poly | None:
     """The polynomial that is >= 0 exactly when an integer inequality holds; None for other conditions."""
-    if isinstance(cond, LT | LE) and cond.a.dtype.is_index:
-        p = add_poly(poly(cond.b), poly(cond.a), -1)
-        return add_poly(p, {(): -1}) if isinstance(cond, LT) else p
+    kind = type(cond)
+    if (kind is LT or kind is LE) and cond.a.dtype.is_index:  # type: ignore[attr-defined]
+        p = add_poly(poly(cond.b), poly(cond.a), -1)  # type: ignore[attr-defined]
+        return add_poly(p, {(): -1}) if kind is LT else p
     return None
 
 

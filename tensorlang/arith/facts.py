@@ -268,7 +268,7 @@ class Facts:
             # nests hold many conditions, and each of them is asked about under all sets of the others
             known = self._proofs[cond] = self._outer.prove(cond)
             return known
-        if isinstance(cond, And | Or | Not) and is_deep(cond):
+        if is_deep(cond) and isinstance(cond, And | Or | Not):
             ask_below(cond, lambda e: not isinstance(e, And | Or | Not) or e in self._proofs, self.prove)
         known = self._proofs[cond] = self._prove(cond)
         return known
@@ -281,8 +281,8 @@ class Facts:
         t = type(cond)
         if t is Const:
             return bool(cond.value)  # type: ignore[attr-defined]
-        if isinstance(cond, LT | LE) and cond.a.dtype.is_index:
-            p = add_poly(poly(cond.b), poly(cond.a), -1)
+        if (t is LT or t is LE) and cond.a.dtype.is_index:  # type: ignore[attr-defined]
+            p = add_poly(poly(cond.b), poly(cond.a), -1)  # type: ignore[attr-defined]
             if t is LT:
                 p = add_poly(p, {(): -1})
             if self.nonneg(p):
@@ -290,8 +290,8 @@ class Facts:
             if self.nonneg(add_poly({(): -1}, p, -1)):
                 return False
             return None
-        if isinstance(cond, EQ | NE) and cond.a.dtype.is_index:
-            p = add_poly(poly(cond.a), poly(cond.b), -1)
+        if (t is EQ or t is NE) and cond.a.dtype.is_index:  # type: ignore[attr-defined]
+            p = add_poly(poly(cond.a), poly(cond.b), -1)  # type: ignore[attr-defined]
             lo, hi = self.interval_poly(p)
             same: bool | None = None
             if (lo is not None and lo > 0) or (hi is not None and hi < 0):

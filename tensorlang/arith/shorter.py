@@ -15,6 +15,7 @@ from ..expr.nodes import (
     NE,
     Add,
     And,
+    Binary,
     Choice,
     Compare,
     Const,
@@ -39,29 +40,31 @@ from .sums import size as _size
 
 LONGEST = 4  # conditions side by side that are compared with one another
 # which of <, ==, > a comparison of integers takes: both hold where both take it
+_QUOTIENTS = frozenset((FloorDiv, FloorMod, TruncDiv, TruncMod))
 _TAKEN = {LT: 1, EQ: 2, LE: 3, NE: 5}
 
 
 def shorter(e: Expr, facts: Facts) -> Expr:
     """``e`` in a shorter form that is equal under ``facts``; itself when there is none."""
-    if isinstance(e, And | Or):
-        return _implied(_joined(e), facts)
+    kind = type(e)
+    if kind is And or kind is Or:
+        return _implied(_joined(e), facts)  # type: ignore[arg-type]
     if isinstance(e, Not):
         return _driven_in(e)
     if isinstance(e, Choice):
         return _chosen(e)
-    if isinstance(e, Min | Max):
-        e = _limited(e)
+    if kind is Min or kind is Max:
+        e = _limited(e)  # type: ignore[arg-type]
         return shorter_extreme(e) if isinstance(e, Min | Max) and _is_index(e) else e
     if isinstance(e, Compare):
         return _compared(e, facts) if _is_index(e.a) and not wraps(e) else e
     if not _is_index(e):
         return e
-    if isinstance(e, TruncDiv | TruncMod):
-        return _by_factor(_truncated(e, facts), facts)
-    if isinstance(e, FloorDiv | FloorMod):
-        return _by_factor(_reduced(e), facts)
-    return shorter_sum(e) if isinstance(e, Add | Sub | Mul) else e
+    if kind is TruncDiv or kind is TruncMod:
+        return _by_factor(_truncated(e, facts), facts)  # type: ignore[arg-type]
+    if kind is FloorDiv or kind is FloorMod:
+        return _by_factor(_reduced(e), facts)  # type: ignore[arg-type]
+    return shorter_sum(e) if kind is Add or kind is Sub or kind is Mul else e
 
 
 def _is_index(e: Expr) -> bool:
@@ -85,8 +88,9 @@ def _truncated(e: TruncDiv | TruncMod, facts: Facts) -> Expr:
 
 def _by_factor(e: Expr, facts: Facts) -> Expr:
     """``(x * n + y) // n`` is ``x + y // n``, and ``(x * n + y) % n`` is ``y % n``, of an n that is not 0."""
-    if not isinstance(e, FloorDiv | FloorMod | TruncDiv | TruncMod) or type(e.b) is Const:
+    if type(e) not in _QUOTIENTS or type(e.b) is Const:  # type: ignore[attr-defined]
         return e
+    assert isinstance(e, Binary)
     if not is_atom(e.b):
         return _by_common_factor(e, facts)
     n, p = e.b, poly(e.a)

@@ -14,10 +14,14 @@ from ..expr import make
 from ..expr.deep import is_deep
 from ..expr.linear import Poly, from_poly, poly, wraps
 from ..expr.nodes import (
+    EQ,
+    LE,
+    LT,
+    NE,
     RANGED,
     And,
+    Binary,
     Choice,
-    Compare,
     Const,
     Expr,
     FloorDiv,
@@ -32,6 +36,9 @@ from ..expr.nodes import (
 )
 from .facts import Facts
 from .shorter import shorter
+
+_CONDITIONS = frozenset((EQ, NE, LT, LE, And, Or, Not))
+_DECIDED = frozenset((Min, Max, FloorDiv, FloorMod))
 
 
 def is_hard(e: Expr) -> bool:
@@ -141,28 +148,26 @@ class Simplifier:
         return self._shortened(out) if out.dtype.lanes == 1 else out
 
     def _rule(self, e: Expr) -> Expr:
-        if isinstance(e, Compare | And | Or | Not):
+        kind = type(e)
+        if kind in _CONDITIONS:
             known = self.facts.prove(e)
             return e if known is None else make.const(known)
-        if isinstance(e, Min | Max) and e.dtype.is_index:
+        if not e.dtype.is_index or kind not in _DECIDED:
+            return e
+        assert isinstance(e, Binary)
+        if kind is Min or kind is Max:
             first = self.facts.prove(make.le(e.a, e.b))
             if first is None:
                 second = self.facts.prove(make.le(e.b, e.a))
                 first = None if second is None else not second
             if first is None:
                 return e
-            return e.a if first == isinstance(e, Min) else e.b
-        if (
-            isinstance(e, FloorDiv | FloorMod)
-            and type(e.b) is Const
-            and e.dtype.is_index
-            and int(e.b.value) > 0
-        ):
-            return divide(e, int(e.b.value), self.facts)
-        if isinstance(e, FloorDiv | FloorMod) and e.dtype.is_index:
-            inside = self.facts.prove(make.lt(e.a, e.b)) and self.facts.prove(make.le(0, e.a))
-            if inside:
-                return e.a if isinstance(e, FloorMod) else make.const(0, e.dtype)
+            return e.a if first == (kind is Min) else e.b
+        if type(e.b) is Const and int(e.b.value) > 0:
+            return divide(e, int(e.b.value), self.facts)  # type: ignore[arg-type]
+        inside = self.facts.prove(make.lt(e.a, e.b)) and self.facts.prove(make.le(0, e.a))
+        if inside:
+            return e.a if kind is FloorMod else make.const(0, e.dtype)
         return e
 
 

@@ -26,6 +26,7 @@ else:
 
 _INT32_LO, _INT32_HI = INT32.limits()
 _FLOAT = struct.Struct("<f")
+_TRUTHS = (bool, np.bool_)
 
 
 _dtype_of = dtype  # where a parameter that users name is called dtype
@@ -147,9 +148,9 @@ def as_expr(x: ExprLike, like: DType | None = None) -> Expr:
         return x
     if type(x) is int and (like is INT32 or like is INT64) and x in linear.SMALL:
         return linear.literal(x, like)
-    if isinstance(x, bool | np.bool_):
+    if isinstance(x, _TRUTHS):
         return const(bool(x))
-    if isinstance(x, int | np.integer) and like is not None:
+    if like is not None and isinstance(x, int | np.integer):
         n = int(x)
         element = like.element
         if element.is_float:
@@ -159,7 +160,7 @@ def as_expr(x: ExprLike, like: DType | None = None) -> Expr:
             if lo <= n <= hi:
                 return const(n, element)
         return const(n)
-    if isinstance(x, float | np.floating) and like is not None and like.is_float:
+    if like is not None and like.is_float and isinstance(x, float | np.floating):
         return const(float(x), like.element)
     convert = getattr(x, "as_expr", None)
     if convert is not None:

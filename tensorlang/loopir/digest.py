@@ -14,7 +14,7 @@ from ..expr.nodes import Const, Expr, Var
 from .buffer import Buffer
 from .stmt import Func, Stmt
 
-_PLAIN = (str, int, float, bool, type(None))
+_PLAIN = frozenset((str, int, float, bool, type(None)))
 
 
 class Unknown(Exception):
@@ -44,19 +44,20 @@ class _Text:
 
     def of(self, x: Any) -> str:
         """The text for a field."""
-        if isinstance(x, _PLAIN):
-            return repr(x)
-        known = self._known.get(id(x))
+        known = self._known.get(id(x))  # of what is held, so that no address is another's
         if known is not None:
             return known
+        kind = type(x)
+        if kind in _PLAIN:
+            return repr(x)
         if isinstance(x, tuple):
             return f"({' '.join([self.of(y) for y in x])})"
-        if isinstance(x, DType):
-            return str(x)
+        if kind is DType:
+            return x.name  # type: ignore[no-any-return]
         if isinstance(x, Stmt):
-            slots: tuple[str, ...] = type(x).__slots__
+            slots: tuple[str, ...] = kind.__slots__  # type: ignore[attr-defined]
             fields = [self.of(getattr(x, slot)) for slot in slots]
-            return f"{type(x).__name__}[{' '.join(fields)}]"
+            return f"{kind.__name__}[{' '.join(fields)}]"
         if isinstance(x, Var):
             fields = [self.of(f) for f in (x.dtype, x.kind, x.lo, x.hi, x.multiple_of, x.hint, x.assumed)]
         elif isinstance(x, Const):

@@ -40,6 +40,7 @@ from .live_lanes import divisible, rounded
 from .split_lanes import first_lanes
 
 MOST_ELEMENTS = 1 << 14  # of a buffer whose elements are told apart
+_LEAVES = frozenset((Store, Evaluate, Extern, Report))
 MOST_ROUNDS = 8  # one buffer fed by another that was fed by another …
 
 
@@ -199,7 +200,7 @@ class _Cleaner:
         self.shorter: dict[Buffer, dict[Store, int]] = {}
 
     def clean(self, s: Stmt) -> Steps[Stmt]:
-        if isinstance(s, Store | Evaluate | Extern | Report):
+        if type(s) in _LEAVES:
             return self.kept(s)
         if isinstance(s, Seq):
             new = []
