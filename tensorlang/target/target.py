@@ -171,15 +171,26 @@ class Target(metaclass=_Named):
         >>> tl.Target.parse("llvm -mtriple=aarch64-linux-gnu").arch
         'aarch64'
         """
-        return arch_of(self.triple)
+        known: str | None = self.__dict__.get("_arch")
+        if known is None:
+            known = self.__dict__["_arch"] = arch_of(self.triple)
+        return known
 
     @property
     def instruction_sets(self) -> tuple[str, ...]:
         """What code for the target may use of a processor, by LLVM's names (those of ``interface.isa``),
         sorted. Of CPUs of other machines than x86-64 only what ``mattr`` names and every such CPU has is
         known."""
-        sets = _instruction_sets(self.arch, self.mcpu, self.mattr, self.is_host)
-        return Row("target.instruction_sets", sets)
+        # asked for with most accesses to memory, as whether there are masks is
+        known: tuple[str, ...] | None = self.__dict__.get("_sets")
+        if known is None:
+            sets = _instruction_sets(self.arch, self.mcpu, self.mattr, self.is_host)
+            known = self.__dict__["_sets"] = Row("target.instruction_sets", sets)
+        return known
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What it was made of: what is known of it here may be otherwise where it is read."""
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_")}
 
     @property
     def llvm_features(self) -> str:

@@ -102,11 +102,13 @@ def pointer(em: Emitter, buffer: Buffer, offset: Expr) -> str:
     if not constant:
         return address
     # what is computed ahead of a loop may not use what stands in it
-    made = (em.pointers.get((address, constant, depth)) for depth in range(em.at, -1, -1))
-    found = next(filter(None, made), "")
-    if not found:
-        found = em.ins(f"getelementptr {element}, ptr {address}, i64 {constant}")
-        em.remember(em.pointers, (address, constant, em.at), found, em.at, frozenset())
+    pointers = em.pointers
+    for depth in range(em.at, -1, -1):
+        made = pointers.get((address, constant, depth))
+        if made is not None:
+            return made
+    found = em.ins(f"getelementptr {element}, ptr {address}, i64 {constant}")
+    em.remember(pointers, (address, constant, em.at), found, em.at, frozenset())
     return found
 
 

@@ -16,6 +16,7 @@ Knows no statements but stores; it reads and writes the same elements and no oth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import is_
 
 from ...core.dtype import FLOAT32, INT32, DType
 from ...expr import make
@@ -25,6 +26,7 @@ from . import memory, near, shuffles, types
 from .emitter import Emitter, buffers_read
 
 MOST = 4  # stores that become one
+COUNTS = (4, 2)
 WINDOWS = (1, 2, 3)  # bytes from a lane's four to those of the next, which share some
 INTEGERS = ("int16", "int8", "uint8")
 
@@ -58,14 +60,21 @@ def store_together(em: Emitter, following: Sequence[Stmt]) -> int:
     """Write the first of these statements as one store. How many they are; if none belong together, nothing
     is written."""
     first = following[0]
-    if type(first) is not Store or len(first.indices) == 0:
+    if type(first) is not Store or len(first.indices) == 0 or len(following) < 2:
         return 0
+    second = following[1]
+    if type(second) is not Store or second.buffer is not first.buffer or second.mask is not first.mask:
+        return 0
+    if not all(map(is_, second.indices, first.indices)):  # columns, then; most are none
+        at = _place(em, first)
+        if type(at) is not Ramp or const_int(at.stride) not in COUNTS:
+            return 0
     stores: list[Store] = []
     for one in following[:MOST]:
         if type(one) is not Store or one.buffer is not first.buffer or one.mask is not first.mask:
             break
         stores.append(one)
-    for count in (4, 2):
+    for count in COUNTS:
         if len(stores) < count:
             continue
         group = stores[:count]
