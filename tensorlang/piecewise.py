@@ -3,12 +3,15 @@ flow, as ``build`` does.
 
 A search tries hundreds of kernels of one computation, which pack operands and finish results by the same few
 nests. Where a nest stands apart (see ``codegen.llvm.nests``), what is kept is its object code, by all that
-its loop IR says before loops are written out, and by the target. What users call is built whole.
+its loop IR says before loops are written out, and by the target. So is the whole kernel: schedules that
+differ may say the same loops (a transposed convolution's 64 candidates are 51 kernels). What users call is
+built whole.
 """
 
 from __future__ import annotations
 
 import functools
+import json
 import time
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -19,6 +22,7 @@ from .codegen import CompiledCode, compile_ll, emit, emit_nest, kernel_signature
 from .codegen.llvm.nests import taken_apart
 from .core.collector import uncollected
 from .expr.nodes import Var
+from .interface.signature import Signature
 from .loopir.digest import digest
 from .loopir.stmt import Alloc, Extern, For, Func, Seq, Stmt, preorder
 from .passes.base import TimeTable
@@ -58,6 +62,11 @@ def build(
         lowered = lower(schedule, args, name, simple=True, hooks=hooks)
         if lowered.constants:  # a kernel that brings tables along is not put together of others
             return build_whole(schedule, args, target, name, times=times, load=False)
+        called = [name, *[v.name for v in (*lowered.params, *lowered.dims)]]
+        known = None if lowered.dims else digest(lowered, str(where), *called)
+        found = None if known is None else _found(kept.get(f"whole_{known}"), str(where))
+        if found is not None:
+            return found
         func = _FIRST.run(lowered, hooks)
         signature = kernel_signature(func)
         main, nests = taken_apart(func, functools.partial(_name, str(where)))
@@ -66,9 +75,23 @@ def build(
         # what only calls is compiled in a third of the time without optimising, and takes as long
         whole = _timed(times, main, lambda: emit(main, where), where, 2 if _computes(main.body) else 0)
         code = joined([whole.object, *codes], [signature.name]) if codes else whole.object
-    return Module(
-        code, signature, None, str(where), refused=NOT_LOADED, constants={}, features=whole.instruction_sets
-    )
+    if known is not None:
+        facts = {"signature": signature.to_json(), "features": whole.instruction_sets}
+        kept.put(f"whole_{known}", json.dumps(facts).encode() + b"\n" + code)
+    return _module(code, signature, str(where), whole.instruction_sets)
+
+
+def _found(kept: bytes | None, target: str) -> Module | None:
+    """A whole kernel as it was put."""
+    if kept is None:
+        return None
+    line, _, code = kept.partition(b"\n")
+    facts = json.loads(line)
+    return _module(code, Signature.from_json(facts["signature"]), target, facts["features"])
+
+
+def _module(code: bytes, signature: Signature, target: str, features: Sequence[str]) -> Module:
+    return Module(code, signature, None, target, refused=NOT_LOADED, constants={}, features=features)
 
 
 def _name(target: str, nest: Func) -> str | None:

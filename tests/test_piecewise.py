@@ -99,12 +99,28 @@ def test_the_second_time_only_the_calls_are_compiled(monkeypatch):
 
     monkeypatch.setattr(piecewise, "compile_ll", counted)
     first = piecewise.build(schedule, task.tensors, HERE, "candidate", kept)
-    assert len(seen) == 1 + len(kept.codes) > 3
+    nests = {name: code for name, code in kept.codes.items() if not name.startswith("whole")}
+    assert len(seen) == 1 + len(nests) == len(kept.codes) > 3
     seen.clear()
+    same = piecewise.build(v.schedule(v.present()[0]), task.tensors, HERE, "candidate", kept)
+    assert not seen and same.object_code == first.object_code
+    assert (same.signature, same.features) == (first.signature, list(first.features))
+    kept.codes = nests
     times = tl.TimeTable()
     again = piecewise.build(schedule, task.tensors, HERE, "candidate", kept, times)
     assert len(seen) == 1 and again.object_code == first.object_code
     assert times.seconds["LLVM codegen"] > 0 and "emit LLVM text" in times.seconds
+
+
+def test_whole_kernels_are_kept_by_what_they_take():
+    """Alike loops of other arguments are another kernel: their names stand in it."""
+    kept = Kept()
+    for name in "ab":
+        x = te.placeholder((8, 16), name=name)
+        y = ops.exp(x)
+        kernel = piecewise.build(tl.create_schedule(y), [x, y], HERE, "candidate", kept)
+        assert kernel.signature.params[0].name == name
+    assert len(kept.codes) == 2 and not kept.found
 
 
 def test_what_is_kept_serves_one_target():
