@@ -5,6 +5,7 @@ from __future__ import annotations
 from tensorlang import te
 from tensorlang.core.dtype import INT32
 from tensorlang.expr import make
+from tensorlang.expr.deep import height
 from tensorlang.expr.nodes import Var
 from tensorlang.expr.walk import preorder, rewrite, substitute, variables
 
@@ -26,6 +27,28 @@ def test_preorder_survives_deep_trees():
     for _ in range(5000):
         e = make.add(e, x)
     assert sum(1 for _ in preorder(e)) == 5002
+
+
+def test_each_expression_knows_from_birth_how_deep_it_is():
+    i, x = Var("i", INT32), Var("x", make.FLOAT32)
+    A = te.placeholder((9, 9), name="A")
+    k = te.reduce_axis((0, 9), name="k")
+    lanes = make.ramp(i * 2, 1, 8)
+    choice = make.if_then_else(i < 3, A[i // 2, 5], te.exp(x) * 2.0)
+    for e in (x, lanes, make.not_(lanes < 3), choice, make.cast("int64", i % 3), te.sum(A[i, k], k)):
+        below = {}
+        for node in reversed(
+            list(preorder(e))
+        ):  # of what is shared the last is not the deepest: until it rests
+            below[node] = 0
+        for _ in range(len(below)):
+            for node in below:
+                below[node] = max((below[c] + 1 for c in node.children()), default=0)
+        assert all(height(node) == n for node, n in below.items())
+    deep = x
+    for _ in range(3000):
+        deep = make.add(deep, x)
+    assert height(deep) == 3000
 
 
 def test_variables():

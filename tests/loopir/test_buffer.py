@@ -6,7 +6,9 @@ import pytest
 
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Expr
+from tensorlang.expr.walk import preorder
 from tensorlang.loopir.buffer import Buffer
+from tensorlang.loopir.stmt import Load, load, loads
 
 from .kernels import buffer, dim, n, var
 
@@ -38,3 +40,18 @@ def test_an_offset_is_the_sum_of_its_indices(b: Buffer, indices: tuple[Expr, ...
     for index, stride in zip(indices, b.element_strides(), strict=True):
         total = make.add(total, make.mul(index, stride))
     assert b.offset(indices) is total
+
+
+def test_reads_of_an_expression_are_each_told_once_and_as_they_are_read():
+    table, a = buffer("T", 64, type_="int32"), buffer("A", 64)
+    inner = load(table, (i,))
+    outer = load(a, (inner + j,))
+    masked = load(a, (make.ramp(n(0), 1, 4),), make.ramp(inner, 1, 4) < 9)
+    e = make.add(make.broadcast(outer * load(a, (j,)) + outer, 4), masked)
+    assert list(map(id, loads(e))) == [id(x) for x in preorder(e) if type(x) is Load]
+    assert list(map(id, loads(outer))) == list(map(id, (outer, inner)))
+    assert not loads(i + j)
+    deep = outer
+    for _ in range(300):
+        deep = make.add(deep, masked) if deep.dtype.lanes > 1 else make.broadcast(deep, 4)
+    assert set(map(id, loads(deep))) == set(map(id, (masked, inner, outer)))

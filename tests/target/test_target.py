@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 
 import pytest
 
@@ -159,6 +160,14 @@ def test_why_a_target_cannot_run_here(monkeypatch: pytest.MonkeyPatch) -> None:
         _host.cache_clear()
         _instruction_sets.cache_clear()
         _parse.cache_clear()
+
+
+def test_what_is_known_of_a_target_here_stays_here() -> None:
+    target = Target.parse("llvm -mcpu=skylake-avx512")
+    assert target.has_masks and target.arch and target.instruction_sets is target.instruction_sets
+    again = pickle.loads(pickle.dumps(target))
+    assert again == target and vars(again).keys() == {f.name for f in dataclasses.fields(target)}
+    assert again.instruction_sets == target.instruction_sets
 
 
 def test_targets_are_values() -> None:
