@@ -70,7 +70,8 @@ def test_candidates_share_and_what_is_told_does_not(tmp_path: Path) -> None:
     for job in jobs:
         assert builder.build(job, str(tmp_path), print).status == BUILT
         assert runner.run(job, str(tmp_path), lambda _: None).status == "ok"
-    assert len(list(tmp_path.glob("*.nest"))) == 3  # one of both, and the rest of each
+    assert len(list(tmp_path.glob("nest_*.nest"))) == 3  # one of both, and the rest of each
+    assert len(list(tmp_path.glob("whole_*.nest"))) == len(jobs)
     before = set(tmp_path.glob("*.nest"))
     whole = replace(jobs[0], whole=True)
     assert builder.build(whole, str(tmp_path), print).status == BUILT
