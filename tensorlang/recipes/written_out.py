@@ -14,6 +14,7 @@ from .common import size
 # vectors of a row that are written out where the places of their lanes are numbers then, so that each reads
 # its neighbourhood at once and puts it in order, and what is made of the place is a constant
 MOST_KNOWN = 128
+NARROW = 4  # bytes of an element, below which none is picked from a register by a place that is computed
 MOST_OPEN = 8  # the same of an open row, which has an end of its own for each
 # vectors of a row that are written out where an element takes no more than a few operations: a processor
 # looks as many instructions ahead as it can, and without those of a loop they are of more rows. Measured (Zen
@@ -38,7 +39,8 @@ def repeats(stage: Stage, width: int) -> bool:
     to end with the row, for the places of its lanes would be known no longer. Measured (Zen 4, one thread):
     rows of 30,001 bytes, each three times, take 0.11 of the time."""
     n = size(stage.op.axis[-1])
-    return n is not None and 1 < _together(stage, width) < -(-n // width)
+    narrow = stage.op.body[0].dtype.bytes < NARROW  # others are put in order by places that are computed
+    return narrow and n is not None and 1 < _together(stage, width) < -(-n // width)
 
 
 def _together(stage: Stage, width: int) -> int:
