@@ -32,14 +32,12 @@ STREAMED_DEPTH = 8  # rows of it that are read side by side
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
 # 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
 NEAR_TILES = 3
-# the same of rows where tiles ``hide`` its lines. Measured (Zen 4, one thread and two, 50 KB to 9 MB): 24
-# rows 0.86 of the time, 48 0.91, 80 0.96, 128 0.98, 200 0.99, 400 1.01; of 16 and 38 MB 24 to 96 1.0 to 1.35
+# the same of rows where tiles ``hide`` its lines. Measured (Zen 4, one thread and two, 50 KB to 1 MB): 24
+# rows 0.86 of the time, 48 0.91, 80 0.96, 128 0.98, 200 0.99; of 4 MB that come from memory 24 1.1 to 1.3
 IN_PLACE_ROWS = 128
-# rows from which on a right operand whose lines a tile ``hides`` is not read line by line, and the part of
-# the third cache in which it lies. Measured (Zen 4, one thread and two, 0.5 to 8 MB): 4 rows 0.96 and 0.83 of
-# the time, 6 0.86 and 0.77, 7 0.81 and 0.70, 10 and 12 0.85 and 0.80; 3 rows 1.17 and 1.05, and of 16 MB 4
-# to 8 rows 1.67 and 1.12
-HIDING_ROWS, HIDING_PART = 4, 3
+# rows from which on such a one is not read line by line. Measured so (552 KB): 4 rows 0.94 of the time, 6
+# 0.83, 7 0.85, 10 1.0; 3 rows 1.0; of 9 MB from memory 12 rows 1.5 to 2.6
+HIDING_ROWS = 4
 # tiles of a thread's part of the lines
 LEAST_SHARE = 2
 # rows up to which threads take parts of k and read memory as it lies. Each has sums for all columns, so that
@@ -78,8 +76,8 @@ def streams(inside: Stage, product: Product, m: int, lanes: int, in_blocks: bool
 
 def hides(total: int, target: Target) -> bool:
     """Whether multiply-adds of a tile take so long that they hide how far apart the lines of a right operand
-    of ``total`` bytes lie."""
-    return in_halves(target) and total <= target.l3_bytes // HIDING_PART
+    of ``total`` bytes lie, which the second cache holds."""
+    return in_halves(target) and total <= target.l2_bytes
 
 
 def _streamed_tile(m: int) -> tuple[int, int]:
