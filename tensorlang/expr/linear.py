@@ -133,14 +133,18 @@ def _has_poly(e: Expr) -> bool:
 
 def add_poly(p: Poly, q: Poly, scale: int = 1) -> Poly:
     """``p + scale * q``."""
-    out = dict(p)
+    return add_to(dict(p), q, scale)
+
+
+def add_to(p: Poly, q: Poly, scale: int) -> Poly:
+    """The same in ``p`` itself, which nobody else may hold."""
     for mono, c in q.items():
-        new = out.get(mono, 0) + scale * c
+        new = p.get(mono, 0) + scale * c
         if new:
-            out[mono] = new
+            p[mono] = new
         else:
-            out.pop(mono, None)
-    return out
+            p.pop(mono, None)
+    return p
 
 
 def mul_poly(p: Poly, q: Poly) -> Poly | None:

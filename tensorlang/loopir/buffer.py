@@ -6,7 +6,7 @@ import math
 
 from ..core.dtype import INT32, DType
 from ..expr import make
-from ..expr.linear import Poly, from_poly, poly
+from ..expr.linear import Poly, add_to, from_poly, poly
 from ..expr.nodes import Expr, Ramp, const_int
 
 
@@ -72,11 +72,6 @@ class Buffer:
                 lanes, step, i = i.lanes, each * n, i.base
             if i.dtype is not kind or stride.dtype is not kind or n is None:
                 return None
-            for mono, c in poly(i).items():  # as ``add_poly`` does, in place
-                new = total.get(mono, 0) + n * c
-                if new:
-                    total[mono] = new
-                else:
-                    total.pop(mono, None)
+            add_to(total, poly(i), n)
         flat = from_poly(total, kind)
         return flat if lanes == 1 else make.ramp(flat, step, lanes)

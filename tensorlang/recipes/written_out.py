@@ -14,8 +14,8 @@ from .common import size
 # vectors of a row that are written out where the places of their lanes are numbers then, so that each reads
 # its neighbourhood at once and puts it in order, and what is made of the place is a constant
 MOST_KNOWN = 128
-NARROW = 4  # bytes of an element, below which none is picked from a register by a place that is computed
 MOST_OPEN = 8  # the same of an open row, which has an end of its own for each
+NARROW = 4  # bytes of an element, below which none is picked from a register by a place that is computed
 # vectors of a row that are written out where an element takes no more than a few operations: a processor
 # looks as many instructions ahead as it can, and without those of a loop they are of more rows. Measured (Zen
 # 4, one thread): rows of 33 and 65 doubles in another order 0.6 to 0.8 of the time, gathered 0.7, flipped 0.6

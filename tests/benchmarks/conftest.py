@@ -1,5 +1,5 @@
-"""What a benchmark sets for its own process, such as torch without gradients, ends with its module here: graphs
-of tests behind it are not found again otherwise."""
+"""What a benchmark sets in torch for its own process ends with its module here. Inductor's freezing, for one,
+keeps graphs of the tests behind it from being found again."""
 
 from __future__ import annotations
 
