@@ -123,9 +123,11 @@ def stream_stores(stage: Stage, loop: IterVar, target: Target, run: int | None) 
 
 
 def far_inputs(stage: Stage, target: Target) -> list[Tensor]:
-    """What a stage reads at plain places and no cache holds, so that each call brings it from memory."""
+    """What a stage reads at plain places and no cache holds, so that each call brings it from memory, and
+    that comes sooner where it is asked for ahead."""
     found = dict.fromkeys(tensor for tensor, _ in reads_of(stage.op).plain)
-    return [t for t in found if (bytes_of(t) or 0) >= target.l3_bytes]
+    least = max(target.l3_bytes, cost_of(target).asked_bytes)
+    return [t for t in found if (bytes_of(t) or 0) >= least]
 
 
 def evenly(parts: int, threads: int) -> bool:
