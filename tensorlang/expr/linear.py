@@ -8,8 +8,7 @@ simplification has little left to do.
 
 The text form of a polynomial is one: positive terms first, larger strides before smaller, the constant last.
 :func:`add` and :func:`scale` go there directly in the cases that loop nests are made of (a constant, one
-more term at the end); everything else is :func:`from_poly`. Vectors of lanes are no polynomials;
-:func:`further` compares those that are lines of numbers.
+more term at the end); everything else is :func:`from_poly`. Vectors of lanes are no polynomials.
 """
 
 from __future__ import annotations
@@ -25,25 +24,7 @@ from ..core.dtype import INT32, INT64, DType
 from ..core.node import intern, intern_as
 from ..errors import DeclareError
 from .deep import ask_below, is_deep
-from .nodes import (
-    CALLS,
-    DATA,
-    READS,
-    Access,
-    Add,
-    Broadcast,
-    Call,
-    Cast,
-    Const,
-    Expr,
-    FloorDiv,
-    FloorMod,
-    Mul,
-    Ramp,
-    Sub,
-    Var,
-    const_int,
-)
+from .nodes import CALLS, DATA, READS, Access, Add, Call, Cast, Const, Expr, FloorDiv, FloorMod, Mul, Sub, Var
 
 Monomial = tuple[Expr, ...]
 Poly = dict[Monomial, int]
@@ -269,25 +250,46 @@ def joined(p: Poly) -> Poly:
 
 def _joined(p: Poly) -> Poly:
     for mono, c in p.items():
-        if len(mono) != 1 or type(mono[0]) is not FloorMod:
-            continue
-        rest = mono[0]
-        n = rest.b
-        for other, k in p.items():
-            if type(n) is Const:
-                fits = len(other) == 1 and k == c * n.value  # type: ignore[operator]
-            else:  # the product of the quotient and a symbolic size
-                fits = k == c and len(other) == 2 and any(a is n for a in other)
-            whole = (
-                next((w for a in other if type(a) is FloorDiv and (w := _whole(a, rest)) is not None), None)
-                if fits
-                else None
-            )
-            if whole is not None:
-                return joined(
-                    add_poly({m: v for m, v in p.items() if m is not mono and m is not other}, whole, c)
-                )
+        for at, rest in enumerate(mono):
+            if type(rest) is FloorMod:
+                found = _with_quotient(p, mono, c, at)
+                if found is not None:
+                    return joined(found)
     return p
+
+
+def _with_quotient(p: Poly, mono: Monomial, c: int, at: int) -> Poly | None:
+    """The polynomial with the remainder at a place of a term and its quotient as one term, both times the
+    other sizes in it; None where there is no such quotient."""
+    rest: Any = mono[at]
+    n, by = rest.b, mono[:at] + mono[at + 1 :]
+    for other, k in p.items():
+        if type(n) is Const:
+            fits = len(other) == len(mono) and k == c * n.value  # type: ignore[operator]
+        else:  # the product of the quotient and a symbolic size
+            fits = k == c and len(other) == len(mono) + 1
+        whole = _of_quotient(other, rest, by) if fits else None
+        scaled = None if whole is None else mul_poly(whole, {by: c})
+        if scaled is not None:
+            return add_to({m: v for m, v in p.items() if m is not mono and m is not other}, scaled, 1)
+    return None
+
+
+def _of_quotient(mono: Monomial, rest: FloorMod, by: Monomial) -> Poly | None:
+    """What is made whole by a remainder and a term that is a quotient times the sizes ``by``, and the size of
+    the remainder where that is symbolic; None where the term is no such."""
+    sizes = by if type(rest.b) is Const else (*by, rest.b)
+    for d, a in enumerate(mono):
+        if type(a) is FloorDiv and _alike(mono[:d] + mono[d + 1 :], sizes):
+            whole = _whole(a, rest)
+            if whole is not None:
+                return whole
+    return None
+
+
+def _alike(some: Monomial, others: Monomial) -> bool:
+    """Whether two products are of the same factors, told by identity: `==` of them builds a comparison."""
+    return sorted(map(id, some)) == sorted(map(id, others))
 
 
 def _whole(quotient: FloorDiv, rest: FloorMod) -> Poly | None:
@@ -427,7 +429,9 @@ def _append(a: Any, b: Expr, dtype: DType) -> Expr | None:
         return None
     (mono,) = poly(b)
     before = poly(total)
-    if mono in before or (type(mono[0]) is FloorMod and any(type(a) is FloorDiv for m in before for a in m)):
+    if mono in before:
+        return None
+    if any(type(a) is FloorMod for a in mono) and any(type(a) is FloorDiv for m in before for a in m):
         return None
     total = intern(Add, total, b)
     return total if const is None else intern(type(a), total, const)
@@ -574,22 +578,3 @@ def lone_atom(p: Poly) -> Expr | None:
             return None
         result = mono[0]
     return result
-
-
-def further(a: Expr, b: Expr, larger: bool) -> Expr | None:
-    """The larger, or the smaller, of two lines of numbers, where one is so in every lane."""
-    x, y = _line(a), _line(b)
-    if x is None or y is None:
-        return None
-    if x[0] >= y[0] and x[1] >= y[1]:
-        return a if larger else b
-    return (b if larger else a) if x[0] <= y[0] and x[1] <= y[1] else None
-
-
-def _line(e: Expr) -> tuple[int, int] | None:
-    """The first and the last number of a line of them."""
-    if type(e) is Ramp:
-        base, stride = const_int(e.base), const_int(e.stride)
-        return None if base is None or stride is None else (base, base + stride * (e.lanes - 1))
-    value = const_int(e.value) if type(e) is Broadcast else None
-    return None if value is None else (value, value)

@@ -1,5 +1,5 @@
 """Literals and conversion: what a Python number, or a thing that converts itself, is as an expression. Below
-the smart constructors, which fold what is built here."""
+the smart constructors, which fold what is built here; and which of two lines of numbers is larger."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..core.node import intern, intern_as
 from ..core.text import type_of
 from ..errors import DeclareError, TensorLangError
 from . import linear
-from .nodes import Broadcast, Const, Expr
+from .nodes import Broadcast, Const, Expr, Ramp, const_int
 
 if TYPE_CHECKING:
     from .operators import Operators
@@ -172,3 +172,22 @@ def broadcast(value: ExprLike, lanes: int) -> Expr:
     """The vector of ``lanes`` copies of a scalar."""
     value = as_expr(value)
     return value if lanes == 1 or value.dtype.lanes == lanes else intern(Broadcast, value, lanes)
+
+
+def further(a: Expr, b: Expr, larger: bool) -> Expr | None:
+    """The larger, or the smaller, of two lines of numbers, where one is so in every lane."""
+    x, y = _line(a), _line(b)
+    if x is None or y is None:
+        return None
+    if x[0] >= y[0] and x[1] >= y[1]:
+        return a if larger else b
+    return (b if larger else a) if x[0] <= y[0] and x[1] <= y[1] else None
+
+
+def _line(e: Expr) -> tuple[int, int] | None:
+    """The first and the last number of a line of them."""
+    if type(e) is Ramp:
+        base, stride = const_int(e.base), const_int(e.stride)
+        return None if base is None or stride is None else (base, base + stride * (e.lanes - 1))
+    value = const_int(e.value) if type(e) is Broadcast else None
+    return None if value is None else (value, value)

@@ -22,7 +22,7 @@ from . import linear
 from .intrinsics import EFFECTS, TABLE
 from .literal import FALSE as FALSE
 from .literal import TRUE as TRUE
-from .literal import ExprLike, as_expr, broadcast, const
+from .literal import ExprLike, as_expr, broadcast, const, further
 from .mixed import refuse_loss
 from .nodes import (
     EQ,
@@ -355,7 +355,7 @@ def _extreme(
             return a
         t = a.dtype
         folded = None if t.is_float else _fold(t, pick, op, a, b)
-        folded = linear.further(a, b, larger) if folded is None else folded
+        folded = further(a, b, larger) if folded is None else folded
         if folded is not None:
             return folded
         if t.is_index:

@@ -143,6 +143,19 @@ def test_quotient_and_remainder_make_the_whole():
         assert other is not x and any(type(e) is FloorMod for e in preorder(other))
 
 
+def test_quotient_and_remainder_times_open_sizes_make_the_whole():
+    """As of three axes of open sizes that are fused: both are times the size of what is behind them."""
+    x, m, n = Var("x", INT32, "loop"), Var("m", INT32, "dim"), Var("n", INT32, "dim")
+    rows = x // n
+    assert (rows // m) * m * n + (rows % m) * n + x % n is x
+    assert (rows % m) * n + x % n + (rows // m) * m * n is x
+    assert (x // n) * n * m + x % n * m is x * m and x % n * m + (x // n) * n * m is x * m
+    assert (x // 7) * n * 7 + x % 7 * n is x * n
+    assert (x // m) * m * n * m + x % m * n * m + 3 is x * n * m + 3
+    for other in ((x // n) * n * m + x % n * n, (x // n) * m * m + x % n * m, (x // n) * n * m - x % n * m):
+        assert any(type(e) is FloorMod for e in preorder(other))
+
+
 def test_what_a_remainder_is_taken_from_is_a_multiple():
     """Lengths rounded up, as files write them."""
     x, y = Var("x", INT32, "dim", 0, 10**6), Var("y", INT32, "dim", 0, 10**6)
