@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ..analysis import cut_at, period
+from ..analysis import cut_at, open_times, period
 from ..schedule import Stage
 from ..target import Target
 from ..te import IterVar
@@ -20,16 +20,18 @@ FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 
 class Repeats(NamedTuple):
     """After ``each`` iterations of ``axis`` the stage reads the same again, or somewhere else; all axes
-    ``behind`` it are one stretch of memory."""
+    ``behind`` it are one stretch of memory. Of an open number of them (None), of the last axis, it reads the
+    same so many ``times``."""
 
     axis: IterVar
-    each: int
+    each: int | None
     behind: list[IterVar]
+    times: int = 0
 
     @property
-    def elements(self) -> int:
-        """Of the stretch."""
-        return self.each * math.prod(size(a) or 1 for a in self.behind)
+    def elements(self) -> int | None:
+        """Of the stretch; None for an open number."""
+        return None if self.each is None else self.each * math.prod(size(a) or 1 for a in self.behind)
 
 
 def repeats_of(stage: Stage, target: Target) -> Repeats | None:
@@ -40,12 +42,15 @@ def repeats_of(stage: Stage, target: Target) -> Repeats | None:
     last = period(stage.op, axes[-1])
     if last is not None and last < lanes and (size(axes[-1]) or 0) <= VECTORS * lanes:
         return None
+    times = open_times(stage.op, axes[-1])
+    if times is not None and times > 1:
+        return Repeats(axes[-1], None, [], times)
     for at in range(len(axes) - 1, -1, -1):
         axis, behind = axes[at], axes[at + 1 :]
         n, each = size(axis), period(stage.op, axis) or (None if behind else cut_at(stage.op, axis))
         if n is not None and each is not None and 1 < each < n and n % each == 0:
             found = Repeats(axis, each, behind)
-            return found if found.elements >= FEW_AGAIN and _whole(stage, behind) else None
+            return found if (found.elements or 0) >= FEW_AGAIN and _whole(stage, behind) else None
     return None
 
 
@@ -60,5 +65,7 @@ def split(stage: Stage, found: Repeats) -> list[IterVar]:
     """The loops of the stage, the last over the stretch."""
     axes = list(stage.op.axis)
     at = axes.index(found.axis)
+    if found.each is None:
+        return [*axes[:at], *stage.split(found.axis, nparts=found.times)]
     again, one = stage.split(found.axis, found.each)
     return [*axes[:at], again, stage.fuse(one, *found.behind) if found.behind else one]

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from ..arith.conditions import conjuncts
 from ..arith.facts import Facts
 from ..expr import make
-from ..expr.linear import poly, reads_data
+from ..expr.linear import poly, quotient, reads_data
 from ..expr.nodes import (
     LE,
     LT,
@@ -154,6 +154,19 @@ def period(op: ComputeOp, axis: IterVar) -> int | None:
         if axis.var in variables(i)
     }
     return found.pop() if len(found) == 1 else None
+
+
+def open_times(op: ComputeOp, axis: IterVar) -> int | None:
+    """How many times the same is read again along an axis of an open size, where all reads move with it as
+    ``axis % n`` and it has a number of times ``n`` elements; None for any other."""
+    found = {
+        i.b if isinstance(i, FloorMod) and i.a is axis.var else None
+        for _, at in reads_of(op).plain
+        for i in at
+        if axis.var in variables(i)
+    }
+    n = found.pop() if len(found) == 1 else None
+    return None if n is None or const_int(n) is not None else const_int(quotient(axis.extent, n))
 
 
 def cut_at(op: ComputeOp, axis: IterVar) -> int | None:
