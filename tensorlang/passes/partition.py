@@ -119,7 +119,8 @@ def _two_copies(
 ) -> Stmt:
     """The body without its guards where those hold, else as it is; guards of loops around that are ``kept``
     stay in both, as do others than ``only`` these. ``own`` is the variable of the loop whose body it is."""
-    inner = {st.var for st in preorder(body) if isinstance(st, For)}
+    loops = [st for st in preorder(body) if isinstance(st, For)]
+    inner, lanes = {st.var for st in loops}, {st.var for st in loops if st.kind == "vectorized"}
     named = {st.var for st in preorder(body) if isinstance(st, Let)}  # not known in front of the body
     if run(_size(body)) > MAX_COPIED:
         return body
@@ -134,6 +135,8 @@ def _two_copies(
         if worst is not None:
             test = holds_when_nonneg(undivided(poly(worst)), worst.dtype)
             if facts.prove(test) is False:
+                if variables(cond) <= lanes:
+                    continue  # as of the margin of each of several rows in a vector: which lanes is a number
                 # no iteration of this loop is clean, as where the first part of a join is short
                 if only is None:
                     return _other_part(body, facts, kept)

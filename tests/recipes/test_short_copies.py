@@ -3,6 +3,8 @@ without gathers."""
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -201,3 +203,22 @@ def test_rows_of_a_few_vectors_are_no_loop(kind, columns, dtype, target):
     if dtype == "float64" and columns < 257:
         *_, innermost = (line for line in str(lowered).splitlines() if " for " in line)
         assert "i2" not in innermost and ".outer" not in innermost, lowered
+
+
+@pytest.mark.each_value
+@TARGETS
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("shape", [(201, 3), (64, 2), (7, 3), (3, 50, 3)], ids=str)
+def test_a_margin_around_short_rows_is_asked_for_once(shape, dtype, target):
+    """What stands at the ends of a row made each block of rows ask whether it is the first."""
+    x = te.placeholder(shape, dtype, "x")
+    out = ops.pad(x, ((1, 1),) * len(shape), constant_values=7)
+    a = RNG.integers(0, 90, shape).astype(dtype)
+    want = np.pad(a, 1, constant_values=7)
+    got = np.zeros_like(want)
+    interpret(tl.lower(default_schedule(out, target), [x, out]), a, got)
+    assert np.array_equal(got, want) and np.array_equal(tl.compile([x, out])(a), want)
+    if shape == (201, 3):
+        text = tl.compile([x, out], target=target).get_source("ir")
+        asked = re.findall(r"pad\[.*= if_then_else\((.*), x\[", text)
+        assert any("i0" not in cond for cond in asked), text
