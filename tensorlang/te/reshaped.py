@@ -8,7 +8,8 @@ of 3 × 30,001, flattened, and of three rows made of 303 × 300, 0.05 of the tim
 
 Rows of a few elements that are reduced are counted by one index and not by several, whose last one may be
 few: as many as a vector has lanes are reduced side by side. Measured (Zen 4, one thread): sums of
-6001 × 5 × 3 along the last axis 0.25 of the time, the largest bytes of 51 × 41 × 7 × 3 0.04.
+6001 × 5 × 3 along the last axis 0.25 of the time, the largest bytes of 51 × 41 × 7 × 3 0.04; (Zen 5) of an
+open number, 1000, of 5 × 3 sums 0.33, largest bytes 0.14, softmax 0.25, argmax 0.17, any 0.07.
 
 Knows te; nothing of schedules and kernels.
 """
@@ -169,22 +170,32 @@ def _rows_as_one(outputs: Sequence[Tensor], kept: Sequence[Tensor]) -> Exchanged
         math.prod(const_int(a.extent) or SHORT for a in op.reduce_axis) >= SHORT for op in sums
     ):
         return Exchanged({})
-    sizes = [const_int(a.extent) or 0 for a in sums[0].axis[: min(len(op.axis) for op in ops)]]
-    count = next((d for d, n in enumerate(sizes) if n == 0), len(sizes))
+    sizes = [a.extent for a in sums[0].axis[: min(len(op.axis) for op in ops)]]
+    count = next((d for d, n in enumerate(sizes) if const_int(n) == 0), len(sizes))
     while count > 1 and not _have_rows(ops, sizes[:count], kept):
         count -= 1
-    rows = math.prod(sizes[:count])
-    few = count > 1 and sizes[count - 1] % SHORT != 0 and SHORT <= rows <= MOST
+    rows = _number(sizes[:count])
+    few = rows is not None and (const_int(sizes[count - 1]) or SHORT) % SHORT != 0
     alone = any(all(const_int(a.extent) == 1 for a in op.axis[count:]) for op in sums)
-    if not few or not alone:
+    if rows is None or not few or not alone:
         return Exchanged({})
     made: dict[Tensor, Tensor] = {}
     for op in ops:
-        made[op.outputs[0]] = _counted(op, count, make.const(rows, "int32"), made)
+        made[op.outputs[0]] = _counted(op, count, rows, made)
     return Exchanged(made)
 
 
-def _have_rows(ops: Sequence[ComputeOp], sizes: Sequence[int], kept: Sequence[Tensor]) -> bool:
+def _number(sizes: Sequence[Expr]) -> Expr | None:
+    """The number of rows of several such axes, of which one may be open, for a call cannot tell more of them
+    from it. None where there are too few for a vector, or too many to be counted."""
+    known = math.prod(const_int(n) or 1 for n in sizes)
+    open_ = [n for n in sizes if const_int(n) is None]
+    if len(sizes) < 2 or len(open_) > 1 or known > MOST or (not open_ and known < SHORT):
+        return None
+    return make.mul(open_[0], known) if open_ else make.const(known, "int32")
+
+
+def _have_rows(ops: Sequence[ComputeOp], sizes: Sequence[Expr], kept: Sequence[Tensor]) -> bool:
     """Whether the first axes of all operations are of these sizes, and name a row in all that is read there
     and nothing else."""
     by_row: dict[Tensor, bool] = {op.outputs[0]: True for op in ops}
@@ -204,8 +215,10 @@ def _have_rows(ops: Sequence[ComputeOp], sizes: Sequence[int], kept: Sequence[Te
     return True
 
 
-def _begins(tensor: Tensor, sizes: Sequence[int]) -> bool:
-    return [const_int(n) for n in tensor.shape[: len(sizes)]] == list(sizes)
+def _begins(tensor: Tensor, sizes: Sequence[Expr]) -> bool:
+    shape = tensor.shape[: len(sizes)]
+    alike = lambda a, b: a is b or (const_int(a) is not None and const_int(a) == const_int(b))
+    return len(shape) == len(sizes) and all(map(alike, shape, sizes))
 
 
 def _counted(op: ComputeOp, count: int, rows: Expr, made: dict[Tensor, Tensor]) -> Tensor:

@@ -12,6 +12,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.recipes import default_schedule
 from tensorlang.target import as_target
+from tests.codegen.test_assembly import AVX512
 
 TWO = "llvm -num-cores=2"
 
@@ -211,3 +212,90 @@ def test_few_columns_of_open_sizes_are_shared_out_by_rows(across: bool) -> None:
         x = rng.integers(-4, 5, (rows, deep)).astype("float32")
         y = rng.integers(-4, 5, (wide, deep) if across else (deep, wide)).astype("float32")
         assert np.array_equal(f(x, y), x @ (y.T if across else y)), (rows, wide, deep)
+
+
+def test_the_place_of_an_extreme_of_three_open_axes_is_read_as_it_lies() -> None:
+    """Its place was put together from the places along each axis, of which divisions were made."""
+    x = te.placeholder((te.dim("a"), te.dim("b"), te.dim("c")), name="x")
+    f = tl.compile([x, ops.argmax(x)])
+    assert "gather" not in tl.compile([x, ops.argmax(x)], target=AVX512).get_source("ll")
+    rng = np.random.default_rng(9)
+    for shape in ((1, 1, 1), (3, 5, 7), (2, 1, 67), (13, 11, 1), (5, 31, 30)):
+        a = rng.integers(-9, 9, shape).astype("float32")  # the first of equals
+        assert f(a) == a.argmax()
+        a.flat[a.size // 2] = np.nan
+        assert f(a) == a.argmax()
+
+
+SHORT: dict[str, tuple[Callable[[te.Tensor], te.Tensor], Callable[[np.ndarray], np.ndarray]]] = {
+    "sum": (lambda x: ops.sum(x, -1), lambda a: a.sum(-1)),
+    "max": (lambda x: ops.max(x, -1), lambda a: a.max(-1)),
+    "argmax": (lambda x: ops.argmax(x, -1), lambda a: a.argmax(-1)),
+    "all": (lambda x: ops.all(x, -1), lambda a: a.all(-1)),
+    "softmax": (lambda x: ops.softmax(x, -1), _softmax),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "float64"])
+@pytest.mark.parametrize("name", SHORT)
+def test_short_rows_of_an_open_number_of_elements_are_side_by_side(name: str, dtype: str) -> None:
+    """A row of three was a vector of its own that was mostly empty, and a call tells that rows are short."""
+    if dtype == "bool" and name not in ("all", "argmax"):
+        pytest.skip("numbers")
+    operator, reference = SHORT[name]
+    x = te.placeholder((te.dim("m"), te.dim("n")), dtype, name="x")
+    f = tl.compile([x, operator(x)])
+    assert "n <= " in str(f.explain())
+    rng = np.random.default_rng(len(name))
+    for shape in ((0, 3), (1, 1), (1, 3), (5, 2), (16, 7), (37, 3), (101, 8), (53, 9), (7, 131)):
+        for some in (False, True):
+            a = rng.integers(-2, 3, shape).astype(dtype)
+            if some and dtype != "bool" and a.size:
+                a.flat[a.size // 2] = np.nan
+            np.testing.assert_allclose(f(a), reference(a), rtol=1e-5, err_msg=str(shape))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32"])
+@pytest.mark.parametrize("reps", [(1, 3), (3, 1), (1, 5), (4,)], ids=str)
+def test_what_is_repeated_is_read_as_it_lies(dtype: str, reps: tuple[int, ...]) -> None:
+    """The place of an element in what is repeated was the remainder of a division."""
+    sizes = [te.dim("m"), te.dim("n")][-len(reps) :]
+    x = te.placeholder(sizes, dtype, name="x")
+    y = ops.tile(x, reps)
+    if reps[-1] > 1:
+        assert "%" not in str(tl.lower(default_schedule(y), [x, y])).replace("fused %", "")
+    f = tl.compile([x, y])
+    for shape in ((1, 1), (5, 3), (3, 17), (40, 64), (2, 131), (0, 3), (3, 0)):
+        a = np.arange(np.prod(shape[-len(reps) :])).reshape(shape[-len(reps) :]).astype(dtype)
+        assert np.array_equal(f(a), np.tile(a, reps)), shape
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
+@pytest.mark.parametrize("order", [(1, 0), (0, 2, 1)], ids=str)
+def test_few_rows_of_an_open_number_are_transposed_in_low_tiles(dtype: str, order: tuple[int, ...]) -> None:
+    """Tiles of as many rows and columns as of large matrices were mostly masked."""
+    x = te.placeholder([te.dim(n) for n in "bmn"][-len(order) :], dtype, name="x")
+    f = tl.compile([x, ops.transpose(x, order)])
+    assert "<= 4" in str(f.explain())
+    for shape in ((3, 1, 1), (2, 3, 1003), (2, 1003, 3), (1, 4, 64), (5, 5, 4), (2, 70, 33), (2, 0, 3)):
+        shape = shape[-len(order) :]
+        a = (np.arange(np.prod(shape)) % 251).reshape(shape).astype(dtype)
+        assert np.array_equal(f(a), a.transpose(order)), shape
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+@pytest.mark.parametrize("name", SHORT)
+def test_short_rows_behind_an_open_axis_are_counted_by_one_index(name: str, dtype: str) -> None:
+    """Five rows of three are fewer than a vector has lanes, and an open number of such fives is not."""
+    if dtype == "uint8" and name == "softmax":
+        pytest.skip("floats")
+    operator, reference = SHORT[name]
+    x = te.placeholder((te.dim("n"), 5, 3), dtype, name="x")
+    f = tl.compile([x, operator(x)])
+    assert "short rows" in str(f.explain()) or "rows of a few elements" in str(f.explain())
+    rng = np.random.default_rng(len(name))
+    for n in (0, 1, 2, 7, 100):
+        a = rng.integers(0, 3, (n, 5, 3)).astype(dtype)
+        if dtype != "uint8" and n > 1:
+            a[1, 2, 1] = np.nan
+        np.testing.assert_allclose(f(a), reference(a), rtol=1e-5, err_msg=str(n))
