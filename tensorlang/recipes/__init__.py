@@ -4,6 +4,7 @@ shapes."""
 from __future__ import annotations
 
 from ..entries import share
+from .chosen import chooses_along
 from .common import read_again
 from .default_schedule import default_schedule, scheduled
 from .integers import operand_to_turn, splits
@@ -18,6 +19,7 @@ __all__ = [
     "Cut",
     "Loops",
     "all_by_block",
+    "chooses_along",
     "convolve",
     "dear_term",
     "default_schedule",

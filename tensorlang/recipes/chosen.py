@@ -20,13 +20,20 @@ FEWEST = 10  # elements of a row, from which on it pays: of 9 float32 it takes 0
 OPEN = 64  # what an open length counts as
 
 
+def chooses_along(s: Schedule, stage: Stage) -> bool:
+    """Whether a reduction chooses by comparing what lies along memory, of which there is enough for its
+    extreme and the place of that to be found in vectors."""
+    op = stage.op
+    if reducer_kind(op) != "custom" or len(op.reduce_axis) != 1 or not reads_of(op).along(op.reduce_axis[0]):
+        return False
+    return typical(op.reduce_axis[0].extent, OPEN) >= FEWEST and bool(s.can("split_choice", stage.name))
+
+
 def choose_in_lanes(s: Schedule, stage: Stage, target: Target, out: Stage | None = None) -> bool:
     """Find the extreme and its place in vector lanes, for a reduction that chooses by comparing what lies
     along memory: at the root, or for each element of ``out``, which alone reads it. Whether it was done."""
     op = stage.op
-    if reducer_kind(op) != "custom" or len(op.reduce_axis) != 1 or not reads_of(op).along(op.reduce_axis[0]):
-        return False
-    if typical(op.reduce_axis[0].extent, OPEN) < FEWEST or not s.can("split_choice", stage.name):
+    if not chooses_along(s, stage):
         return False
     iterations, rows, given = work(stage), elements_of(op.axis), set(op.input_tensors)
     place = s[s.split_choice(stage.name)]

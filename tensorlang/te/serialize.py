@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -169,14 +169,21 @@ def _numbered(tensors: Sequence[Tensor]) -> tuple[dict[str, Any], tuple[str, ...
 
 
 def _names(document: Mapping[str, Any]) -> list[str]:
-    return [row[0] for row in document["vars"]] + [row[1] for row in document["ops"]]
+    return [row[at] for row, at in _named(document)]
 
 
 def _write_names(document: Mapping[str, Any], names: Sequence[str]) -> None:
     given = iter(names)
-    for rows, at in ((document["vars"], 0), (document["ops"], 1)):
-        for row in rows:
-            row[at] = next(given)
+    for row, at in _named(document):
+        row[at] = next(given)
+
+
+def _named(document: Mapping[str, Any]) -> Iterator[tuple[Any, int]]:
+    """The rows that have a name of the user's, and where in them. The sides of a reducer are called the same
+    in every one."""
+    sides = {v for row in document["reducers"] for side in row[2] for v in side}
+    yield from ((row, 0) for i, row in enumerate(document["vars"]) if i not in sides)
+    yield from ((row, 1) for row in document["ops"])
 
 
 class _Writer:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from tensorlang.entries import share
 
+from .choices import Choices
 from .chosen import chosen
 from .inline import Inline
 from .integers import Integers
@@ -22,6 +23,7 @@ from .winograd import Winograd
 RULES: tuple[Rule, ...] = (
     Windows(),
     Integers(),
+    Choices(),
     Terms(),
     Inline(),
     CacheWrite(),

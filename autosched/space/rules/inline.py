@@ -9,6 +9,7 @@ from tensorlang import te
 from tensorlang.analysis import few_operations, operations, reads_of
 from tensorlang.recipes import same_in_rows
 
+from .choices import compared
 from .rule import Answer, Where, untouched, ways
 from .tiling import at_own_place, carries
 
@@ -25,12 +26,12 @@ class Inline:
 
     def applies(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Answer:
         """Always for what is cheap; not for outputs, reductions, what is expensive and read in many places,
-        and what every row would compute again; and not for the stage in whose tiles an undecided reduction
-        will be computed, unless its one reader takes that over."""
+        what every row would compute again, and what a choice looks for; and not for the stage in whose tiles
+        an undecided reduction will be computed, unless its one reader takes that over."""
         if not untouched(stage) or stage.op.reduce_axis or stage.state.is_output:
             return Answer.SKIP
         readers = s.state.readers(stage.name)
-        if any(not isinstance(r.op, te.ComputeOp) for r in readers):
+        if any(not isinstance(r.op, te.ComputeOp) for r in readers) or compared(s, stage):
             return Answer.SKIP
         reads = [
             indices for r in readers for t, indices in reads_of(r.compute).plain if t in stage.op.outputs
