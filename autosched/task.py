@@ -17,7 +17,7 @@ from typing import Any, NoReturn, TypeVar, overload
 
 import tensorlang as tl
 from tensorlang import recipes, te
-from tensorlang.analysis import Limits, analyse, constant
+from tensorlang.analysis import Limits, analyse
 from tensorlang.boundary import misfit
 from tensorlang.entries import public
 from tensorlang.protocols import Listed, Row
@@ -136,7 +136,6 @@ class SearchTask:
 
             chosen(self.name, self.rules, RULES, self.without)
         self.tensors = Listed("task.tensors", _tensors(self.name, call(*map(_as_argument, self.args))))
-        _check_extents(self.name, self.tensors)
         # taken now: what is tuned stays what it was, whatever the tensors are used for later
         self.graph = te.serialize.to_json(self.tensors)
         self.exact_key = te.serialize.key_of(self.tensors)
@@ -245,17 +244,6 @@ class Operations(float):
 def _word(call: Callable[..., Any]) -> str:
     name = getattr(call, "__name__", "task")
     return "task" if name == "<lambda>" else name
-
-
-def _check_extents(name: str, tensors: Sequence[te.Tensor]) -> None:
-    """Raises TensorLangError where nothing at all would be computed."""
-    computed = [t for t in tensors if isinstance(t.op, te.ComputeOp)]
-    if computed and all(0 in map(constant, t.shape) for t in computed):
-        raise tl.TensorLangError(
-            f"SearchTask {name}: {computed[0].name} has shape {computed[0].shape}",
-            because="it has no element, so that there is nothing to measure",
-            try_="sizes of one or more; te.dim('n', 0, 4096) for a size that may be zero in a call",
-        )
 
 
 def _check_sizes(name: str, call: Callable[..., Any], args: tuple[Any, ...]) -> None:

@@ -27,6 +27,7 @@ from .small import quiet, small_job
 KEPT = 8 << 20  # bytes of kernels and nests in the directory, which is in memory: some hundreds of them
 NAME = "candidate"
 LOOK = 1 << 20  # bytes written by one builder from one look at what is kept to the next
+LOOPS = '["loops",'  # how a program of loops begins in the text of a computation
 _computations: dict[str, list[te.Tensor]] = {}
 _replays: dict[str, Replays] = {}
 _written = 0  # since the last look
@@ -40,9 +41,13 @@ def kernel_file(job: Job, directory: str, trace: str | None = None) -> Path:
 
 
 def computation(job: Job) -> list[te.Tensor]:
-    """The tensors of a job, read once."""
+    """The tensors of a job, read once. Raises DeclareError for a program of loops that is not known here."""
     result = _computations.get(job.key)
     if result is None:
+        if LOOPS in job.graph:
+            vars(
+                tl.ops
+            )  # its programs are known by name from when it is loaded, which candidates seldom need
         result = _computations[job.key] = te.serialize.from_json(job.graph)
     return result
 
@@ -75,7 +80,10 @@ def build(job: Job, directory: str, say: Callable[[str], None]) -> Outcome:
             file = kernel_file(job, directory, trace)
             if _kept(file):
                 continue
-            tensors = computation(job)
+            try:
+                tensors = computation(job)
+            except tl.DeclareError as e:
+                return outcome(BUILD_ERROR, str(e))
             try:
                 schedule = _replayed(job, trace)
             except tl.ScheduleError as e:

@@ -73,7 +73,7 @@ _workbenches: dict[str, Workbench] = {}
 def longest_sum(outputs: Sequence[te.Tensor], sizes: Sizes) -> int:
     """The most elements that one element of a stage reduces."""
     computed = [op for op in te.graph.operations([t.op for t in outputs]) if isinstance(op, te.ComputeOp)]
-    return max(math.prod(int(str(sizes(a.extent))) for a in op.reduce_axis) for op in computed)
+    return max((math.prod(int(str(sizes(a.extent))) for a in op.reduce_axis) for op in computed), default=1)
 
 
 def _whole(a: Any) -> bool:

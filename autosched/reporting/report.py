@@ -127,7 +127,7 @@ class TuneResult:
     def _again(self) -> str:
         """That the best time is of the end, where the fastest were timed again beside the schedule that the
         search began with: during the search a smaller one may have been shown."""
-        if self.best is None or not self.spent.get("finals"):
+        if self.best is None or not self.spent.get("finals") or len(self.costs) < 2:
             return ""
         return (": none was clearly faster, " if self.best.start else ", ") + "timed again side by side"
 

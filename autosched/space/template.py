@@ -25,9 +25,10 @@ NAMED = 4  # rules that a note names
 
 class Variants(list[Variant]):
     """Variants, the default schedule first; ``left_out`` says what the limits of their number
-    cut off, a line each."""
+    cut off, a line each; ``nothing``, why there is nothing to decide but that schedule, else empty."""
 
     left_out: tuple[str, ...] = ()
+    nothing: str = ""
 
 
 # of the last task, by the number of sketches: who guesses, looks and then tunes has it analysed once
@@ -39,8 +40,7 @@ def variants_of(task: SearchTask, most: int = MAX_SKETCHES) -> Variants:
     first is the default schedule with its tile sizes left open. Asked again of the same task, the answer is
     the same, unless a template or rules of the task's own take part, which are the user's code.
 
-    Raises TensorLangError for a template that samples nothing, and for a computation of which nothing is
-    open.
+    Raises TensorLangError for a template that samples nothing.
     """
     with uncollected():  # schedules and their analyses are small objects, and all of them stay
         return _kept(task, most)
@@ -79,6 +79,8 @@ def _made(task: SearchTask, most: int) -> Variants:
             Variant(s, task.target, task.limits, why, declared, variants[0] if variants else None)
         )
     variants.left_out = (*_said(derived.left_out), *_more(len(placed) - MAX_VARIANTS))
+    if task.template is None and len(variants) == 1 and not variants[0].domains:
+        variants.nothing = _nothing(variants[0].base)
     return variants
 
 
@@ -124,13 +126,14 @@ def _sketches(task: SearchTask, derived: Sketches) -> list[tuple[tuple[str, ...]
     known = opened(task.schedule(), default, Where(task.target))
     result = [(("default schedule",), known), *[(x.rules, x.schedule) for x in derived]]
     if not any(s.decisions for _, s in result) and len({s.trace.to_json() for _, s in result}) == 1:
-        parts = ", ".join(f"{st.name} ({_kind(st)})" for st in known.stages if not st.state.is_placeholder)
-        raise tl.TensorLangError(
-            f"{task.name}: nothing to tune",
-            because=f"no rule has anything to decide about {parts}",
-            try_="a template that samples sizes, or SearchTask(rules=[…]) with a rule for it",
-        )
+        return result[:1]
     return result
+
+
+def _nothing(s: tl.Schedule) -> str:
+    """That no rule knows what to do with the stages of a computation, such as a number by itself or a scan."""
+    parts = ", ".join(f"{st.name} ({_kind(st)})" for st in s.stages if not st.state.is_placeholder)
+    return f"nothing to tune: no rule decides anything about {parts}; the default schedule is kept"
 
 
 def _kind(stage: tl.Stage) -> str:

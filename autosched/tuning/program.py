@@ -65,9 +65,14 @@ class ProgramSession(Session):
         self.reasons: dict[int, str] = {}  # why a piece cannot be searched
         for i, task in enumerate(pieces.tasks):
             try:
-                self.members[i] = Session(task, log, strategy, model, seed, timeout)
+                member = Session(task, log, strategy, model, seed, timeout)
             except tl.TensorLangError as e:
                 self.reasons[i] = str(e)
+                continue
+            if member.variants.nothing:
+                self.reasons[i] = f"{task.name}: {member.variants.nothing.partition(';')[0]}"
+            else:
+                self.members[i] = member
         # candidates of each piece that has more
         self._proposed = dict.fromkeys([*self.members, *([WHOLE] if few else [])], 0)
         self._begun = False

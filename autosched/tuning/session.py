@@ -127,7 +127,8 @@ class Session:
                 return self._chosen(n)
 
     def _chosen(self, n: int) -> list[str]:
-        scores = [ByFeatures(self.model.predict, v) for v in self.variants] if self.learnt else None
+        learnt = self.learnt and not self.variants.nothing
+        scores = [ByFeatures(self.model.predict, v) for v in self.variants] if learnt else None
         chosen = allocate(self.variants, self._seen(), self.strategy, n, self.rng, scores)
         begun = 0 if self.trials else 1  # what its author wrote comes first of all
         chosen = [*chosen[:begun], *self._near, *chosen[begun:]][:n]
@@ -315,7 +316,8 @@ class Session:
         """What a person should know of how it went."""
         were = "that was" if self.near == 1 else "that were"
         near = [f"began with {self.near} {were} best for like computations"] if self.near else []
-        measured = ["every candidate of the space was measured"] if self.exhausted else []
+        whole = ["every candidate of the space was measured"] if self.exhausted else []
+        measured = [self.variants.nothing] if self.variants.nothing else whole
         limits = [] if self.task.limits is None else [f"what is searched keeps to {self.task.limits}"]
         return [*near, *measured, *limits, *self._shared(), *self.variants.left_out]
 
@@ -367,7 +369,9 @@ class Session:
         return None if half < 2 else float(np.median(costs[-half:]) / np.median(costs[:half])) - 1.0
 
     def weights(self) -> dict[str, float]:
-        """What the cost model goes by, heaviest first; empty when it cannot say or has learnt nothing."""
+        """What the cost model goes by, heaviest first; empty when it cannot say or was not asked."""
+        if self.variants.nothing:
+            return {}
         self._learn()
         return self.model.weights(self.variants[0].feature_names) if isinstance(self.model, Explains) else {}
 
@@ -398,6 +402,8 @@ class Session:
         return None
 
     def _learn(self) -> None:
+        if self.variants.nothing:  # a computation whose loops have no features
+            return
         rows = [v.remembered(s.rows) for v, s in zip(self.variants, self.seen, strict=True) if len(s.rows)]
         if rows and self._news:
             costs = np.concatenate([s.costs for s in self.seen if len(s.rows)])

@@ -348,8 +348,14 @@ def test_what_cannot_be_tuned_says_why() -> None:
         TensorLangError, match=r"doubled: an extern cannot be written as JSON(.|\n)*has no form as text"
     ):
         SearchTask.of([x, doubled])
-    with pytest.raises(TensorLangError, match="nothing to tune"):
-        variants_of(SearchTask.of([x, te.compute((1,), lambda i: x[i] + x[i + 1], name="one")]))
+
+
+def test_where_nothing_can_be_decided_there_is_the_default_schedule() -> None:
+    x = p(4)
+    found = variants_of(SearchTask.of([x, te.compute((1,), lambda i: x[i] + x[i + 1], name="one")]))
+    assert [v.why for v in found] == [("default schedule",)] and not found[0].domains
+    assert "nothing to tune: no rule decides anything about one (1 loops)" in found.nothing
+    assert not variants_of(SearchTask.of(computation("matmul"))).nothing
 
 
 def test_the_variants_of_a_task_are_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,7 +126,6 @@ log[3]
 autosched.Record("a", "b", "c", "nothere")
 autosched.best_guess(3)
 f.time_evaluator()(a)
-autosched.SearchTask(dense, (0, 8))
 f.profile(a, a, seconds=-1)
 tl.lower(s, [A, B, D], simple_mode="x")
 te.placeholder((8, 8), name="a b")
