@@ -131,7 +131,7 @@ def _sketches(task: SearchTask, derived: Sketches) -> list[tuple[tuple[str, ...]
 
 
 def _nothing(s: tl.Schedule) -> str:
-    """That no rule knows what to do with the stages of a computation, such as a number by itself or a scan."""
+    """That no rule knows what to do with the stages of a computation, such as a number or a scan."""
     parts = ", ".join(f"{st.name} ({_kind(st)})" for st in s.stages if not st.state.is_placeholder)
     return f"nothing to tune: no rule decides anything about {parts}; the default schedule is kept"
 
