@@ -174,6 +174,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
     strip = lambda inside: _family(s, inside, where, constants) in (conv, windows)
     hides = lambda stage: (
         _hides(s, stage, where, constants)
+        or chosen.hides(s, stage)
         or rows.hides(s, stage)
         or rows.ends(s, stage)
         or narrow_strips.ends(s, stage, strip)

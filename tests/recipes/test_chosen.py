@@ -277,3 +277,69 @@ def test_an_index_that_is_read_by_one():
     J, _ = te.compute((2, 3), lambda i, j: chooser("argmax first")((k.var, three[i, j, k]), axis=k), name="J")
     P = te.compute((2, 3), lambda i, j: J[i, j] + 1, name="P")
     assert np.array_equal(tl.compile([three, P])(a.reshape(2, 3, 80)), a.reshape(2, 3, 80).argmax(2) + 1)
+
+
+def computed(shape, scores):
+    """The place and the value of the best of each row of what ``scores`` makes of x and of a row of biases."""
+    x, bias = te.placeholder(shape, name="x"), te.placeholder(shape[-1:], name="bias")
+    k = te.reduce_axis((0, shape[-1]), name="k")
+    made = te.compute(shape, lambda *i: scores(x(*i), bias[i[-1]]), name="scores")
+    outs = te.compute(
+        shape[:-1], lambda *i: chooser("argmax first")((te.cast("int32", k), made[(*i, k)]), axis=k), name="T"
+    )
+    return [x, bias, *outs]
+
+
+@pytest.mark.parametrize("shape", [(5, 100), (1, 40), (50,), (3, 4, 33), (2, 5000), (40, 9)], ids=str)
+def test_what_is_compared_may_be_computed(shape):
+    """It was written into the choice, which then went through its rows one element after the other."""
+    args = computed(shape, lambda a, b: te.max(a * 2.0 + b, 0.0))
+    s = default_schedule(args[-2:])
+    assert ("split_choice(T)" in str(s.trace)) is (shape[-1] > 9)
+    x, bias = ties(*shape), ties(shape[-1])
+    x.reshape(-1)[3] = np.nan
+    want = te.reference.evaluate(args[-2:], {args[0]: x, args[1]: bias})
+    out = [np.full_like(w, 7) for w in want]
+    interpret(tl.lower(s, args), x, bias, *out)
+    for got in (tl.compile(args)(x, bias), out):
+        assert all(
+            np.array_equal(g, w, equal_nan=w.dtype.kind == "f") for g, w in zip(got, want, strict=True)
+        )
+
+
+def test_a_row_is_computed_where_it_is_compared():
+    s = default_schedule(computed((64, 1000), lambda a, b: a * 2.0 + b)[-2:])
+    assert re.search(r"storage scores +float32\[1, 1000\]", str(s.tree()))
+
+
+def test_only_what_is_compared_is_kept():
+    """An index that is computed is read in one place: nothing is gained by a whole row of them."""
+    x, k = te.placeholder((8, 100), name="x"), te.reduce_axis((0, 100), name="k")
+    own = te.compute((8, 100), lambda i, j: j * 2 + i, name="own")
+    outs = te.compute((8,), lambda i: chooser("argmax first")((own[i, k], x[i, k]), axis=k), name="T")
+    s = default_schedule(list(outs))
+    assert "split_choice(T)" in str(s.trace) and "compute own" not in str(s.tree())
+    a = ties(8, 100)
+    assert np.array_equal(tl.compile([x, *outs])(a)[0], a.argmax(1) * 2 + np.arange(8))
+
+
+def test_what_all_rows_compare_is_computed_once():
+    bias, k = te.placeholder((100,), name="bias"), te.reduce_axis((0, 100), name="k")
+    scores = te.compute((100,), lambda j: bias[j] * 3.0, name="scores")
+    outs = te.compute(
+        (8,), lambda i: chooser("argmax first")((te.cast("int32", k), scores[k]), axis=k), name="T"
+    )
+    s = default_schedule(list(outs))
+    assert not any(p.name == "compute_at" and p.arguments()["stage"] == "scores" for p in s.trace.steps)
+    a = ties(100)
+    assert np.array_equal(tl.compile([bias, *outs])(a)[0], np.full(8, a.argmax()))
+
+
+def test_open_sizes_of_what_is_compared():
+    m, n = te.dim("m", 1, 64, hint=8), te.dim("n", 1, 300, hint=100)
+    args = computed((m, n), lambda a, b: a - b)
+    f = tl.compile(args)
+    for rows, row in ((1, 1), (3, 64), (7, 257), (64, 300)):
+        x, bias = ties(rows, row), ties(row)
+        got = f(x, bias)
+        assert np.array_equal(got[0], (x - bias).argmax(1)) and np.array_equal(got[1], (x - bias).max(1))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import tensorlang as tl
+from tensorlang import te
 from tensorlang.recipes import chooses_along
 
 from .rule import Answer, Where, empty, untouched, ways
@@ -33,6 +34,25 @@ class Choices:
 
 
 def compared(s: tl.Schedule, stage: tl.Stage) -> bool:
-    """Whether a choice that was taken apart reads a stage: it looks there for an element equal to another."""
-    split = {str(p.arguments()["stage"]) for p in s.trace.steps if p.name == "split_choice"}
-    return any(r.name in split for r in s.state.readers(stage.name))
+    """Whether a choice that was taken apart looks for an element of a stage that is equal to another."""
+    split = [str(p.arguments()["stage"]) for p in s.trace.steps if p.name == "split_choice"]
+    parts = {name for whole in split for name in _made_of(s, whole)}
+    return any(r.name in parts for r in s.state.readers(stage.name))
+
+
+def _made_of(s: tl.Schedule, whole: str) -> list[str]:
+    """The reductions that a stage is made of: those that nothing else reads, and theirs."""
+    found, at = [], [whole]
+    while at:
+        name = at.pop()
+        before = [s[s.state.of(t).name] for t in s[name].op.input_tensors]
+        own = [
+            st.name
+            for st in before
+            if isinstance(st.op, te.ComputeOp)
+            and st.op.reduce_axis
+            and all(r.name in (name, whole, *found) for r in s.state.readers(st.name))
+        ]
+        found += own
+        at += own
+    return found
