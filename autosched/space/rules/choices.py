@@ -42,7 +42,8 @@ def compared(s: tl.Schedule, stage: tl.Stage) -> bool:
 
 def _made_of(s: tl.Schedule, whole: str) -> list[str]:
     """The reductions that a stage is made of: those that nothing else reads, and theirs."""
-    found, at = [], [whole]
+    found: list[str] = []
+    at = [whole]
     while at:
         name = at.pop()
         before = [s[s.state.of(t).name] for t in s[name].op.input_tensors]
