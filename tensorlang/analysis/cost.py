@@ -55,6 +55,13 @@ class Cost:
     panel_bytes: int = 1 << 30
     # bytes of an image with channels pages apart, up to which looking for the pages hides behind the sums
     hidden_pages: int = 1
+    # rows up to which a product reads a right operand where it lies, because what a tile computes hides how
+    # far apart its lines are (1: nothing hides it), the last cache that may hold such a one, and the rows up
+    # to which its lines are read one by one instead
+    in_place_rows: int = 1
+    in_place_cache: int = 2
+    by_line_rows: int = 3
+    ahead_lines: int = 1  # a tile asks for the line so many behind the one that it reads; 1: for none
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels
     # the same of an image, a weight or a result of windows of several taps, whose sums are long beside it
     beside: float = 0.35

@@ -48,7 +48,10 @@ _ZEN3 = replace(
 # × 133 × 7 and 58 × 354 × 8, take 0.83 and 0.90 of the time in half vectors of the columns. ``transform``:
 # of 88 drawn 3×3 convolutions the choice between direct sums and minimal filtering takes 1.04 times as long
 # as the best of them, on two threads 1.03 (1.35 and 1.19 with 16). ``gathered``: elements picked one by one
-# for four rows take 0.64 of the time of gathers, of vectors for four rows 0.85
+# for four rows take 0.64 of the time of gathers, of vectors for four rows 0.85. ``in_place_rows``, one
+# thread and two, right operands of 50 KB to 1 MB: 24 rows 0.86 of the time, 48 0.91, 80 0.96, 128 0.98, 200
+# 0.99; of 4 MB that come from memory 24 1.1 to 1.3. ``by_line_rows`` (552 KB): tiles of 4 rows take 0.94 of
+# the time of lines, 6 0.83, 7 0.85, 10 1.0; 3 rows 1.0; of 9 MB from memory 12 rows 1.5 to 2.6
 _ZEN4 = replace(
     ROOFLINE,
     panel_load=2.0,
@@ -59,13 +62,30 @@ _ZEN4 = replace(
     whole_per_cycle=1,
     transform=5,
     gathered=1.6,
+    in_place_rows=128,
 )
 # measured: a parallel loop begins in 0.21 µs on threads that are awake, in 7 µs on threads that sleep; an
 # iteration of a register tile takes 10 ps in products of 80 rows, packing included. ``asked_bytes``: unasked,
 # sums of the columns of 56 to 120 MB take 0.5 to 0.6 of the time on one thread and 0.66 to 0.76 on two, of 64
 # × 256 × 1024 along the second axis 0.5 and 0.7; sums, maxima and argmax of rows and of all elements 0.77 to
-# 0.93 and 0.7 to 1.0. Whole operators of rows gain by asking, and do: softmax of rows of 3000 takes 0.6
-_ZEN5 = replace(ROOFLINE, start=6300, thread=54000, product=10.0, asked_bytes=1 << 60)
+# 0.93 and 0.7 to 1.0. Whole operators of rows gain by asking, and do: softmax of rows of 3000 takes 0.6.
+# ``in_place_rows``, of
+# 217 drawn shapes with right operands of 60 KB to 12 MB, against copies in panels from 16 rows on, on one
+# thread and two: 0.93 and 0.92 of the time, with the caches emptied 0.87 and 0.89; 20 rows 0.7, 32 0.8, 64
+# 0.9, 128 0.95, 160 0.96, 256 0.98 and 1.02. ``by_line_rows``: tiles of 2 to 4 rows take 1.0 to 1.3 times
+# as long as lines, 5 to 14 0.65 to 1.0 (caches emptied 0.7 to 1.3). ``ahead_lines``: 8, 16 and 32 with the
+# caches emptied 0.94, 0.91 and 0.90 of the time of none
+_ZEN5 = replace(
+    ROOFLINE,
+    start=6300,
+    thread=54000,
+    product=10.0,
+    asked_bytes=1 << 60,
+    in_place_rows=160,
+    in_place_cache=3,
+    by_line_rows=4,
+    ahead_lines=16,
+)
 # measured on Emerald Rapids, in a virtual machine of two cores: 117, 50 and 9 bytes a cycle come from
 # behind the first, second and third cache; ``start`` and ``product`` are what ``calibrate`` found three
 # times. Blocks of 384 to 768 KiB of the second cache's two MiB are the fastest for k from 1024 to 4096: 3

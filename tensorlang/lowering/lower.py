@@ -60,7 +60,7 @@ from .lanes import in_range, spare_guards
 from .needs import cuts_of, needs_of, stated
 from .parts import Parts, around, in_parts
 from .scattered_rows import in_vectors, loop_over, own_axes, shared_axis
-from .shares import CACHE_LINE, ask, next_share, next_stretch
+from .shares import CACHE_LINE, ask, next_share, next_stretch, requests
 from .tails import check_tails, tail_note
 
 Exprs = tuple[Expr, ...]
@@ -409,16 +409,14 @@ class _Writer:
             line = max(1, CACHE_LINE // tensor.dtype.bytes)
             asked = next_share(self.bounds, stage, loop, tensor, p.offset, line)
             return seq(*[ask(self.element(tensor, at), False, p.level) for at in asked])
-        own, place = tensor.op is stage.key, At(stage.name, loop.name)
-        # or what the stage around it writes at the same place
-        own = own or written_around(self.bounds.state, stage.name, tensor)
+        place = At(stage.name, loop.name)
+        own = tensor.op is stage.key or written_around(self.bounds.state, stage.name, tensor)
         ends = self.bounds.written(stage, place) if own else self.bounds.touched(tensor.op, [stage], place)
         if ends is None:
             return NOTHING
         of = next((iv.var for iv in stage.leaves if iv.name == p.of), loop.var)
         later = {of: make.add(of, p.offset)}
-        index: list[Expr] = []
-        loops: list[tuple[Var, Expr]] = []
+        index, loops = list[Expr](), list[tuple[Var, Expr]]()
         boxes = [self.bounds.box(end, whole) for end, whole in zip(ends, tensor.shape, strict=True)]
         steps, line = [1] * tensor.ndim, CACHE_LINE // tensor.dtype.bytes
         near = None if own else next_stretch(self.bounds, stage, loop, tensor, later, boxes)
@@ -431,10 +429,12 @@ class _Writer:
             line = 0 if not row or row != size else line // row
         for d, ((low, extent), step) in enumerate(zip(boxes, steps, strict=True)):
             v = Var(f"{tensor.op.name}.ahead{d}", low.dtype, "loop")
-            loops.append((v, make.ceildiv(extent, step)))
-            index.append(make.add(substitute(low, later), make.mul(v, step)))
+            within = tensor.shape[d] if d == tensor.ndim - 1 and p.level == 1 and not own else None
+            count, at = requests(v, extent, step, within)
+            loops.append((v, count))
+            index.append(make.add(substitute(low, later), at))
         out: Stmt = ask(self.element(tensor, tuple(index)), own, p.level)
-        # a few requests are written out: a loop of them takes longer than they do
+        # a few are written out: a loop of them takes longer than they do
         lines = math.prod(const_int(n) or WRITTEN_OUT + 1 for _, n in loops)
         for v, n in reversed(loops):
             out = For(v, make.const(0, v.dtype), n, "unrolled" if lines <= WRITTEN_OUT else "serial", out)

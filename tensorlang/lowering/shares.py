@@ -30,6 +30,21 @@ def ask(element: Expr, write: bool, level: int) -> Stmt:
     return Evaluate(make.call("prefetch", element, *how))
 
 
+def requests(v: Var, extent: Expr, step: int, row: Expr | None) -> tuple[Expr, Expr]:
+    """How many requests there are for ``extent`` neighbours, ``step`` to a line, and which of these the one
+    of number ``v`` names. A part of a row of ``row`` elements, of a line or more, begins anywhere in one
+    where rows are no whole lines, so that its last element may be in one more. None: that is not asked for,
+    as where lines come to the second cache, which are asked for long before.
+
+    Measured (Zen 5, caches emptied), tiles of two vectors of rows that begin anywhere: 7 × 971 × 1873 0.82 of
+    the time of one request less, 14 × 937 × 943 0.65, 20 × 841 × 1441 0.78; where they are near 0.91 to 1.03.
+    """
+    n, of = const_int(extent), None if row is None else const_int(row)
+    if step == 1 or n is None or of is None or not step <= n < of or of % step == 0:
+        return make.ceildiv(extent, step), make.mul(v, step)
+    return make.const((n - 2) // step + 2, v.dtype), make.min_(make.mul(v, step), make.const(n - 1, v.dtype))
+
+
 def next_share(
     bounds: Bounds, stage: StageState, loop: IterVar, tensor: Tensor, ahead: int, line: int
 ) -> list[tuple[Expr, ...]]:

@@ -209,6 +209,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         whole=whole,
     )
     if right is None:
+        ahead = streams.lines_ahead(inside, product, t.high, target)
+        if ahead:
+            inside.prefetch(product.right.name, made.place, ahead)
         return
     if fixed and block is not None and m is not None and m > t.high:
         # in a model every layer meets its weights in memory. Measured (Emerald Rapids, float32, weights far
@@ -369,7 +372,7 @@ def _blocks(
         return None
     if depth < 2 * streams.BLOCK or total <= target.l1_bytes or (t.packs and widens(inside, product.left)):
         return None
-    if streams.hides(total, target):
+    if streams.hides(product, total, target):
         return None
     table = cost_of(target).of_panels
     b = streams.blocks_for(m, n, lanes, threads, total, target)

@@ -13,10 +13,10 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from .choices import at_most
-from .common import PACKED_ROWS, PAGE, in_halves, size, work
+from .common import LINE, PACKED_ROWS, PAGE, size, work
 from .lanes import beside
 from .nests import Axes, fuse, nest
-from .register_tile import column, even
+from .register_tile import column, even, rows_that_stay
 
 # rows up to which a right operand that no cache near holds is read line by line; and the same where blocks of
 # its lines are no choice. Measured in blocks (Emerald Rapids, one thread): 12 × 1024 × 2048 1.04 of the time
@@ -32,14 +32,12 @@ STREAMED_DEPTH = 8  # rows of it that are read side by side
 # tiles of 8 to 12 rows: 17 × 1024 × 33 0.64 of the time, 18 × 400 × 400 0.73, 33 × 100 × 64 0.84, 30 × 500 ×
 # 300 0.86; of five: 48 × 300 × 300 0.96, 40 × 200 × 100 1.12
 NEAR_TILES = 3
-# the same of rows where tiles ``hide`` its lines. Measured (Zen 4, one thread and two, 50 KB to 1 MB): 24
-# rows 0.86 of the time, 48 0.91, 80 0.96, 128 0.98, 200 0.99; of 4 MB that come from memory 24 1.1 to 1.3
-IN_PLACE_ROWS = 128
-# rows from which on such a one is not read line by line. Measured so (552 KB): 4 rows 0.94 of the time, 6
-# 0.83, 7 0.85, 10 1.0; 3 rows 1.0; of 9 MB from memory 12 rows 1.5 to 2.6
-HIDING_ROWS = 4
+# bytes that divide those from line to line of an operand that lies in fewer places of a cache than it takes
+FEW_PLACES = 1 << 10
 # tiles of a thread's part of the lines
 LEAST_SHARE = 2
+LEAST_AHEAD = 4  # lines that are worth asking for
+HIGH = 8  # rows of a tile beside whose multiply-adds requests take no time
 # rows up to which threads take parts of k and read memory as it lies. Each has sums for all columns, so that
 # those of more rows no longer lie in its first cache, and they are added at the end. Measured (Zen 4, two
 # threads): parts of the lines for 1 to 3 rows 1.07 of the time, 4 rows 0.97, more 0.85, with AVX2 0.70
@@ -67,17 +65,52 @@ def streams(inside: Stage, product: Product, m: int, lanes: int, in_blocks: bool
         return False
     if total <= 4 * target.l1_bytes or n < 4 * _streamed_tile(m)[1] * lanes:
         return False
-    if m >= HIDING_ROWS and hides(total, target):
+    alone = target.num_cores == 1 or not worth_a_thread(inside.op, work(inside), target)
+    if m == 1 and alone and one_tile(n, lanes, target):
+        return False
+    if m > cost_of(target).by_line_rows and hides(product, total, target):
         return False
     if total <= target.l2_bytes // 4 * 3:
         return m <= STREAMED_NEAR_ROWS
     return m <= (STREAMED_ROWS if in_blocks or total > 8 * target.l2_bytes else STREAMED_ALONE)
 
 
-def hides(total: int, target: Target) -> bool:
+def hides(product: Product, total: int, target: Target) -> bool:
     """Whether multiply-adds of a tile take so long that they hide how far apart the lines of a right operand
-    of ``total`` bytes lie, which the second cache holds."""
-    return in_halves(target) and total <= target.l2_bytes
+    of ``total`` bytes lie, in a cache that is near enough."""
+    table = cost_of(target)
+    if table.in_place_rows == 1 or target.vector_bits // 8 < LINE:
+        return False
+    n = size(product.column)
+    few = n is None or n * product.right.dtype.bytes % FEW_PLACES == 0
+    return total <= (target.l2_bytes if few or table.in_place_cache == 2 else target.l3_bytes // 2)
+
+
+def one_tile(n: int, lanes: int, target: Target) -> bool:
+    """Whether sums of all columns of a row stay in registers, so that a tile reads lines whole, one after the
+    other, and no sum is written between them: where lines come early enough by themselves.
+
+    Measured (Zen 5): 1 × 229 × 375 0.61 of the time, caches emptied 0.79, 1 × 458 × 399 0.63 and 0.95, 1 ×
+    242 × 320 0.92 and 0.81, 1 × 307 × 378 1.01 and 0.94."""
+    return cost_of(target).in_place_cache > 2 and n <= (target.vector_registers - 2) * lanes
+
+
+def lines_ahead(inside: Stage, product: Product, high: int, target: Target) -> int:
+    """How many lines behind the one that they read tiles of ``high`` rows ask for of a right operand that
+    lies as it does; 0 for none. Not more than a part of all lines, since what is behind the last one is asked
+    for in vain, nor than stay in the places of the first cache that they have.
+
+    Measured (Zen 5, 228 drawn shapes of 5 to 320 rows, one thread and two): with the caches emptied 0.85 and
+    0.92 of the time, else 1.01, and 0.8 to 0.9 of 5 to 12 rows where the third cache has the operand."""
+    table, depth = cost_of(target), size(inside.op.reduce_axis[-1])
+    if table.ahead_lines == 1 or not product.in_lines or high <= table.by_line_rows or depth is None:
+        return 0
+    total = right_bytes(inside, product)
+    if total is not None and total <= target.l1_bytes:
+        return 0
+    places = rows_that_stay(product.right, len(product.right.shape) - 2, target)
+    ahead = min(table.ahead_lines, depth // (4 if high >= HIGH else 16), places // 2)
+    return ahead if ahead >= LEAST_AHEAD else 0
 
 
 def _streamed_tile(m: int) -> tuple[int, int]:
@@ -170,8 +203,8 @@ def packs(inside: Stage, product: Product, high: int, target: Target) -> bool:
     if product.row is None or (alike and are_panels(product, high, target)):
         return False
     most = PACKED_ROWS - 1
-    if alike and None not in again and hides(total or 0, target):
-        most = IN_PLACE_ROWS // math.prod(t or 1 for t in again)
+    if alike and None not in again and hides(product, total or 0, target):
+        most = cost_of(target).in_place_rows // math.prod(t or 1 for t in again)
     near = n is None or total is None or total <= target.l2_bytes // 2
     if alike and near and None not in again and (n is None or n * product.right.dtype.bytes % PAGE):
         most = max(most, NEAR_TILES * high // math.prod(t or 1 for t in again))
