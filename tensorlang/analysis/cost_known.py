@@ -65,16 +65,19 @@ _ZEN4 = replace(
     in_place_rows=128,
 )
 # measured: a parallel loop begins in 0.21 µs on threads that are awake, in 7 µs on threads that sleep; an
-# iteration of a register tile takes 10 ps in products of 80 rows, packing included. ``asked_bytes``: unasked,
-# sums of the columns of 56 to 120 MB take 0.5 to 0.6 of the time on one thread and 0.66 to 0.76 on two, of 64
-# × 256 × 1024 along the second axis 0.5 and 0.7; sums, maxima and argmax of rows and of all elements 0.77 to
-# 0.93 and 0.7 to 1.0. Whole operators of rows gain by asking, and do: softmax of rows of 3000 takes 0.6.
-# ``in_place_rows``, of
-# 217 drawn shapes with right operands of 60 KB to 12 MB, against copies in panels from 16 rows on, on one
-# thread and two: 0.93 and 0.92 of the time, with the caches emptied 0.87 and 0.89; 20 rows 0.7, 32 0.8, 64
-# 0.9, 128 0.95, 160 0.96, 256 0.98 and 1.02. ``by_line_rows``: tiles of 2 to 4 rows take 1.0 to 1.3 times
-# as long as lines, 5 to 14 0.65 to 1.0 (caches emptied 0.7 to 1.3). ``ahead_lines``: 8, 16 and 32 with the
-# caches emptied 0.94, 0.91 and 0.90 of the time of none
+# iteration of a register tile takes 10 ps in products of 80 rows, packing included. ``asked_bytes``:
+# unasked, sums of the columns of 56 to 120 MB take 0.5 to 0.6 of the time on one thread and 0.66 to 0.76 on
+# two, of 64 × 256 × 1024 along the second axis 0.5 and 0.7; sums, maxima and argmax of rows and of all
+# elements 0.77 to 0.93 and 0.7 to 1.0. Whole operators of rows gain by asking, and do: softmax of rows of
+# 3000 takes 0.6. ``in_place_rows``, of 217 drawn shapes with right operands of 60 KB to 12 MB, against
+# copies in panels from 16 rows on, on one thread and two: 0.93 and 0.92 of the time, with the caches emptied
+# 0.87 and 0.89; 20 rows 0.7, 32 0.8, 64 0.9, 128 0.95, 160 0.96, 256 0.98 and 1.02. ``by_line_rows``: tiles
+# of 2 to 4 rows take 1.0 to 1.3 times as long as lines, 5 to 14 0.65 to 1.0 (caches emptied 0.7 to 1.3).
+# ``ahead_lines``: 8, 16 and 32 with the caches emptied 0.94, 0.91 and 0.90 of the time of none.
+# ``block_bytes``, of 93 drawn products of 64 to 1024 rows and 600 to 3000 terms against blocks of 256
+# columns: on one thread 0.98 of the time with a constant right operand and 0.99 in the call (209 × 1823 ×
+# 281 0.94, 87 × 2689 × 2817 1.07), on two 1.00 and 0.99 (0.86 to 1.12). A ``panel_load`` of 2 takes 1.02
+# times as long
 _ZEN5 = replace(
     ROOFLINE,
     start=6300,
@@ -85,6 +88,7 @@ _ZEN5 = replace(
     in_place_cache=3,
     by_line_rows=4,
     ahead_lines=16,
+    block_bytes=512 << 10,
 )
 # measured on Emerald Rapids, in a virtual machine of two cores: 117, 50 and 9 bytes a cycle come from
 # behind the first, second and third cache; ``start`` and ``product`` are what ``calibrate`` found three
