@@ -34,6 +34,15 @@ class Cost:
     # cycles for a vector of elements of Winograd's transforms, before and behind. Measured (Emerald Rapids)
     # at 16 × 112 × 112 to 256 × 14 × 14
     transform: int = 16
+    # the same of a weight that is transformed in the call, and twice as many beyond the second cache.
+    # Measured (Zen 4) at 64 × 64 to 512 × 512
+    transformed: float = 15.0
+    # times a weight of either sums takes that is requested beside them, and not hidden by them, of what the
+    # third cache brings. Measured (Granite Rapids), 20 convolutions of 7 × 7 to 56 × 56 whose weights come in
+    # turn, on one and two threads: with it the choice takes 1.01 times as long as the best of direct sums and
+    # both tiles. Of 88 drawn ones (Zen 4) whose weights stay in the third cache, 1.04 and 1.03; packed at the
+    # call 1.03 and 1.02
+    requested: float = 1.5
     start: int = 8000  # cycles to begin and end a parallel loop
     # bytes that come in a cycle from behind the first, second and third cache, most of them ahead of their
     # use. Half as many order the candidates of 17 tasks worse (Zen 5: 84 of 100 pairs instead of 86)

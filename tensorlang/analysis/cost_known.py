@@ -77,7 +77,10 @@ _ZEN4 = replace(
 # ``block_bytes``, of 93 drawn products of 64 to 1024 rows and 600 to 3000 terms against blocks of 256
 # columns: on one thread 0.98 of the time with a constant right operand and 0.99 in the call (209 × 1823 ×
 # 281 0.94, 87 × 2689 × 2817 1.07), on two 1.00 and 0.99 (0.86 to 1.12). A ``panel_load`` of 2 takes 1.02
-# times as long
+# times as long. ``transform``, ``transformed``, ``requested``: of 170 and 194 drawn 3×3 convolutions, on one
+# thread and two, what is chosen takes 1.05 and 1.03 times as long as the best of direct sums and minimal
+# filtering (by the generic row 1.16 and 1.13); of 81 whose weight comes from the third cache 1.03 (1.19), of
+# 44 from memory 1.03 (1.08)
 _ZEN5 = replace(
     ROOFLINE,
     start=6300,
@@ -89,6 +92,9 @@ _ZEN5 = replace(
     by_line_rows=4,
     ahead_lines=16,
     block_bytes=512 << 10,
+    transform=4,
+    transformed=8.0,
+    requested=1.0,
 )
 # measured on Emerald Rapids, in a virtual machine of two cores: 117, 50 and 9 bytes a cycle come from
 # behind the first, second and third cache; ``start`` and ``product`` are what ``calibrate`` found three

@@ -18,20 +18,12 @@ from ..te.patterns import SIDE, constant, typical
 from ..te.products import Conv
 from .cost_tables import cost_of
 
-# cycles for a vector of elements of a weight's transform, and twice as many beyond the second cache. Measured
-# (Zen 4) at 64 × 64 to 512 × 512
-WEIGHT = 15
-PACKED = 9  # the same of a copy of the weight as it is, which a direct sum takes
+# cycles for a vector of elements of a weight's copy as it is, which a direct sum at the call takes
+PACKED = 9
 GAIN = 0.85  # of the time of a direct sum, at most
 DIRECT = 1.15  # times the multiply-adds take with what is around them
 TILES = (2, 4)  # of outputs, in each direction
 EXACT = (2,)  # those whose sums round like direct ones
-# times a weight takes that is requested beside the sums, and not hidden by them, of what the third cache
-# brings. Measured (Granite Rapids), 20 convolutions of 7 × 7 to 56 × 56 whose weights come in turn, on one
-# and two threads: with it the choice takes 1.01 times as long as the best of direct sums and both tiles.
-# Of 88 drawn ones (Zen 4) whose weights stay in the third cache, 1.04 and 1.03; packed at the call 1.03 and
-# 1.02
-FAR_WEIGHT = 1.5
 
 
 @dataclass(frozen=True)
@@ -70,12 +62,18 @@ def outputs_at_once(
     """How many outputs a tile has in each direction where that takes the least time; None where the direct
     sum takes less, or little more. ``known``: the weight is known ahead of a call; ``exact``: only tiles
     whose sums round like direct ones; ``together``: products that an instruction of the direct sum adds up.
+
+    Fewer outputs than lanes stay direct: their products are several shorter vectors, and a direct sum has
+    pixels for lanes. Measured (Zen 5, 42 drawn 3×3 convolutions of 5 to 15 outputs): both tiles take 1.0 to
+    3.6 times as long.
     """
     lanes, table = target.vector_lanes("float32"), cost_of(target).of_whole
+    if sizes.outputs < lanes:
+        return None
     weight = 9 * sizes.channels * sizes.outputs
     direct = DIRECT * weight * sizes.images * sizes.height * sizes.width
     direct /= table.per_cycle * lanes * together
-    direct += FAR_WEIGHT * 4 * weight / table.l3_rate if known else PACKED / lanes * weight
+    direct += table.requested * 4 * weight / table.l3_rate if known else PACKED / lanes * weight
     times = {tile: _time(sizes, tile, known, target) for tile in (EXACT if exact else TILES)}
     best = min(times, key=lambda tile: times[tile])
     return best if times[best] < GAIN * direct else None
@@ -93,6 +91,6 @@ def _time(sizes: FilterSizes, tile: int, known: bool, target: Target) -> float:
     products = DIRECT * points * sizes.channels * wide * tiles / (table.per_cycle * lanes)
     transforms = table.transform / lanes * points * (deep + wide) * tiles
     if not known:  # what is transformed in the call lies in a cache
-        each = WEIGHT if 4 * elements <= target.l2_bytes else 2 * WEIGHT
+        each = table.transformed * (1 if 4 * elements <= target.l2_bytes else 2)
         return products + transforms + each / lanes * elements
-    return products + transforms + FAR_WEIGHT * 4 * elements / table.l3_rate
+    return products + transforms + table.requested * 4 * elements / table.l3_rate
