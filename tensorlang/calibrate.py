@@ -2,9 +2,10 @@
 saved where every later schedule finds it. Nothing else measures: neither an import nor ``tl.compile`` does.
 
 Three numbers are measured, those that differ most between machines: what a parallel loop takes to begin and
-end, and from how many iterations of a body, and of a register tile, a second thread is worth that. The
-kernels run in turns, each time on new arrays, and the least time of each counts: others at work, and pages
-that lie badly in the caches, make some tries longer, none shorter.
+end, and from how many iterations of a body, and of a register tile, a second thread is worth that. The others
+are those of the kind of processor, as they come with the package. The kernels run in turns, each time on new
+arrays, and the least time of each counts: others at work, and pages that lie badly in the caches, make some
+tries longer, none shorter.
 
 A parallel loop begins in less than a microsecond while the other threads still wait for work, and takes ten
 or more to wake them when they sleep. Short loops are for threads that are awake alone (``native.pool``), so a
@@ -22,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .analysis import ROOFLINE, Cost, generic, saved_at
+from .analysis import Cost, generic, known_of, saved_at
 from .build import build, compile
 from .errors import TensorLangError
 from .runtime import files
@@ -63,10 +64,10 @@ def saved(path: str | None = None) -> tuple[Cost, Path]:
 
 
 def measured() -> Cost:
-    """The table of this machine; the defaults where it has one processor."""
-    cores = Target.host().num_cores
+    """The table of this machine; that of its kind where it has one processor."""
+    cores, known = Target.host().num_cores, known_of(Target.host().mcpu)
     if cores < 2:
-        return ROOFLINE
+        return known
     with generic():  # another table would make another product
         kernels = _awake(), _asleep(), _vectors(), _product()
     tries: list[tuple[float, ...]] = []
@@ -75,16 +76,18 @@ def measured() -> Cost:
         tries.append(tuple(run() for run in kernels))
     awake, asleep, one, product = map(min, zip(*tries, strict=True))
     lanes = Target.host().vector_lanes("float32")
-    return table_of(awake, asleep, one / ITERATIONS, product / SIDE**3, lanes, cores)
+    return table_of(awake, asleep, one / ITERATIONS, product / SIDE**3, lanes, cores, known)
 
 
-def table_of(awake: float, asleep: float, iteration: float, product: float, lanes: int, cores: int) -> Cost:
+def table_of(
+    awake: float, asleep: float, iteration: float, product: float, lanes: int, cores: int, known: Cost
+) -> Cost:
     """The table where a parallel loop takes ``awake`` seconds to begin and end, ``asleep`` if the other
-    threads sleep, one iteration of a body ``iteration`` and one of a register tile ``product``. Its numbers
-    have two digits, which is what is known."""
-    cycle = product * lanes * ROOFLINE.per_cycle  # a register tile keeps the units busy
+    threads sleep, one iteration of a body ``iteration`` and one of a register tile ``product``; the rest is
+    as ``known`` of the processor. Its numbers have two digits, which is what is known."""
+    cycle = product * lanes * known.per_cycle  # a register tile keeps the units busy
     return replace(
-        ROOFLINE,
+        known,
         start=int(_rounded(math.sqrt(awake * asleep) / cycle)),
         thread=max(int(_rounded(worth_sharing(awake, cores) / iteration)), 4),
         product=_rounded(max(1.0, iteration / product)),

@@ -60,7 +60,7 @@ from ..te.sums_apart import parts_of
 from ..te.terms import terms_of
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
-from .cost_tables import cost_of, costs_text, generic, saved_at
+from .cost_tables import cost_of, costs_text, generic, known_of, saved_at
 from .innermost import Innermost, innermost
 from .input_values import positions
 from .minimal_filtering import FilterSizes, outputs_at_once
@@ -155,6 +155,7 @@ __all__ = [
     "innermost",
     "iterations_of",
     "joins",
+    "known_of",
     "least",
     "least_for_a_thread",
     "limits",

@@ -94,7 +94,7 @@ class Cost:
     gathered: float = 0.5
     crossing: float = 1.08  # times as long takes a tile whose vectors cross lines of the cache
     # bytes of what a reduction reads in plain rows from which on, behind the third cache, their lines come
-    # sooner where they are asked for ahead; 1 << 60 where a processor sees such rows coming and it costs time
+    # sooner where they are asked for ahead; 1 << 39 where a processor sees such rows coming and it costs time
     asked_bytes: int = 1
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 

@@ -46,8 +46,12 @@ def chosen(target: Target) -> tuple[Cost, str]:
         path = saved_at(target.mcpu)
         if path and _is_there(path):
             return _read(path, path), f"measured here ({path})"
-    shipped = KNOWN.get(target.mcpu)
-    return (ROOFLINE, GENERIC) if shipped is None else (shipped, f"those of {target.mcpu}")
+    return known_of(target.mcpu), f"those of {target.mcpu}" if target.mcpu in KNOWN else GENERIC
+
+
+def known_of(cpu: str) -> Cost:
+    """The table that comes with the package for a processor: the generic one where nobody has measured it."""
+    return KNOWN.get(cpu, ROOFLINE)
 
 
 @contextlib.contextmanager

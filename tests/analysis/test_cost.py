@@ -3,6 +3,8 @@ alone."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import tensorlang as tl
@@ -99,13 +101,28 @@ def test_processors_of_known_names_have_tables_of_their_own(monkeypatch) -> None
     assert cost_of(targets["emeraldrapids"]) == cost_of(targets["sapphirerapids"]) != ROOFLINE
 
 
+def _calibrated(awake: float, asleep: float, product: float, known: Cost = ROOFLINE) -> Cost:
+    return calibrate.table_of(awake, asleep, 9.8e-11, product, 16, 2, known)
+
+
 def test_numbers_have_the_two_digits_that_are_known() -> None:
-    table = calibrate.table_of(2.1e-7, 7.1e-6, 9.8e-11, 6.1e-12, 16, 2)
+    table = _calibrated(2.1e-7, 7.1e-6, 6.1e-12)
     assert (table.start, table.thread, table.product) == (6300, 34000, 16.0)
-    assert table == calibrate.table_of(2.1001e-7, 7.1e-6, 9.8e-11, 6.1001e-12, 16, 2)
-    slow = calibrate.table_of(2.1e-6, 7.1e-5, 9.8e-11, 6.1e-12, 16, 2)
+    assert table == _calibrated(2.1001e-7, 7.1e-6, 6.1001e-12)
+    slow = _calibrated(2.1e-6, 7.1e-5, 6.1e-12)
     assert slow.thread == 10 * table.thread and slow.product == table.product
     assert Cost.from_json(slow.to_json()) == slow
+
+
+def test_what_is_not_measured_stays_as_known_of_the_processor() -> None:
+    """Who calibrated a Zen 4 or Zen 5 lost the rest of its row."""
+    known = KNOWN["znver5"]
+    table = _calibrated(2.1e-7, 7.1e-6, 6.1e-12, known)
+    assert table != known
+    same = {"start": table.start, "thread": table.thread, "product": table.product}
+    assert replace(known, **same) == table
+    for shipped in KNOWN.values():
+        assert Cost.from_json(shipped.to_json()) == shipped
 
 
 @pytest.mark.parametrize("cores", [2, 3, 64])
