@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..analysis import Conv, conv_of, cost_of
@@ -23,7 +24,7 @@ from .conv import by_phase, copying, handed_over, padding_of, time_by_pixel
 from .nests import fuse, pack, widen
 from .pixels import counted
 from .reach import depth, far, far_outputs, passes, plane_of, weight_of
-from .register_tile import column, tile_for, time_of
+from .register_tile import MANY, column, rows_that_stay, tile_for, time_of
 
 # tiles of pixels for which a panel of a narrower weight is made wide. Measured (Zen 5): 12 to 19 % of the
 # time is lost where that is done for each tile, 1 to 3 % for 8 of them
@@ -61,7 +62,8 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     if _strided(conv) and not conv.batch:
         return False  # of what is copied, each image takes the pixels it reads
     if not _in_call(conv, target, constants):
-        return _time(conv, target) <= time_by_pixel(conv, target)
+        fixed = is_known(conv.weight, constants)
+        return _time(conv, target, fixed) <= time_by_pixel(conv, target)
     turned = _turned(conv, target) / (conv.images or 1)
     return _time_in_call(conv, target) <= time_by_pixel(conv, target) + turned
 
@@ -90,10 +92,10 @@ def _time_in_call(conv: Conv, target: Target) -> float:
     """Cycles for one image of a weight that comes with the call, on all threads."""
     picked = cost_of(target).transposition if _strided(conv) else 0.0
     if _in_whole_vectors(conv, target):
-        return _sums(conv, target) + (LINED * target.num_cores + picked) * _elements(conv)
-    if _copied(conv, _tile(conv, target)[1], target):
-        return _time(conv, target)
-    return _sums(conv, target) * _in_place(conv, target) + picked * _elements(conv)
+        return _sums(conv, target, False) + (LINED * target.num_cores + picked) * _elements(conv)
+    if _copied(conv, _tile(conv, target, False)[1], target):
+        return _time(conv, target, False)
+    return _sums(conv, target, False) * _in_place(conv, target) + picked * _elements(conv)
 
 
 def _in_place(conv: Conv, target: Target) -> float:
@@ -101,7 +103,7 @@ def _in_place(conv: Conv, target: Target) -> float:
     cross lines, and the last tile, where it ends within a vector, is computed whole, its lanes behind
     masks."""
     pixels, lanes = math.prod(conv.sizes), _lanes(conv, target)
-    _, vectors = _tile(conv, target)
+    _, vectors = _tile(conv, target, False)
     longer = cost_of(target).crossing if plane_of(conv) % LINE else 1.0
     longer *= _apart(conv, vectors, target)
     if pixels % lanes:
@@ -109,10 +111,10 @@ def _in_place(conv: Conv, target: Target) -> float:
     return longer
 
 
-def _sums(conv: Conv, target: Target) -> float:
-    """Cycles of the sums of one image."""
+def _sums(conv: Conv, target: Target, fixed: bool) -> float:
+    """Cycles of the sums of one image; ``fixed``: of a weight that is a constant."""
     pixels, lanes = math.prod(conv.sizes), _lanes(conv, target)
-    high, vectors = _tile(conv, target)
+    high, vectors = _tile(conv, target, fixed)
     tiles = depth(conv) * time_of(conv.each, pixels, high, vectors, lanes, cost_of(target))
     if passes(conv, target):  # it comes for each tile of pixels
         again = -(-pixels // (lanes * vectors)) - 1
@@ -134,17 +136,17 @@ def _in_whole_vectors(conv: Conv, target: Target) -> bool:
     14 × 14 0.89 and 0.74 of the time, in place 1.11; 728 to 728 of 19 × 19 0.87 and 0.83, 512 to 512 of
     27 × 27 0.99 and 0.86.
     """
-    _, vectors = _tile(conv, target)
+    _, vectors = _tile(conv, target, False)
     few = math.prod(conv.sizes) < _lanes(conv, target) * vectors
-    saved = (_in_place(conv, target) - 1) * _sums(conv, target)
+    saved = (_in_place(conv, target) - 1) * _sums(conv, target, False)
     return few or LINED * target.num_cores * _elements(conv) < saved
 
 
-def _time(conv: Conv, target: Target) -> float:
+def _time(conv: Conv, target: Target, fixed: bool) -> float:
     """Cycles for one image."""
-    elements, tiles = _elements(conv), _sums(conv, target)
+    elements, tiles = _elements(conv), _sums(conv, target, fixed)
     copied = cost_of(target).transposition * elements if _strided(conv) else 0
-    _, vectors = _tile(conv, target)
+    _, vectors = _tile(conv, target, fixed)
     if _copied(conv, vectors, target):
         return tiles + COPIED * elements
     # channels lie a plane apart: what a tile of pixels reads of them comes again for each block of outputs
@@ -189,18 +191,20 @@ def _evenly(tiles: int, most: int, threads: int) -> int:
     return min(range(most // 2 + 1, most + 1), key=lambda run: (-(-tiles // (run * threads)) * run, -run))
 
 
-def _tile(conv: Conv, target: Target, threads: int = 1) -> tuple[int, int]:
-    """The tile, of so many ``threads`` that share tiles of pixels out."""
-    lanes, table = _lanes(conv, target), cost_of(target).of_panels
-    return tile_for(conv.each, math.prod(conv.sizes), lanes, target.vector_registers, table, threads)
+def _tile(conv: Conv, target: Target, fixed: bool, threads: int = 1) -> tuple[int, int]:
+    """The tile, of so many ``threads`` that share tiles of pixels out; of a weight that is not ``fixed``, and
+    so lies as it came, of no more rows than stay in the first cache."""
+    lanes, table, pixels = _lanes(conv, target), cost_of(target).of_panels, math.prod(conv.sizes)
+    most = MANY if fixed else rows_that_stay(conv.weight, conv.weight_axes.get(conv.outputs), target)
+    return tile_for(conv.each, pixels, lanes, target.vector_registers, table, threads, most=most)
 
 
-def _tile_apart(conv: Conv, threads: int, target: Target) -> tuple[tuple[int, int], bool]:
+def _tile_apart(conv: Conv, fixed: bool, threads: int, target: Target) -> tuple[tuple[int, int], bool]:
     """The tile where each of so many threads copies what it reads of an image, and whether they share outputs
     out, each with a copy of all pixels, and not tiles of pixels: few tiles are not as many for each."""
     lanes, table, pixels = _lanes(conv, target), cost_of(target).of_panels, math.prod(conv.sizes)
-    tile, each = _tile(conv, target, threads), -(-conv.each // threads)
-    other = tile_for(each, pixels, lanes, target.vector_registers, table)
+    tile, each = _tile(conv, target, fixed, threads), -(-conv.each // threads)
+    other = _tile(replace(conv, each=each), target, fixed)
     copied = (1 - 1 / threads) * TWICE * copying(conv, target) * _elements(conv) / depth(conv)
     by_pixels = column(conv.each, *tile, table) * -(-pixels // (lanes * tile[1] * threads))
     by_outputs = column(each, *other, table) * -(-pixels // (lanes * other[1])) + copied
@@ -225,12 +229,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     # lines that another has just written come slowly. Measured (Zen 4, 90 drawn shapes at stride 2, two
     # threads): 0.46 of the time. A weight at the call, which lies as it came, is better read by the thread
     # whose outputs it makes: 256 to 512 channels of 56 × 56 1.2
-    given = is_known(conv.weight, constants) or 4 * weight_of(conv) <= target.l2_bytes
+    fixed = is_known(conv.weight, constants)
+    given = fixed or 4 * weight_of(conv) <= target.l2_bytes
     copied = _strided(conv) or (not conv.pointwise and padding_of(s, conv.data) is not None)
     threads = target.num_cores if copied and given and conv.images == 1 else 1
     worth = threads > 1 and cost_of(target).shared(iterations) and iterations >= WORTH
     (high, vectors), by_outputs = (
-        _tile_apart(conv, threads, target) if worth else (_tile(conv, target), False)
+        _tile_apart(conv, fixed, threads, target) if worth else (_tile(conv, target, fixed), False)
     )
     weight = pack_outputs(s, inside, conv, high, lanes, constants)
     pixels = _image(s, conv, inside)

@@ -11,9 +11,11 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.analysis import conv_of
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
-from tensorlang.recipes.pointwise import _evenly
+from tensorlang.recipes.pointwise import _evenly, _tile
+from tensorlang.target import as_target
 from tests.codegen.test_assembly import AVX2, AVX512, IN_VECTORS, NEON, inner_loop
 from tests.ops import images
 from tests.ops.arrays import exact
@@ -216,7 +218,7 @@ def test_a_weight_at_the_call_is_read_where_it_lies(count, channels, outputs, im
 def test_the_last_tile_of_a_copied_image_is_one_vector(cores):
     """Of 13, in tiles of two or three: others, whose lanes were all masked, were computed with it."""
     target = f"llvm -mcpu=emeraldrapids -num-cores={cores}"
-    X, W, B, out = declared(*(np.zeros(n, "f4") for n in ((1, 1024, 14, 14), (256, 1024, 1, 1), 256)))
+    X, W, B, out = declared(*(np.zeros(n, "f4") for n in ((1, 1008, 14, 14), (256, 1008, 1, 1), 256)))
     text = str(tl.lower(default_schedule(out, target), [X, W, B, out]))
     assert "W.global" not in text and "X.global" in text
     loops = [nest.partition("relu[")[0] for nest in text.split("for rc in ")[1:]]
@@ -307,3 +309,14 @@ def test_images_for_every_thread_are_one_thread_each(images):
     a, b = (rng.integers(-3, 4, [int(str(d)) for d in t.shape]).astype("float32") for t in (x, w))
     (right,) = te.reference.evaluate([out], {x: a, w: b})
     assert np.array_equal(tl.compile([x, w, out], target="llvm -num-cores=2")(a, b), right)
+
+
+@pytest.mark.parametrize(("channels", "most"), [(1024, 8), (1000, 28), (512, 16)])
+def test_rows_of_a_weight_in_the_call_stay_in_the_first_cache(channels: int, most: int) -> None:
+    """Rows of 1024 channels lie in the places of one set: tiles of 28 of them, for images of 4 × 4, took
+    three times as long on a Zen 5, whose sets have 12."""
+    x, w = te.placeholder((1, channels, 4, 4), name="x"), te.placeholder((128, channels, 1, 1), name="w")
+    conv, target = conv_of(ops.conv2d(x, w).op), as_target("llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu")
+    assert conv is not None
+    (here, _), (packed, _) = _tile(conv, target, fixed=False), _tile(conv, target, fixed=True)
+    assert here <= most and packed > 16 and (here < packed) == (most < 28)
