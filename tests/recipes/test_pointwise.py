@@ -320,3 +320,22 @@ def test_rows_of_a_weight_in_the_call_stay_in_the_first_cache(channels: int, mos
     assert conv is not None
     (here, _), (packed, _) = _tile(conv, target, fixed=False), _tile(conv, target, fixed=True)
     assert here <= most and packed > 16 and (here < packed) == (most < 28)
+
+
+@pytest.mark.parametrize("rows", [20, 5, None], ids=str)
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize(("channels", "outputs", "groups"), [(64, 24, 2), (48, 6, 6), (64, 40, 1)], ids=str)
+def test_images_of_one_column_are_products(channels, outputs, groups, stride, rows):
+    """Their last axis has one element, and no family knew few outputs of a group, or few pixels whose weight
+    comes with the call: scalar loops, 4 to 100 times as long."""
+    x = te.placeholder((2, channels, te.dim("h") if rows is None else rows, 1), name="x")
+    w = te.placeholder((outputs, channels // groups, 1, 1), name="w")
+    y = ops.conv2d(x, w, stride=(stride, 1), groups=groups)
+    for constants in ({}, {w: small(RNG, (outputs, channels // groups, 1, 1))}):
+        f = tl.compile([x, w, y], constants=constants)
+        assert rows is None or not re.search("loop rc.*scalar", str(f.explain()))
+        for n in (1, 7, 33) if rows is None else (rows,):
+            a = small(RNG, (2, channels, n, 1))
+            b = constants.get(w, small(RNG, (outputs, channels // groups, 1, 1)))
+            want = images.conv(a, b, stride=(stride, 1), groups=groups)
+            exact(f(a) if constants else f(a, b), want, "float32")
