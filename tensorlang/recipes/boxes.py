@@ -59,7 +59,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     conv = conv_of(inside.op)
     if conv is None or not conv.batch or conv.images == 0 or len(conv.sizes) != 2 or 0 in conv.sizes:
         return False
-    if conv.pointwise or image_of(conv) > target.l3_bytes // L3_PART:
+    if conv.pointwise or flat.one_by_one(conv, target) or image_of(conv) > target.l3_bytes // L3_PART:
         return False
     if not wide_or_packed(conv, inside, target, constants):
         return False

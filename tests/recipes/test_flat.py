@@ -165,3 +165,25 @@ def test_patches_are_summed_straight_from_the_image(channels, monkeypatch) -> No
     X, W = te.placeholder((1, 3, 224, 224), name="X"), te.placeholder((channels, 3, 16, 16), name="W")
     s = default_schedule(ops.conv2d(X, W, stride=16), "llvm -mcpu=znver4 -num-cores=1", constants=[W])
     assert not [stage.name for stage in s.stages if stage.name.startswith("X.")]
+
+
+@pytest.mark.parametrize(("groups", "taps"), [(1, 3), (4, 5), (8, 1)], ids=str)
+def test_a_group_of_one_output_needs_no_copy_of_its_image(groups, taps):
+    """Each place is read for that output alone: strips and boxes took 1.1 to 2 times as long."""
+    x = te.placeholder((2, 8 * groups, 33, 20), name="x")
+    w = te.placeholder((groups, 8, taps, taps), name="w")
+    y = ops.conv2d(x, w, padding=taps // 2, groups=groups)
+    words = str(tl.compile([x, w, y], target=AVX512).explain())
+    assert "recipes.flat" not in words and "recipes.boxes" not in words
+    rng = np.random.default_rng(5)
+    a, b = (rng.integers(-4, 5, [int(str(n)) for n in t.shape]).astype("float32") for t in (x, w))
+    np.testing.assert_array_equal(
+        tl.compile([x, w, y])(a, b), images.conv(a, b, padding=taps // 2, groups=groups)
+    )
+
+
+def test_single_pixels_of_groups_are_read_where_they_lie():
+    """A copy of what is read once: 64 to 16 channels of 40 × 40 in 8 groups took 2.3 times as long."""
+    x, w = te.placeholder((1, 64, 40, 40), name="x"), te.placeholder((16, 8, 1, 1), name="w")
+    words = str(tl.compile([x, w, ops.conv2d(x, w, groups=8)], target=AVX512, constants={}).explain())
+    assert "recipes.flat" not in words
