@@ -19,6 +19,7 @@ from collections.abc import Sequence
 
 from .. import te
 from ..expr import make
+from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
 
@@ -83,8 +84,14 @@ def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr) -> None:
     lines = b.let("lines", make.ceildiv(n, WIDTH**2) * WIDTH)
     with b.loop("tile", lines // WIDTH) as tile:
         _sort_tile(b, keys, near, turned, b.let("first", tile * WIDTH**2))
-    # each level doubles the runs; of an open number as many as there could be, of which most are passed over
-    levels = 31 - WIDTH.bit_length() if known is None else (-(-known // WIDTH**2) - 1).bit_length()
+    levels: ExprLike  # each of which doubles the runs
+    if known is not None:
+        levels = (-(-known // WIDTH**2) - 1).bit_length()
+    else:
+        # as many as there could be, of which most are passed over, 1 ns each: half of what a tile takes
+        levels = make.const(31 - WIDTH.bit_length(), lines.dtype)
+        for few in (8, 4, 0):
+            levels = te.select(lines <= WIDTH << few, make.const(few, lines.dtype), levels)
     with b.loop("level", levels) as level:
         run = b.let("run", te.shift_left(make.const(WIDTH, n.dtype), te.cast(n.dtype, level)))
         with b.when(te.all(run > 0, run < lines)):

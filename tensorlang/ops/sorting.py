@@ -7,6 +7,7 @@ number, as in numpy and torch, and the zeros are equal.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from .network import WIDTH, Key, room_for, sort_keys, sort_lanes
 from .places import kept_within
 
 Array = np.ndarray[Any, Any]
+Written = Callable[[Expr, Expr, Expr], None]  # of a row, a place in order, and where its element came from
 LANES = 16  # keys that are compared at once
 LAST = (1 << 31) - 1  # the place that stands behind all others
 DIGIT = 8  # bits by which the keys of long rows are distributed
@@ -32,12 +34,18 @@ FEW_DIGITS = 2  # of integers, beyond which most differ in none
 # time, 1000 float64 1.8, 2000 1.24; 300 of int8 0.5, 535 of int64 below 10,000 0.4
 MOST_COMPARED = (16, 256)
 # bytes of the keys of a row, up to which rows are put in order as the lanes of vectors. Measured (Zen 4): of
-# 1000 rows 16 floats take 0.10 of the time of a row at a time, 32 take 0.24, 8 of 4000 take 0.03
-SHORT_ROW = 128
+# 1000 rows 16 floats take 0.10 of the time of a row at a time, 32 take 0.24, 8 of 4000 take 0.03; (Zen 5) 48
+# floats 0.25, 32 of int64 0.17, with AVX2 0.82 and 0.51
+SHORT_ROW = 256
 # elements of a row whose places are wanted, up to which the same is done. Measured (Zen 4): 200 rows of 20
 # floats take 0.14 of the time, of 40 0.37, of 64 0.74; their code grows with the elements, and takes 0.6 s to
 # compile for 40, a second for 64
 SHORT_PLACED = 48
+# the same of rows whose number of elements only a call knows: a network for so many elements each, of which
+# the call takes the least that has room. Measured (Zen 5) of 1000 rows, against the tile of 64 that a row by
+# itself fills: values of 7 floats take 0.05 of the time, 32 take 0.22, of int64 0.05 and 0.24; places of 7
+# floats 0.05, of 24 take 0.16
+SHORT_VALUES, SHORT_PLACES = (8, 16, 32), (8, 16, 24)
 
 
 def key_type(t: DType) -> DType:
@@ -109,14 +117,18 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
 
     known, many = const_int(n), const_int(rows)
     begin: Expr = make.const(0, rows.dtype)
-    if known is not None and 1 < known <= SHORT_ROW // kind.bytes and (many is None or many >= LANES):
+    if (
+        known is not None
+        and 1 < known <= min(SHORT_ROW // kind.bytes, SHORT_PLACED)
+        and (many is None or many >= LANES)
+    ):
         begin = rows // LANES * LANES
         with b.loop("block", rows // LANES, parallel=True) as block:
             _sort_together(b, x, b.let("first", block * LANES), known, values, descending)
         if many is not None and many % LANES == 0:
             return
-    with b.loop("row", rows - begin, begin, parallel=True) as row:
 
+    def one(row: Expr) -> None:
         def compared() -> None:
             keys = b.memory("keys", (1, room_for(n)), kind)
             read_keys(b, x, row, n, keys, None, descending)
@@ -135,6 +147,19 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
             # of 64 bits there are few to a vector and AVX2 takes three instructions to compare two; others
             # have few digits
             _by_length(b, n, x.dtype, compared, by_digits)
+
+    def by_themselves() -> None:
+        with b.loop("row", rows - begin, begin, parallel=True) as row:
+            one(row)
+
+    def together(most: int) -> None:
+        with b.loop("block", make.ceildiv(rows, LANES), parallel=True) as block:
+            _sort_together(b, x, b.let("first", block * LANES), most, values, descending)
+
+    if known is None:
+        _by_room(b, n, SHORT_VALUES, together, by_themselves)
+    else:
+        by_themselves()
 
 
 def _element(key: Expr, t: DType, descending: bool) -> Expr:
@@ -177,30 +202,81 @@ def _is_negative_zero(e: Expr) -> Expr:
 
 
 def _sort_together(b: LoopBuilder, x: Memory, first: Expr, n: int, values: Memory, descending: bool) -> None:
-    """Rows from ``first`` on, as many as a vector has lanes, each in a lane."""
+    """Rows from ``first`` on, of at most ``n`` elements, as many as a vector has lanes, each in a lane."""
     taken, done = (b.memory(name, (n * LANES,), x.dtype) for name in ("taken", "done"))
-    with b.loop("k", LANES, vector=True) as k:
-        for place in range(n):
-            taken[place * LANES + k] = x[first + k, place]
+    _take_rows(b, x, first, n, LANES, taken)
     negative = b.cell("negative", INT32, 0)
     with b.loop("k", LANES, vector=True) as k:
         if x.dtype.is_float:
             for place in range(n):
                 negative.set(te.max(negative.value, _is_negative_zero(taken[place * LANES + k])))
         keys: list[Key] = [
-            (b.let("key", key_of(taken[place * LANES + k], descending)),) for place in range(n)
+            (b.let("key", _or_least(x, place, key_of(taken[place * LANES + k], descending))),)
+            for place in range(n)
         ]
         sort_lanes(b, keys)
         for place, (key,) in enumerate(keys):
             done[place * LANES + k] = _element(key, x.dtype, descending)
-    with b.loop("j", n, vector=True) as j:
-        for lane in range(LANES):
-            values[first + lane, j] = done[j * LANES + lane]
+    rows, there = x.shape
+    if const_int(there) is None:
+        _write_rows(b, x, first, n, LANES, there, lambda row, j, at: values.__setitem__((row, j), done[at]))
+    else:
+        with b.loop("j", n, vector=True) as j:
+            for lane in range(LANES):
+                values[first + lane, j] = done[j * LANES + lane]
     if x.dtype.is_float:
-        with b.when(negative.value > 0), b.loop("row", LANES, first) as row:
-            _zeros_as_they_came(
-                b, x, row, make.as_expr(n), lambda k: key_of(x[row, k], descending), values, descending
-            )
+        many: ExprLike = LANES if const_int(there) is not None else te.min(LANES, rows - first)
+        with b.when(negative.value > 0), b.loop("row", many, first) as row:
+            _zeros_as_they_came(b, x, row, there, lambda k: key_of(x[row, k], descending), values, descending)
+
+
+def _by_room(
+    b: LoopBuilder, n: Expr, rooms: Sequence[int], short: Callable[[int], None], long: Callable[[], None]
+) -> None:
+    """What sorts rows of an open number of elements: ``short`` with the least room they fit into, or
+    ``long``."""
+    for less, room in itertools.pairwise([-1, *rooms]):
+        with b.when(te.all(n > less, n <= room)):
+            short(room)
+    with b.when(n > rooms[-1]):
+        long()
+
+
+def _take_rows(b: LoopBuilder, x: Memory, first: Expr, n: int, lanes: int, taken: Memory) -> None:
+    """The elements of rows from ``first`` on, each row in a lane; of an open number at most ``n`` elements
+    are there, and at the end of all rows the last one is taken again."""
+    rows, there = x.shape
+    if const_int(there) is not None:
+        with b.loop("k", lanes, vector=True) as k:
+            for place in range(n):
+                taken[place * lanes + k] = x[first + k, place]
+        return
+    # loops, and the lanes below too: written out they take half of the time to compile
+    with b.loop("place", te.min(there, n)) as at, b.loop("k", lanes, vector=True) as k:
+        taken[at * lanes + k] = x[te.min(first + k, rows - 1), at]
+    with b.loop("place", n - there, there) as at, b.loop("k", lanes, vector=True) as k:
+        taken[at * lanes + k] = make.const(0, x.dtype)
+
+
+def _or_least(x: Memory, place: int, key: Expr) -> Expr:
+    """The key of a place of a row, or what stands behind all others where an open row has ended."""
+    there = x.shape[1]
+    if const_int(there) is not None:
+        return key
+    return te.select(place < there, key, te.min_value(key.dtype))
+
+
+def _write_rows(
+    b: LoopBuilder, x: Memory, first: Expr, n: int, lanes: int, end: Expr, written: Written
+) -> None:
+    """The first ``end`` elements, in order, of the rows in lanes: ``written`` with the row, the element, and
+    where the lane has it."""
+    with (
+        b.loop("lane", te.min(x.shape[0] - first, lanes)) as lane,
+        b.loop("j", n, vector=True) as j,
+        b.when(j < end),
+    ):
+        written(first + lane, j, j * lanes + lane)
 
 
 def in_vectors(b: LoopBuilder, n: Expr, body: Callable[[Expr], None]) -> None:
@@ -210,9 +286,6 @@ def in_vectors(b: LoopBuilder, n: Expr, body: Callable[[Expr], None]) -> None:
         body(k)
     with b.loop("k", n - whole, whole) as k:
         body(k)
-
-
-Written = Callable[[Expr, Expr, Expr], None]  # of a row, a place in order, and where its element came from
 
 
 def order_rows(
@@ -235,26 +308,50 @@ def order_rows(
         if many is not None and many % WIDTH == 0:
             return
         begin = begin + left // WIDTH * WIDTH
-    with b.loop("row", rows - begin, begin, parallel=True) as row:
-        _order_row(b, x, row, n, descending, written, end)
+
+    def by_themselves() -> None:
+        with b.loop("row", rows - begin, begin, parallel=True) as row:
+            _order_row(b, x, row, n, descending, written, end)
+
+    def together(room: int) -> None:
+        with b.loop("block", make.ceildiv(left, WIDTH), parallel=True) as block:
+            _order_together(b, x, b.let("first", begin + block * WIDTH), room, descending, written, end)
+
+    if known is None:
+        _by_room(b, n, SHORT_PLACES, together, by_themselves)
+    else:
+        by_themselves()
 
 
 def _order_together(
     b: LoopBuilder, x: Memory, first: Expr, n: int, descending: bool, written: Written, end: Expr
 ) -> None:
-    """Rows from ``first`` on, each in the lane of a vector."""
+    """Rows from ``first`` on, of at most ``n`` elements, each in the lane of a vector."""
     taken, done = b.memory("taken", (n * WIDTH,), x.dtype), b.memory("done", (n * WIDTH,), INT32)
+    _take_rows(b, x, first, n, WIDTH, taken)
     with b.loop("k", WIDTH, vector=True) as k:
-        for place in range(n):
-            taken[place * WIDTH + k] = x[first + k, place]
-    with b.loop("k", WIDTH, vector=True) as k:
-        keys = [_placed(b, key_of(taken[i * WIDTH + k], descending), make.const(i, INT32)) for i in range(n)]
+        keys = [
+            _placed(b, _or_least(x, i, key_of(taken[i * WIDTH + k], descending)), make.const(i, INT32))
+            for i in range(n)
+        ]
         sort_lanes(b, keys)
         for i, key in enumerate(keys):
             done[i * WIDTH + k] = _place_of(key)
+    kind = x.shape[1].dtype
+    if const_int(x.shape[1]) is None:
+        _write_rows(
+            b,
+            x,
+            first,
+            n,
+            WIDTH,
+            end,
+            lambda row, j, at: written(row, j, b.let("at", te.cast(kind, done[at]))),
+        )
+        return
     for lane in range(WIDTH):
         with b.loop("j", end, vector=True) as j:
-            written(first + lane, j, b.let("at", te.cast(x.shape[1].dtype, done[j * WIDTH + lane])))
+            written(first + lane, j, b.let("at", te.cast(kind, done[j * WIDTH + lane])))
 
 
 def _placed(b: LoopBuilder, key: Expr, place: Expr) -> Key:
