@@ -16,7 +16,7 @@ from ..expr.nodes import Expr, const_int
 from ..te.loops import Cell, LoopBuilder, Memory
 from .network import WIDTH, keep_first, room_for, sort_keys
 from .places import kept_within
-from .sorting import LANES, key_of, key_type, order_rows, pad, read_keys, sorted_rows
+from .sorting import LANES, key_of, key_type, order_open, order_rows, pad, read_keys, sorted_rows
 
 Array = np.ndarray[Any, Any]
 # elements that are put in order by counting, for each, those that stand before it, and from which on it is
@@ -68,60 +68,75 @@ def best_rows(
             _best_together(b, x, b.let("first", block * LANES), known, k, made, descending)
         if many is not None and many % LANES == 0:
             return
-    if known is not None and _in_order(k, known):
 
-        def by_place(row: Expr, i: Expr, at: Expr) -> None:
-            place = b.let("place", kept_within(at, n))
+    def by_place(row: Expr, i: Expr, at: Expr) -> None:
+        place = b.let("place", kept_within(at, n))
+        values[row, i] = x[row, place]
+        places[row, i] = place
+
+    def collected() -> None:
+        with b.loop("row", rows - begin, begin, parallel=True) as row:
+            _best_of_row(b, x, row, k, made, descending, room)
+
+    if known is None:
+        order_open(b, x, descending, by_place, values.shape[1], collected)
+    elif _in_order(k, known):
+        order_rows(b, x, descending, by_place, begin, values.shape[1])
+    else:
+        collected()
+
+
+def _best_of_row(
+    b: LoopBuilder, x: Memory, row: Expr, k: int, made: Sequence[Memory], descending: bool, room: int
+) -> None:
+    """The first ``k`` of a row: those that go before the last of them so far are collected in so much
+    ``room``."""
+    values, places = made
+    n, kind, known = x.shape[1], key_type(x.dtype), const_int(x.shape[1])
+    held_most = room_for(make.const(room, n.dtype)) if k > RUN else room
+    keys, at = b.memory("keys", (1, held_most), kind), b.memory("at", (1, held_most), n.dtype)
+    fill = b.let("fill", make.min_(n, make.const(room, n.dtype)))
+    read_keys(b, x, row, fill, keys, at, descending)
+    held, least = b.cell("held", n.dtype, fill), b.cell("least", kind, te.min_value(kind))
+    if known is None or known > room:
+        line = b.memory("line", (LANES,), kind)
+        with b.loop("block", (n - fill) // LANES) as block:
+            first = b.let("first", fill + block * LANES)
+            better = b.cell("better", INT32, 0)
+            with b.loop("j", LANES, vector=True) as j:
+                key = b.let("key", key_of(x[row, first + j], descending))
+                line[j] = key
+                better.set(te.max(better.value, te.cast(INT32, key > least.value)))
+            with b.when(better.value > 0):
+                # room for a whole vector before any of it is put there
+                with b.when(held.value > room - LANES):
+                    _drop(b, keys, at, k, held, least)
+                with b.loop("j", LANES) as j:
+                    _collect(b, keys, at, held, least, line[j], first + j)
+        rest = b.let("rest", (n - fill) // LANES * LANES + fill)
+        with b.loop("i", n - rest, rest) as i:
+            with b.when(held.value >= room):
+                _drop(b, keys, at, k, held, least)
+            _collect(b, keys, at, held, least, key_of(x[row, i], descending), i)
+    if known is None or known > max(2 * k, FEW):
+        with b.when(held.value > max(2 * k, FEW)):
+            _drop(b, keys, at, k, held, least)
+    count = b.let("count", te.max(te.min(held.value, room), 0))
+    if k > RUN:
+        pad(b, [keys, at], count, room_for(count))
+        sort_keys(b, [keys, at], count)
+        with b.loop("i", values.shape[1]) as i:
+            place = b.let("place", kept_within(at[0, i], n))
             values[row, i] = x[row, place]
             places[row, i] = place
-
-        order_rows(b, x, descending, by_place, begin, values.shape[1])
         return
-    with b.loop("row", rows - begin, begin, parallel=True) as row:
-        held_most = room_for(make.const(room, n.dtype)) if k > RUN else room
-        keys, at = b.memory("keys", (1, held_most), kind), b.memory("at", (1, held_most), n.dtype)
-        fill = b.let("fill", make.min_(n, make.const(room, n.dtype)))
-        read_keys(b, x, row, fill, keys, at, descending)
-        held, least = b.cell("held", n.dtype, fill), b.cell("least", kind, te.min_value(kind))
-        if known is None or known > room:
-            line = b.memory("line", (LANES,), kind)
-            with b.loop("block", (n - fill) // LANES) as block:
-                first = b.let("first", fill + block * LANES)
-                better = b.cell("better", INT32, 0)
-                with b.loop("j", LANES, vector=True) as j:
-                    key = b.let("key", key_of(x[row, first + j], descending))
-                    line[j] = key
-                    better.set(te.max(better.value, te.cast(INT32, key > least.value)))
-                with b.when(better.value > 0):
-                    # room for a whole vector before any of it is put there
-                    with b.when(held.value > room - LANES):
-                        _drop(b, keys, at, k, held, least)
-                    with b.loop("j", LANES) as j:
-                        _collect(b, keys, at, held, least, line[j], first + j)
-            rest = b.let("rest", (n - fill) // LANES * LANES + fill)
-            with b.loop("i", n - rest, rest) as i:
-                with b.when(held.value >= room):
-                    _drop(b, keys, at, k, held, least)
-                _collect(b, keys, at, held, least, key_of(x[row, i], descending), i)
-        if known is None or known > max(2 * k, FEW):
-            with b.when(held.value > max(2 * k, FEW)):
-                _drop(b, keys, at, k, held, least)
-        count = b.let("count", te.max(te.min(held.value, room), 0))
-        if k > RUN:
-            pad(b, [keys, at], count, room_for(count))
-            sort_keys(b, [keys, at], count)
-            with b.loop("i", values.shape[1]) as i:
-                place = b.let("place", kept_within(at[0, i], n))
-                values[row, i] = x[row, place]
-                places[row, i] = place
-            return
-        pad(b, [keys], count)
-        with b.loop("i", count) as i:
-            rank = _before(b, keys, i, make.const(0, n.dtype), count)
-            with b.when(rank < values.shape[1]):
-                place = b.let("place", kept_within(at[0, i], n))
-                values[row, rank] = x[row, place]
-                places[row, rank] = place
+    pad(b, [keys], count)
+    with b.loop("i", count) as i:
+        rank = _before(b, keys, i, make.const(0, n.dtype), count)
+        with b.when(rank < values.shape[1]):
+            place = b.let("place", kept_within(at[0, i], n))
+            values[row, rank] = x[row, place]
+            places[row, rank] = place
 
 
 def _in_lanes(k: int, n: int | None, bits: int) -> bool:

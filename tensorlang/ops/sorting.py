@@ -157,7 +157,7 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
             _sort_together(b, x, b.let("first", block * LANES), most, values, descending)
 
     if known is None:
-        _by_room(b, n, SHORT_VALUES, together, by_themselves)
+        by_room(b, n, SHORT_VALUES, together, by_themselves)
     else:
         by_themselves()
 
@@ -230,7 +230,7 @@ def _sort_together(b: LoopBuilder, x: Memory, first: Expr, n: int, values: Memor
             _zeros_as_they_came(b, x, row, there, lambda k: key_of(x[row, k], descending), values, descending)
 
 
-def _by_room(
+def by_room(
     b: LoopBuilder, n: Expr, rooms: Sequence[int], short: Callable[[int], None], long: Callable[[], None]
 ) -> None:
     """What sorts rows of an open number of elements: ``short`` with the least room they fit into, or
@@ -313,14 +313,24 @@ def order_rows(
         with b.loop("row", rows - begin, begin, parallel=True) as row:
             _order_row(b, x, row, n, descending, written, end)
 
-    def together(room: int) -> None:
-        with b.loop("block", make.ceildiv(left, WIDTH), parallel=True) as block:
-            _order_together(b, x, b.let("first", begin + block * WIDTH), room, descending, written, end)
-
     if known is None:
-        _by_room(b, n, SHORT_PLACES, together, by_themselves)
+        order_open(b, x, descending, written, end, by_themselves)
     else:
         by_themselves()
+
+
+def order_open(
+    b: LoopBuilder, x: Memory, descending: bool, written: Written, end: Expr, long: Callable[[], None]
+) -> None:
+    """The first ``end`` elements of rows of an open number of elements in order: of short ones as the lanes
+    of vectors, others as ``long`` does."""
+    rows, n = x.shape
+
+    def together(room: int) -> None:
+        with b.loop("block", make.ceildiv(rows, WIDTH), parallel=True) as block:
+            _order_together(b, x, b.let("first", block * WIDTH), room, descending, written, end)
+
+    by_room(b, n, SHORT_PLACES, together, long)
 
 
 def _order_together(

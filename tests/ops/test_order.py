@@ -107,6 +107,7 @@ def test_short_rows_of_an_open_length_are_sorted_in_lanes(t, descending):
     x = te.placeholder((te.dim("m"), te.dim("n")), t, name="x")
     results = (ops.sort(x, -1, descending), ops.argsort(x, -1, descending))
     by_values, by_places = (tl.compile([x, y]) for y in results)
+    best = tl.compile([x, *ops.top_k(x, 3, -1, descending)])
     for m, n in itertools.product((0, 1, 7, 8, 17), (0, 1, 2, 7, 8, 9, 16, 17, 24, 25, 32, 33, 64, 65)):
         a = np.asarray(RNG.integers(-2, 3, (m, n)), t)
         odd = RNG.random((m, n))
@@ -120,6 +121,8 @@ def test_short_rows_of_an_open_length_are_sorted_in_lanes(t, descending):
         np.testing.assert_array_equal(by_places(a), want)
         values = by_values(a)
         np.testing.assert_array_equal(values, np.take_along_axis(a, want, -1))
+        for got, whole in zip(best(a), (np.take_along_axis(a, want, -1), want), strict=True):
+            np.testing.assert_array_equal(got, whole[:, :3])
         zeros = values == 0
         assert np.array_equal(np.signbit(values)[zeros], np.signbit(np.take_along_axis(a, want, -1))[zeros])
 
