@@ -128,6 +128,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     shared = worth_a_thread(inside.op, iterations, target)
     threads = target.num_cores if shared and not keep else 1
     t = _tiles(inside, product, fixed, lanes, threads, target)
+    copied = t.packs and not fixed and not product.in_lines
+    once = copied and t.together == 1 and m is not None and m <= t.high
+    once = once and streams.reads_once(inside, product, keep, lanes)
+    if once:
+        t = t._replace(packs=False)
     lies = not (fixed or t.together > 1 or t.overlaps)
     b = _blocks(inside, product, t, lanes, threads, target) if lies else None
     if m is not None and lies and streams.streams(inside, product, m, lanes, b is not None, target):
@@ -208,6 +213,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         {"p": t.together if t.together > 1 else None},
         whole=whole,
     )
+    if once:
+        inside.unroll(over[0])
     if right is None:
         ahead = streams.lines_ahead(inside, product, t.high, target)
         if ahead:

@@ -137,3 +137,27 @@ def test_products_as_many_for_each_thread_are_not_cut_in_columns(batch: int, n: 
     rng = np.random.default_rng(n)
     a, b = (rng.integers(-4, 5, (batch, rows, 64)).astype("float32") for rows in (197, n))
     assert np.array_equal(tl.compile(tensors)(a, b), a @ b.swapaxes(1, 2))
+
+
+@pytest.mark.parametrize("t", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "m, k, n", [(2, 2, 2), (3, 3, 3), (1, 5, 7), (5, 5, 5), (6, 2, 3), (4, 8, 8), (3, 1, 4), (2, 9, 3)]
+)
+def test_small_right_operands_by_columns_are_read_where_they_lie(m: int, k: int, n: int, t: str) -> None:
+    """A copy of 3 × 3 was written in parts and read as a whole: three times the time of rows by rows."""
+    A, B = te.placeholder((50, m, k), t, name="A"), te.placeholder((50, n, k), t, name="B")
+    C = ops.relu(ops.batch_matmul(A, B, transpose_b=True))
+    s = default_schedule(C, as_target("llvm -mcpu=znver5 -num-cores=1"))
+    if 1 < k <= 8 and m > 1:
+        assert "B.global" not in s.tree() and re.search(r"loop batch_matmul\S*\.k .*unroll", s.tree()), (
+            s.tree()
+        )
+    rng = np.random.default_rng(m)
+    a, b = (rng.integers(-4, 5, [50, rows, k]).astype(t) for rows in (m, n))
+    np.testing.assert_array_equal(tl.compile([A, B, C])(a, b), np.maximum(a @ b.swapaxes(1, 2), 0))
+
+
+def test_right_operands_that_several_tiles_read_are_copied() -> None:
+    A, B = te.placeholder((50, 40, 8), name="A"), te.placeholder((50, 8, 8), name="B")
+    C = ops.batch_matmul(A, B, transpose_b=True)
+    assert "B.global" in default_schedule(C, as_target("llvm -mcpu=znver5 -num-cores=1")).tree()
