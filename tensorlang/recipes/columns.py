@@ -27,7 +27,8 @@ OPEN_ROWS = 64  # of a group, of a number of rows that is open: to add up the gr
 # 0.92, 10,000 of 160 0.84, 5000 of 256 0.85, 2000 of 144 1.01, from memory 40,000 of 200 0.44, 63,205 of 152
 # 0.45; on two threads, whose results may share a line of the caches, 50,000 rows of 24 0.36, 2000 of 100 0.75
 # The processor sees such a stretch coming: asked for ahead, 138,458 rows of 96 to 128 take 1.5 to 1.7 times
-# as long, 60,000 of 260 1.3
+# as long, 60,000 of 260 1.3. Of an open number at most a vector is asked for (Zen 5, one thread): of 100,003
+# rows of 3 floats 0.47 of the time, their least ones' places 0.61, 1000 of 7 0.66, 20,000 of 16 bytes 0.37
 IN_REGISTERS = 3 / 4
 # vectors from which on two rows at a time are enough: of more LLVM adds whole numbers apart from the partial
 # results, which leave the registers then. Measured (Zen 4): int32 of 152 columns take 0.41 of the time of
@@ -115,12 +116,15 @@ def _in_registers(s: Schedule, stage: Stage, target: Target, shared: list[IterVa
     n, rows = elements_of(columns), size(stage.op.reduce_axis[-1])
     lanes = target.vector_lanes(stage.op.body[0].dtype)
     most = int(target.vector_registers * IN_REGISTERS)
+    opened = n is None and target.has_masks and len(columns) == 1 and at_most(columns[0].extent, lanes)
+    if opened:
+        n = lanes  # one vector under a mask
     if n is None or -(-n // lanes) > most or not s.can("cache_write", stage.name):
         return False
     together = ROWS if -(-n // lanes) < MANY else 2
     sums = s[s.cache_write(stage.name, "local")]
     *outer, last = _columns(stage, len(columns))
-    place = outer[-1] if outer else stage.split(last, n)[0]
+    place = outer[-1] if outer and not opened else stage.split(last, n)[0]
     *_, inner = stage.leaf_iter_vars
     if n > lanes:  # each vector written by itself: what is read by a loop's number has a place in memory, and
         block, inner = stage.split(inner, lanes)  # is stored in each round where a test stands in the loop

@@ -11,6 +11,7 @@ from tensorlang import ops, te
 from tensorlang.analysis.cost_known import KNOWN
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import columns, common, default_schedule
+from tensorlang.recipes.choices import asking
 from tests.codegen.test_assembly import AVX2, AVX512
 
 
@@ -159,6 +160,27 @@ def test_few_columns_stay_in_registers():
     x = te.placeholder((500, 21), name="x")
     s = default_schedule(ops.sum(x, 0), "llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu -num-cores=1")
     assert "storage sum.local" in str(s)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("op", "want"), [(ops.sum, np.sum), (ops.max, np.max), (ops.argmin, np.argmin)])
+def test_columns_of_an_open_number_that_fit_into_a_vector_stay_in_registers(op, want, cores):
+    """Rows of 3 were added to a vector in memory, eight at a time: twice the time, threads sharing rows or
+    not."""
+    m, n = te.dim("m"), te.dim("n")
+    x = te.placeholder((m, n), name="x")
+    y = op(x, 0)
+    target = f"llvm -mcpu=znver5 -mtriple=x86_64-linux-gnu -num-cores={cores}"
+    with asking({n: 16}):
+        tree = default_schedule(y, target).tree()
+    assert ".local" in tree and "0..16  vectorize" in tree, tree
+    with asking() as open_sizes:
+        default_schedule(y, target)
+    assert 16 in open_sizes.asked[n]
+    f = tl.compile([x, y])
+    for shape in ((1, 1), (7, 3), (65, 7), (129, 16), (130, 17), (1003, 3)):
+        a = whole(shape)
+        assert np.array_equal(f(a), want(a, axis=0))
 
 
 def test_threads_share_the_outermost_of_several_axes():
