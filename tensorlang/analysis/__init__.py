@@ -42,6 +42,7 @@ from ..te.patterns import (
     stands_for,
     step,
     told_by_data,
+    told_by_ends,
     typical,
 )
 from ..te.products import (
@@ -200,6 +201,7 @@ __all__ = [
     "terms_of",
     "times",
     "told_by_data",
+    "told_by_ends",
     "transposed",
     "typical",
     "uneven_along",

@@ -27,6 +27,7 @@ from ..expr.nodes import (
     LE,
     LT,
     NE,
+    RANGED,
     And,
     Cast,
     Choice,
@@ -44,10 +45,13 @@ from ..expr.nodes import (
 )
 from ..expr.walk import preorder, variables
 from .inequalities import (
+    all_variables,
     assumed,
     is_converted,
+    is_factor,
     less,
     nonneg_forms,
+    of_one_dim,
     primitive,
     unconverted,
     undivided,
@@ -55,7 +59,7 @@ from .inequalities import (
     without_quotients,
 )
 from .intervals import UNBOUNDED, Interval, Number, interval_floordiv, interval_mul, times
-from .quotients import by_knobs, quotient, unbroken
+from .quotients import by_knobs, multiplied, quotient, unbroken
 from .wrapping import held, is_sum, settled
 
 Ends = dict[Expr, Expr | None]
@@ -103,7 +107,7 @@ class Facts:
         facts = Facts(
             {**self.ranges, var: (lo, hi)}, {**self.level, var: len(self.level)}, self.known, self.sizes
         )
-        if var not in self.ranges and not self.closely and var not in _all_variables(self.known):
+        if var not in self.ranges and not self.closely and var not in all_variables(self.known):
             facts._outer, facts._speaks_of = self, frozenset((var,))
         return facts
 
@@ -139,11 +143,11 @@ class Facts:
             return self
         facts = Facts(self.ranges, self.level, self.known + found, self.sizes)
         # of one dim alone: only such narrow an interval
-        dims = [next(m[0] for m in p if m) for p in found if _of_one_dim(p)]
+        dims = [next(m[0] for m in p if m) for p in found if of_one_dim(p)]
         if all(facts._var(v) == self.interval(v) for v in dims):  # type: ignore[arg-type]
             facts._cache = self._cache
             if not self.closely and all(variables(a) for p in found for mono in p for a in mono):
-                facts._outer, facts._speaks_of = self, _all_variables(found)
+                facts._outer, facts._speaks_of = self, all_variables(found)
         return facts
 
     # -- numeric intervals -----------------------------------------------------------------------------------
@@ -225,7 +229,7 @@ class Facts:
         hi: Number = v.hi
         if v.kind == "dim":
             for p in self.known:
-                c = p.get((v,), 0) if _of_one_dim(p) else 0  # of c * v + k >= 0
+                c = p.get((v,), 0) if of_one_dim(p) else 0  # of c * v + k >= 0
                 if c > 0:
                     least = -(p.get((), 0) // c)
                     lo = least if lo is None else max(lo, least)
@@ -289,7 +293,8 @@ class Facts:
                 return True
             if self.nonneg(add_poly({(): -1}, p, -1)):
                 return False
-            return None
+            other = multiplied(cond, self.positive) if self.known and cond.contains & RANGED else cond
+            return None if other is cond else self.prove(other)
         if (t is EQ or t is NE) and cond.a.dtype.is_index:  # type: ignore[attr-defined]
             p = add_poly(poly(cond.a), poly(cond.b), -1)  # type: ignore[attr-defined]
             lo, hi = self.interval_poly(p)
@@ -524,9 +529,11 @@ class Facts:
         return None if product is None else add_poly(r, product)
 
     def positive(self, e: Expr) -> bool:
-        """Whether a number is never zero or less."""
+        """Whether a number is never zero or less, as that of columns is not in a loop over all elements."""
         lo = self.interval(e)[0]
-        return lo is not None and lo > 0
+        if lo != 0:
+            return lo is not None and lo > 0
+        return any(is_factor(e, p, self.interval_poly) for p in self.known)
 
     def end(self, atom: Expr, gone: Callable[[Var], bool], upper: bool) -> Expr | None:
         """What takes the place of an atom in a bound: an end of its own range, of a variable."""
@@ -584,17 +591,6 @@ def _indivisible(atom: Expr, q: Poly) -> int:
         return 1
     c = int(atom.b.value)
     return c // gcd(c, *q.values())
-
-
-def _all_variables(polys: Iterable[Poly]) -> frozenset[Var]:
-    """Those that the polynomials speak of."""
-    return frozenset().union(*[variables(a) for p in polys for mono in p for a in mono])
-
-
-def _of_one_dim(p: Poly) -> bool:
-    """Whether ``p`` is a multiple of one size, and a constant."""
-    terms = [m for m in p if m] if len(p) <= 2 else ()
-    return len(terms) == 1 and len(terms[0]) == 1 and type(terms[0][0]) is Var and terms[0][0].kind == "dim"
 
 
 EMPTY = Facts()

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from math import gcd
 from typing import TypeGuard
 
-from ..expr.linear import Poly, add_poly, poly, reads_data, wraps
+from ..expr.linear import Poly, add_poly, poly, reads_data, split_by_atom, wraps
 from ..expr.nodes import EQ, LE, LT, Cast, Const, Expr, FloorDiv, Var
+from ..expr.walk import variables
 from .conditions import conjuncts
 
 
@@ -120,3 +121,21 @@ def nonneg_forms(cond: Expr, settle: Callable[[Expr], Expr] = lambda e: e) -> It
         yield add_poly(d, {(): -1}) if isinstance(c, LT) else d
         if isinstance(c, EQ):
             yield add_poly({}, d, -1)
+
+
+def is_factor(e: Expr, p: Poly, interval: Callable[[Poly], tuple[int | None, int | None]]) -> bool:
+    """Whether ``e`` is not 0 because ``p`` is never negative: what of it is no multiple of ``e`` is."""
+    multiple, rest = split_by_atom(p, e)
+    most = interval(rest)[1] if multiple else None
+    return most is not None and most < 0
+
+
+def all_variables(polys: Iterable[Poly]) -> frozenset[Var]:
+    """Those that the polynomials speak of."""
+    return frozenset().union(*[variables(a) for p in polys for mono in p for a in mono])
+
+
+def of_one_dim(p: Poly) -> bool:
+    """Whether ``p`` is a multiple of one size, and a constant."""
+    terms = [m for m in p if m] if len(p) <= 2 else ()
+    return len(terms) == 1 and len(terms[0]) == 1 and type(terms[0][0]) is Var and terms[0][0].kind == "dim"

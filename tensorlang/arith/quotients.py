@@ -1,15 +1,22 @@
 """How wide a quotient of index expressions is, whatever the values of loop variables in it:
-``(x + d) // c - x // c``. Knows expressions only.
+``(x + d) // c - x // c``; and inequalities of quotients by sizes, without division. Knows expressions only.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from ..core.dtype import INT64
 from ..expr import make
 from ..expr.deep import ask_below, is_deep
 from ..expr.divisor import gcd as common_divisor
-from ..expr.linear import Poly, from_poly, poly
-from ..expr.nodes import Expr, FloorMod, Select
+from ..expr.linear import Poly, from_poly, poly, wraps
+from ..expr.nodes import Const, Expr, FloorDiv, FloorMod, Select
 from ..expr.walk import variables
+from .conditions import never_negative
+from .inequalities import is_converted
+
+_MOST = (1 << 31) - 1
 
 
 def by_knobs(*exprs: Expr) -> bool:
@@ -74,3 +81,36 @@ def quotient(a: Expr, c: Expr) -> Expr:
     if isinstance(a, Select) and by_knobs(a.cond):
         return make.select(a.cond, quotient(a.a, c), quotient(a.b, c))
     return make.floordiv(a, c)
+
+
+def parted(cond: Expr, positive: Callable[[Expr], bool]) -> tuple[Expr, Expr, bool] | None:
+    """``(x, n * d, True)`` of ``x // d < n``, which is ``x < n * d`` where d is ``positive``; with False of
+    ``n <= x // d``, which is ``n * d <= x``; None for any other condition. Of numbers of 32 bits alone, whose
+    products have 64, and of none that are data, whose sums wrap."""
+    p = None if wraps(cond) else never_negative(cond)
+    for mono, k in () if p is None else p.items():
+        q = _unconverted(mono[0]) if len(mono) == 1 and abs(k) == 1 and mono[0].dtype.bits <= 32 else None
+        if type(q) is not FloorDiv:
+            continue
+        small = q.b.value <= _MOST if type(q.b) is Const else _unconverted(q.b).dtype.bits <= 32  # type: ignore[operator]
+        if not small or not positive(q.b):
+            continue
+        rest = from_poly({m: c for m, c in p.items() if m is not mono}, mono[0].dtype)  # type: ignore[union-attr]
+        x, d, n = (make.cast(INT64, e) for e in (q.a, q.b, make.add(rest, 1) if k < 0 else make.neg(rest)))
+        return x, make.mul(n, d), k < 0
+    return None
+
+
+def multiplied(cond: Expr, positive: Callable[[Expr], bool]) -> Expr:
+    """An inequality of a quotient without division: ``x // d < n`` as ``x < n * d``."""
+    found = parted(cond, positive)
+    if found is None:
+        return cond
+    x, end, below = found
+    return make.lt(x, end) if below else make.le(end, x)
+
+
+def _unconverted(e: Expr) -> Expr:
+    while is_converted(e):
+        e = e.a
+    return e

@@ -12,7 +12,7 @@ from operator import is_
 
 from ..expr import make
 from ..expr.deep import is_deep
-from ..expr.linear import Poly, from_poly, poly, wraps
+from ..expr.linear import Poly, from_poly, poly, split_by_atom, wraps
 from ..expr.nodes import (
     EQ,
     LE,
@@ -34,7 +34,9 @@ from ..expr.nodes import (
     Var,
     const_int,
 )
+from ..expr.walk import variables
 from .facts import Facts
+from .quotients import parted
 from .shorter import shorter
 
 _CONDITIONS = frozenset((EQ, NE, LT, LE, And, Or, Not))
@@ -151,7 +153,7 @@ class Simplifier:
         kind = type(e)
         if kind in _CONDITIONS:
             known = self.facts.prove(e)
-            return e if known is None else make.const(known)
+            return self._multiplied(e) if known is None else make.const(known)
         if not e.dtype.is_index or kind not in _DECIDED:
             return e
         assert isinstance(e, Binary)
@@ -168,7 +170,29 @@ class Simplifier:
         inside = self.facts.prove(make.lt(e.a, e.b)) and self.facts.prove(make.le(0, e.a))
         if inside:
             return e.a if kind is FloorMod else make.const(0, e.dtype)
-        return e
+        return self._divided_by_size(e)
+
+    def _multiplied(self, e: Expr) -> Expr:
+        """``x // d < n`` as ``x < n * d``, of a place along an open axis that was fused: whoever looks for
+        the x for which it holds finds a line. Not where n moves: of the first row of a tile and a lane's more
+        is known than of elements; nor of a quotient of few values."""
+        found = parted(e, self.facts.positive) if e.contains & RANGED else None
+        if found is None or any(v.kind == "loop" for v in variables(found[1])):
+            return e
+        x, end, below = found
+        if self.facts.interval(x)[1] is not None:
+            return e
+        return make.lt(x, end) if below else make.le(end, x)
+
+    def _divided_by_size(self, e: Binary) -> Expr:
+        """``(k * n + x) % n`` as ``x``, and ``//`` as ``k``, where ``x`` is less than n."""
+        multiple, rest = split_by_atom(poly(e.a), e.b)
+        if not multiple or not rest or wraps(e.a):
+            return e
+        x = from_poly(rest, e.dtype)
+        if not (self.facts.prove(make.lt(x, e.b)) and self.facts.prove(make.le(0, x))):
+            return e
+        return x if type(e) is FloorMod else from_poly(multiple, e.dtype)
 
 
 def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:

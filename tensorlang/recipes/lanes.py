@@ -19,6 +19,7 @@ from ..analysis import (
     reads_of,
     reducer_kind,
     step,
+    told_by_ends,
     transposed,
     typical,
     worth_a_thread,
@@ -201,7 +202,9 @@ def stretch_of(stage: Stage, target: Target) -> list[IterVar]:
     found = one_stretch(op, op.axis[last:])
     if last and len(found) == len(op.axis) - last and _joined(op, op.axis[last - 1], len(found)):
         each = elements_of(found)
-        if each is not None and each < target.vector_lanes(op.body[0].dtype):
+        joined = op.axis[last - 1]
+        alone = len(found) == 1 and _cut_at_ends(op, joined, found)  # behind several each guard would divide
+        if alone if each is None else each < target.vector_lanes(op.body[0].dtype):
             return [op.axis[last - 1], *found]
     return found
 
@@ -215,6 +218,16 @@ def _joined(op: ComputeOp, axis: IterVar, behind: int) -> bool:
         and all(step(i, axis) == 0 for d, i in enumerate(index) if d != len(index) - 1 - behind)
         for _, index in reads_of(op).plain
         if any(step(i, axis) != 0 for i in index)
+    )
+
+
+def _cut_at_ends(op: ComputeOp, axis: IterVar, behind: Sequence[IterVar]) -> bool:
+    """Whether all that moves with the axes ``behind`` moves with ``axis`` too, of which a value is made by
+    what ends of parts tell."""
+    return told_by_ends(op, axis) and all(
+        any(step(i, axis) != 0 for i in index)
+        for _, index in reads_of(op).plain
+        if any(step(i, a) != 0 for i in index for a in behind)
     )
 
 

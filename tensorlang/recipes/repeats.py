@@ -13,7 +13,7 @@ from ..schedule import Stage
 from ..target import Target
 from ..te import IterVar
 from .common import size
-from .lanes import VECTORS, one_stretch
+from .lanes import VECTORS, elements_of, one_stretch
 
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 
@@ -42,11 +42,12 @@ def repeats_of(stage: Stage, target: Target) -> Repeats | None:
     last = period(stage.op, axes[-1])
     if last is not None and last < lanes and (size(axes[-1]) or 0) <= VECTORS * lanes:
         return None
-    times = open_times(stage.op, axes[-1])
-    if times is not None and times > 1:
-        return Repeats(axes[-1], None, [], times)
     for at in range(len(axes) - 1, -1, -1):
         axis, behind = axes[at], axes[at + 1 :]
+        times = open_times(stage.op, axis, behind)
+        if times is not None and times > 1 and _short(behind, lanes):
+            if len(one_stretch(stage.op, behind)) == len(behind):
+                return Repeats(axis, None, behind, times)
         n, each = size(axis), period(stage.op, axis) or (None if behind else cut_at(stage.op, axis))
         if n is not None and each is not None and 1 < each < n and n % each == 0:
             found = Repeats(axis, each, behind)
@@ -61,11 +62,19 @@ def _whole(stage: Stage, behind: list[IterVar]) -> bool:
     return len(one_stretch(stage.op, behind)) == len(behind)
 
 
+def _short(behind: list[IterVar], lanes: int) -> bool:
+    """Whether the axes fill no vector, or may not: longer rows are vectors themselves, and of several open
+    sizes each place is divided by."""
+    each = elements_of(behind)
+    return len(behind) == 1 if each is None else each < lanes
+
+
 def split(stage: Stage, found: Repeats) -> list[IterVar]:
     """The loops of the stage, the last over the stretch."""
     axes = list(stage.op.axis)
     at = axes.index(found.axis)
     if found.each is None:
-        return [*axes[:at], *stage.split(found.axis, nparts=found.times)]
-    again, one = stage.split(found.axis, found.each)
+        again, one = stage.split(found.axis, nparts=found.times)
+    else:
+        again, one = stage.split(found.axis, found.each)
     return [*axes[:at], again, stage.fuse(one, *found.behind) if found.behind else one]

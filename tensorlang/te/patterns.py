@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from ..arith.conditions import conjuncts
 from ..arith.facts import Facts
 from ..expr import make
-from ..expr.linear import poly, quotient, reads_data
+from ..expr.linear import add_poly, poly, quotient, reads_data, split_by_atom
 from ..expr.nodes import (
     LE,
     LT,
@@ -156,15 +156,17 @@ def period(op: ComputeOp, axis: IterVar) -> int | None:
     return found.pop() if len(found) == 1 else None
 
 
-def open_times(op: ComputeOp, axis: IterVar) -> int | None:
+def open_times(op: ComputeOp, axis: IterVar, behind: Sequence[IterVar] = ()) -> int | None:
     """How many times the same is read again along an axis of an open size, where all reads move with it as
-    ``axis % n`` and it has a number of times ``n`` elements; None for any other."""
-    found = {
-        i.b if isinstance(i, FloorMod) and i.a is axis.var else None
-        for _, at in reads_of(op).plain
-        for i in at
-        if axis.var in variables(i)
-    }
+    ``axis % n`` and it has a number of times ``n`` elements; None for any other. What moves with an axis
+    ``behind`` has it in the dimension in front of these."""
+    later = {a.var for a in behind}
+    found: set[Expr | None] = set()
+    for _, at in reads_of(op).plain:
+        rows = any(not later.isdisjoint(variables(i)) for i in at)
+        for d, i in enumerate(at):
+            if axis.var in variables(i) or (rows and d == len(at) - 1 - len(behind)):
+                found.add(i.b if isinstance(i, FloorMod) and i.a is axis.var else None)
     n = found.pop() if len(found) == 1 else None
     return None if n is None or const_int(n) is not None else const_int(quotient(axis.extent, n))
 
@@ -372,6 +374,25 @@ def made_of_place(op: ComputeOp) -> set[Expr]:
     own = {a.var for a in op.axis}
     found = (preorder(e, lambda e: () if type(e) is TensorRead else e.children()) for e in op.body)
     return {node for nodes in found for node in nodes if node in own}
+
+
+def told_by_ends(op: ComputeOp, axis: IterVar) -> bool:
+    """Whether a value is made of its place along an axis by comparing that with what is the same for all
+    elements, as where tensors are joined or have a margin: it is made in one way from one end to the next."""
+    own = {a.var for a in op.axis}
+
+    def told(e: Expr) -> bool:
+        if type(e) not in (LT, LE):
+            return False
+        moving, _ = split_by_atom(add_poly(poly(e.a), poly(e.b), -1), axis.var)  # type: ignore[attr-defined]
+        others = own.intersection(variables(e)) - {axis.var}
+        return not others and not reads_data(e) and list(moving) == [()] and abs(moving[()]) == 1
+
+    return not any(
+        node is axis.var
+        for e in op.body
+        for node in preorder(e, lambda k: () if type(k) is TensorRead or told(k) else k.children())
+    )
 
 
 def reducer_kind(op: ComputeOp) -> str | None:
