@@ -104,7 +104,7 @@ def test_places_that_are_more_than_ends_are_no_stretch():
         ([x, b], shifted, [a, row], np.where(rows < 3, a + row, a)),
         ([x], every, [a], a * sign),
     ):
-        assert "i0.i1" not in default_schedule(out, AVX512).tree()
+        assert re.search(r"i0\.i1\S*inner", default_schedule(out, AVX512).tree()) is None
         assert np.array_equal(tl.compile([*xs, out])(*arrays), want.astype("float32"))
 
 
