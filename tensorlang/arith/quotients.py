@@ -90,7 +90,7 @@ def parted(cond: Expr, positive: Callable[[Expr], bool]) -> tuple[Expr, Expr, bo
     p = None if wraps(cond) else never_negative(cond)
     for mono, k in () if p is None else p.items():
         q = _unconverted(mono[0]) if len(mono) == 1 and abs(k) == 1 and mono[0].dtype.bits <= 32 else None
-        if type(q) is not FloorDiv:
+        if type(q) is not FloorDiv or (type(q.b) is Const and q is mono[0]):  # that is found undivided
             continue
         small = q.b.value <= _MOST if type(q.b) is Const else _unconverted(q.b).dtype.bits <= 32  # type: ignore[operator]
         if not small or not positive(q.b):
