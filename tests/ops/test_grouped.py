@@ -7,7 +7,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
-from tests.ops.arrays import compiled, exact, sample
+from tests.ops.arrays import compiled, exact, whole
 
 
 def grouped(x, w, ends):
@@ -27,7 +27,7 @@ ENDS = [(20, 20, 20), (0, 0, 20), (7, 8, 20), (0, 16, 20), (1, 9, 12), (0, 0, 0)
 @pytest.mark.parametrize("ends", ENDS, ids=str)
 @pytest.mark.parametrize("t", ["int32", "int64"])
 def test_rows_are_multiplied_by_the_matrix_of_their_group(ends, t):
-    a, b, e = sample((20, 9), "float32"), sample((3, 9, 21), "float32"), np.array(ends, t)
+    a, b, e = whole((20, 9), "float32"), whole((3, 9, 21), "float32"), np.array(ends, t)
     x, w, p = (
         te.placeholder(a.shape, name="x"),
         te.placeholder(b.shape, name="w"),
@@ -44,13 +44,13 @@ def test_open_numbers_of_rows_and_groups():
     f = tl.compile([x, w, p, ops.grouped_matmul(x, w, p)])
     chance = np.random.default_rng(0)
     for rows, groups in ((1, 1), (3, 8), (70, 2), (33, 5), (0, 4)):
-        a, b = sample((rows, 9), "float32"), sample((groups, 9, 5), "float32")
+        a, b = whole((rows, 9), "float32"), whole((groups, 9, 5), "float32")
         e = np.sort(chance.integers(0, rows + 1, groups))
         exact(f(a, b, e), grouped(a, b, e), "float32")
 
 
 def test_ends_that_make_no_sense_read_nothing_outside():
-    a, b = sample((20, 9), "float32"), sample((3, 9, 21), "float32")
+    a, b = whole((20, 9), "float32"), whole((3, 9, 21), "float32")
     x, w = te.placeholder(a.shape, name="x"), te.placeholder(b.shape, name="w")
     p = te.placeholder((3,), "int64", name="p")
     f = tl.compile([x, w, p, ops.grouped_matmul(x, w, p)])
@@ -59,7 +59,7 @@ def test_ends_that_make_no_sense_read_nothing_outside():
 
 
 def test_sixteen_bits_are_summed_in_float32_and_rounded_once():
-    a, b, e = sample((20, 90), "float16"), sample((3, 90, 21), "float16"), np.array((4, 11, 20))
+    a, b, e = whole((20, 90), "float16"), whole((3, 90, 21), "float16"), np.array((4, 11, 20))
     x, w = te.placeholder(a.shape, "float16", name="x"), te.placeholder(b.shape, "float16", name="w")
     p = te.placeholder((3,), "int64", name="p")
     want = grouped(a.astype("float32"), b.astype("float32"), e).astype("float16")

@@ -8,10 +8,12 @@ division never traps, whatever the divisor: it may have been moved in front of a
 
 from __future__ import annotations
 
+from ...arith.conditions import conjuncts
 from ...core.dtype import DType
 from ...core.visit import TypeTable
 from ...expr import linear, make
 from ...expr.nodes import (
+    LE,
     Add,
     Broadcast,
     Cast,
@@ -47,6 +49,19 @@ def interval(em: Emitter, e: Expr) -> Range:
     if result is None:
         result = em.ranges[e] = _interval(em, e)
     return result
+
+
+def known_by(em: Emitter, cond: Expr) -> dict[Expr, Range]:
+    """The bounds of variables where a condition holds that says ``n <= 8`` of a size, as that of a version
+    for short rows does: what is as long as a row has room on the stack there. Empty where it says nothing of
+    a size."""
+    found: dict[Expr, Range] = {}
+    for c in conjuncts(cond):
+        if isinstance(c, LE) and isinstance(c.a, Var) and c.a.kind == "dim":
+            most, (lo, hi) = const_int(c.b), interval(em, c.a)
+            if most is not None:
+                found[c.a] = lo, most if hi is None else min(hi, most)
+    return {v: r for v, r in em.ranges.items() if type(v) is Var} | found if found else {}
 
 
 def _interval(em: Emitter, e: Expr) -> Range:

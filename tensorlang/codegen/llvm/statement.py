@@ -50,7 +50,7 @@ from . import (
 )
 from .emitter import Emitter, Live, Storage
 from .expression import counts, uniform_apart
-from .index import interval
+from .index import interval, known_by
 from .text import Block
 
 rules = TypeTable("llvm statement")
@@ -230,7 +230,13 @@ def _if(em: Emitter, s: If) -> Steps[None]:
         # what is computed here must not be placed ahead of the condition, nor what reads a buffer that this
         # side writes
         em.push(start, conditional=True, written=written(side))
+        before = em.ranges, em.harmless
+        known = known_by(em, s.cond) if side is s.then else {}
+        if known:
+            em.ranges, em.harmless = known, {}
         yield emitted(em, side)
+        if known:
+            em.ranges, em.harmless = before
         em.block.end = f"  br label %{done.label}"
         em.pop(here)
     if len(labels) == 1:
