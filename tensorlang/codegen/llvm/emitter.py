@@ -218,6 +218,8 @@ class Emitter:
 
     def bind(self, v: Var, operand: str, depth: int, lo: int | None = None, hi: int | None = None) -> None:
         """Give a variable its value, known from scope ``depth`` on, within these bounds."""
+        if self.vars.get(v, operand) != operand and self.var_depth[v] <= self.depth:
+            self._forget_value(v)
         self.vars[v] = operand
         self.var_depth[v] = depth
         if self.ranges.get(v, (lo, hi)) != (
@@ -227,6 +229,15 @@ class Emitter:
             self.ranges = {known: r for known, r in self.ranges.items() if type(known) is Var}
             self.harmless.clear()
         self.ranges[v] = (lo, hi)
+
+    def _forget_value(self, v: Var) -> None:
+        """A copy of a loop of one iteration has another value, and the one before was known outside of it, as
+        was what was computed of that."""
+        self._homes.clear()
+        for scope in self.scopes:
+            for table, key in scope.logged:
+                if _speaks_of(key, v):
+                    table.pop(key, None)
 
     def forget(self, buffer: Buffer) -> None:
         """The buffer is written: what was read from it is no longer known."""
@@ -314,3 +325,10 @@ class Emitter:
             self.at = outer
         self.remember(table, e, operand, depth, buffers_read(e))
         return operand
+
+
+def _speaks_of(key: Any, v: Var) -> bool:
+    """Whether what a value is remembered by has this variable."""
+    if isinstance(key, Expr):
+        return v in variables(key)
+    return isinstance(key, tuple | frozenset) and any(_speaks_of(part, v) for part in key)
