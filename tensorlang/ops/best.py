@@ -15,8 +15,7 @@ from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te.loops import Cell, LoopBuilder, Memory
 from .network import WIDTH, keep_first, room_for, sort_keys
-from .places import kept_within
-from .sorting import LANES, key_of, key_type, order_open, order_rows, pad, read_keys, sorted_rows
+from .sorting import LANES, key_of, key_type, order_open, order_rows, pad, read_keys, sorted_rows, taken_from
 
 Array = np.ndarray[Any, Any]
 # elements that are put in order by counting, for each, those that stand before it, and from which on it is
@@ -54,8 +53,9 @@ def best_rows(
     """The first ``k`` elements of each row [r, n] in order, and where they stand. Elements that go before the
     last of the first ones so far are collected, several at a time; when there is no room for more, all but
     the first ``k`` of them are dropped."""
-    (x,), (values, places) = given, made
+    (x,) = given
     rows, n = x.shape
+    written, most = taken_from(b, x, made), made[0].shape[1]
     kind, known = key_type(x.dtype), const_int(n)
     room = -(-max(ROOM * k, LEAST_ROOM) // LANES) * LANES
     room = room if known is None else min(room, -(-known // LANES) * LANES)
@@ -69,19 +69,14 @@ def best_rows(
         if many is not None and many % LANES == 0:
             return
 
-    def by_place(row: Expr, i: Expr, at: Expr) -> None:
-        place = b.let("place", kept_within(at, n))
-        values[row, i] = x[row, place]
-        places[row, i] = place
-
     def collected() -> None:
         with b.loop("row", rows - begin, begin, parallel=True) as row:
             _best_of_row(b, x, row, k, made, descending, room)
 
     if known is None:
-        order_open(b, x, descending, by_place, values.shape[1], collected)
+        order_open(b, x, descending, written, most, collected)
     elif _in_order(k, known):
-        order_rows(b, x, descending, by_place, begin, values.shape[1])
+        order_rows(b, x, descending, written, begin, most)
     else:
         collected()
 
@@ -91,7 +86,7 @@ def _best_of_row(
 ) -> None:
     """The first ``k`` of a row: those that go before the last of them so far are collected in so much
     ``room``."""
-    values, places = made
+    written, most = taken_from(b, x, made), made[0].shape[1]
     n, kind, known = x.shape[1], key_type(x.dtype), const_int(x.shape[1])
     held_most = room_for(make.const(room, n.dtype)) if k > RUN else room
     keys, at = b.memory("keys", (1, held_most), kind), b.memory("at", (1, held_most), n.dtype)
@@ -125,18 +120,14 @@ def _best_of_row(
     if k > RUN:
         pad(b, [keys, at], count, room_for(count))
         sort_keys(b, [keys, at], count)
-        with b.loop("i", values.shape[1]) as i:
-            place = b.let("place", kept_within(at[0, i], n))
-            values[row, i] = x[row, place]
-            places[row, i] = place
+        with b.loop("i", most) as i:
+            written(row, i, at[0, i])
         return
     pad(b, [keys], count)
     with b.loop("i", count) as i:
         rank = _before(b, keys, i, make.const(0, n.dtype), count)
-        with b.when(rank < values.shape[1]):
-            place = b.let("place", kept_within(at[0, i], n))
-            values[row, rank] = x[row, place]
-            places[row, rank] = place
+        with b.when(rank < most):
+            written(row, rank, at[0, i])
 
 
 def _in_lanes(k: int, n: int | None, bits: int) -> bool:
@@ -158,7 +149,7 @@ def _best_together(
 ) -> None:
     """The first ``k`` of rows from ``first`` on, as many as a vector has lanes, each in a lane: every element
     is put among those kept, whatever it is, without a branch."""
-    values, places = made
+    written = taken_from(b, x, made)
     kind = key_type(x.dtype)
     keys, turned = (b.memory(name, (LANES * LANES,), kind) for name in ("keys", "turned"))
     held, at = b.memory("held", (k * LANES,), kind), b.memory("at", (k * LANES,), INT32)
@@ -189,9 +180,7 @@ def _best_together(
         put(make.const(n // LANES * LANES, INT32), n % LANES, True)
     with b.loop("row", LANES) as row:
         for j in range(k):
-            found = b.let("place", kept_within(at[j * LANES + row], make.as_expr(n)))
-            values[first + row, j] = x[first + row, found]
-            places[first + row, j] = found
+            written(first + row, make.as_expr(j), at[j * LANES + row])
 
 
 def _collect(b: LoopBuilder, keys: Memory, at: Memory, held: Cell, least: Cell, key: Expr, i: Expr) -> None:

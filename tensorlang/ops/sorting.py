@@ -86,14 +86,20 @@ def sorted_rows(x: Array, descending: bool) -> list[Array]:
 @te.loop_program("sort_rows", sorted_rows)
 def sort_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory], descending: bool) -> None:
     """Rows [r, n] in order, and where each element came from."""
-    (x,), (values, places) = given, made
+    (x,) = given
+    order_rows(b, x, descending, taken_from(b, x, made))
 
-    def by_place(row: Expr, i: Expr, at: Expr) -> None:
+
+def taken_from(b: LoopBuilder, x: Memory, made: Sequence[Memory]) -> Written:
+    """Writes elements of ``x`` and where they came from, to the two of ``made``."""
+    values, places = made
+
+    def written(row: Expr, i: Expr, at: Expr) -> None:
         place = b.let("place", kept_within(at, x.shape[1]))
         values[row, i] = x[row, place]
         places[row, i] = place
 
-    order_rows(b, x, descending, by_place)
+    return written
 
 
 @te.loop_program("sorted_places", lambda x, descending: sorted_rows(x, descending)[1:])

@@ -48,9 +48,8 @@ def repeats_of(stage: Stage, target: Target) -> Repeats | None:
     for at in range(len(axes) - 1, -1, -1):
         axis, behind = axes[at], axes[at + 1 :]
         times = open_times(stage.op, axis, behind)
-        if times is not None and times > 1 and _short(behind, lanes):
-            if len(one_stretch(stage.op, behind)) == len(behind):
-                return Repeats(axis, None, behind, times)
+        if times is not None and times > 1 and _short(behind, lanes) and _together(stage, behind):
+            return Repeats(axis, None, behind, times)
         n, each = size(axis), period(stage.op, axis) or (None if behind else cut_at(stage.op, axis))
         if n is not None and each is not None and 1 < each < n and n % each == 0:
             found = Repeats(axis, each, behind)
@@ -60,8 +59,10 @@ def repeats_of(stage: Stage, target: Target) -> Repeats | None:
 
 def _whole(stage: Stage, behind: list[IterVar]) -> bool:
     """Whether the axes are of known sizes, and whole dimensions, one after the other, of all that is read."""
-    if any(size(a) is None for a in behind):
-        return False
+    return all(size(a) is not None for a in behind) and _together(stage, behind)
+
+
+def _together(stage: Stage, behind: list[IterVar]) -> bool:
     return len(one_stretch(stage.op, behind)) == len(behind)
 
 

@@ -168,9 +168,7 @@ def _may_be_short(axes: Sequence[IterVar], target: Target, stages: Sequence[Stag
 
 
 def _short(axes: Sequence[IterVar], target: Target, stages: Sequence[Stage]) -> bool:
-    """The same where a call tells how many."""
-    if not _may_be_short(axes, target, stages):
-        return False
+    """Whether axes that may be short are: where nobody knows, a call tells how many elements there are."""
     most = _most_open(_lanes(stages, target)) // math.prod(size(a) or 1 for a in axes)
     return all(size(a) is not None or at_most(a.extent, most) for a in axes)
 

@@ -130,6 +130,7 @@ class Emitter:
         self.row: str | None = None
         self._by_buffer: dict[Buffer, list[tuple[dict[Any, str], Any]]] = {}
         self._homes: dict[Expr, int] = {}
+        self._bound_in: dict[Var, Scope] = {}  # the scope from which on each is known
         self._located = module.located(function)
         self._mark = self._marked(0)
 
@@ -218,21 +219,26 @@ class Emitter:
 
     def bind(self, v: Var, operand: str, depth: int, lo: int | None = None, hi: int | None = None) -> None:
         """Give a variable its value, known from scope ``depth`` on, within these bounds."""
-        if self.vars.get(v, operand) != operand and self.var_depth[v] <= self.depth:
+        if self.vars.get(v, operand) != operand and self._bound_in[v] in self.scopes:
             self._forget_value(v)
         self.vars[v] = operand
+        self._bound_in[v] = self.scopes[depth]
         self.var_depth[v] = depth
         if self.ranges.get(v, (lo, hi)) != (
             lo,
             hi,
         ):  # a copy of its loop with other bounds: what was concluded from the old ones is void
-            self.ranges = {known: r for known, r in self.ranges.items() if type(known) is Var}
+            self.ranges = self.given_ranges()
             self.harmless.clear()
         self.ranges[v] = (lo, hi)
 
+    def given_ranges(self) -> dict[Any, tuple[int | None, int | None]]:
+        """Those of variables, from which all others are concluded."""
+        return {known: r for known, r in self.ranges.items() if type(known) is Var}
+
     def _forget_value(self, v: Var) -> None:
-        """A copy of a loop of one iteration has another value, and the one before was known outside of it, as
-        was what was computed of that."""
+        """A copy of a loop of one iteration has another value, and the one before is still known, as is what
+        was computed of that: it was of a scope around the loop."""
         self._homes.clear()
         for scope in self.scopes:
             for table, key in scope.logged:

@@ -61,7 +61,7 @@ def known_by(em: Emitter, cond: Expr) -> dict[Expr, Range]:
             most, (lo, hi) = const_int(c.b), interval(em, c.a)
             if most is not None:
                 found[c.a] = lo, most if hi is None else min(hi, most)
-    return {v: r for v, r in em.ranges.items() if type(v) is Var} | found if found else {}
+    return em.given_ranges() | found if found else {}
 
 
 def _interval(em: Emitter, e: Expr) -> Range:
