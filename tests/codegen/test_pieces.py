@@ -43,6 +43,17 @@ def test_pieces_of_known_loops(
     assert helper.regions == [(0, pieces)]
 
 
+def test_halves_of_the_pieces_are_halves_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neighbouring pieces are a thread's: those that are longer by one stood in front."""
+    monkeypatch.setattr(parallel, "REGION", 1)
+    monkeypatch.setattr(parallel, "PIECE", 14)
+    monkeypatch.setattr(helper, "only_half", [True])
+    helper.regions.clear()
+    got = np.zeros((28, 10), np.int32)
+    assert Kernel(counting(28, buffer("Y", "int32", 28, 10), 10))(got) == 0
+    assert helper.regions == [(0, 20)] and got.sum() == 14 * 10
+
+
 def test_a_small_loop_is_a_plain_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "PIECE", 4096)
     y = buffer("Y", "int32", 4000, 1)

@@ -83,7 +83,7 @@ define i32 @status(ptr %buffers, ptr %scalars) {
 """
 
 # Each i of 0 … n: counts[i] += 1, in a parallel region; with depth 1 the body opens a region again for its
-# own chunk.
+# own chunk. Or the first i of each part: counts[i] = iterations of that part.
 COUNT = """
 declare void @tensorlang_parallel(ptr, ptr, i64, i64)
 define internal void @body(ptr %ctx, i64 %begin, i64 %end) {
@@ -116,6 +116,18 @@ define i32 @nested(ptr %buffers, ptr %scalars) {
   %p = load ptr, ptr %buffers
   %n = load i64, ptr %scalars
   call void @tensorlang_parallel(ptr @nest, ptr %p, i64 0, i64 %n)
+  ret i32 0
+}
+define internal void @told(ptr %ctx, i64 %begin, i64 %end) {
+  %p = getelementptr i64, ptr %ctx, i64 %begin
+  %n = sub i64 %end, %begin
+  store i64 %n, ptr %p
+  ret void
+}
+define i32 @lengths(ptr %buffers, ptr %scalars) {
+  %p = load ptr, ptr %buffers
+  %n = load i64, ptr %scalars
+  call void @tensorlang_parallel(ptr @told, ptr %p, i64 0, i64 %n)
   ret i32 0
 }
 define i32 @repeated(ptr %buffers, ptr %scalars) {

@@ -69,6 +69,18 @@ def test_regions_of_some_length() -> None:
     assert (x == 200).all()
 
 
+@linux
+@pytest.mark.parametrize("n", [9, 12, 20, 28, 31, 1001])
+def test_threads_have_as_many_iterations(n: int) -> None:
+    """Parts that are longer by one stood in front, and were one thread's: of 28 iterations it had 16."""
+    set_num_threads(2)
+    x = np.zeros(n, np.int64)
+    kernels.counter("lengths")(x)
+    lengths = x[x > 0]
+    assert len(lengths) == 8 and lengths.sum() == n
+    assert abs(lengths[:4].sum() - n / 2) < 1
+
+
 def test_limits_change_between_regions() -> None:
     f = kernels.counter()
     x = np.zeros(999, np.int64)

@@ -293,11 +293,12 @@ def _call_pool(
 
 
 def _iterations(glue: Emitter, first: str, count: str, cut: str) -> str:
-    """The iterations of pieces ``%begin`` … ``%end``: the first ``count % cut`` pieces are longer by one."""
+    """The iterations of pieces ``%begin`` … ``%end``: those that are longer by one are spread evenly, as
+    neighbours are a thread's."""
     least, longer = glue.ins(f"udiv i64 {count}, {cut}"), glue.ins(f"urem i64 {count}, {cut}")
     ends = []
     for piece in ("%begin", "%end"):
-        extra = glue.call("i64", "llvm.smin.i64", ("i64", piece), ("i64", longer))
+        extra = glue.ins(f"udiv i64 {glue.ins(f'mul i64 {piece}, {longer}')}, {cut}")
         before = glue.ins(f"add i64 {glue.ins(f'mul i64 {piece}, {least}')}, {extra}")
         ends.append(f"i64 {glue.ins(f'add i64 {first}, {before}')}")
     return ", ".join(ends)
