@@ -64,6 +64,8 @@ class Cost:
     panel_bytes: int = 1 << 30
     # bytes of an image with channels pages apart, up to which looking for the pages hides behind the sums
     hidden_pages: int = 1
+    # the same up to which tiles of single pixels × outputs read a line of each channel where it lies
+    hidden_lines: int = 1
     # rows up to which a product reads a right operand where it lies, because what a tile computes hides how
     # far apart its lines are (1: nothing hides it), the last cache that may hold such a one, and the rows up
     # to which its lines are read one by one instead

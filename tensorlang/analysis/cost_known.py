@@ -95,6 +95,7 @@ _ZEN5 = replace(
     transform=4,
     transformed=8.0,
     requested=1.0,
+    hidden_lines=8 << 20,
 )
 # measured on Emerald Rapids, in a virtual machine of two cores: 117, 50 and 9 bytes a cycle come from
 # behind the first, second and third cache; ``start`` and ``product`` are what ``calibrate`` found three

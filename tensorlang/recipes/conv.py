@@ -48,7 +48,17 @@ from .pixels import (
     transpose_pixels,
     transposed_at_once,
 )
-from .reach import come_again, depth, far, far_outputs, image_from_memory, image_of, passes, weight_of
+from .reach import (
+    come_again,
+    depth,
+    far,
+    far_outputs,
+    image_from_memory,
+    image_of,
+    passes,
+    read_in_place,
+    weight_of,
+)
 
 MOST_VECTORS = 32  # of a padded row that are written out
 # of pixels for each core: transposed one at a time they stay in the second cache, 10 % faster than the whole
@@ -125,7 +135,8 @@ def apply(
     # vectors of a constant are converted as they are read
     panels_of = wide if together > 1 or not fixed else ""
     weight = pack_weight(s, conv, inside, width, order, together, filled=not fixed, dtype=panels_of)
-    turned = by_pixel(s, conv, inside, together, wide) if conv.pointwise else None
+    in_place = together == 1 and not wide and not margin and read_in_place(conv, target)
+    turned = by_pixel(s, conv, inside, together, wide) if conv.pointwise and not in_place else None
 
     def laid_out(*at: Any) -> list[Any]:
         n, o, places = at[: len(conv.batch)], at[len(conv.batch)], at[len(conv.batch) + 1 :]
@@ -139,7 +150,7 @@ def apply(
     whole = lanes if whole_vectors else width if in_panels else None
     finished = strips(s, out, inside, laid_out, whole, between)
     images, (o, *spatial) = list(out.op.axis[: len(conv.batch)]), out.op.axis[len(conv.batch) :]
-    blocks, block = blocks_of(conv, pixels, high, lanes, cores)
+    blocks, block = blocks_of(conv, pixels, high, vectors, lanes, target)
     # the image is transposed by the block where there are blocks enough to share out, or else as a whole
     # before its products are shared out
     in_blocks = turned is not None and blocks >= MIN_BLOCKS * cores
@@ -419,13 +430,15 @@ def time_by_pixel(conv: Conv, target: Target, margin: bool = False) -> float:
     if high is not None:
         shares = -(-conv.sizes[0] // high)
         tiles = -(-shares // threads) * threads * _products(conv, high * conv.sizes[-1], target)
-    elif not conv.pointwise:
-        if far(conv) and image_of(conv) > cost_of(target).hidden_pages:
+    elif not conv.pointwise or read_in_place(conv, target):
+        if not conv.pointwise and far(conv) and image_of(conv) > cost_of(target).hidden_pages:
             tiles *= cost_of(target).spread
         parts = _parts(conv, pixels, target)
         if conv.images is not None:
             tiles *= -(-parts // threads) * threads / parts
-        tiles += _from_others(image_of(conv), target) if margin else 0
+        tiles += _from_others(image_of(conv), target) if margin and not conv.pointwise else 0
+    if read_in_place(conv, target):
+        return conv.groups * (tiles + copying(conv, target) * pixels * conv.each)
     transposed = conv.each + (channels if conv.pointwise else 0)
     copies = TRANSPOSED * copying(conv, target) * pixels * transposed
     return conv.groups * (tiles + copies)
@@ -441,7 +454,7 @@ def _parts(conv: Conv, pixels: int, target: Target) -> int:
     """Panels of outputs by blocks of pixels, which threads share out."""
     lanes = target.vector_lanes(conv.data.dtype)
     high, vectors = pixel_tile(conv, pixels, lanes, target)
-    blocks, _ = blocks_of(conv, pixels, high, lanes, target.num_cores)
+    blocks, _ = blocks_of(conv, pixels, high, vectors, lanes, target)
     return conv.groups * (conv.images or 1) * blocks * -(-conv.each // (lanes * vectors))
 
 

@@ -10,11 +10,16 @@ import math
 from ..analysis import Conv, cost_of
 from ..target import Target
 from .common import FEW_REGISTERS, size
+from .reach import read_in_place
 from .register_tile import in_whole_vectors, tile_for, time_of
 
 # that wait to be transposed: 3 KiB for 16 channels. Measured: 48 and 96 are equal for 3×3, 48 is 1 to 3 %
 # faster for 1×1
 BLOCK_PIXELS = 48
+# the same of pixels that are read where they lie, up to the end of a tile and of a vector. Measured (Zen 5,
+# one thread): tiles of 14 that wait in 112, or 196, take 0.98 of the time of tiles of 12 that wait in 48
+LONG_BLOCK = 112
+MANY_PANELS = 4  # for each thread: they are shared out evenly enough without blocks
 # of as many sums as hide the latency of one; and how much longer tiles of fewer take. Measured (Zen 3): 80 to
 # 120 channels of 33 × 33 and 168 of 21 × 21 at stride 2, whose outputs fill panels of three vectors
 ENOUGH, TIGHT = 1.25, 1.15
@@ -81,7 +86,7 @@ def panel_tile(conv: Conv, pixels: int, lanes: int, target: Target) -> tuple[int
 def tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, target: Target) -> float:
     """Cycles of an iteration of the reduction for so many pixels, with what blocks compute beyond their end:
     tiles up to the end of the last vector that is transposed."""
-    _, block = blocks_of(conv, pixels, high, lanes, target.num_cores)
+    _, block = blocks_of(conv, pixels, high, vectors, lanes, target)
     table = cost_of(target)
     unrolled = conv.pointwise or in_fours(conv) or taps_unrolled(conv, high)
     more = (table.spill if _spills(conv, high, target) else 0.0) if unrolled else table.rolled
@@ -103,10 +108,21 @@ def tiles_time(conv: Conv, pixels: int, high: int, vectors: int, lanes: int, tar
     return pixels // block * time(to_the_end) + time(pixels % block)
 
 
-def blocks_of(conv: Conv, pixels: int, high: int, lanes: int, cores: int) -> tuple[int, int | None]:
+def blocks_of(
+    conv: Conv, pixels: int, high: int, vectors: int, lanes: int, target: Target
+) -> tuple[int, int | None]:
     """In how many blocks so many pixels in tiles of this height wait to be transposed, one after the other,
     and the pixels of one; None for all of them at once."""
-    tiles = -(-pixels // high)
+    tiles, cores = -(-pixels // high), target.num_cores
+    if read_in_place(conv, target):
+        panels = conv.groups * (conv.images or 1) * -(-conv.each // (lanes * vectors))
+        even = panels % cores == 0 or panels > MANY_PANELS * cores
+        if pixels * 2 <= BLOCK_PIXELS * 3 or (even and pixels <= 2 * LONG_BLOCK):
+            return 1, None
+        block = math.lcm(high, lanes)
+        if block <= LONG_BLOCK:
+            block *= max(1, BLOCK_PIXELS // block)
+            return -(-pixels // block), block
     blocks = -(-tiles // max(1, BLOCK_PIXELS // high))
     if conv.pointwise and blocks >= cores:
         blocks = -(-blocks // cores) * cores
