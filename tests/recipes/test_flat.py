@@ -130,7 +130,7 @@ def test_where_margins_are_wide_vectors_are_of_outputs(height):
 
 
 @pytest.mark.parametrize("size", [(4, 4), (6, 6), (5, 10)], ids=str)
-def test_few_pixels_at_the_call_are_a_vector(size):
+def test_few_pixels_at_the_call_are_a_vector(size, register):
     """Left to the recipe of outputs they came to neither: no weight is packed for so few, and 4 to 15 pixels
     took two to three times as long."""
     x, w = small(RNG, (1, 20, *size)), small(RNG, (36, 20, 3, 3))
@@ -187,3 +187,21 @@ def test_single_pixels_of_groups_are_read_where_they_lie():
     x, w = te.placeholder((1, 64, 40, 40), name="x"), te.placeholder((16, 8, 1, 1), name="w")
     words = str(tl.compile([x, w, ops.conv2d(x, w, groups=8)], target=AVX512, constants={}).explain())
     assert "recipes.flat" not in words
+
+
+@pytest.mark.parametrize(("size", "register"), [(2, "ymm"), (3, "zmm")])
+def test_the_last_pixels_of_a_small_image_are_a_vector(size, register):
+    """13 pixels were sums of 8, 4 and 1, each with multiply-adds of its own: twice the time."""
+    x, w = (np.zeros(shape, "float32") for shape in ((1, 64, size, size), (96, 64, 3, 3)))
+    X, W, _, out = declared(x, w, None, padding=1)
+    f = tl.build(default_schedule(out, AVX512), [X, W, out], AVX512, load=False)
+    sums = [line for line in inner_loop(f.get_source("asm"), "vfmadd") if "vfmadd" in line]
+    assert len(sums) >= 8 and all(register in line for line in sums)
+
+
+@pytest.mark.parametrize("size", [(2, 2), (3, 3), (4, 7), (5, 5), (9, 11)])
+def test_whole_vectors_of_a_small_image_are_right(size):
+    for stride, kernel in ((1, 3), (2, 3), (1, 5)):
+        x, w = small(RNG, (2, 16, *size)), small(RNG, (37, 16, kernel, kernel))
+        options = {"padding": kernel // 2, "stride": stride}
+        exact(both(x, w, None, **options), np.maximum(images.conv(x, w, **options), 0), "float32")
