@@ -130,7 +130,7 @@ def test_where_margins_are_wide_vectors_are_of_outputs(height):
 
 
 @pytest.mark.parametrize("size", [(4, 4), (6, 6), (5, 10)], ids=str)
-def test_few_pixels_at_the_call_are_a_vector(size, register):
+def test_few_pixels_at_the_call_are_a_vector(size):
     """Left to the recipe of outputs they came to neither: no weight is packed for so few, and 4 to 15 pixels
     took two to three times as long."""
     x, w = small(RNG, (1, 20, *size)), small(RNG, (36, 20, 3, 3))
@@ -205,3 +205,12 @@ def test_whole_vectors_of_a_small_image_are_right(size):
         x, w = small(RNG, (2, 16, *size)), small(RNG, (37, 16, kernel, kernel))
         options = {"padding": kernel // 2, "stride": stride}
         exact(both(x, w, None, **options), np.maximum(images.conv(x, w, **options), 0), "float32")
+
+
+def test_rows_of_a_weight_at_the_call_have_places_in_the_first_cache():
+    """1024 channels of 3 × 3 are nine pages: 28 rows of them, of which a line each was to stay, share a set
+    of 8 places."""
+    x, w = te.placeholder((1, 1024, 5, 5), name="x"), te.placeholder((512, 1024, 3, 3), name="w")
+    conv = conv_of(ops.conv2d(x, w, padding=1, stride=2).op)
+    assert conv is not None
+    assert plan(conv, as_target(AVX512), fixed=False).high <= 8 < plan(conv, as_target(AVX512)).high
