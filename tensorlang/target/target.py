@@ -255,6 +255,18 @@ class Target(metaclass=_Named):
         return self.mcpu == "znver4"
 
     @property
+    def scales_floats(self) -> bool:
+        """Whether an instruction multiplies floats by powers of two whose exponents are floats, in the time
+        of two additions: less than to shift an integer and to add it where it waits for units that additions
+        need. And whether lanes are looked up in a register of 16 as quickly as they are multiplied. Not
+        asked of other processors than a Zen 5.
+
+        >>> [tl.Target.parse(f"llvm -mcpu={name}").scales_floats for name in ("znver4", "znver5")]
+        [False, True]
+        """
+        return self.has_masks and self.mcpu == "znver5"
+
+    @property
     def has_tiles(self) -> bool:
         """Whether 8-bit integers are multiplied in the tiles of a matrix unit. The name of a processor does
         not promise that: the system must let a process use them.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import pytest
 
 from tensorlang.expr.nodes import Expr
 from tensorlang.loopir.stmt import Stmt
 
-from .helper import Func, Store, buffer, compiled, i32, load, loop, make, ramp, seq, var
+from .helper import Func, Kernel, Store, buffer, compiled, i32, load, loop, make, ramp, seq, var
 from .test_control import matmul
 
 AVX2 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=haswell"
@@ -280,6 +281,29 @@ def test_extremes_that_hand_nan_on_take_two_instructions(word):
     wide = instructions.count(f"v{word}ps")
     assert instructions.count("vcmpordps") == wide == 4 + 2 + 1 + 1 + 1 + 1
     assert not [i for i in instructions if i.startswith("vblendm")]
+
+
+def test_the_largest_of_what_is_a_number_takes_one_instruction() -> None:
+    """``max(a, select(x > -inf, x, -inf))`` asks nothing about NaN: what comes out where ``x`` is none is ``a``,
+    a number or not."""
+    n = 64
+    a, b, c = buffer("A", "float32", n), buffer("B", "float32", n), buffer("C", "float32", n)
+
+    def kept(at: Expr) -> Stmt:
+        x, least = load(b, (ramp(at * 16, 16),)), make.broadcast(make.const(-np.inf, "float32"), 16)
+        counted = make.select(make.lt(least, x), x, least)
+        return Store(c, make.max_(load(a, (ramp(at * 16, 16),)), counted), (ramp(at * 16, 16),))
+
+    func = Func("k", (a, b, c), loop(n // 16, kept), (), (c,))
+    asm = compiled(func, AVX512).asm
+    assert "vmaxps" in asm
+    assert "vcmp" not in asm
+    special = np.array([0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 3e38, -3e38], "float32")
+    x, y = (v.reshape(-1).copy() for v in np.meshgrid(special, special))
+    got = np.zeros(n, "float32")
+    assert Kernel(func)(x, y, got) == 0
+    want = np.maximum(x, np.where(y > -np.inf, y, np.float32(-np.inf)))
+    np.testing.assert_array_equal(got, want)
 
 
 def test_extremes_of_many_sums_stay_in_their_registers() -> None:

@@ -451,3 +451,67 @@ def test_exponentials_of_weights_take_no_bound_that_the_select_knows(
     assert not re.search(r"vmaxp|vmaxs", code.code.asm)
     if (name, t) == ("exp2", "float32"):  # a product for each term, of which there are five
         assert len(re.findall("vfn?m|vmul", code.code.asm)) <= 5
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2"])
+def test_weights_are_scaled_by_one_instruction_where_that_is_quick(name: str) -> None:
+    """Of a Zen 5, and to the same bits as elsewhere."""
+    x = te.placeholder((5, 40), name="x")
+    low = -126.0 if name == "exp2" else -87.0
+
+    def of(i: object, j: object) -> object:
+        v = x(i, j)
+        return te.select(v < low, te.const(0.0), getattr(te, name)(te.max(te.min(v, 0.0), low)))
+
+    args = [x, te.compute((5, 40), of, name="weights")]
+    found = {}
+    for cpu in ("znver4", "znver5"):
+        asm = tl.compile(args, f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}").get_source("asm")
+        found[cpu] = len(re.findall("vscalefp", asm))
+        assert bool(re.search("vpslld", asm)) is (cpu == "znver4")
+    assert found["znver4"] == 0 < found["znver5"]
+    if not tl.Target.parse("llvm").scales_floats:
+        return
+    rng = np.random.default_rng(3)
+    a = np.concatenate([rng.uniform(1.1 * low, 0, 194), [0.0, -0.0, low, -np.inf, np.nan, 5.0]])
+    a = rng.permutation(a).reshape(5, 40).astype("float32")
+    outs = [tl.compile(args, f"llvm -mcpu={cpu}")(a) for cpu in ("znver4", "znver5")]
+    np.testing.assert_array_equal(outs[0].view(np.int32), outs[1].view(np.int32))
+
+
+def test_erf_looks_its_coefficients_up_where_that_is_quick() -> None:
+    """In registers of 16, one polynomial and no exponential: of a Zen 5."""
+    x = te.placeholder((4096,), name="x")
+    for cpu, found in (("znver4", False), ("znver5", True)):
+        asm = tl.compile([x, ops.erf(x)], f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}").get_source(
+            "asm"
+        )
+        assert ("vpermps" in asm or "vpermi2ps" in asm) is found
+        assert ("vpslld" in asm) is not found
+
+
+@pytest.mark.parametrize("lanes", [1, 2, 4, 7, 16, 48])
+def test_erf_by_stretches_gives_every_width_the_same_bits(lanes: int) -> None:
+    """Also of NaN, infinities, ends of stretches and the least numbers, with their signs."""
+    if not tl.Target.parse("llvm").scales_floats:
+        pytest.skip("runs on a Zen 5")
+    rng = np.random.default_rng(9)
+    ends = (np.arange(16) + 0.5) / 3.87
+    ends = np.concatenate([ends, np.nextafter(ends, 9), np.nextafter(ends, -9)])
+    special = [0.0, -0.0, np.nan, np.inf, -np.inf, 4.0, np.nextafter(4, 5), -3.99, 1e-45, -1e-40, 1e-30, 7.0]
+    a = np.concatenate([special, ends, -ends, rng.uniform(-4.5, 4.5, 1000)]).astype("float32")
+    a = np.resize(a, 336 * 4)
+    outs = []
+    for width in (lanes, 16):
+        x = te.placeholder((len(a),), name="x")
+        y = te.compute((len(a),), lambda i: te.erf(x[i]), name="y")
+        s = te.create_schedule(y)
+        if width > 1:
+            s[y].vectorize(s[y].split(y.op.axis[0], width)[1])
+        outs.append(tl.build(s, [x, y], target="llvm -mcpu=znver5")(a))
+    np.testing.assert_array_equal(outs[0].view(np.int32), outs[1].view(np.int32))
+    want = TABLE["erf"].numpy(a.astype("float64"))
+    assert ulps(outs[0], want.astype("float32")).max() <= 2
+    assert (np.signbit(outs[0]) == np.signbit(a))[~np.isnan(a)].all()
+    assert outs[0][3] == 1.0
+    assert np.isnan(outs[0][2])

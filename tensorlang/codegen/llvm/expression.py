@@ -139,6 +139,11 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
     if e.dtype.is_float:
         # not minnum: that would drop a NaN. Without ``nsz`` x86 takes three instructions more to tell -0 from
         # 0. It asks whether the first operand is NaN: not what a reduction has so far, which would wait
+        if (counted := _number_of(e)) is not None:
+            # ``max(a, x or the least)``: a comparison that fails for NaN leaves ``a``, NaN or not
+            a, b = em.value(e.a), em.value(counted)
+            flags, beyond = types.lanes_of("i1", e.dtype.lanes), em.ins(f"fcmp ogt {t} {b}, {a}")
+            return em.ins(f"select nsz {flags} {beyond}, {t} {b}, {t} {a}")
         a, b = em.value(e.a), em.value(e.b)
         constant = any(type(side) is Const for side in (lane_of(e.a), lane_of(e.b)))
         if em.element(e.dtype) != "half" and not constant:
@@ -150,6 +155,16 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
         return out
     sign = "s" if e.dtype.code == "int" else "u"
     return em.call(t, f"llvm.{sign}{word}.{suffix}", (t, em.value(e.a)), (t, em.value(e.b)))
+
+
+def _number_of(e: Min | Max) -> Expr | None:
+    """``x`` of ``max(a, select(x > -inf, x, -inf))``, what counts if it is a number."""
+    b = e.b
+    if type(e) is not Max or type(b) is not Select or type(b.cond) is not LT or b.cond.b is not b.a:
+        return None
+    low, least = lane_of(b.b), lane_of(b.cond.a)
+    nothing = type(low) is Const and low.value == -math.inf and low is least
+    return b.a if nothing else None
 
 
 def _note_chosen(em: Emitter, word: str, e: Min | Max, a: str, b: str, out: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import types
+from .. import shuffles, types
 from ..emitter import Emitter
 from ..text import Function
 
@@ -235,6 +235,10 @@ class Kit:
     def sqrt(self, x: Num) -> Num:
         return self._call("sqrt", x)
 
+    def rint(self, x: Num) -> Num:
+        """Rounded to the nearest integer, halves to even."""
+        return self._call("rint", x)
+
     def trunc(self, x: Num) -> Num:
         """Rounded towards zero."""
         return self._call("trunc", x)
@@ -302,6 +306,64 @@ class Kit:
         """``x * 2**n`` where both are normal, ``n`` the low bits of an integer; other bits of ``n`` do not
         matter."""
         return self.from_bits(self.bits_of(x) + (n << self.format.fraction))
+
+    @property
+    def scales(self) -> bool:
+        """Whether :meth:`grown` is one instruction for each register."""
+        return self.em.target.scales_floats and self.lanes * self.bits >= 128
+
+    def grown(self, x: Num, whole: Num) -> Num:
+        """``x * 2**whole`` for ``whole`` without a fraction, rounded once, into subnormals or overflows too:
+        by the instruction of AVX-512."""
+        width = max(128, min(self.em.target.vector_bits, 1 << (self.lanes * self.bits - 1).bit_length()))
+        m = width // self.bits
+        vector, flags = types.lanes_of(self.element, m), f"i{max(m, 8)}"
+        rest = [(vector, "poison"), (flags, "-1"), *([("i32", "4")] if width == 512 else [])]
+        name = f"llvm.x86.avx512.mask.scalef.p{'s' if self.bits == 32 else 'd'}.{width}"
+        return self._in_registers(
+            m, lambda a, b: self.em.call(vector, name, (vector, a), (vector, b), *rest), x, whole
+        )
+
+    @property
+    def looks_up(self) -> bool:
+        """Whether :meth:`looked_up` is one instruction for each register."""
+        return self.bits == 32 and self.em.target.scales_floats and self.em.target.vector_bits == 512
+
+    def looked_up(self, table: Sequence[float], at: Num) -> Num:
+        """The numbers at these places of a table of 16, of which the low four bits matter: a register that is
+        picked from."""
+        texts = [f"float {types.float_literal(v, 'float')}" for v in table]
+        row = ("<16 x float>", f"<{', '.join(texts)}>")
+        name = "llvm.x86.avx512.permvar.sf.512"
+        return self._in_registers(
+            16, lambda a: self.em.call("<16 x float>", name, row, ("<16 x i32>", a)), at
+        )
+
+    def _in_registers(self, m: int, one: Callable[..., str], *given: Num) -> Num:
+        """The floats that ``one`` makes of registers of ``m`` lanes, for as many as there are."""
+        n, em = self.lanes, self.em
+        count = 1 << (-(-n // m) - 1).bit_length()
+        whole = [shuffles.resized(em, self._as_vector(y), n, count * m, self._element(y.kind)) for y in given]
+        made = [
+            one(
+                *(
+                    shuffles.part(em, y, count * m, at, m, self._element(g.kind))
+                    for y, g in zip(whole, given, strict=True)
+                )
+            )
+            if at < n
+            else "poison"
+            for at in range(0, count * m, m)
+        ]
+        out = shuffles.resized(em, shuffles.joined(em, made, m, self.element), count * m, n, self.element)
+        return Num(self, "f", em.ins(f"extractelement <1 x {self.element}> {out}, i64 0") if n == 1 else out)
+
+    def _as_vector(self, x: Num) -> str:
+        """An operand as a vector, of one lane too."""
+        if self.lanes > 1:
+            return x.operand
+        one = self._element(x.kind)
+        return self.em.ins(f"insertelement <1 x {one}> poison, {one} {x.operand}, i64 0")
 
     def scaled(self, x: Num, n: Num) -> Num:
         """``x * 2**n`` in two steps, for x near 1: the first is exact, the second rounds into subnormals or
