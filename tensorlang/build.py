@@ -21,7 +21,7 @@ from .given import check_lists, check_name, check_without, mapping_of, strides_o
 from .interface.signature import Signature
 from .loopir.stmt import Func
 from .loopir.workspaces import with_workspaces
-from .lowering.constants import Packing, ahead, alike, split_constants
+from .lowering.constants import Packing, ahead, alike, check_constants, split_constants
 from .lowering.lower import lower_state
 from .lowering.unit_axes import as_declared
 from .lowering.written_out import missing_outputs, write_out
@@ -156,6 +156,7 @@ def _lowered(
         state = schedule.concrete().state
         # asked before lowering: an argument's strides decide how every read of it is addressed
         strides = strides_of(args, binds or {})
+        check_constants(() if declared else constants, [t for st in state.stages for t in st.op.outputs])
         for t in (*constants, *strides):
             if state.present(t) is not t:
                 raise LowerError(
@@ -360,8 +361,7 @@ def _module(
     more, of the ``source``: schedule, arguments, and what a recipe says of its stages."""
     start, where, times = time.perf_counter(), asked.target, asked.times
     with uncollected():
-        # within ``uncollected``: many small objects that all live make the collector walk them again and
-        # again
+        # many small objects that all live make the collector walk them again and again
         text = emit(func, where, asked.math)
         code = compile_ll(text, where, program=lambda: str(func))
     if times is not None:
@@ -545,13 +545,13 @@ def compile(
         else list(outputs)
     )
     if not wanted:
-        raise LowerError(
-            "compile: no argument is computed", try_="tl.compile([A, B, C]) with C made by te.compute"
-        )
+        example = "tl.compile([A, B, C]) with C made by te.compute"
+        raise LowerError("compile: no argument is computed", try_=example)
     where = as_target(target).for_threads(num_threads())
     with uncollected():
         with _depth("compile"):
             given = values_of(mapping_of(constants))
+            check_constants(given, wanted)
             short = as_computed(wanted, list(given))
             given = short.values(given)
             declared = short.of(wanted)

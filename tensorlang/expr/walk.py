@@ -83,7 +83,7 @@ def _find_variables(e: Expr) -> None:
 
 def rewrite(e: Expr, change: Callable[[Expr], Expr | None], done: dict[Expr, Expr] | None = None) -> Expr:
     """Bottom-up rebuild: ``change`` sees each node after its children were rebuilt and returns a replacement
-    or None.
+    or None. It does not see again what it has made.
 
     Nothing changed means the very same node comes back. ``done`` is the memo, to be shared between calls with
     one ``change``.
@@ -109,6 +109,15 @@ def rewrite(e: Expr, change: Callable[[Expr], Expr | None], done: dict[Expr, Exp
                     new = node.with_children(*new_kids)
                     break
         stack.pop()
+        # what a choice between two alike is simplified to has been changed already, as a part of it: a read
+        # that moves by one would move by two
+        if (
+            new is not node
+            and type(new) is not type(node)
+            and any(new is x for k in new_kids for x in preorder(k))
+        ):
+            memo[node] = new
+            continue
         replaced = change(new)
         memo[node] = new if replaced is None else replaced
     return memo[e]

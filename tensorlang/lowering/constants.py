@@ -11,12 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import DeclareError, LowerError
 from ..expr.nodes import const_int
 from ..expr.walk import variables
 from ..schedule.state import INLINED, At, ScheduleState, StageState
 from ..te.compute import TABLE
+from ..te.graph import operations
 from ..te.serialize import key_of
 from ..te.tensor import ComputeOp, PlaceholderOp, Tensor
 
@@ -38,12 +40,12 @@ def split_constants(
     """The schedule that is left for the kernel, and what is computed ahead; a constant that is read as it is
     needs no computation and is a Packing whose tensor is its source.
 
-    ``state`` holds no symbolic choices. Raises LowerError for a constant that is not a placeholder of it or
-    has a symbolic size.
+    ``state`` holds no symbolic choices. A constant that it does not read takes no part. Raises LowerError for
+    one that is no placeholder or has a symbolic size.
     """
     for t in constants:
-        _check(state, t)
-    fixed = _fixed(state, constants)
+        _check(t)
+    fixed = _fixed(state, [t for t in constants if state.find(t.op) is not None])
     if not fixed:
         return state, ()
     packings: list[Packing] = []
@@ -77,19 +79,27 @@ def _same(a: Tensor, b: Tensor) -> bool:
         return False
 
 
-def _check(state: ScheduleState, t: Tensor) -> None:
+def check_constants(constants: Iterable[Tensor], outputs: Iterable[Any]) -> None:
+    """Raises LowerError for a constant that no output depends on, as they are declared: what they are turned
+    into may not read all of them."""
+    ops = operations(t.op for t in outputs if isinstance(t, Tensor))
+    inputs = [t for op in ops if isinstance(op, PlaceholderOp) for t in op.outputs]
+    for t in constants:
+        if isinstance(t, Tensor) and isinstance(t.op, PlaceholderOp) and not any(t is i for i in inputs):
+            raise LowerError(
+                f"constant `{t.name}` is not part of this computation",
+                because="nothing it computes depends on it",
+                legal=", ".join(i.name for i in inputs),
+            )
+
+
+def _check(t: Tensor) -> None:
     name = getattr(t, "name", repr(t))
     if not isinstance(t, Tensor) or not isinstance(t.op, PlaceholderOp):
         raise LowerError(
             f"constant `{name}` is not a placeholder",
             because="only an input can be given a value ahead of the call",
             try_="constants={W: array} with W = te.placeholder(…)",
-        )
-    if state.find(t.op) is None:
-        raise LowerError(
-            f"constant `{name}` is not part of this computation",
-            because="nothing it computes depends on it",
-            legal=", ".join(p.name for st in state.stages if st.is_placeholder for p in st.op.outputs),
         )
     if any(const_int(n) is None for n in t.shape):
         raise LowerError(

@@ -71,8 +71,8 @@ def max_pool2d(
     """The largest element of each window, as torch's max_pool2d; integers too. What is padded never wins.
 
     ``stride`` is ``kernel_size`` when left out. ``ceil_mode`` counts a last window that is cut off at the end
-    but begins inside. Raises DeclareError for a window larger than the padded input, and for padding in which
-    a whole window lies.
+    but begins inside. Raises DeclareError for a window larger than the padded input (with ``ceil_mode``: by a
+    stride or more), and for padding in which a whole window lies.
 
     >>> image = te.placeholder((1, 3, 8, 8), name="image")
     >>> ops.max_pool2d(image, 2)
@@ -209,7 +209,7 @@ def pooled(
                     because="a window would lie in the padding alone",
                     try_=f"padding={w.dilation[d] * (k - 1)} or less",
                 )
-    w.fits(op, "the window", extents, SPATIAL[n])
+    w.fits(op, "the window", extents, SPATIAL[n], ceil_mode)
     return data, lay, w, w.output(extents, ceil_mode)
 
 

@@ -184,14 +184,18 @@ class Window:
                 out.append(make.min_(make.add(make.ceildiv(room, self.stride[d]), 1), begins))
         return tuple(out)
 
-    def fits(self, op: str, what: str, extents: Sequence[Expr], letters: str) -> None:
-        """Raises DeclareError for a window larger than the padded extent."""
+    def fits(
+        self, op: str, what: str, extents: Sequence[Expr], letters: str, ceil_mode: bool = False
+    ) -> None:
+        """Raises DeclareError for a window larger than the padded extent; with ``ceil_mode`` by less than a
+        stride is no more than a first one that is cut off."""
         for d, extent in enumerate(extents):
             whole, span = (
                 const_int(make.add(make.add(extent, self.before[d]), self.after[d])),
                 const_int(self.span(d)),
             )
-            if whole is not None and span is not None and span > whole:
+            cut = self.stride[d] - 1 if ceil_mode else 0
+            if whole is not None and span is not None and span > whole + cut:
                 apart = f", {span} with dilation {self.dilation[d]}," if self.dilation[d] > 1 else ""
                 raise DeclareError(
                     f"ops.{op}: {what} {self.kernel[d]} along {letters[d]}{apart} is larger than the padded "

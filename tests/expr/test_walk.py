@@ -82,3 +82,20 @@ def test_rewrite_returns_the_same_node_when_nothing_changes():
     assert rewrite(e, lambda n: None) is e
     two, three = make.const(2.0), make.const(3.0)
     assert rewrite(e, lambda n: three if n is two else None) is make.if_then_else(i < 4, A[i] * 3.0, 1.0)
+
+
+def test_rewrite_changes_once_what_alike_choices_are_simplified_to():
+    """A choice between two reads that become one is that read, which has moved already."""
+    A, B = te.placeholder((9, 9), "int32", name="A"), te.placeholder((9, 9), "int32", name="B")
+    i, j = Var("i", INT32), Var("j", INT32)
+
+    def moved(e):
+        return A[e.indices[0] + 1, 0] if isinstance(e, te.TensorRead) else None
+
+    for e in (
+        te.select(i < 3, A[i, j], A[i, j - 1]),
+        te.if_then_else(i < j, te.select(i < 3, A[i, j], A[i, j - 1]), A[i, 0]),
+        te.max(te.max(A[i, j], B[i, j]), A[i, j - 1]),
+        A[i, j] - A[i, j - 1] + B[i, j],
+    ):
+        assert rewrite(e, moved) is A[i + 1, 0]

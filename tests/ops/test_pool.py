@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tensorlang as tl
 from tensorlang import ops, te
 from tests.ops import images
 from tests.ops.arrays import exact, near
@@ -146,6 +147,19 @@ def test_as_torch(ceil_mode):
         near(
             run(ops.avg_pool2d, x, count_include_pad=include, **options), want.astype("float64"), "float32", 2
         )
+
+
+@pytest.mark.parametrize(("n", "window", "stride"), [(2, 3, 3), (2, 3, 2), (1, 2, 5), (1, 4, 4)])
+def test_a_first_window_that_is_cut_off(n, window, stride):
+    """As torch counts it: another would begin behind the end."""
+    x = np.arange(n, dtype="float32").reshape(1, 1, n) - 5
+    for size in (n, te.var("n")):
+        t = te.placeholder((1, 1, size), name="t")
+        for pool, want in ((ops.max_pool1d, x.max()), (ops.avg_pool1d, x.mean())):
+            got = tl.compile([t, pool(t, window, stride, ceil_mode=True)])(x)
+            assert got.shape == (1, 1, 1) and got[0, 0, 0] == want
+    with pytest.raises(tl.DeclareError, match="larger than the padded input"):
+        ops.max_pool1d(te.placeholder((1, 1, 2)), 3, 1, ceil_mode=True)
 
 
 def test_tags():

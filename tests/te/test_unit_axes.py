@@ -142,3 +142,28 @@ def test_outputs_may_be_operations_and_are_refused_by_name():
     with pytest.raises(tl.errors.TensorLangError) as told:
         tl.compile([x, y], outputs=[y, 3])
     assert "te.graph.operations" not in str(told.value) and "AttributeError" not in str(told.value)
+
+
+@pytest.mark.parametrize("rows", [7, "n"])
+def test_a_tensor_that_is_joined_to_itself_and_kept(rows):
+    """Both parts are the same elements without the last axis, and the choice between them is none."""
+    n = te.var("n") if rows == "n" else rows
+    x = tensor(n, 4, 1)
+    double = ops.add(x, x)
+    y = ops.concat([double, double], 2)
+    f, a = tl.compile([x, double, y]), RNG.standard_normal((7, 4, 1)).astype("float32")
+    for got, want in zip(f(a), (a + a, np.concatenate([a + a, a + a], 2)), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_constant_that_is_not_read_without_the_last_axis(count):
+    """Places in an axis of one element are all the first."""
+    x, at = tensor(4, 1), tensor(count, 1, name="at", kind="int64")
+    y = ops.gather_elements(x, at, 1)
+    a, places = RNG.standard_normal((4, 1)).astype("float32"), np.zeros((count, 1), "int64")
+    f = tl.compile([x, at, y], constants={at: places})
+    np.testing.assert_array_equal(f(a), a[:count])
+    other = tensor(3, name="other")
+    with pytest.raises(tl.LowerError, match="constant `other` is not part of this computation"):
+        tl.compile([x, at, y], constants={other: np.zeros(3, "float32")})
