@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..core.recursion import Steps, run
 from ..expr.nodes import (
     Access,
     Add,
@@ -75,23 +76,23 @@ def innermost(func: Func, target: Target, cost: Cost) -> list[Innermost]:
     found: list[Innermost] = []
     sizes = Sizes()
 
-    def walk(s: Stmt, around: tuple[For, ...], times: int) -> None:
+    def walk(s: Stmt, around: tuple[For, ...], times: int) -> Steps[None]:
         if isinstance(s, For):
             n = const_int(sizes(s.extent))
             around, times = (*around, s), times * (1 if n is None else max(n, 0))
             for p in s.parts():
-                walk(p, around, times)
+                yield walk(p, around, times)
             add(s.body, around, times)
             return
         for p in _parts(s):
-            walk(p, around, times)
+            yield walk(p, around, times)
 
     def add(body: Stmt, around: tuple[For, ...], times: int) -> None:
         stores = list(_stores(body))
         if stores:
             found.append(_of(around, stores, times, names, target, cost))
 
-    walk(func.body, (), 1)
+    run(walk(func.body, (), 1))
     add(func.body, (), 1)
     return found
 
@@ -129,11 +130,13 @@ def _parts(s: Stmt) -> tuple[Stmt, ...]:
 
 def _stores(s: Stmt) -> Iterator[Store]:
     """The stores that a loop around ``s`` runs itself."""
-    if isinstance(s, Store):
-        yield s
-    elif not isinstance(s, For):
-        for p in _parts(s):
-            yield from _stores(p)
+    stack = [s]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Store):
+            yield node
+        elif not isinstance(node, For):
+            stack += _parts(node)[::-1]
 
 
 def _operations(e: Expr, target: Target, cost: Cost) -> float:

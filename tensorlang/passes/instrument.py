@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.dtype import INT32, INT64
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..interface.timed_nests import START, STOP, Nest
 from ..loopir.printer import Names, lines_of
-from ..loopir.stmt import PARALLEL, Alloc, Buffer, Extern, For, Func, Seq, Stmt, preorder, seq
+from ..loopir.stmt import PARALLEL, Alloc, Buffer, Extern, For, Func, Seq, Stmt, preorder, rewrite, seq
 
 TABLE = "profile"
 
@@ -25,9 +26,9 @@ def instrument(func: Func, deep: bool) -> tuple[Func, tuple[Nest, ...]]:
     names = Names()
     lines_of(func, names)  # the names of the printed loop IR
     marks = _Marks(deep, names)
-    body = marks.timed(Nest(func.name, shown=False), lambda row: marks.nests(func.body, None))
+    body = run(marks.timed(Nest(func.name, shown=False), lambda row: marks.nests(func.body, None)))
     table = Buffer(TABLE, INT64, (make.const(len(marks.rows), "int64"), make.const(2, "int64")))
-    body = _with_table(body, marks.table, table)
+    body = rewrite(body, lambda s: _with_table(s, marks.table, table))
     params, outputs = (*func.params, table), (*func.outputs, table)
     return func.changed(params=params, body=body, outputs=outputs), tuple(marks.rows)
 
@@ -39,30 +40,33 @@ class _Marks:
         self.rows: list[Nest] = []
         self.table = Buffer(TABLE, INT64, ())  # its size is known when all rows are
 
-    def timed(self, nest: Nest, body: Callable[[int], Stmt]) -> Stmt:
+    def timed(self, nest: Nest, body: Callable[[int], Steps[Stmt]]) -> Steps[Stmt]:
         """What ``body(row)`` makes, between two looks at the clock."""
         row = len(self.rows)
         self.rows.append(nest)
         began = Buffer(f"{TABLE}.began", INT64, (make.const(1, "int64"),), "local")
-        made = body(row)
+        made = yield body(row)
         start = Extern("c", START, (began,), (began,), INT32)
         stop = Extern("c", STOP, (began, self.table, make.const(row, "int64")), (self.table,), INT32)
         return Alloc(began, seq(start, made, stop))
 
-    def nests(self, s: Stmt, within: int | None) -> Stmt:
+    def nests(self, s: Stmt, within: int | None) -> Steps[Stmt]:
         """Every outermost loop of ``s`` marked."""
         if isinstance(s, For):
             nest = Nest(_loops(s, self.names), _written(s, self.names), within)
-            return self.timed(nest, lambda row: self.inner(s, row) if self.deep and within is None else s)
-        return s.with_parts(*(self.nests(p, within) for p in s.parts())) if s.parts() else s
+            return (yield self.timed(nest, lambda row: self.inner(s, row, self.deep and within is None)))
+        parts = []
+        for p in s.parts():
+            parts.append((yield self.nests(p, within)))
+        return s.with_parts(*parts) if parts else s
 
-    def inner(self, s: Stmt, row: int) -> Stmt:
-        """The nests inside the loop ``s`` of this row marked, where it comes to more than one thing."""
-        if isinstance(s, For) and _divided(s):
-            return For(s.var, s.begin, s.extent, s.kind, self.inner(s.body, row), s.attrs)
-        if _divided(s):
-            return self.timed(Nest("", within=row, shown=False), lambda whole: self.nests(s, whole))
-        return s
+    def inner(self, s: Stmt, row: int, marked: bool) -> Steps[Stmt]:
+        """The nests inside the loop ``s`` of this row ``marked``, where it comes to more than one thing."""
+        if not marked or not _divided(s):
+            return s
+        if isinstance(s, For):
+            return For(s.var, s.begin, s.extent, s.kind, (yield self.inner(s.body, row, True)), s.attrs)
+        return (yield self.timed(Nest("", within=row, shown=False), lambda whole: self.nests(s, whole)))
 
 
 def _divided(s: Stmt) -> bool:
@@ -89,7 +93,7 @@ def _written(s: Stmt, name: Names) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.buffer(b) for b in stored if b not in made))
 
 
-def _with_table(s: Stmt, old: Buffer, new: Buffer) -> Stmt:
+def _with_table(s: Stmt, old: Buffer, new: Buffer) -> Stmt | None:
     if isinstance(s, Extern) and any(a is old for a in s.args):
         return Extern(s.kind, s.name, tuple(new if a is old else a for a in s.args), (new,), s.result)
-    return s.with_parts(*(_with_table(p, old, new) for p in s.parts())) if s.parts() else s
+    return None

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import tensorlang as tl
-from tensorlang import te
+from tensorlang import ops, te
 from tensorlang.codegen.llvm.apart import MOST_NESTS
 from tensorlang.loopir.verify import verify
 
@@ -218,3 +218,14 @@ def test_copies_of_a_loop_go_apart_each_with_its_buffers(before):
         w = w + w[:, :1]
     w = (w + 1) * (w + 1)[:, ::-1]
     np.testing.assert_array_equal(tl.build(s, [x, c])(v), w + w[:, :1])
+
+
+@pytest.mark.parametrize("columns", [te.var("m"), 17], ids=["open", "known"])
+def test_a_network_that_sorts_is_a_thousand_statements_deep(columns):
+    """It is compiled, explained and profiled: none of these calls itself for each of them."""
+    x = te.placeholder((33, columns), "float64", name="x")
+    f = tl.compile([x, ops.argsort(x, axis=0)])
+    a = np.random.default_rng(0).standard_normal((33, 17))
+    assert np.array_equal(f(a), np.argsort(a, 0, kind="stable"))
+    assert "loop k:" in str(f.explain())
+    assert "%" in str(f.profile(a))

@@ -83,20 +83,29 @@ def _divisions(em: Emitter, var: Var, body: Stmt) -> Iterator[FloorDiv | FloorMo
 def _by_sizes(em: Emitter, s: Stmt) -> Sequence[FloorDiv | FloorMod]:
     """The divisions by open sizes in a statement and all that it holds, found once for all the loops around
     them."""
-    found = em.divisions.get(s)
-    if found is None:
-        own = [
-            node
-            for e in s.exprs()
-            if e.contains & RANGED  # no other has a division
-            for node in preorder(e, _ranged)
-            if isinstance(node, FloorDiv | FloorMod)
-        ]
-        found = [node for node in own if const_int(node.b) is None]
-        for part in s.parts():
-            found += _by_sizes(em, part)
-        em.divisions[s] = found
-    return found
+    known, waiting = em.divisions, [s]
+    # with a stack of its own: a network that sorts 33 elements is a thousand statements deep
+    while waiting:
+        node = waiting[-1]
+        new = [p for p in node.parts() if p not in known]
+        if new and node not in known:
+            waiting += new
+            continue
+        waiting.pop()
+        if node not in known:
+            found = [f for f in (_own(node), *(known[p] for p in node.parts())) if f]
+            known[node] = found[0] if len(found) == 1 else [e for f in found for e in f]
+    return known[s]
+
+
+def _own(s: Stmt) -> list[FloorDiv | FloorMod]:
+    return [
+        node
+        for e in s.exprs()
+        if e.contains & RANGED  # no other has a division
+        for node in preorder(e, _ranged)
+        if isinstance(node, FloorDiv | FloorMod) and const_int(node.b) is None
+    ]
 
 
 def _ranged(e: Expr) -> Sequence[Expr]:

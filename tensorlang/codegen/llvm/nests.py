@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...core.dtype import INT32
+from ...core.recursion import Steps, run
 from ...expr import make
 from ...expr.nodes import Var, const_int
 from ...expr.walk import substitute
@@ -39,17 +40,20 @@ def taken_apart(func: Func, name: Callable[[Func], str | None]) -> tuple[Func, l
         return func, []
     nests: list[Func] = []
 
-    def called(s: Stmt, apart: frozenset[Buffer], within: For | None) -> Stmt:
+    def called(s: Stmt, apart: frozenset[Buffer], within: For | None) -> Steps[Stmt]:
         if isinstance(s, Alloc):
             more = apart | {s.buffer} if s.within is None and _on_heap(s.buffer) else apart - {s.buffer}
-            return rebuilt(s, [called(s.body, more, within)])
+            return rebuilt(s, [(yield called(s.body, more, within))])
         if isinstance(s, Seq):
-            return seq(*[called(p, apart, within) for p in s.stmts])
+            made = []
+            for p in s.stmts:
+                made.append((yield called(p, apart, within)))
+            return seq(*made)
         if not isinstance(s, For):
             return s
         if within is None and _handed_out_singly(s):
             before = len(nests)
-            body = called(s.body, apart, s)
+            body = yield called(s.body, apart, s)
             if len(nests) >= before + LEAST:
                 return rebuilt(s, [body])
             del nests[before:]
@@ -61,7 +65,7 @@ def taken_apart(func: Func, name: Callable[[Func], str | None]) -> tuple[Func, l
         values = () if len(nest.params) == len(nest.buffers()) or within is None else (within.var,)
         return Extern(NEST, known, (*nest.buffers(), *values), nest.outputs, INT32)
 
-    body = called(func.body, frozenset(func.buffers()), None)
+    body = run(called(func.body, frozenset(func.buffers()), None))
     return (func, []) if len(nests) < LEAST else (func.with_body(body), nests)
 
 
