@@ -22,7 +22,15 @@ def first_columns(columns: np.ndarray, count: np.ndarray) -> np.ndarray:
 
 
 def compressed(x: np.ndarray, condition: np.ndarray, *, axis: int | None) -> np.ndarray:
-    """The slices along an axis, or the elements, for which the condition holds."""
+    """The slices along an axis, or the elements, for which the condition holds. Raises CallError where it
+    holds beyond the end."""
+    last, size = np.flatnonzero(condition)[-1:], x.size if axis is None else x.shape[axis]
+    if last.size and last[0] >= size:
+        raise CallError(
+            f"Compress: the condition keeps element {last[0]} of {size}",
+            because=f"it is {condition.size} long, the array {'x'.join(map(str, x.shape)) or 'a number'}",
+            try_=f"a condition of at most {size}",
+        )
     return np.compress(condition, x, axis)
 
 

@@ -16,7 +16,7 @@ import tensorlang as tl
 onnx = pytest.importorskip("onnx")
 from onnx import TensorProto, helper  # noqa: E402
 
-from tests.frontends.mutants import F, I, _f, answer, model, mutant  # noqa: E402
+from tests.frontends.mutants import B, F, I, _f, answer, model, mutant  # noqa: E402
 
 N = helper.make_node
 X, Y = [("x", F, [2, 3])], [("y", F, None)]
@@ -345,3 +345,13 @@ def test_mutants_of_models(block):
 def test_many_mutants_of_models(block):
     for seed in range(1000 + 50 * block, 1050 + 50 * block):
         answer(mutant(seed), 2 * (seed % 2))
+
+
+def test_a_condition_that_holds_behind_the_end():
+    """Compress: what is kept must be there; a condition that is longer and does not hold there is none."""
+    m = model([N("Compress", ["x", "keep"], ["y"], axis=0)], [("x", F, ["n"]), ("keep", B, ["m"])], Y)
+    engine = tl.load_onnx(m).compile()
+    x, keep = _f(2), np.array([True, False, True])
+    with pytest.raises(tl.CallError, match=r"the condition keeps element 2 of 2\n.*3 long.*\n.*at most 2"):
+        engine(x, keep)
+    assert np.array_equal(engine(x, keep[:2]), x[:1]) and np.array_equal(engine(x, keep[[0, 1, 1]]), x[:1])
