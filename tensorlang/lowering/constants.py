@@ -82,6 +82,8 @@ def _same(a: Tensor, b: Tensor) -> bool:
 def check_constants(constants: Iterable[Tensor], outputs: Iterable[Any]) -> None:
     """Raises LowerError for a constant that no output depends on, as they are declared: what they are turned
     into may not read all of them."""
+    if not (constants := list(constants)):
+        return
     ops = operations(t.op for t in outputs if isinstance(t, Tensor))
     inputs = [t for op in ops if isinstance(op, PlaceholderOp) for t in op.outputs]
     for t in constants:
