@@ -50,6 +50,7 @@ from . import (
     mixed_axes,
     narrow_strips,
     neighbourhoods,
+    open_rows,
     phases,
     picks,
     planes,
@@ -377,6 +378,12 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         several = rows is None or rows >= FEW_STRETCHES * target.num_cores
     n = again.elements if again is not None else elements_of(together) if together else size(axes[-1])
     how = f"element by element, for `{axes[-1].name}` has one iteration"
+    short = None
+    if again is None and beside is None and len(together) < 2:
+        short = open_rows.width_of(stage, axes[:-1], axes[-1], target)
+    if short is not None:
+        share_out(stage, open_rows.row_by_row(stage, axes[:-1], axes[-1], short), iterations, target)
+        return f"elements, a row in one vector of {short} along `{axes[-1].name}`: {_known_as(open_rows)}"
     if n is None or n >= 2:
         width = vector_width(stage, n, target, long=len(together) == len(stage.op.axis))
         if len(together) < 2 and again is None:

