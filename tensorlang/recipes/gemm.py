@@ -17,7 +17,7 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from . import column_blocks, deep, long_sums, matrix_unit, short_lines, streams
+from . import column_blocks, deep, long_sums, matrix_unit, open_columns, short_lines, streams
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, PAGE, converts, evenly, is_known, share_out, size, together_of, work
@@ -106,6 +106,11 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes = target.vector_lanes(inside.op.body[0].dtype)
     m, n = _rows(product), size(product.column)
     fixed = _fixed(product, constants)
+    keep = beside(inside, product)
+    if open_columns.applies(inside, product, keep, fixed, target):
+        shared = worth_a_thread(inside.op, work(inside), target)
+        open_columns.apply(s, out, inside, product, keep, own, shared, target)
+        return
     lines = short_lines.lines_for(inside, product, m, fixed, lanes, target)
     if lines is not None:
         short_lines.apply(s, out, inside, product, own, lines)
@@ -120,7 +125,6 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if not fixed and long_sums.applies(inside, product, lanes, target):
         long_sums.apply(s, out, inside, product, own, lanes, target)
         return
-    keep = beside(inside, product)
     if matrix_unit.applies(inside, product, fixed, target):
         matrix_unit.apply(s, out, inside, product, own, keep, fixed, target)
         return
