@@ -97,3 +97,47 @@ def test_a_mask_is_made_once_for_all_rows(kind):
     with asking({c: 16}):  # without masks a row is taken apart by tests
         loops = [line for line in default_schedule(out, AVX2).tree().splitlines() if "loop" in line]
     assert f"{out.op.axis[-1].name}.outer" not in loops[0], loops
+
+
+def by_vectors(n, m, p, kind):
+    x, y = te.placeholder((n, m, p), kind, "x"), te.placeholder((n, p), kind, "y")
+    r = te.reduce_axis((0, p), name="r")
+    return [x, y], te.compute((n, m), lambda i, j: te.sum(x[i, j, r] * y[i, r], axis=r), name="o")
+
+
+def largest(n, m, p, kind):
+    x, y = te.placeholder((n, m, p), kind, "x"), te.placeholder((n, p), kind, "y")
+    r = te.reduce_axis((0, p), name="r")
+    return [x, y], te.compute((n, m), lambda i, j: te.max(x[i, j, r] + y[i, r], axis=r), name="o")
+
+
+ALONG = {
+    "sums": (by_vectors, lambda x, y: (x @ y[..., None])[..., 0]),
+    "largest": (largest, lambda x, y: (x + y[:, None]).max(-1)),
+}
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("dtype", ["float32", "int32", pytest.param("float64", marks=LONG)])
+@pytest.mark.parametrize("known", [False, True], ids=["open", "known"])
+@pytest.mark.parametrize("kind", list(ALONG))
+def test_reductions_of_rows_of_an_open_length(kind, known, dtype):
+    """A loop over vectors, of which the only one is masked, took three times as long."""
+    made, meant = ALONG[kind]
+    n, m, p = te.dim("n"), te.dim("m"), te.dim("p")
+    n, m = (n, 3) if known else (n, m)
+    xs, out = made(n, m, p, dtype)
+    f = tl.compile([*xs, out])
+    with asking({p: 8 if dtype == "float64" else 16}):
+        short = tl.lower(default_schedule(out, AVX512), [*xs, out])
+    assert ".rf" not in str(short)  # no partial results
+    for rows in (0, 1, 5, 37):
+        for length in LENGTHS if kind == "sums" else LENGTHS[1:]:
+            a = RNG.integers(-9, 9, (rows, 3, length)).astype(dtype)
+            b = RNG.integers(-9, 9, (rows, length)).astype(dtype)
+            want = meant(a, b)
+            assert np.array_equal(f(a, b), want), (rows, length)
+            if length <= 8 and rows < 9:
+                got = np.zeros_like(want)
+                interpret(short, a, b, got)
+                assert np.array_equal(got, want), (rows, length)
