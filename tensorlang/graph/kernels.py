@@ -114,14 +114,24 @@ class Compiler:
         """The kernels of these regions. Raises TensorLangError for what cannot be compiled."""
         declared = [declare(r.nodes, r.outputs) for r in regions]
         jobs = [self._job(r, d) for r, d in zip(regions, declared, strict=True)]
+        places: dict[str, list[int]] = {}
+        for n, (key, _) in enumerate(jobs):
+            places.setdefault(key, []).append(n)
+        made: dict[int, Kernel] = {}
+
+        def ready(key: str) -> None:
+            # at once, while other processes compile: to pack weights takes as long as some kernels do
+            for n in places[key]:
+                made[n] = self._kernel(regions[n], declared[n], self.made[key])
+
         # a dict: equal layers have one key, and are compiled once
-        self._compile({key: job for key, job in jobs if job is not None and key not in self.made})
-        made = []
-        for (key, _), region, d in zip(jobs, regions, declared, strict=True):
+        self._compile({key: job for key, job in jobs if job is not None and key not in self.made}, ready)
+        for key, numbers in places.items():
             if key not in self.made:
-                self.made[key] = self._alone(key, region, d)
-            made.append(self._kernel(region, d, self.made[key]))
-        return made
+                self.made[key] = self._alone(key, regions[numbers[0]], declared[numbers[0]])
+            if numbers[0] not in made:
+                ready(key)
+        return [made[n] for n in range(len(jobs))]
 
     def tasks(self, regions: Sequence[Region]) -> list[Task]:
         """The distinct kernels of regions as tensors, with how often there is one like it; without those that
@@ -134,7 +144,8 @@ class Compiler:
                 entry[1] += 1
         return [(args, count) for args, count in found.values()]
 
-    def _compile(self, wanted: dict[str, Job]) -> None:
+    def _compile(self, wanted: dict[str, Job], ready: Callable[[str], None]) -> None:
+        """Kernels from the cache, and those that are not there; ``ready`` is called as each is compiled."""
         for key in wanted:
             found = self.cache.get(key)
             if found is not None:
@@ -147,6 +158,7 @@ class Compiler:
             self.made[keys[number]] = code
             # as each comes, so that a build which is broken off loses none
             self.cache.put(keys[number], code)
+            ready(keys[number])
             if self.progress is not None:
                 self.progress(sum(k in self.made for k in keys), len(keys))
 
