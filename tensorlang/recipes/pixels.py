@@ -12,7 +12,7 @@ from typing import Any
 from ..analysis import Conv, constant
 from ..ops import tags
 from ..schedule import Schedule, Stage
-from ..te import ComputeOp, IterVar
+from ..te import ComputeOp, IterVar, Tensor
 from .common import LINE
 from .nests import Axes, Cut, Loops, nest, pack, sums
 
@@ -40,7 +40,7 @@ def strips(
     between: Stage | None = None,
 ) -> Stage:
     """The stage of finished pixels between the sums and ``out``, a new one unless there is one ``between``
-    them; it and the sums lie in memory as ``layout`` says, pixels and channels last. With ``whole`` the sums
+    them, or of sums that ``out`` finishes with what it reads beside them; it and the sums lie in memory as ``layout`` says, pixels and channels last. With ``whole`` the sums
     are of whole panels or vectors of so many channels, also of those there are not, which nobody reads:
     products that are summed together bear no test."""
 
@@ -48,6 +48,11 @@ def strips(
         *front, pixel, o = layout(*at)
         return [*front, o // whole, pixel, o % whole]
 
+    # such as the other branch of a residual layer, which lies as the output does: the strip is of the sums
+    # alone, so that it is read in vectors of pixels and not lane by lane, which was half of the code. Measured
+    # (Zen 5): 512 to 1024 channels of 14 × 14 compile in 0.72 of the time and take 0.95, of 7 × 7 0.98
+    if between is None and _reads_beside(out, inside):
+        between = s[s.cache_read(inside.op.outputs[0], "local", [out.name])]
     if whole is None:
         inside.transform_layout(layout)
     else:
@@ -56,6 +61,21 @@ def strips(
     finished.set_scope("local")
     finished.transform_layout(layout)
     return finished
+
+
+def _reads_beside(out: Stage, inside: Stage) -> bool:
+    """Whether ``out`` reads a tensor of its own shape beside the sums, which are no wider than its
+    elements."""
+    mine, sums = out.op.outputs[0], inside.op.outputs[0]
+    read = out.op.input_tensors
+    if sums not in read or sums.dtype.bytes > mine.dtype.bytes:
+        return False
+    return any(t is not sums and _sizes(t) == _sizes(mine) for t in read)
+
+
+def _sizes(t: Tensor) -> list[Any]:
+    """Numbers, and of open sizes which they are: expressions are not compared."""
+    return [id(n) if (c := constant(n)) is None else c for n in t.shape]
 
 
 def convolve(

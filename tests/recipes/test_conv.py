@@ -574,3 +574,27 @@ def test_patches_are_summed_line_by_line_and_a_far_image_comes_once(monkeypatch)
         tree = str(default_schedule(y, ZEN3, constants).tree())
         assert re.search(r"rc .*\n.*ry .*\n.*rx.outer .*\n.*rx.inner +0..4 +reduce +unrolled", tree), tree
         assert re.search(rf"loop conv2d\.(n\.)?{re.escape(first)}\S* .*parallel", tree), tree
+
+
+@pytest.mark.parametrize("target", [AVX512, AVX2])
+def test_what_is_added_element_by_element_is_read_in_vectors_of_pixels(target):
+    """The other branch of a residual layer lies as the output does; lane by lane it was half of the code."""
+    x, w, r, b = (
+        te.placeholder(n, "float32", name)
+        for n, name in (
+            ((1, 64, 14, 14), "x"),
+            ((64, 64, 3, 3), "w"),
+            ((1, 64, 14, 14), "r"),
+            ((64, 1, 1), "b"),
+        )
+    )
+    out = ops.relu(ops.add(ops.add(ops.conv2d(x, w, padding=1), b), r))
+    s, _ = scheduled([out], Target.parse(target), [w, b])
+    lines = str(s.tree()).splitlines()
+    reads = next(n for n in lines if " r," in n or n.rstrip().endswith(" r") or "reads r" in n)
+    assert "compute relu " in reads  # and not the strip that is transposed
+    rng = np.random.default_rng(3)
+    values = [rng.integers(-3, 4, [int(n) for n in t.shape]).astype("float32") for t in (x, w, r, b)]
+    plain = tl.compile([x, w, ops.conv2d(x, w, padding=1)], without=["winograd"])(*values[:2])
+    made = tl.compile([x, r, out], constants={w: values[1], b: values[3]}, without=["winograd"])
+    exact(made(values[0], values[2]), np.maximum(plain + values[3] + values[2], 0), "float32")
