@@ -494,8 +494,8 @@ def _prepacker(func: Func) -> tuple[bytes, Signature]:
     text = str(func)
     if text not in _prepackers:
         here = Target.host()
-        # each operation is rounded, as where numbers are folded
-        code = compile_ll(emit(func, here, fuses=False), here, program=lambda: text).object
+        # each operation is rounded, as where numbers are folded; quick code (level 0), for it runs once
+        code = compile_ll(emit(func, here, fuses=False), here, 0, lambda: text).object
         # the oldest goes: models are compiled one after the other, layers of one beside each other
         while len(_prepackers) >= MAX_PREPACKERS:
             _prepackers.pop(next(iter(_prepackers)), None)

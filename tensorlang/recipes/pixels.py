@@ -40,17 +40,18 @@ def strips(
     between: Stage | None = None,
 ) -> Stage:
     """The stage of finished pixels between the sums and ``out``, a new one unless there is one ``between``
-    them, or of sums that ``out`` finishes with what it reads beside them; it and the sums lie in memory as ``layout`` says, pixels and channels last. With ``whole`` the sums
-    are of whole panels or vectors of so many channels, also of those there are not, which nobody reads:
-    products that are summed together bear no test."""
+    them; of sums alone where ``out`` reads more of its own shape, which lies as ``out`` does. It and the sums
+    lie in memory as ``layout`` says, pixels and channels last. With ``whole`` the sums are of whole panels or
+    vectors of so many channels, also of those there are not, which nobody reads: products that are summed
+    together bear no test."""
 
     def in_panels(*at: Any) -> list[Any]:
         *front, pixel, o = layout(*at)
         return [*front, o // whole, pixel, o % whole]
 
-    # such as the other branch of a residual layer, which lies as the output does: the strip is of the sums
-    # alone, so that it is read in vectors of pixels and not lane by lane, which was half of the code. Measured
-    # (Zen 5): 512 to 1024 channels of 14 × 14 compile in 0.72 of the time and take 0.95, of 7 × 7 0.98
+    # such as the other branch of a residual layer: it is read in vectors of pixels then and not lane by lane,
+    # which was half of the code. Measured (Zen 5): 512 to 1024 channels of 14 × 14 compile in 0.72 of the
+    # time and take 0.95, of 7 × 7 0.98
     if between is None and _reads_beside(out, inside):
         between = s[s.cache_read(inside.op.outputs[0], "local", [out.name])]
     if whole is None:

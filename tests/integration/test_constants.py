@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 
 import ml_dtypes
 import numpy as np
@@ -14,6 +15,7 @@ from tensorlang.loopir.interpret import interpret
 from tests.runtime.foreign import Foreign
 
 M, N, K = 13, 24, 17
+build = importlib.import_module("tensorlang.build")
 
 
 def declared():
@@ -46,6 +48,21 @@ def test_a_constant_is_no_parameter_and_its_packing_no_part_of_the_kernel(arrays
     g = tl.build(s, [A, C], constants={W: w}, name="g")
     assert np.array_equal(f(a), a @ w) and np.array_equal(g(a), a @ w)
     assert repr(f) == "<kernel main(A: float32[13, 17], C: float32[13, 24] out)>"
+
+
+def test_a_packing_is_compiled_quickly_for_it_runs_once(arrays, monkeypatch):
+    (A, W, C), (a, w), levels = declared(), arrays, []
+    real = build.compile_ll
+
+    def compiled(text, target, opt_level=2, program=None):
+        levels.append(("@prepack" in text, opt_level))
+        return real(text, target, opt_level, program)
+
+    monkeypatch.setattr(build, "compile_ll", compiled)
+    monkeypatch.setattr(build, "_prepackers", {})
+    f = tl.build(packed(A, W, C), [A, W, C], constants={W: w})
+    assert sorted(levels) == [(False, 2), (True, 0)]
+    np.testing.assert_array_equal(f(a), a @ w)
 
 
 def test_kernels_with_equal_weights_and_packing_share_them_and_free_them(arrays):
