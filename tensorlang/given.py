@@ -112,6 +112,13 @@ def check_lists(args: Any, outputs: Any) -> None:
             if hasattr(args, "compile")
             else "tl.compile([A, B, C])",
         )
+    for n, a in enumerate(args, 1):
+        if isinstance(a, list | tuple):
+            raise LowerError(
+                f"compile: argument {n} is a {type(a).__name__} of {len(a)}",
+                because="what a kernel is called with are single tensors, in one list",
+                try_="tl.compile([A, *results])",
+            )
     if outputs is not None and not isinstance(outputs, list | tuple):
         raise LowerError(
             f"compile(outputs={shown(outputs)}): a list of tensors is needed",

@@ -74,6 +74,12 @@ def test_nothing_computed_is_refused() -> None:
         tl.compile([A])
 
 
+def test_results_among_the_arguments_are_refused_as_a_tuple() -> None:
+    x = te.placeholder((1, 2, 4, 8), name="x")
+    with pytest.raises(tl.LowerError, match="argument 2 is a tuple of 3"):
+        tl.compile([x, ops.attention(x, x, x)])
+
+
 def test_a_dear_stage_read_at_many_places_is_not_written_into_each():
     """Stages that read one another at several places would otherwise grow by that factor each, and take
     seconds to compile."""
