@@ -167,3 +167,20 @@ def test_values_whose_keys_are_neighbours_are_copied_once(heads: int, keys: int,
     found = np.zeros(wanted.shape, "float32")
     interpret(func, a, b, c, found)
     np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+
+
+ZEN5 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver5"
+
+
+def test_sums_stay_in_registers_beside_coefficients_of_the_exponential() -> None:
+    """LLVM took the loops of the exponential, one deeper, for those that count: coefficients kept their
+    registers, and sums of values went to the stack and back."""
+    q, k, v = (te.placeholder((4, 1024, 48), name=n) for n in "QKV")
+    tensors = [q, k, v, ops.scaled_dot_product_attention(q, k, v)]
+    module = tl.compile(tensors, ZEN5)
+    assert '!{!"branch_weights", i32 1023, i32 1}' in module.get_source("ll")
+    blocks = re.split(r"(?m)^(?=\.LBB\w+:)", module.get_source("asm"))
+    loops = [b for b in blocks if b.count("vfmadd") > 15 and re.search(rf"\tj\w+\t{b.split(':')[0]}\b", b)]
+    inside = [b[: re.search(rf"\tj\w+\t{b.split(':')[0]}\b", b).start()] for b in loops]
+    assert len(inside) >= 3
+    assert not [line for b in inside for line in b.splitlines() if re.search(r"vmovap\w.*zmm.*\(%rsp", line)]

@@ -350,9 +350,21 @@ def _repeated(
     em.do(f"{following} = add nsw i64 {counter}, 1")
     # compared with the end and not counted down: the counter is what addresses are made of
     more = em.ins(f"icmp slt i64 {following}, {end}")
-    latch.end = f"  br i1 {more}, label %{start.label}, label %{done.label}"
+    latch.end = f"  br i1 {more}, label %{start.label}, label %{done.label}{_times(em, begin, end)}"
     em.pop(ahead)
     em.pop(done)
+
+
+def _times(em: Emitter, begin: str, end: str) -> str:
+    """How often a loop goes round, where that is known, for LLVM to spill what is used least. Otherwise it
+    takes all for equally long, and deeper ones for those that count. Measured (Zen 5): an attention of 1024
+    keys, 48 wide, kept the coefficients of the exponential in registers, and not the sums, 0.87 of the time;
+    products, softmax and other attention 1.00."""
+    if not (begin.isdigit() and end.isdigit()) or int(end) - int(begin) < 2:
+        return ""
+    again = min(int(end) - int(begin) - 1, (1 << 31) - 1)
+    weights = em.module.note(f'!"branch_weights", i32 {again}, i32 1')
+    return f", !prof {weights}"
 
 
 def _of_every_iteration(em: Emitter, s: Stmt, changing: set[Var]) -> Steps[tuple[dict[Buffer, None], Stmt]]:
