@@ -98,6 +98,8 @@ class Cost:
     # bytes of what a reduction reads in plain rows from which on, behind the third cache, their lines come
     # sooner where they are asked for ahead; 1 << 39 where a processor sees such rows coming and it costs time
     asked_bytes: int = 1
+    # rows of a block of attention from which on it has no more than have their scores in the first cache
+    few_rows: int = 16
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 
     @property

@@ -162,7 +162,9 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
         # panels and values stay in the second cache: as many rows as have their scores in half of the first.
         # Measured (Zen 4): 4 heads of 1024 tokens 0.98 of the time, 12 of 256 causal ones 0.96, and 2 of
         # 1315, 80 wide, whose keys and values come from the third for each block, 1.15
-        most_rows = min(most_rows, max(FEW_ROWS, target.l1_bytes // 2 // (keys_here * element.bytes)))
+        fit = target.l1_bytes // (keys_here * element.bytes)
+        few = fit if cost_of(target).few_rows <= fit < FEW_ROWS else FEW_ROWS
+        most_rows = min(most_rows, max(few, fit // 2))
     # tiles and blocks of rows stay in one block of tokens, so that one test, or the bound of a loop, leaves
     # out keys for all
     if causal:

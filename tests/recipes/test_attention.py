@@ -184,3 +184,18 @@ def test_sums_stay_in_registers_beside_coefficients_of_the_exponential() -> None
     inside = [b[: re.search(rf"\tj\w+\t{b.split(':')[0]}\b", b).start()] for b in loops]
     assert len(inside) >= 3
     assert not [line for b in inside for line in b.splitlines() if re.search(r"vmovap\w.*zmm.*\(%rsp", line)]
+
+
+@pytest.mark.parametrize(("cpu", "block"), [("znver5", 12), ("znver4", 6)])
+def test_scores_of_a_block_fill_the_first_cache_of_a_zen_5(
+    cpu: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 13 rows of 1024 keys, which a tile took, a part was read from the second cache. On a Zen 4, as it
+    was."""
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    q, k, v = (te.placeholder((12, 1024, 64), name=n) for n in "QKV")
+    s = default_schedule(
+        ops.scaled_dot_product_attention(q, k, v), f"llvm -mtriple=x86_64-unknown-linux-gnu -mcpu={cpu}"
+    )
+    exps = next(line for line in str(s.tree()).splitlines() if "storage attention.exp" in line)
+    assert int(exps.split("[")[1].split("]")[0].split(",")[-2]) == block
