@@ -84,7 +84,7 @@ def check_constants(constants: Iterable[Tensor], outputs: Iterable[Any]) -> None
     into may not read all of them."""
     if not (constants := list(constants)):
         return
-    ops = operations(t.op for t in outputs if isinstance(t, Tensor))
+    ops = operations(getattr(t, "op", t) for t in outputs)
     inputs = [t for op in ops if isinstance(op, PlaceholderOp) for t in op.outputs]
     for t in constants:
         if isinstance(t, Tensor) and isinstance(t.op, PlaceholderOp) and not any(t is i for i in inputs):
