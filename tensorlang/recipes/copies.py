@@ -10,8 +10,9 @@ from ..analysis import Transposition, constant, cost_of, reads_of, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
+from . import open_rows
 from .choices import at_most
-from .common import FEW_REGISTERS, LINE, PAGE, size, stream_stores, work
+from .common import FEW_REGISTERS, LINE, PAGE, share_out, size, stream_stores, work
 
 BLOCK = 64  # rows and columns of a block that is transposed in the first cache, in elements of 4 bytes
 # rows of the source, and of the result, from which on walking down a column of tiles waits for addresses, as
@@ -75,6 +76,13 @@ def transpose_in_tiles(s: Schedule, stage: Stage, transposition: Transposition, 
     wide = lanes if along_rows or _twice(size(last) or 0, lanes) else long
     if bytes_each < 4 and ((size(last) or 1) % wide or (size(along) or 1) % high):
         wide = min(wide, 16)  # nor in the copy of the tile with masks
+    front = list(op.axis[: list(op.axis).index(along)])
+    whole = None if fixed else open_rows.matrices(stage, front, target)
+    if whole is not None:
+        row = stage.fuse(*op.axis[len(front) :])
+        loops = open_rows.row_by_row(stage, front, row, whole)
+        share_out(stage, loops, iterations, target)
+        return
     if size(last) is None and at_most(last.extent, FEW_LINES):
         wide = min(wide, FEW_LINES)
     jo, ji = _tiles(stage, last, wide, shared and along_rows)

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 from ...core.dtype import DType
 from ...expr import linear
-from ...expr.nodes import READS, And, Const, Expr, IfThenElse, Or, Select, Var, const_int
+from ...expr.nodes import READS, And, Const, Expr, IfThenElse, Mul, Or, Select, Var, const_int
 from ...expr.walk import variables
 from ...loopir.stmt import Buffer, Load, Stmt, loads
 from ...target import Target
@@ -83,6 +83,11 @@ def branches(e: Expr) -> bool:
     if kind is And or kind is Or:
         return bool(buffers_read(e.b))  # type: ignore[attr-defined]
     return kind is Load and e.mask is not None and e.mask.dtype.lanes == 1  # type: ignore[attr-defined]
+
+
+def sized(e: object) -> bool:
+    """Whether this is a product of sizes."""
+    return type(e) is Mul and all(sized(x) or (type(x) is Var and x.kind == "dim") for x in (e.a, e.b))
 
 
 class Emitter:
@@ -233,8 +238,9 @@ class Emitter:
         self.ranges[v] = (lo, hi)
 
     def given_ranges(self) -> dict[Any, tuple[int | None, int | None]]:
-        """Those of variables, from which all others are concluded."""
-        return {known: r for known, r in self.ranges.items() if type(known) is Var}
+        """Those of variables, from which all others are concluded, and of products of sizes, of which more
+        may be known."""
+        return {known: r for known, r in self.ranges.items() if type(known) is Var or sized(known)}
 
     def _forget_value(self, v: Var) -> None:
         """A copy of a loop of one iteration has another value, and the one before is still known, as is what

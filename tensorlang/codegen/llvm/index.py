@@ -33,7 +33,7 @@ from ...expr.nodes import (
     const_int,
 )
 from . import convert
-from .emitter import Emitter
+from .emitter import Emitter, sized
 from .types import float_literal, lanes_of, splat_literal
 
 rules = TypeTable("llvm index")
@@ -52,12 +52,12 @@ def interval(em: Emitter, e: Expr) -> Range:
 
 
 def known_by(em: Emitter, cond: Expr) -> dict[Expr, Range]:
-    """The bounds of variables where a condition holds that says ``n <= 8`` of a size, as that of a version
-    for short rows does: what is as long as a row has room on the stack there. Empty where it says nothing of
-    a size."""
+    """The bounds of variables where a condition holds that says ``n <= 8`` of a size, or of a product of
+    sizes, as that of a version for short rows does: what is as long as a row has room on the stack there.
+    Empty where it says nothing of a size."""
     found: dict[Expr, Range] = {}
     for c in conjuncts(cond):
-        if isinstance(c, LE) and isinstance(c.a, Var) and c.a.kind == "dim":
+        if isinstance(c, LE) and (sized(c.a) or (isinstance(c.a, Var) and c.a.kind == "dim")):
             most, (lo, hi) = const_int(c.b), interval(em, c.a)
             if most is not None:
                 found[c.a] = lo, most if hi is None else min(hi, most)
@@ -83,9 +83,30 @@ def _interval(em: Emitter, e: Expr) -> Range:
             and e.dtype.code == a.dtype.code
         )
         return interval(em, a) if wide or a.dtype.is_bool else _type_range(e)
+    if isinstance(e, Choice) and not linear.wraps(e):
+        return _either(interval(em, e.a), interval(em, e.b))
+    if kind is Mul and (size := _size(e)) is not None and size is not e and size in em.ranges:
+        return em.ranges[size]
     if kind in _ARITHMETIC and e.dtype.code == "int" and e.dtype.bits >= 32 and not linear.wraps(e):
         return _ARITHMETIC[kind](interval(em, e.a), interval(em, e.b))  # type: ignore[attr-defined]
     return _type_range(e)
+
+
+def _size(e: Expr) -> Expr | None:
+    """A product of sizes in the type of its factors, whatever type it is computed in; None for all else."""
+    if type(e) is Cast and e.dtype.is_index and e.a.dtype.is_index:
+        return _size(e.a)
+    if type(e) is Var:
+        return e if e.kind == "dim" else None
+    if type(e) is not Mul:
+        return None
+    a, b = _size(e.a), _size(e.b)
+    return None if a is None or b is None else make.mul(a, b)
+
+
+def _either(a: Range, b: Range) -> Range:
+    lo, hi = [x for x in (a[0], b[0]) if x is not None], [x for x in (a[1], b[1]) if x is not None]
+    return (min(lo) if len(lo) == 2 else None), (max(hi) if len(hi) == 2 else None)
 
 
 def _type_range(e: Expr) -> Range:

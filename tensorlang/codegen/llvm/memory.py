@@ -15,14 +15,12 @@ from ...core.dtype import INT64, DType
 from ...expr import linear, make
 from ...expr.nodes import Broadcast, Expr, FloorDiv, FloorMod, Ramp, const_int
 from ...loopir.stmt import Buffer, Load, load
-from . import convert, in_place, index, joined, narrowed, near, shuffles, sides, streaming, types
+from . import convert, gathers, in_place, index, joined, narrowed, near, shuffles, sides, streaming, types
 from .emitter import Emitter, Storage, buffers_read
 from .expression import rules
-from .text import Function
 
 _LARGEST = 2**31 - 1
 LEAST_IN_WINDOW = 4  # lanes out of a vector of neighbours
-NARROW = ("i8", "i16", "half", "bfloat")  # elements of memory that AVX2 neither gathers nor masks
 
 
 @dataclass(frozen=True)
@@ -61,6 +59,12 @@ def locate(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...], lanes: int) -
             offsets = term if offsets is None else make.add(offsets, term)
     assert offsets is not None
     return Place(base, None, offsets, lanes)
+
+
+def _row_start(buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
+    """How far from the first element that is which these indices, of the first dimensions, lead to."""
+    zeros = [make.const(0, "int32")] * (len(buffer.shape) - len(indices))
+    return buffer.offset((*indices, *zeros))
 
 
 def flat_offset(em: Emitter, buffer: Buffer, indices: tuple[Expr, ...]) -> Expr:
@@ -201,6 +205,9 @@ def _load(em: Emitter, e: Load) -> str:
     place = locate(em, e.buffer, e.indices, t.lanes)
     if place.offsets is not None and (apart := sides.of_sides(em, e, place.offsets)) is not None:
         return em.value(apart)
+    if place.offsets is not None and (first := gathers.row_of(em, e)) is not None:
+        start = pointer(em, e.buffer, _row_start(e.buffer, e.indices[:first]))
+        return from_memory(em, gathers.picked(em, e, first, start), t)
     return from_memory(em, _load_raw(em, e.buffer, place, e.mask, element, t), t)
 
 
@@ -234,7 +241,7 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         flags = em.value(mask)
         if place.stride == -1:
             flags = _reversed(em, flags, "i1", n)
-        out = masked_load(em, pointer(em, buffer, low), flags, element, n, align)
+        out = gathers.masked_load(em, pointer(em, buffer, low), flags, element, n, align)
         out = _apart(em, out, vector, element, n)
         return _reversed(em, out, element, n) if place.stride == -1 else out
     if mask is None and place.stride == 0:
@@ -257,49 +264,13 @@ def _load_raw(em: Emitter, buffer: Buffer, place: Place, mask: Expr | None, elem
         )
     if apart and _masks_are_cheap(em, element):
         return _load_strided(em, buffer, place, element, align, em.value(mask))
-    return _gathered(em, _pointers(em, buffer, place, element), em.value(mask), element, n, align)
+    return gathers.gathered(em, _pointers(em, buffer, place, element), em.value(mask), element, n, align)
 
 
 def _masks_are_cheap(em: Emitter, element: str) -> bool:
     """Whether masked loads and shuffles take less time than a gather, of which each lane is a load."""
-    return em.target.vector_bits >= 512 or ("avx2" in em.target.instruction_sets and element not in NARROW)
-
-
-def _gathered(em: Emitter, pointers: str, flags: str, element: str, n: int, align: int) -> str:
-    """What lies at the pointers where flags hold, 0 elsewhere. Narrow elements, for which no processor has an
-    instruction, are gathered by a function: a branch and a load for each lane, 17,000 lines of assembly for
-    the tiles at the ends of a transpose of bytes, where sizes are open."""
-    vector = types.lanes_of(element, n)
-    name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
-
-    def gather(em: Emitter, pointers: str, flags: str) -> str:
-        where = (f"<{n} x ptr> align {align}", pointers)
-        return em.call(vector, name, where, (f"<{n} x i1>", flags), (vector, "zeroinitializer"))
-
-    if element not in NARROW:
-        return gather(em, pointers, flags)
-    own = f"tensorlang.gather.{types.mangle(element, n)}"
-    if em.module.claim(own):
-        function = Function(
-            f"define internal {vector} @{own}(<{n} x ptr> %pointers, <{n} x i1> %flags) noinline willreturn "
-            "memory(read) #0"
-        )
-        inside = Emitter(em.module, function, em.math)
-        result = gather(inside, "%pointers", "%flags")
-        inside.block.end = f"  ret {vector} {result}"
-        em.module.add(function)
-    return em.ins(f"call {vector} @{own}(<{n} x ptr> {pointers}, <{n} x i1> {flags})")
-
-
-def masked_load(em: Emitter, address: str, flags: str, element: str, n: int, align: int) -> str:
-    """Neighbours where flags hold, 0 elsewhere."""
-    vector = types.lanes_of(element, n)
-    return em.call(
-        vector,
-        f"llvm.masked.load.{types.mangle(element, n)}.p0",
-        (f"ptr align {align}", address),
-        (f"<{n} x i1>", flags),
-        (vector, "zeroinitializer"),
+    return em.target.vector_bits >= 512 or (
+        "avx2" in em.target.instruction_sets and element not in gathers.NARROW
     )
 
 
@@ -330,7 +301,7 @@ def _load_strided(
         if flags is None:
             piece = em.ins(f"load {vector}, ptr {address}, align {align}")
         else:
-            piece = masked_load(em, address, _spread(em, flags, n, stride, start), element, n, align)
+            piece = gathers.masked_load(em, address, _spread(em, flags, n, stride, start), element, n, align)
         mine = [lane for lane in range(n) if start <= lane * stride < start + n and lane not in done]
         pick = [-1] * n
         if number == 0:
@@ -457,7 +428,7 @@ def _from_windows(em: Emitter, buffer: Buffer, place: Place, element: str, align
     eight bytes that become the bits of one 0.16.
     """
     n = place.lanes
-    if element not in NARROW or "avx512vbmi" not in em.target.instruction_sets:
+    if element not in gathers.NARROW or "avx512vbmi" not in em.target.instruction_sets:
         return ""
     found = near.apart(place.stride or 0, n) if place.offsets is None else near.parts(place.offsets)
     starts = [] if found is None else near.windows(found)

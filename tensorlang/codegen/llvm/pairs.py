@@ -22,7 +22,7 @@ from ...core.dtype import FLOAT32, INT32, DType
 from ...expr import make
 from ...expr.nodes import Add, Cast, Expr, Mul, Ramp, const_int, lane_of
 from ...loopir.stmt import If, Load, Stmt, Store, load
-from . import memory, near, shuffles, types
+from . import gathers, memory, near, shuffles, types
 from .emitter import Emitter, buffers_read
 
 MOST = 4  # stores that become one
@@ -231,7 +231,7 @@ def _add_rest(em: Emitter, stores: Sequence[Store], conditions: Sequence[Expr]) 
     for at, on in enumerate(["true", *(em.value(c) for c in conditions)]):
         flags = em.ins(f"insertelement <{MOST} x i1> {flags}, i1 {on}, i32 {at}")
     address = memory.pointer(em, one.buffer, _place(em, one))
-    four = memory.masked_load(em, address, flags, "i8", MOST, 1)
+    four = gathers.masked_load(em, address, flags, "i8", MOST, 1)
     some = em.splat(_as(em, four, f"<{MOST} x i8>", "i32"), "i32", width)
     old, vector, sums = em.value(load(first.buffer, first.indices)), f"<{width} x i32>", []
     for at in range(0, lanes, width):
@@ -351,7 +351,7 @@ def _neighbours(em: Emitter, first: Load, at: int, width: int, count: int) -> st
             result = em.ins(f"load {kind}, ptr {address}, align {buffer.dtype.bytes}")
         else:  # of a lane that is off zeros, which add nothing
             flags = shuffles.part(em, em.value(first.mask), first.dtype.lanes, at, width, "i1")
-            result = memory.masked_load(em, address, flags, "i32", width, buffer.dtype.bytes)
+            result = gathers.masked_load(em, address, flags, "i32", width, buffer.dtype.bytes)
         result = result if type(place) is Ramp else em.splat(result, "i32", width)
         em.remember(em.memo, key, result, em.depth, frozenset([buffer]))
     return result

@@ -24,7 +24,7 @@ from ...expr import make
 from ...expr.nodes import Expr, Var, const_int
 from ...loopir.stmt import Alloc, Buffer, Extern, For, Let, Load, Stmt, Store, preorder
 from . import streaming, tiles, types
-from .emitter import Emitter, Storage
+from .emitter import Emitter, Storage, sized
 from .index import interval
 from .rows import MOST_ROWS, NONE, claimed, given_back, rows_of
 from .text import Function
@@ -157,6 +157,7 @@ def inner_function(
         body.storage[b] = Storage(f"%b{i}", 0)
     for i, v in enumerate(names):
         body.bind(v, f"%s{i}", 0, *(em.ranges.get(v) or (v.lo, v.hi)))
+    body.ranges |= {e: known for e, known in em.given_ranges().items() if sized(e)}
     return inner, body
 
 

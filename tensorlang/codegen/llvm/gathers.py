@@ -1,0 +1,166 @@
+"""Lanes at places that are any: a gather, which takes as long as a load for each of them; or one row that a
+register holds, in an order that only a call knows, as rows of an open length that are rolled, repeated or
+tiled, small matrices that are transposed, places that are data: the row is loaded under a mask and one
+instruction puts its elements where they belong. Knows indices and vectors; no statements.
+"""
+
+from __future__ import annotations
+
+from ...expr import make
+from ...expr.nodes import Expr
+from ...loopir.stmt import Buffer, Load
+from . import index, near, shuffles, types
+from .emitter import Emitter
+from .text import Function
+
+NARROW = ("i8", "i16", "half", "bfloat")  # elements of memory that AVX2 neither gathers nor masks
+BITS = 512  # of a register whose lanes are picked by a vector
+MOST = 4  # registers of a row: two and a half instructions for each that is written
+# what picks elements of so many bytes, out of one register and out of two, and the instructions that have it
+_PICKS = {
+    1: ("qi", "qi", "avx512vbmi"),
+    2: ("hi", "hi", "avx512bw"),
+    4: ("si", "d", "avx512f"),
+    8: ("di", "q", "avx512f"),
+}
+
+
+def row_of(em: Emitter, e: Load) -> int | None:
+    """From which dimension on all that lanes read is one row that a few registers hold: they differ behind it
+    alone, in a way that is not known. None where it may be longer, where a processor does not pick, and on
+    the stack, whose blocks become registers themselves."""
+    buffer, indices = e.buffer, e.indices
+    if em.target.vector_bits < BITS or buffer.strides is not None or em.storage[buffer].on_stack is not None:
+        return None
+    known = _PICKS.get(buffer.dtype.bytes)
+    if known is None or known[-1] not in em.target.instruction_sets:
+        return None
+    first = next(d for d, i in enumerate(indices) if i.dtype.lanes > 1)
+    whole, count = _registers(em, buffer, first)
+    # few lanes are loaded one by one in as much time
+    if not count or e.dtype.lanes > MOST * whole or (count > 1 and 2 * count > e.dtype.lanes):
+        return None
+    known_lanes = near.parts(_places(buffer, indices, first)) is not None
+    return None if known_lanes and (e.mask is None or near.flags_of(e.mask) is not None) else first
+
+
+def _registers(em: Emitter, buffer: Buffer, first: int) -> tuple[int, int]:
+    """The lanes of a register, and how many a row of the dimensions from ``first`` on fills: 0 for more than
+    a few, else a power of two."""
+    whole = BITS // 8 // buffer.dtype.bytes
+    most = index.interval(em, _size(buffer, first))[1]
+    if most is None or most > MOST * whole:
+        return whole, 0
+    return whole, 1 << (-(-max(most, 1) // whole) - 1).bit_length()
+
+
+def picked(em: Emitter, e: Load, first: int, start: str) -> str:
+    """The lanes of the row that begins at the address ``start``, whose indices are those from ``first`` on.
+    Where the mask does not hold they are 0, and where it holds in none of them nothing is read: there may be
+    no such row."""
+    buffer, lanes, bytes_each = e.buffer, e.dtype.lanes, e.dtype.bytes
+    element, word = types.memory_element(e.dtype, em.target), f"i{8 * bytes_each}"
+    whole, registers = _registers(em, buffer, first)
+    count = em.value(make.cast("int32", _size(buffer, first)))
+    flags = None if e.mask is None else em.value(e.mask)
+    if flags is not None:
+        some = em.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", (f"<{lanes} x i1>", flags))
+        count = em.ins(f"select i1 {some}, i32 {count}, i32 0")
+    ends = em.splat(count, "i32", whole)
+    row = []
+    for begin in range(0, registers * whole, whole):
+        numbers = types.vector_literal("i32", list(range(begin, begin + whole)))
+        inside = em.ins(f"icmp slt <{whole} x i32> {numbers}, {ends}")
+        at = start if not begin else em.ins(f"getelementptr {element}, ptr {start}, i64 {begin}")
+        part = masked_load(em, at, inside, element, whole, bytes_each)
+        row.append(part if element == word else _as(em, part, element, word, whole))
+    places = em.value(make.cast(f"int{8 * bytes_each}", _places(buffer, e.indices, first)))
+    parts = 1 << (-(-lanes // whole) - 1).bit_length()
+    places = shuffles.resized(em, places, lanes, parts * whole, word)
+    out = [
+        _picked(em, row, shuffles.part(em, places, parts * whole, n * whole, whole, word), bytes_each)
+        for n in range(parts)
+    ]
+    all_of_it = shuffles.resized(em, shuffles.joined(em, out, whole, word), parts * whole, lanes, word)
+    result = all_of_it if element == word else _as(em, all_of_it, word, element, lanes)
+    if flags is None:
+        return result
+    vector = types.lanes_of(element, lanes)
+    return em.ins(f"select <{lanes} x i1> {flags}, {vector} {result}, {vector} zeroinitializer")
+
+
+def _picked(em: Emitter, row: list[str], places: str, bytes_each: int) -> str:
+    """A register of the elements of a row, which is in one, two or four."""
+    bits, whole = 8 * bytes_each, BITS // 8 // bytes_each
+    vector = f"<{whole} x i{bits}>"
+    at, (one, two, _) = (vector, places), _PICKS[bytes_each]
+    if len(row) == 1:
+        return em.call(vector, f"llvm.x86.avx512.permvar.{one}.512", (vector, row[0]), at)
+    found = [
+        em.call(vector, f"llvm.x86.avx512.vpermi2var.{two}.512", (vector, a), at, (vector, b))
+        for a, b in zip(row[::2], row[1::2], strict=True)
+    ]
+    if len(found) == 1:
+        return found[0]
+    far = em.ins(f"and {vector} {places}, {types.splat_literal(str(2 * whole), f'i{bits}', whole)}")
+    near_ = em.ins(f"icmp eq {vector} {far}, zeroinitializer")
+    return em.ins(f"select <{whole} x i1> {near_}, {vector} {found[0]}, {vector} {found[1]}")
+
+
+def _as(em: Emitter, x: str, element: str, other: str, lanes: int) -> str:
+    """The same bits as another type."""
+    return em.ins(f"bitcast {types.lanes_of(element, lanes)} {x} to {types.lanes_of(other, lanes)}")
+
+
+def _size(buffer: Buffer, first: int) -> Expr:
+    """The elements of a row, of all dimensions from ``first`` on."""
+    size = buffer.shape[first]
+    for extent in buffer.shape[first + 1 :]:
+        size = make.mul(size, extent)
+    return size
+
+
+def _places(buffer: Buffer, indices: tuple[Expr, ...], first: int) -> Expr:
+    """Where in that row the lanes are."""
+    at: Expr = make.const(0, "int32")
+    for i, extent in zip(indices[first:], buffer.shape[first:], strict=True):
+        at = make.add(make.mul(at, make.cast("int32", extent)), make.cast("int32", i))
+    return at
+
+
+def gathered(em: Emitter, pointers: str, flags: str, element: str, n: int, align: int) -> str:
+    """What lies at the pointers where flags hold, 0 elsewhere. Narrow elements, for which no processor has an
+    instruction, are gathered by a function: a branch and a load for each lane, 17,000 lines of assembly for
+    the tiles at the ends of a transpose of bytes, where sizes are open."""
+    vector = types.lanes_of(element, n)
+    name = f"llvm.masked.gather.{types.mangle(element, n)}.{types.mangle('ptr', n)}"
+
+    def gather(em: Emitter, pointers: str, flags: str) -> str:
+        where = (f"<{n} x ptr> align {align}", pointers)
+        return em.call(vector, name, where, (f"<{n} x i1>", flags), (vector, "zeroinitializer"))
+
+    if element not in NARROW:
+        return gather(em, pointers, flags)
+    own = f"tensorlang.gather.{types.mangle(element, n)}"
+    if em.module.claim(own):
+        function = Function(
+            f"define internal {vector} @{own}(<{n} x ptr> %pointers, <{n} x i1> %flags) noinline willreturn "
+            "memory(read) #0"
+        )
+        inside = Emitter(em.module, function, em.math)
+        result = gather(inside, "%pointers", "%flags")
+        inside.block.end = f"  ret {vector} {result}"
+        em.module.add(function)
+    return em.ins(f"call {vector} @{own}(<{n} x ptr> {pointers}, <{n} x i1> {flags})")
+
+
+def masked_load(em: Emitter, address: str, flags: str, element: str, n: int, align: int) -> str:
+    """Neighbours where flags hold, 0 elsewhere."""
+    vector = types.lanes_of(element, n)
+    return em.call(
+        vector,
+        f"llvm.masked.load.{types.mangle(element, n)}.p0",
+        (f"ptr align {align}", address),
+        (f"<{n} x i1>", flags),
+        (vector, "zeroinitializer"),
+    )
