@@ -163,6 +163,14 @@ class Binder:
                     "array that comes back",
                 )
             values[self.names[name]] = value
+        # f(a, b, A=a) would write to b: what is by position reaches an output past no input that has a name
+        past = len(args) > len([i for i in self.given if values[i] is _MISSING])
+        if twice := [n for n in named if self.names[n] < len(args) and past]:
+            raise CallError(
+                f"{kernel}: {' and '.join(twice)} {'is' if len(twice) == 1 else 'are'} given twice",
+                because=f"by name and, as one of the first {len(args)}, by position: {self.signature}",
+                try_="one of the two; out= for an output",
+            )
         free = [i for i in range(self.count) if values[i] is _MISSING]
         if len(args) == len(free) and args:
             returned = tuple(i for i in self.outputs if i not in free)

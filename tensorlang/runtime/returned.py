@@ -25,6 +25,7 @@ _WRONG = (
     TypeError,
     ValueError,
     ZeroDivisionError,
+    RuntimeError,  # a nested tensor of torch's has no shape
     MemoryError,
 )  # the portable path says what
 

@@ -484,3 +484,39 @@ def test_what_equal_sizes_say_is_said_shortly():
     add = helper.make_node("Add", ["f", "rows"], ["q"])
     graph = tl.load_onnx(model([halves, *flat, add, *target], {"x": [1, 3, "n", "n"], "rows": [4, 3]}))
     assert [(str(a), str(b)) for a, b in graph.assumed] == [("n // 2", "2")]
+
+
+@pytest.mark.parametrize("n", ["n", 5])
+def test_slices_backwards_begin_at_the_first_element_at_least(n):
+    """ONNX clamps the begin of a negative step to the first element, where Python is before it already; sizes
+    and slices of them that the import knows go the same way."""
+    for begin, end, step in [(-9, -99, -2), (-6, -99, -1), (-5, -99, -1), (-9, 3, -1), (-1, -9, -3)]:
+        left = [*range(max(begin + 5, 0), end if end > 0 else -1, step)]
+        words = {k: np.array([v]) for k, v in zip("best", (begin, end, 1, step), strict=True)}
+        x = numbers(2, 5)
+        cut = model([helper.make_node("Slice", ["x", *words], ["y"])], {"x": [2, n]}, words)
+        assert np.array_equal(tl.load_onnx(cut).compile()(x), x[:, left])
+        known = {**words, "s": np.array([0]), "c": np.arange(5)}
+        nodes = [
+            helper.make_node("Slice", ["c", *words], ["d"]),
+            helper.make_node("Cast", ["d"], ["f"], to=FLOAT),
+            helper.make_node("Add", ["x", "f"], ["y"]),
+        ]
+        x = numbers(2, 1)
+        y = tl.load_onnx(model(nodes, {"x": [2, 1]}, known)).compile()(x)
+        assert np.array_equal(y, x + np.arange(5, dtype="float32")[left])
+
+
+@pytest.mark.parametrize("n", ["n", 2])
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
+def test_windows_that_fit_nowhere(op, n):
+    """One place is missed by less than a stride: none of the output, whether sizes are open or known. By more
+    is refused."""
+    for outputs in [("y",), ("y", "i")] if op == "MaxPool" else [("y",)]:
+        nodes = [helper.make_node(op, ["x"], outputs, kernel_shape=[2, 3])]
+        graph = tl.load_onnx(model(nodes, {"x": [1, 2, 4, n]}, outputs=outputs))
+        got = graph.compile().run({"x": numbers(1, 2, 4, 2)})
+        assert {a.shape for a in got.values()} == {(1, 2, 3, 0)}
+    nodes = [helper.make_node(op, ["x"], ["y"], kernel_shape=[4])]
+    with pytest.raises(tl.TensorLangError, match=r"larger than the padded|cannot be allocated"):
+        tl.load_onnx(model(nodes, {"x": [1, 2, n]})).compile()(numbers(1, 2, 2))

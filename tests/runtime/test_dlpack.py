@@ -220,3 +220,21 @@ def test_a_saved_kernel_and_its_constants_of_bfloat16(tmp_path: Path) -> None:
     f = tl.compile([X, te.compute((5,), lambda i: X[i] * W[i], name="Z")], constants={W: w})
     f.save(tmp_path / "z.tl")
     assert (tl.load(tmp_path / "z.tl")(w) == w * w).all()
+
+
+def test_a_shape_that_raises_is_an_error_of_that_argument() -> None:
+    """As of torch's nested tensors, asked for it when an output of open sizes is made."""
+
+    class Nested:
+        @property
+        def shape(self) -> None:
+            raise RuntimeError("has no sizes")
+
+        def __dlpack__(self, **how: object) -> None:
+            raise RuntimeError("has no sizes")
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+    with pytest.raises(CallError, match="a, cannot be read through DLPack"):
+        kernels.add()(Nested(), np.ones(5, np.float32))

@@ -311,9 +311,10 @@ def slice_(
         return None
     cut: list[slice] = [slice(None)] * a.ndim
     for d, b, e, s in zip(where, begin, end, step, strict=True):
-        # ONNX's end before the first element, for a negative step, is any number below -size: Python's is
-        # None
-        cut[d] = slice(b, None if s < 0 and e < -a.shape[d] else e, s)
+        # below -size, for a negative step, ONNX's end is before the first element, as Python's None, and its
+        # begin is the first element
+        before = -a.shape[d] if s < 0 else -math.inf
+        cut[d] = slice(0 if b < before else b, None if e < before else e, s)
     return a[tuple(cut)]
 
 

@@ -113,13 +113,24 @@ def slice_(
 ) -> Tensor:
     begin, end, where = (a if b is None else b for a, b in ((starts, begin), (ends, end), (axes, where)))
     steps = [1] * len(begin) if steps is None else steps
+    where = range(len(begin)) if where is None else where
+    begin = [_first(b, s, x.shape[d]) for b, s, d in zip(begin, steps, where, strict=True)]
     end = [
         # ONNX's words for "to the end": the largest number of either width, or for steps backwards the
         # smallest
         None if isinstance(e, int) and (e >= 2**31 - 1 or (s < 0 and e < -(2**31) + 2)) else e
         for e, s in zip(end, steps, strict=True)
     ]
-    return ops.strided_slice(x, begin, end, steps, range(len(begin)) if where is None else where)
+    return ops.strided_slice(x, begin, end, steps, where)
+
+
+def _first(begin: Any, step: int, n: Expr) -> Any:
+    """Where a slice begins: backwards from before the first element is from the first for ONNX, where Python
+    has nothing left. From the last, -1, is from there for both."""
+    if step > 0 or not isinstance(begin, int) or begin >= -1:
+        return begin
+    size = const_int(n)
+    return te.max(n + begin, 0) if size is None else max(begin + size, 0)
 
 
 @te_op("Split", values=(1,))

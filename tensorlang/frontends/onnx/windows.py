@@ -88,10 +88,30 @@ class _Window:
         axes = range(self.first, self.first + self.n)
         return padded("pad", x, axes, before, after, fill), [(0, 0)] * self.n
 
+    def nowhere(self, x: Tensor, ceil_mode: int) -> list[int]:
+        """The axes along which the window misses one place by no more than a stride: there are none of the
+        output there, for ONNX, where ``ops`` refuses. The margins behind become wide enough for one, to be
+        cut off again."""
+        out = []
+        for d, (before, after) in enumerate(self.margins):
+            extent = const_int(make.as_expr(x.shape[self.first + d]))
+            if extent is None or not self.known:
+                continue
+            room = extent + before + after - self.span(d)
+            if (-(-room // self.strides[d]) if ceil_mode else room // self.strides[d]) == -1:
+                self.margins[d] = before, after - room
+                out.append(self.first + d)
+        return out
+
     @property
     def layout(self) -> dict[str, str]:
         """What tells a pool of ``ops`` where the channels are."""
         return {"layout": _LAST[self.n]} if self.first == 1 else {}
+
+
+def _without(y: Tensor, axes: list[int]) -> Tensor:
+    """Nothing of ``y`` along these axes; as it is without any."""
+    return ops.strided_slice(y, [0] * len(axes), [0] * len(axes), axes=axes) if axes else y
 
 
 def _pairs(pads: Sequence[Any], n: int) -> Margins:
@@ -239,7 +259,8 @@ def max_pool(
     v = _Window(x, kernel_shape, strides, pads, dilations, auto_pad)
     if results == 1:
         return _largest(x, v, ceil_mode)
-    return ops.max_pool_with_indices(
+    none = v.nowhere(x, ceil_mode)
+    largest, where = ops.max_pool_with_indices(
         x,
         v.kernel,
         v.strides,
@@ -249,6 +270,7 @@ def max_pool(
         whole=True,
         column_major=bool(storage_order),
     )
+    return _without(largest, none), _without(where, none)
 
 
 def max_pool_last(x: Tensor, kernel: Any, ceil_mode: int = 0, **how: Any) -> Tensor:
@@ -257,8 +279,10 @@ def max_pool_last(x: Tensor, kernel: Any, ceil_mode: int = 0, **how: Any) -> Ten
 
 
 def _largest(x: Tensor, v: _Window, ceil_mode: int) -> Tensor:
+    none = v.nowhere(x, ceil_mode)
     x, margins = v.placed(x, lowest(x.dtype))
-    return _MAX[v.n](x, v.kernel, v.strides, tuple(margins), v.dilations, bool(ceil_mode), **v.layout)
+    y = _MAX[v.n](x, v.kernel, v.strides, tuple(margins), v.dilations, bool(ceil_mode), **v.layout)
+    return _without(y, none)
 
 
 @te_op("MaxUnpool", values=(2,))
@@ -309,14 +333,15 @@ def average_pool_last(
 
 def _mean(x: Tensor, v: _Window, ceil_mode: int, count_include_pad: int) -> Tensor:
     if v.known:
-        return _average(x, v, v.margins, ceil_mode, count_include_pad)
-    placed, none = v.placed(x, 0)
-    y = _average(placed, v, none, ceil_mode, 1)
+        none = v.nowhere(x, ceil_mode)
+        return _without(_average(x, v, v.margins, ceil_mode, count_include_pad), none)
+    placed, margins = v.placed(x, 0)
+    y = _average(placed, v, margins, ceil_mode, 1)
     if count_include_pad:
         return y
     # the number of elements of each window, counted by the same windows over ones
     ones = te.compute(x.shape, lambda *_: te.const(1, x.dtype), name="ones")
-    return ops.divide(y, _average(v.placed(ones, 0)[0], v, none, ceil_mode, 1))
+    return ops.divide(y, _average(v.placed(ones, 0)[0], v, margins, ceil_mode, 1))
 
 
 def _average(x: Tensor, v: _Window, margins: Margins, ceil_mode: int, count_include_pad: int) -> Tensor:
@@ -337,8 +362,10 @@ def lp_pool(
     p: int = 2,
 ) -> Tensor:
     v = _Window(x, kernel_shape, strides, pads, dilations, auto_pad)
+    none = v.nowhere(x, ceil_mode)
     x, margins = v.placed(x, 0)
-    return ops.lp_pool(x, v.kernel, p, v.strides, tuple(margins), v.dilations, bool(ceil_mode))
+    y = ops.lp_pool(x, v.kernel, p, v.strides, tuple(margins), v.dilations, bool(ceil_mode))
+    return _without(y, none)
 
 
 plain(ops.global_avg_pool, "GlobalAveragePool")
