@@ -114,9 +114,14 @@ def _extreme_of_rows(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Mem
     if x.dtype.is_float and (n is None or n >= PIECE // 2):
         _in_pieces(b, x, values, places, largest)
         return
+    # integers of an open number may be none, so that the first is not read ahead of the loop
+    least = te.min_value(x.dtype) if largest else te.max_value(x.dtype)
     with blocks_of_rows(b, x.shape) as here:
         cells = [
-            (b.cell(f"value{q}", x.dtype, x[(*row, 0)]), b.cell(f"place{q}", INT64, 0))
+            (
+                b.cell(f"value{q}", x.dtype, least if n is None else x[(*row, 0)]),
+                b.cell(f"place{q}", INT64, 0),
+            )
             for q, row in enumerate(here)
         ]
         with b.loop("step", x.shape[-1]) as at:
@@ -139,7 +144,8 @@ def _in_pieces(b: LoopBuilder, x: Memory, values: Memory, places: Memory, larges
     """
     n, kind = x.shape[-1], key_type(x.dtype)
     with blocks_of_rows(b, x.shape, 1) as (row,):
-        best, place = b.cell("best", kind, _rank(x[(*row, 0)], largest)), b.cell("place", INT64, 0)
+        # every rank is as large at least: a row may be empty, so that its first element is not read for that
+        best, place = b.cell("best", kind, te.min_value(kind)), b.cell("place", INT64, 0)
         ranks = b.memory("ranks", (PIECE,), kind)
 
         def step(at: Expr, rank: Expr) -> None:

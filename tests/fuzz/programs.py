@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -33,7 +34,7 @@ from tests.plain import let_pass
 
 from ..guard.arena import Arena
 from ..threshold import OF_USERS
-from . import crew, functions, harness
+from . import crew, functions, harness, open_sizes
 from .program import Program
 
 TARGETS = (
@@ -228,21 +229,26 @@ def _arena() -> Arena:
 
 def one(seed: int) -> tuple[Counter[str], str]:
     """How one program ended, and what went wrong."""
-    ended: Counter[str] = Counter()
     parallel.PIECE = 1 if seed % 2 else OF_USERS
-    try:
-        run(seed, ended, _arena())
-    except Exception as error:  # wrong, slow, or not an error of ours
-        return ended, f"{type(error).__name__}: {str(error)[:1000]}"
-    return ended, ""
+    return _tried(lambda ended: run(seed, ended, _arena()))
 
 
 def one_tuned(seed: int) -> tuple[Counter[str], str]:
     """How the search for one program ended, and what went wrong."""
+    return _tried(lambda ended: tune(seed, ended))
+
+
+def one_open(seed: int) -> tuple[Counter[str], str]:
+    """How one chain over open sizes ended, and what went wrong."""
+    parallel.PIECE = 1 if seed % 2 else OF_USERS
+    return _tried(lambda ended: open_sizes.run(seed, ended, _arena()))
+
+
+def _tried(run_: Callable[[Counter[str]], None]) -> tuple[Counter[str], str]:
     ended: Counter[str] = Counter()
     try:
-        tune(seed, ended)
-    except Exception as error:
+        run_(ended)
+    except Exception as error:  # wrong, slow, or not an error of ours
         return ended, f"{type(error).__name__}: {str(error)[:1000]}"
     return ended, ""
 
@@ -255,18 +261,20 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--tune", action="store_true", help="a search of four trials for each, instead")
+    parser.add_argument("--open", action="store_true", help="chains of ops over two open sizes, instead")
     options = parser.parse_args(argv)
+    work = one_open if options.open else one_tuned if options.tune else one
+    text_of = open_sizes.Chain if options.open else Program
     ended: Counter[str] = Counter()
     bad, start = 0, time.perf_counter()
-    for seed, result in crew.outcomes(
-        one_tuned if options.tune else one, range(options.seed, options.seed + options.count), options.jobs
-    ):
+    seeds = range(options.seed, options.seed + options.count)
+    for seed, result in crew.outcomes(work, seeds, options.jobs):
         some, wrong = result if isinstance(result, tuple) else (Counter(), result.why)
         ended += some
         ended["drawn"] += 1
         if wrong:
             bad += 1
-            print(f"=== seed {seed}: {wrong}\n{Program(seed).text()}", flush=True)
+            print(f"=== seed {seed}: {wrong}\n{text_of(seed).text()}", flush=True)
         if ended["drawn"] % 500 == 0:
             print(
                 f"{time.perf_counter() - start:.0f} s, seed {seed}: {dict(ended.most_common())}, {bad} failure(s)",

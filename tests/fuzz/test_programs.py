@@ -1,5 +1,5 @@
-"""Random programs of many stages through ``tl.compile``: right, or refused by an error of ours. ``python -m
-tests.fuzz.programs`` runs many."""
+"""Random programs of many stages, and chains of ops over open sizes, through ``tl.compile``: right, or refused by
+an error of ours. ``python -m tests.fuzz.programs`` runs many."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import importlib
 import os
 from collections import Counter
 
+import numpy as np
 import pytest
 
+from tests.fuzz import open_sizes, programs
 from tests.fuzz.programs import run
 
 ROUNDS = int(os.environ.get("TENSORLANG_FUZZ_ROUNDS", "0"))
@@ -20,6 +22,21 @@ def test_random_programs(chunk: int) -> None:
     for seed in range(10 * chunk, 10 * chunk + 10):
         run(seed, ended)
     assert ended["programs"] >= 8
+
+
+def test_chains_over_open_sizes() -> None:
+    ended: Counter[str] = Counter()
+    for seed in range(10):
+        open_sizes.run(seed, ended)
+    assert ended["programs"] >= 6 and ended["right"] > 30
+
+
+def test_what_numpy_does_not_say_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = 54  # which ends with a product
+    monkeypatch.setitem(open_sizes._WORDS, "product", lambda a, b: np.zeros(0, a.dtype))
+    ended, wrong = programs.one_open(seed)
+    assert wrong.startswith("AssertionError") and not ended["programs"]
+    assert "product" in open_sizes.Chain(seed).text()
 
 
 def test_a_plain_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

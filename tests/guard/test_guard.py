@@ -106,3 +106,42 @@ def test_a_load_without_its_mask_is_found_though_its_result_is_right() -> None:
     done = python(UNMASKED)
     last = done.stdout.splitlines()[-1]
     assert done.returncode < 0 and "arrays at the end" in last, (done.returncode, done.stdout, done.stderr)
+
+
+EMPTY = """
+import itertools
+import numpy as np
+import tensorlang as tl
+from tensorlang import ops, te
+from tests.guard.arena import Arena
+
+arena = Arena()
+arena.serve_kernels()
+m, n = te.var("m"), te.var("n")
+for dtype in ("float32", "int32"):
+    x, v = te.placeholder((m, n), dtype, name="x"), te.placeholder((n,), dtype, name="v")
+    made = {}
+    for a in (x, v):
+        for axis in range(a.ndim):
+            for f in (ops.cummax, ops.cummin):
+                made[f"{f.__name__} {a.name} {axis}"] = a, f(a, axis)
+            made[f"cumsum {a.name} {axis}"] = a, ops.cumsum(a, axis, reverse=True)
+        made[f"sort {a.name}"] = a, ops.sort(a, -1)
+    for what, (a, outputs) in made.items():
+        print("@", dtype, what, flush=True)
+        outputs = list(outputs) if isinstance(outputs, tuple) else [outputs]
+        f = tl.compile([a, *outputs], name="k")
+        for rows, columns, at_end in itertools.product((0, 1, 3, 17), (0, 1, 5), (False, True)):
+            arena.place(at_end)
+            with arena.copies([np.ones((rows, columns)[-a.ndim :], dtype)]) as (given,):
+                f(given)
+print("@ all")
+"""
+
+
+def test_nothing_is_read_of_arrays_without_elements() -> None:
+    """The largest so far began with the first element, whether there was one or not."""
+    done = python(EMPTY)
+    assert done.stdout.splitlines()[-1:] == ["@ all"], (
+        f"ended with {done.returncode}: {done.stdout[-60:]}{done.stderr}"
+    )
