@@ -51,16 +51,17 @@ def test_outputs_of_any_name_and_in_sequences(tmp_path):
 
 
 def test_mistakes_are_one_message(file, tmp_path, capsys):
+    """Of files that are no archive, too: numpy would tell of pickles and of a keyword of its own."""
     (tmp_path / "bad.npz").write_text("no arrays")
     np.savez(tmp_path / "in.npz", x=np.ones((2, 3), "float32"))
     (tmp_path / "short.npz").write_bytes((tmp_path / "in.npz").read_bytes()[:100])
     np.save(tmp_path / "one.npy", np.ones(3))
     for argv, says in (
         (["inspect", str(tmp_path / "none.onnx")], "none.onnx"),
-        (["run", str(file), str(tmp_path / "bad.npz")], "cannot be read"),
+        (["run", str(file), str(tmp_path / "bad.npz")], "not a zip file"),
         (["run", str(tmp_path / "none.engine"), str(tmp_path / "bad.npz")], "cannot load"),
         (["run", str(file), str(tmp_path / "short.npz")], "cannot be read"),
-        (["run", str(file), str(tmp_path / "one.npy")], "cannot be read"),
+        (["run", str(file), str(tmp_path / "one.npy")], "not a zip file"),
         (
             ["run", str(file), str(tmp_path / "in.npz"), "-o", str(tmp_path / "no" / "y.npz")],
             "cannot be written",

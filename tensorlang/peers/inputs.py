@@ -37,7 +37,8 @@ def shapes_of(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 def read(path: str) -> dict[str, np.ndarray]:
     """The arrays of an .npz file. Raises TensorLangError for what is none."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        # numpy takes any other file for a pickle, says how to load one unsafely, and opens a single array too
+        with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
     except (OSError, ValueError, TypeError, AttributeError, EOFError, zipfile.BadZipFile, zlib.error) as e:
         raise TensorLangError(f"{path} cannot be read as an .npz file", because=str(e)) from None
