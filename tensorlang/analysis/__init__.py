@@ -58,6 +58,7 @@ from ..te.products import (
     windows_of,
 )
 from ..te.sums_apart import parts_of
+from ..te.tap_products import TapProducts, gathered, tap_products_of
 from ..te.terms import terms_of
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
@@ -124,6 +125,7 @@ __all__ = [
     "Sizes",
     "Statement",
     "Storage",
+    "TapProducts",
     "Transposition",
     "Var",
     "Window",
@@ -151,6 +153,7 @@ __all__ = [
     "edges_of",
     "few_operations",
     "filter_of",
+    "gathered",
     "generic",
     "has_calls",
     "innermost",
@@ -198,6 +201,7 @@ __all__ = [
     "slides",
     "stands_for",
     "step",
+    "tap_products_of",
     "terms_of",
     "times",
     "told_by_data",

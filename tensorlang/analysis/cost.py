@@ -66,6 +66,9 @@ class Cost:
     hidden_pages: int = 1
     # the same up to which tiles of single pixels × outputs read a line of each channel where it lies
     hidden_lines: int = 1
+    # of the time of direct sums of a convolution, at most, that of the products of each pixel with all taps
+    # and their sums, where those are taken (a thousandth or less: nowhere)
+    by_tap: float = 1e-3
     # rows up to which a product reads a right operand where it lies, because what a tile computes hides how
     # far apart its lines are (1: nothing hides it), the last cache that may hold such a one, and the rows up
     # to which its lines are read one by one instead

@@ -80,10 +80,11 @@ _ZEN4 = replace(
 # times as long. ``transform``, ``transformed``, ``requested``: of 170 and 194 drawn 3×3 convolutions, on one
 # thread and two, what is chosen takes 1.05 and 1.03 times as long as the best of direct sums and minimal
 # filtering (by the generic row 1.16 and 1.13); of 81 whose weight comes from the third cache 1.03 (1.19), of
-# 44 from memory 1.03 (1.08). ``few_rows``: 14 drawn attentions of 770 to
-# 1024 keys in blocks whose scores fit the first cache take 0.97 to 0.995 of the time of blocks of up to 16
-# rows on one thread and two, 12 heads of 1024 keys, 64 wide, 0.99; blocks of fewer than 12 rows lose where
-# queries are few (20 of 1024 keys 1.14, 48 of 1000 1.16)
+# 44 from memory 1.03 (1.08). ``few_rows``: 14 drawn attentions of 770 to 1024 keys in blocks whose scores fit
+# the first cache take 0.97 to 0.995 of the time of blocks of up to 16 rows on one thread and two, 12 heads of
+# 1024 keys, 64 wide, 0.99; blocks of fewer than 12 rows lose where queries are few (20 of 1024 keys 1.14, 48
+# of 1000 1.16). ``by_tap``: of 113 drawn convolutions of 1 to 32 outputs on two threads the 30 that are taken
+# take 0.09 to 0.9 of the time, one 1.2; the costs of direct sums of few outputs are low
 _ZEN5 = replace(
     ROOFLINE,
     start=6300,
@@ -100,6 +101,7 @@ _ZEN5 = replace(
     requested=1.0,
     hidden_lines=8 << 20,
     few_rows=12,
+    by_tap=0.6,
 )
 # measured on Emerald Rapids, in a virtual machine of two cores: 117, 50 and 9 bytes a cycle come from
 # behind the first, second and third cache; ``start`` and ``product`` are what ``calibrate`` found three

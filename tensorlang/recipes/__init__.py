@@ -7,8 +7,9 @@ from ..entries import share
 from .chosen import chooses_along
 from .common import read_again
 from .default_schedule import default_schedule, scheduled
+from .exchanges import another_way
 from .integers import operand_to_turn, splits
-from .minimal_filtering import all_by_block, fewer_multiplications
+from .minimal_filtering import all_by_block
 from .nests import Axes, Cut, Loops, fill, fuse, nest, pack, sums
 from .pixels import FEW, convolve, fill_weight, pack_weight, strips, transpose_pixels
 from .terms import dear_term, hold_terms, same_in_rows
@@ -19,11 +20,11 @@ __all__ = [
     "Cut",
     "Loops",
     "all_by_block",
+    "another_way",
     "chooses_along",
     "convolve",
     "dear_term",
     "default_schedule",
-    "fewer_multiplications",
     "fill",
     "fill_weight",
     "fuse",

@@ -69,6 +69,11 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     return _time_in_call(conv, target) <= time_by_pixel(conv, target) + turned
 
 
+def least_time(conv: Conv, target: Target) -> float:
+    """Cycles of single pixels by a constant weight, of all images: in whichever tiles take less."""
+    return min(_time(conv, target, True), time_by_pixel(conv, target)) * (conv.images or 1)
+
+
 def _in_call(conv: Conv, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether the weight of single pixels comes with the call, and a vector is a line of memory, so that each
     one that does not begin a line crosses two. Shorter ones cross half as often: by the rules for long ones
