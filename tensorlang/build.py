@@ -28,6 +28,7 @@ from .lowering.written_out import missing_outputs, write_out
 from .passes.base import Hook, Pass, TimeTable
 from .passes.instrument import instrument
 from .passes.pipeline import CHECKED, PIPELINE
+from .passes.shared_nests import unless
 from .runtime import Module, num_threads
 from .runtime.codes import KernelCode, Packer
 from .runtime.export import CFunction, kernel_header
@@ -204,7 +205,7 @@ def _one_or_several(
     for cond, schedule in reversed(choices):
         state, given, also = parts(schedule.concrete().state)
         if alike(also, packings):  # what is computed ahead is computed once, for all of them
-            func = func.unless(cond, lowered(state, given, also, func))
+            func = unless(func, cond, lowered(state, given, also, func))
     return func, packings
 
 

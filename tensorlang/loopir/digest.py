@@ -7,6 +7,7 @@ Variables and buffers are told apart by when they are met, and count with all th
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.dtype import DType
@@ -32,6 +33,18 @@ def digest(func: Func, *more: str) -> str | None:
         return None
     whole = "\n".join([*more, *text.lines, *parts])
     return hashlib.sha256(whole.encode()).hexdigest()[:32]
+
+
+def text_of(s: Stmt, known: Sequence[object]) -> str | None:
+    """What a statement says, apart from names; what is ``known`` is told by its place there. None where
+    something in it cannot be told in text."""
+    text = _Text()
+    try:
+        for x in known:
+            text.of(x)
+        return "\n".join([text.of(s), *text.lines])
+    except Unknown:
+        return None
 
 
 class _Text:

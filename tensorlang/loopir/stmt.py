@@ -500,14 +500,6 @@ class Func:
             self.updates,
         )
 
-    def unless(self, cond: Expr, these: Func) -> Func:
-        """The kernel that runs the loops of ``these``, which has the same parameters, where ``cond``
-        holds."""
-        changed = self.changed(body=If(cond, these.body, self.body))
-        changed.dims = tuple(dict.fromkeys((*self.dims, *these.dims)))
-        changed.needs = tuple(dict.fromkeys((*self.needs, *these.needs)))
-        return changed
-
     def writes(self, b: Buffer) -> bool:
         """Whether the kernel may write that parameter."""
         return any(b is x for x in (*self.outputs, *self.updates))

@@ -16,10 +16,13 @@ from ..te import IterVar
 from . import few_columns
 from .choices import at_most
 from .common import far_inputs, size, work
+from .integers import is_little
 from .lanes import elements_of, one_stretch
 from .register_tile import even
 
 ROWS = 8  # read for each time the partial results are read and written
+# the same of a sum that is little beside a product: each rest of an open number of rows is code of its own
+FEW_ROWS = 4
 EVEN = 16  # rows for each thread, from which on one more for some of them makes no difference
 OPEN_ROWS = 64  # of a group, of a number of rows that is open: to add up the groups takes a 64th of the time
 # vectors of partial results that stay in registers from the first row to the last, as a share of the
@@ -56,6 +59,7 @@ def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
         few_columns.apply(s, stage, len(columns), together, target)
         return
     iterations, cores = work(stage), target.num_cores
+    high = FEW_ROWS if is_little(s, stage) else ROWS
     outer = stage.op.axis[: -len(columns)]
     matrices = math.prod(typical(a.extent, 8) for a in outer)
     results = matrices * math.prod(typical(a.extent, 64) for a in columns)
@@ -64,10 +68,10 @@ def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
     if shared and cores > 1 and (few or matrices < cores):
         part = _share_of_rows(s, stage, cores)
         if part is not None:
-            _stream(s, part, target, list(part.op.axis[:1]))
-            _stream(s, stage, target, [])
+            _stream(s, part, target, list(part.op.axis[:1]), high)
+            _stream(s, stage, target, [], high)
             return
-    _stream(s, stage, target, list(outer) if shared else [], strips=shared)
+    _stream(s, stage, target, list(outer) if shared else [], high, strips=shared)
 
 
 def _stretch(stage: Stage, target: Target) -> list[IterVar]:
@@ -109,7 +113,7 @@ def _shared_axis(stage: Stage, cores: int) -> IterVar:
     return next((a for a, n in known if n and (n % cores == 0 or n >= EVEN * cores)), longest)
 
 
-def _in_registers(s: Schedule, stage: Stage, target: Target, shared: list[IterVar]) -> bool:
+def _in_registers(s: Schedule, stage: Stage, target: Target, shared: list[IterVar], high: int) -> bool:
     """Partial results that stay in registers from the first row to the last, where a row has few vectors.
     Whether it was done."""
     columns = _stretch(stage, target)
@@ -121,7 +125,7 @@ def _in_registers(s: Schedule, stage: Stage, target: Target, shared: list[IterVa
         n = lanes  # one vector under a mask
     if n is None or -(-n // lanes) > most or not s.can("cache_write", stage.name):
         return False
-    together = ROWS if -(-n // lanes) < MANY else 2
+    together = high if -(-n // lanes) < MANY else 2
     sums = s[s.cache_write(stage.name, "local")]
     *outer, last = _columns(stage, len(columns))
     place = outer[-1] if outer and not opened else stage.split(last, n)[0]
@@ -143,10 +147,12 @@ def _in_registers(s: Schedule, stage: Stage, target: Target, shared: list[IterVa
     return True
 
 
-def _stream(s: Schedule, stage: Stage, target: Target, shared: list[IterVar], strips: bool = False) -> None:
+def _stream(
+    s: Schedule, stage: Stage, target: Target, shared: list[IterVar], high: int, strips: bool = False
+) -> None:
     """The loops: ``shared`` (with the strips of columns) one parallel loop, then rows, strips of vectors,
     some rows unrolled."""
-    if _in_registers(s, stage, target, shared):
+    if _in_registers(s, stage, target, shared, high):
         return
     columns = _stretch(stage, target)
     *outer, last = _columns(stage, len(columns))
@@ -159,7 +165,7 @@ def _stream(s: Schedule, stage: Stage, target: Target, shared: list[IterVar], st
         strip = min(
             strip, -(-n // (target.num_cores * 4 * lanes)) * 4 * lanes
         )  # at least one for each thread
-    few = not above and m is not None and m <= ROWS  # whose sums are never in memory
+    few = not above and m is not None and m <= high  # whose sums are never in memory
     cut = not few and (n is None or n > strip)
     places = [*outer]
     block, inner = stage.split(last, lanes if n is None else min(lanes, n))
@@ -171,9 +177,9 @@ def _stream(s: Schedule, stage: Stage, target: Target, shared: list[IterVar], st
         places.append(column)
     elif few:
         places.append(block)
-    row, some = stage.split(rows, ROWS if m is None else min(ROWS, m))
+    row, some = stage.split(rows, high if m is None else min(high, m))
     stage.reorder(*places, *above, row, *([] if few else [block]), some, inner)
-    if n is not None and m is not None and m >= 2 * ROWS and len(columns) == 1:
+    if n is not None and m is not None and m >= 2 * high and len(columns) == 1:
         for tensor in far_inputs(stage, target):  # the next rows, while these are added
             stage.prefetch(tensor, block, 1, level=2, outer=row)
     stage.unroll(some)

@@ -10,7 +10,7 @@ import math
 from ..analysis import Product, parts_of, product_of, typical, windows_of
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, IterVar, Tensor
+from ..te import ComputeOp, IterVar, Operation, Tensor
 from .common import size
 from .lanes import vector_width
 
@@ -21,6 +21,7 @@ from .lanes import vector_width
 # 0.77 to 1.03
 ROWS, COLUMNS, TERMS = 4, 16, 16
 OPEN = 64  # what an open size counts as
+LITTLE = 16  # times the terms of a sum that another one beside it has, which alone is worth much code
 
 
 def begin_integers(s: Schedule, target: Target) -> None:
@@ -41,6 +42,20 @@ def splits(s: Schedule, stage: Stage) -> bool:
         return False
     main, others = parts
     return all(ROWS * p.results <= main.results for p in others) and bool(s.can("split_sum", stage.name))
+
+
+def is_little(s: Schedule, stage: Stage) -> bool:
+    """Whether what reads a sum reads another of many more terms too, as that of a product is beside the sums
+    of its columns, which its zero point is multiplied with."""
+    beside = [_terms(t.op) for r in s.state.readers(stage.name) for t in r.op.input_tensors]
+    return LITTLE * _terms(stage.op) <= max(beside, default=0)
+
+
+def _terms(op: Operation) -> int:
+    """How many terms are summed up, for all results."""
+    if not isinstance(op, ComputeOp) or not op.reduce_axis:
+        return 0
+    return math.prod(typical(a.extent, OPEN) for a in (*op.axis, *op.reduce_axis))
 
 
 def operand_to_turn(s: Schedule, stage: Stage, target: Target) -> str | None:
