@@ -212,8 +212,7 @@ def _one_or_several(
 def _passed(func: Func, bounds_check: bool, hooks: tuple[Hook, ...]) -> Func:
     """The kernel after every pass."""
     func = (CHECKED if bounds_check else PIPELINE).run(func, hooks)
-    # so that it is not run through the passes again when it is built
-    func.ready = True
+    func.ready = True  # it is not run through the passes again when it is built
     return func
 
 

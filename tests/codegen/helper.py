@@ -80,8 +80,9 @@ def _alloc(size: int) -> int:
     return address
 
 
-def _free(address: int) -> None:
-    del live_blocks[address]
+def _free(address: int | None) -> None:
+    if address is not None:  # null is nothing to free
+        del live_blocks[address]
 
 
 _STUBS: dict[str, Any] = {

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tensorlang.codegen import compile_ll, emit, kernel_signature
+from tensorlang.codegen.llvm import statement
 from tensorlang.errors import TensorLangError
 from tensorlang.expr.nodes import Expr
 from tensorlang.interface.signature import evaluate
@@ -214,6 +215,13 @@ def scratch(size: int | Expr, parallel: bool) -> tuple[Func, tuple[Expr, ...]]:
     ), (n,)
 
 
+@pytest.fixture
+def all_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No memory of an open size lies on the stack, be it small."""
+    monkeypatch.setattr(statement, "SMALL", 0)
+
+
+@pytest.mark.usefixtures("all_asked_for")
 @pytest.mark.parametrize("parallel", [False, True])
 def test_run_time_allocations_are_freed_also_when_one_fails(parallel: bool) -> None:
     func, _ = scratch(0, parallel)
@@ -268,6 +276,7 @@ def test_allocations_after_other_statements_and_in_inner_loops_are_made_once() -
     np.testing.assert_array_equal(b, a * 2 + 1)
 
 
+@pytest.mark.usefixtures("all_asked_for")
 def test_a_loop_allocates_what_grows_with_its_variable_anew() -> None:
     n = var("n", kind="dim")
     y = buffer("Y", "float32", n)
