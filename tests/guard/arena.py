@@ -57,12 +57,17 @@ none:
 }
 
 define void @guarded_free(ptr %p) {
+  %none = icmp eq ptr %p, null
+  br i1 %none, label %done, label %held
+held:
   %number = ptrtoint ptr %p to i64
   %page = and i64 %number, -4096
   %base = sub i64 %page, 8192
   %block = inttoptr i64 %base to ptr
   %total = load i64, ptr %block
   %status = call i32 @munmap(ptr %block, i64 %total)
+  br label %done
+done:
   ret void
 }
 """

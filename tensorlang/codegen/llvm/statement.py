@@ -486,7 +486,7 @@ def _allocated(em: Emitter, b: Buffer, inside: Steps[None]) -> Steps[None]:
 def _small_on_stack(em: Emitter, size: str) -> tuple[str, str]:
     """Memory of ``size`` bytes, which are few in a small call and lie on the stack then; and what of it is to
     be given back, perhaps null."""
-    if em.stack_bytes + SMALL > STACK_TOTAL:
+    if em.stack_bytes + SMALL > STACK_TOTAL or min(SMALL, STACK_LIMIT) <= 0:
         memory = em.call("ptr", "tensorlang_alloc", ("i64", size))
         return memory, memory
     em.stack_bytes += SMALL
