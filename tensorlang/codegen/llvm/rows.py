@@ -49,15 +49,19 @@ def given_back(em: Emitter, taken: str, row: str) -> None:
 def row_or_memory(em: Emitter, space: str, size: str) -> tuple[str, str]:
     """This thread's row of ``size`` bytes each, or memory of its own; and what of it is to be given back,
     perhaps null."""
-    none = em.ins(f"icmp slt i64 {em.row}, 0")
-    here = em.block
-    ask, go_on = em.function.block("ask"), em.function.block("row")
+    has = em.ins(f"icmp sge i64 {em.row}, 0")
     offset = em.ins(f"mul i64 {em.row}, {size}")
-    mine = em.ins(f"getelementptr i8, ptr {space}, i64 {offset}")
-    here.end = f"  br i1 {none}, label %{ask.label}, label %{go_on.label}"
+    return or_memory(em, has, em.ins(f"getelementptr i8, ptr {space}, i64 {offset}"), size)
+
+
+def or_memory(em: Emitter, has: str, mine: str, size: str) -> tuple[str, str]:
+    """The address ``mine`` where ``has`` holds, else memory of ``size`` bytes that is asked for; and what of
+    it is to be given back, perhaps null."""
+    here, ask, go_on = em.block, em.function.block("ask"), em.function.block("placed")
+    here.end = f"  br i1 {has}, label %{go_on.label}, label %{ask.label}"
     em.scopes[-1].block = ask
     memory = em.call("ptr", "tensorlang_alloc", ("i64", size))
     ask.end = f"  br label %{go_on.label}"
     em.scopes[-1].block = go_on
     found = em.ins(f"phi ptr [ {mine}, %{here.label} ], [ {memory}, %{ask.label} ]")
-    return found, em.ins(f"select i1 {none}, ptr {found}, ptr null")
+    return found, em.ins(f"phi ptr [ null, %{here.label} ], [ {memory}, %{ask.label} ]")

@@ -492,16 +492,7 @@ def _small_on_stack(em: Emitter, size: str) -> tuple[str, str]:
     em.stack_bytes += SMALL
     stack = em.function.fresh()
     em.function.entry.lines.insert(0, f"  {stack} = alloca [{SMALL} x i8], align 64")
-    few = em.ins(f"icmp ule i64 {size}, {SMALL}")
-    here = em.block
-    ask, go_on = em.function.block("ask"), em.function.block("placed")
-    here.end = f"  br i1 {few}, label %{go_on.label}, label %{ask.label}"
-    em.scopes[-1].block = ask
-    memory = em.call("ptr", "tensorlang_alloc", ("i64", size))
-    ask.end = f"  br label %{go_on.label}"
-    em.scopes[-1].block = go_on
-    found = em.ins(f"phi ptr [ {stack}, %{here.label} ], [ {memory}, %{ask.label} ]")
-    return found, em.ins(f"phi ptr [ null, %{here.label} ], [ {memory}, %{ask.label} ]")
+    return rows.or_memory(em, em.ins(f"icmp ule i64 {size}, {SMALL}"), stack, size)
 
 
 def _end_cleared(em: Emitter, b: Buffer, name: str, count: int) -> list[str]:
