@@ -21,7 +21,7 @@ from .best import best_rows
 from .elementwise import cast
 from .join import strided_slice
 from .places import kept_within
-from .programs import kept_boxes, order_rows, unique_rows
+from .programs import kept_boxes, kept_elements, order_rows, unique_rows
 from .programs import nonzero as nonzero_places
 from .reduce import argmax
 from .shape import flatten, reshape, swapaxes
@@ -164,6 +164,10 @@ def compress(condition: Tensor, x: Tensor, axis: int | None = None) -> tuple[Ten
     n = condition.shape[0]
     if inputs.at_most(n, x.shape[d]) is False:
         raise DeclareError(f"ops.compress: condition {inputs.named(condition)} for {x.shape[d]} slices")
+    if x.ndim == 1:  # elements are moved as they are found
+        shapes: list[Any] = [(n,), ()]
+        given, types = [condition, x], [x.dtype, INT64]
+        return tuple(te.loops(kept_elements, given, shapes, types, name="compress", tag=tags.LOOPS))  # type: ignore[return-value]
     places, count = nonzero(condition)
     chosen = take(x, reshape(places, (n,)), d)
     zero = make.const(0, x.dtype)

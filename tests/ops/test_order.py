@@ -437,6 +437,26 @@ def test_nonzero(shape, t):
     assert not places[:, count:].any()
 
 
+@pytest.mark.parametrize("often", [0, 0.05, 0.5, 1])
+@pytest.mark.parametrize("n", [0, 1, 16, 53])
+def test_places_and_elements_of_vectors_that_count(n, often):
+    chance = np.random.default_rng(n)
+    c, a = chance.random(n) < often, few((n + 2,), "int16")
+    on, x = te.placeholder((n,), "bool", name="on"), te.placeholder((n + 2,), "int16", name="x")
+    places, many, got, count = everywhere([*ops.nonzero(on), *ops.compress(on, x)], {on: c, x: a})
+    assert many == count == c.sum()
+    exact(places[0, :count], np.nonzero(c)[0], "int64")
+    exact(got[:count], a[:n][c], "int16")
+    assert not places[:, count:].any() and not got[count:].any()
+
+
+def test_no_branch_guesses_which_elements_count():
+    on, x = te.placeholder((100,), "bool", name="on"), te.placeholder((100,), name="x")
+    for args in ([on, x, *ops.compress(on, x)], [x, *ops.nonzero(x)], [on, *ops.nonzero(on)]):
+        text = str(tl.lower(te.create_schedule(args[-2:]), args))
+        assert [line.strip() for line in text.splitlines() if "if " in line] == ["if 0 < some[0]:"]
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1])
 def test_compress(axis):
     n = te.dim("n", 1, 9)
