@@ -18,6 +18,10 @@ SHORT = ("bfae,dcfe->dacb", {"a": 18, "b": 3, "c": 12, "d": 20, "e": 4, "f": 71}
 BATCH_LAST = ("ebad,dcae->bca", {"a": 3, "b": 151, "c": 35, "d": 22, "e": 4})
 SEVERAL = ("gabfc,afdeg->ceabd", {"a": 4, "b": 12, "c": 8, "d": 5, "e": 19, "f": 16, "g": 7})
 PLAIN = ("ac,cb->ab", {"a": 65, "b": 77, "c": 33})
+# both operands the other way round: few rows, many rows of a small result, a batch
+TURNED = ("ca,bc->ab", {"a": 7, "b": 13, "c": 51})
+TURNED_DEEP = ("ca,bc->ab", {"a": 40, "b": 30, "c": 300})
+TURNED_BATCH = ("dca,dbc->dab", {"a": 8, "b": 16, "c": 16, "d": 9})
 
 
 def declared(spec, sizes, dtype="float32"):
@@ -34,7 +38,9 @@ def values(spec, sizes, dtype="float32"):
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
-@pytest.mark.parametrize(("spec", "sizes"), [SHORT, BATCH_LAST, SEVERAL, PLAIN])
+@pytest.mark.parametrize(
+    ("spec", "sizes"), [SHORT, BATCH_LAST, SEVERAL, PLAIN, TURNED, TURNED_DEEP, TURNED_BATCH]
+)
 def test_contractions_are_exact(spec, sizes, dtype):
     A, B, out = declared(spec, sizes, dtype)
     a, b, want = values(spec, sizes, dtype)
@@ -53,6 +59,15 @@ def test_sums_are_in_whole_vectors_of_the_axes_of_a_side(spec, sizes, target):
     sums = [s for s in ir.splitlines() if re.search(r" (\S+\.local\[[^=]*\]) = \1 \+ ", s)]
     widths = [max(map(int, re.findall(r"x(\d+)\(", s)), default=1) for s in sums]
     assert widths and max(widths) >= one.vector_lanes("float32"), sums
+
+
+@pytest.mark.parametrize(("spec", "sizes"), [TURNED, TURNED_DEEP, TURNED_BATCH])
+def test_operands_that_both_lie_the_other_way_round_are_read_where_they_lie(spec, sizes):
+    """Each element of the result was a sum along memory of a copy of the left operand."""
+    A, B, out = declared(spec, sizes)
+    tree = str(default_schedule(out, tl.Target(f"{AVX512} -num-cores=1")).tree())
+    assert "einsum.global" in tree and "A.global" not in tree and "B.global" not in tree, tree
+    assert ".rf" not in tree, tree
 
 
 @pytest.mark.parametrize("known", [False, True])
