@@ -59,7 +59,8 @@ def reduce_columns(s: Schedule, stage: Stage, target: Target) -> None:
         few_columns.apply(s, stage, len(columns), together, target)
         return
     iterations, cores = work(stage), target.num_cores
-    high = FEW_ROWS if is_little(s, stage) else ROWS
+    opened = len(columns) > 1 and elements_of(columns) is None and size(stage.op.reduce_axis[-1]) is None
+    high = FEW_ROWS if opened or is_little(s, stage) else ROWS
     outer = stage.op.axis[: -len(columns)]
     matrices = math.prod(typical(a.extent, 8) for a in outer)
     results = matrices * math.prod(typical(a.extent, 64) for a in columns)

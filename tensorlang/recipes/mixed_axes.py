@@ -19,9 +19,11 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Var
 from . import columns
+from .choices import at_most
 from .common import same, size
 
 OPEN = 64  # rows that an open number counts as
+SHORT = 4  # times shorter than the vector that holds it, what an open run counts as
 ENDED = 4  # vectors that take as long as to reduce one of the short runs in the end
 # bytes of an element from which on AVX2 masks it; vectors that one apart takes as long as
 MASKED, APART = 4, 3
@@ -59,12 +61,16 @@ def _inner(stage: Stage, target: Target) -> list[IterVar] | None:
     kept = list(takewhile(lambda a: a.kind != "reduce", axes))
     rows = list(takewhile(lambda a: a.kind == "reduce", axes[len(kept) :]))
     inner = axes[len(kept) + len(rows) :]
-    sizes = [size(a) for a in inner]
-    if len({a.kind for a in inner}) < 2 or None in sizes:
+    if len({a.kind for a in inner}) < 2:
         return None
-    row = math.prod(n or 0 for n in sizes)
-    run = math.prod(size(a) or 0 for a in takewhile(lambda a: a.kind == inner[-1].kind, reversed(inner)))
     lanes, bytes_ = target.vector_lanes(op.body[0].dtype), op.body[0].dtype.bytes
+    last = list(takewhile(lambda a: a.kind == inner[-1].kind, reversed(inner)))
+    opened = [a for a in last if size(a) is None]
+    # an open number of short ones is advice from the call
+    if opened and (len(last) > 1 or not target.has_masks or not at_most(last[0].extent, lanes)):
+        return None
+    run = max(1, lanes // SHORT) if opened else math.prod(size(a) or 0 for a in last)
+    row = run * math.prod(typical(a.extent, OPEN) for a in inner[: -len(last)])
     if row * bytes_ > target.l2_bytes // 2:
         return None
     times, runs = math.prod(typical(a.extent, OPEN) for a in rows), row // run

@@ -420,7 +420,11 @@ class Bounds:
 
         def need(cond: Expr) -> None:
             nonlocal facts
-            if not _certain(cond, facts):
+            known, own_loops = facts, variables(cond)
+            if any(variables(c) > own_loops for c in found):
+                # what speaks of further loops tests each of their iterations: it bounds no loop around them
+                known = reduce(_knowing, [c for c in found if not variables(c) > own_loops], before)
+            if not _certain(cond, known):
                 found[cond] = None
                 facts = _knowing(facts, cond)
 

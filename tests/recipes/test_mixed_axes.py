@@ -11,6 +11,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
+from tensorlang.recipes.choices import asking
 from tests.codegen.test_assembly import AVX2, AVX512
 from tests.recipes.long import LONG
 from tests.recipes.test_few_columns import TARGETS, reduced, same
@@ -81,6 +82,38 @@ def test_an_open_number_of_rows(threads):
     for rows in (0, 1, 5, 64, 1025, 20_003):
         a = RNG.integers(0, 4, (rows, 5, 3)).astype("float32")
         assert np.array_equal(f(a), a.sum((0, 2)))
+
+
+@pytest.mark.parametrize("known", ["", "c", "m", "n"])
+@pytest.mark.parametrize("axes", [(0, 2), (1,)], ids=str)
+def test_a_short_run_of_an_open_length(axes, known):
+    """Each was a vector that is mostly masked, four of them for each row: sums of 1000 × 5 × 3 over the first
+    and the last axis took 8.4 µs, and take 1.7."""
+    fixed = {"n": 33, "m": 5, "c": 3}
+    n, m, c = (fixed[name] if name == known else te.dim(name) for name in "nmc")
+    x = te.placeholder((n, m, c), name="x")
+    out, most = ops.max(x, axis=axes), ops.sum(x, axis=axes)
+    with asking({c: 16} if known != "c" else {}):
+        s = default_schedule(most, AVX512)
+    assert axes == (1,) or re.search(r"sum.rf +float32\[(m|5), (c|3)\]", str(s.tree())), s.tree()
+    text, f, g = tl.lower(s, [x, most]), tl.compile([x, most]), tl.compile([x, out])
+    for rows, middle, run in (
+        (1, 1, 1),
+        (3, 5, 3),
+        (33, 5, 3),
+        (9, 7, 16),
+        (33, 3, 17),
+        (130, 5, 3),
+        (0, 2, 2),
+    ):
+        sizes = {"n": rows, "m": middle, "c": run} | ({known: fixed[known]} if known else {})
+        a = RNG.integers(0, 5, tuple(sizes.values())).astype("float32")
+        assert np.array_equal(f(a), a.sum(axes)), sizes
+        assert 0 in a.shape or np.array_equal(g(a), a.max(axes)), sizes
+        if sizes["c"] <= 16 and a.size < 1000:
+            got = np.zeros(a.sum(axes).shape, "float32")
+            interpret(text, a, got)
+            assert np.array_equal(got, a.sum(axes)), sizes
 
 
 def test_threads_share_rows():
