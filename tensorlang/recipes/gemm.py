@@ -64,7 +64,7 @@ def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tens
     return (
         _fixed(product, constants)
         or product.in_lines
-        or copied_across(product, target)
+        or copied_across(inside, product, target)
         or (_along(inside, product) and size(inside.op.reduce_axis[-1]) is not None)
     )
 

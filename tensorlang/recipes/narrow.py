@@ -18,18 +18,35 @@ from .lanes import in_vectors
 # along memory: bfloat16, 8 rows 0.48 to 0.99, 48 0.37 to 0.56, 4 0.64 to 1.5; uint8 and int8, 4 rows 0.28 to
 # 0.64, 15 0.14 to 0.26, 3 1.1 to 1.8; int16, 4 rows 0.58 to 0.94; int8, 4 rows 0.53 to 1.1, 8 0.41 to 0.79
 PAIRS_PAY, PAIRED_ROWS = 8, 4
+# rows from which a right operand that lies column by column is copied where the left one lies so that sums
+# along memory would need a copy of that, for a vector of columns. Measured (Zen 5, one thread), batches of
+# 50: 8 × 16 × 16 0.23 of the time of sums along memory, 4 × 16 × 16 0.33, 3 × 16 × 64 0.32, 8 × 7 × 30 0.11,
+# 12 × 128 × 16 0.42, 4 × 512 × 40 1.0, 2 × 512 × 40 1.7, 8 × 512 × 5 1.6; one of 8 × 300 × 300 0.56. And
+# where sums are of an open number of elements that a vector holds, all sizes from 2 to 15: of 3 rows 0.4 to
+# 0.7 (16 × 3 1.35), of 5 0.24 to 0.46, of 15 0.1 to 0.2
+FEW_ROWS = 3
 
 
-def copied_across(product: Product, target: Target) -> bool:
+def copied_across(inside: Stage, product: Product, target: Target) -> bool:
     """Whether rows are so many that a right operand which lies column by column is copied: a few, where
-    products are summed in pairs or fours."""
+    products are summed in pairs or fours, and where sums along memory are dear."""
     paired = product.narrow and together_of(product.left, product.right, target) > 1
     fewest = PAIRED_ROWS if paired else PACKED_ROWS
     m = 1 if product.row is None else size(product.row)
     if m is not None:
-        return m >= fewest
+        return m >= fewest or (m >= FEW_ROWS and not paired and _dear_along(inside, product, target))
     assert product.row is not None
     return not (paired and at_most(product.row.extent, fewest - 1))
+
+
+def _dear_along(inside: Stage, product: Product, target: Target) -> bool:
+    """Whether sums along memory would be mostly masked lanes, as a call tells, or need a copy of the left
+    operand, whose rows are neighbours, and there may be a vector of columns."""
+    n, k, lanes = size(product.column), inside.op.reduce_axis[-1], target.vector_lanes(product.right.dtype)
+    if product.left_axes.get(k) == len(product.left.shape) - 1:
+        return size(k) is None and target.has_masks and at_most(k.extent, lanes)
+    row = product.left_axes.get(product.row) if product.row is not None else None
+    return row == len(product.left.shape) - 1 and (n is None or n >= lanes)
 
 
 def wide_copies(
