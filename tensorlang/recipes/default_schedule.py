@@ -339,6 +339,12 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         copies.transpose_in_tiles(s, stage, transposition, target)
         return f"a copy in another order of axes: {_known_as(copies)}"
     ways = None if _in_whole_rows(stage, target) else ways_of(stage.op) or interleaved.planes(stage, target)
+    if (
+        ways is not None
+        and len(axes) > 2
+        and (how := _in_matrices(stage, iterations, (1, 2), target)) is not None
+    ):
+        return how
     if ways is not None and len(axes) > 1 and s.can("cache_write", stage.name):
         interleaved.apply(s, stage, ways, target)
         return _known_as(interleaved)
@@ -351,9 +357,16 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
         picks.apply(stage, picked, target)
         return f"elements at places that are data, one by one for {picks.ROWS} of `{picked.name}`"
     again = repeats.repeats_of(stage, target)
+    last = again is not None and again.axis is axes[-1]
+    if last and open_rows.width_of(stage, axes[:-1], axes[-1], target) is not None:
+        again = None  # lanes of one vector are picked
     together = stretch_of(stage, target) if again is None else []
     whole = whole_rows.rows_of(stage, target) if again is None and len(together) < 2 else None
     if whole is not None:
+        # fewer rows than fill registers are one vector
+        how = None if size(axes[-2]) is not None else _in_matrices(stage, iterations, (2,), target)
+        if how is not None:
+            return how
         whole_rows.elements(stage, whole, 1, target)
         return f"{whole} rows of {size(axes[-1])} elements in a vector: {_known_as(whole_rows)}"
     small = whole_rows.matrices_of(stage, target) if again is None and len(together) < len(axes) else None
@@ -418,6 +431,17 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them
         stream_stores(stage, shared, target, n if again is None else size(stage.op.axis[-1]))
     return how
+
+
+def _in_matrices(stage: Stage, iterations: int, vectors: Sequence[int], target: Target) -> str | None:
+    """Small matrices of an open size, each in one of so many vectors that a call tells it fits into; how, in
+    words. None where they may be larger."""
+    *front, row, column = stage.op.axis
+    lanes = open_rows.matrices(stage, front, target, vectors)
+    if lanes is None:
+        return None
+    share_out(stage, open_rows.row_by_row(stage, front, stage.fuse(row, column), lanes), iterations, target)
+    return f"elements, a small matrix in one vector of {lanes}: {_known_as(open_rows)}"
 
 
 def _within_edges(stage: Stage, width: int, target: Target) -> int:

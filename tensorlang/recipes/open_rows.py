@@ -11,16 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis import constant, reads_of
+from ..analysis import constant, reads_of, step
 from ..schedule import Stage
 from ..target import Target
 from ..te import IterVar
 from .choices import at_most
 from .common import size
 
-# elements of a small matrix that is more than a vector, picked out of two registers or four. Of 64 floats it
-# takes a kernel 14 ms more to compile, and 3.9 µs for 1000 of 5 × 5 instead of 1.6
-SMALL = 32
+# elements of a small matrix, of which some are in the next register: more are more code
+SMALL = 64
 
 
 def width_of(stage: Stage, front: Sequence[IterVar], row: IterVar, target: Target) -> int | None:
@@ -34,12 +33,14 @@ def width_of(stage: Stage, front: Sequence[IterVar], row: IterVar, target: Targe
     return lanes if lanes > 1 and at_most(row.extent, lanes) else None
 
 
-def matrices(stage: Stage, front: Sequence[IterVar], target: Target) -> int | None:
+def matrices(
+    stage: Stage, front: Sequence[IterVar], target: Target, vectors: Sequence[int] = (2, 4)
+) -> int | None:
     """So many elements that the axes of a copy behind ``front`` are no more, of which some are of an open
-    length, where it reads what it writes there: those of one vector or of a few. None where they may be more.
+    length, where it reads what it writes there: those of so many ``vectors``. None where they may be more.
 
-    Measured (Zen 5, one thread), 1000 of 5 × 3 floats: 14.0 → 0.77 µs, of 5 × 5 16.2 → 1.6, which were
-    gathered in tiles.
+    Measured (Zen 5, one thread), 1000 of 5 × 3 floats: 14.0 → 1.2 µs, of 5 × 5 16.2 → 1.2, of 8 × 7 23.5 →
+    3.0, which were gathered in tiles; 1000 of 3 × 2 that are joined, in one vector, 2.4 → 0.74.
     """
     op, behind = stage.op, stage.op.axis[len(front) :]
     extent, kind = behind[0].extent, op.body[0].dtype
@@ -48,15 +49,16 @@ def matrices(stage: Stage, front: Sequence[IterVar], target: Target) -> int | No
     lanes = target.vector_lanes(kind)
     if constant(extent) is not None or not target.has_masks or all(size(a) == 1 for a in front):
         return None
-    at = [
-        indices[: len(front)] for tensor, indices in reads_of(op).plain if len(tensor.shape) == len(op.axis)
-    ]
-    same = len(at) == len(op.input_tensors) and all(
-        i is a.var for indices in at for i, a in zip(indices, front, strict=True)
+    # what lies in memory by fewer of these axes is a row too, and what is the same for all of them
+    same = all(
+        (len(at) > len(front) and all(i is a.var for i, a in zip(at, front, strict=False)))
+        or not any(step(i, a) != 0 for i in at for a in front)
+        for _, at in reads_of(op).plain
     )
     if not same or lanes < 2:
         return None
-    return next((n for n in dict.fromkeys((lanes, max(lanes, SMALL))) if at_most(extent, n)), None)
+    most = max(lanes, SMALL)
+    return next((n for n in dict.fromkeys(min(v * lanes, most) for v in vectors) if at_most(extent, n)), None)
 
 
 def row_by_row(stage: Stage, front: Sequence[IterVar], row: IterVar, width: int) -> list[IterVar]:

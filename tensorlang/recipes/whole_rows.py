@@ -30,6 +30,7 @@ from ..analysis import (
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Expr, IterVar, Tensor
+from .choices import at_most
 from .common import in_registers, plain_work, share_out, size, work
 
 MOST = 7  # registers that rows of an odd number of elements fill
@@ -54,10 +55,21 @@ def rows_of(stage: Stage, target: Target) -> int | None:
     rows = filling(size(column), lanes)
     if rows is None or any(_lies_across(at, row, [column]) for _, at in reads_of(stage.op).plain):
         return None
-    if _number(stage, row) < rows:
+    if _number(stage, row) < rows or _few_far(stage, rows):
         return None
     known = rows % read_alike(stage.op, row) == 0 or _written_out(stage, rows, 1, target) > 0
     return rows if known else None
+
+
+def _few_far(stage: Stage, rows: int) -> bool:
+    """Whether a call tells that rows are fewer, again and again, of some that lie far apart: each lane of the
+    mostly empty vectors is a load. Measured (Zen 5, one thread), an open number of 1000 × 5 floats with its
+    first axes exchanged: of one 15.5 → 1.1 µs, of 7 × 100 bytes 7.9 → 0.8."""
+    *front, row, column = stage.op.axis
+    if size(row) is not None or all(size(a) == 1 for a in front):
+        return False
+    far = any(_far(tensor, at, row, size(column) or 1) for tensor, at in reads_of(stage.op).plain)
+    return far and at_most(row.extent, rows - 1)
 
 
 def _number(stage: Stage, row: IterVar) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
+from tensorlang.recipes.choices import asking
 from tests.codegen.test_assembly import AVX2, AVX512
 from tests.ops.arrays import exact
 from tests.recipes.long import LONG
@@ -267,3 +270,45 @@ def test_rows_by_matrices_of_their_own(front, rows, wide, deep, dtype, transpose
     a, b = data(*(int(n) for n in m.shape), dtype=dtype), data(*front, rows, deep, dtype=dtype)
     want = np.einsum("...ki,...k->...i" if transposed else "...ik,...k->...i", a, b)
     check([m, x, out], [a, b], want.astype(dtype), target)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_few_rows_that_lie_far_apart_are_taken_one_by_one(dtype):
+    """A vector of them is mostly empty, and each of its lanes a load: one of 1000 × 5 with its first axes
+    exchanged took 15.5 µs, and takes 1.1."""
+    n = te.dim("n")
+    x = te.placeholder((n, 20, 5), dtype, "x")
+    out = ops.transpose(x, (1, 0, 2))
+    with asking({n: 15}):
+        s = default_schedule(out, AVX512)
+    assert re.search(r"0\.\.5 +vectorized", str(s.tree())), s.tree()
+    text = tl.lower(s, [x, out])
+    f = tl.compile([x, out])
+    for rows in (0, 1, 7, 15, 16, 63, 64, 70, 150):
+        a = RNG.integers(0, 99, (rows, 20, 5)).astype(dtype)
+        want = np.ascontiguousarray(a.transpose(1, 0, 2))
+        assert np.array_equal(f(a), want), rows
+        if rows == 7:
+            got = np.zeros_like(want)
+            interpret(text, a, got)
+            assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_a_small_matrix_of_an_open_number_of_rows_is_one_vector(dtype):
+    """100 of 7 × 3 bytes, with a number for each row, took 3.4 µs, and take 0.09."""
+    m = te.dim("m")
+    x, b = te.placeholder((6, m, 3), dtype, "x"), te.placeholder((m,), dtype, "b")
+    out = te.compute((6, m, 3), lambda i, j, k: x[i, j, k] + b[j], name="out")
+    with asking({m * 3: 32}):
+        s = default_schedule(out, AVX512)
+    assert "j.k.fused.inner" in str(s.tree()), s.tree()
+    text, f = tl.lower(s, [x, b, out]), tl.compile([x, b, out])
+    for rows in (0, 1, 5, 10, 11, 21, 22, 64, 70):
+        a, c = RNG.integers(0, 99, (6, rows, 3)).astype(dtype), RNG.integers(0, 99, rows).astype(dtype)
+        want = a + c[:, None]
+        assert np.array_equal(f(a, c), want), rows
+        if rows in (1, 10):
+            got = np.zeros_like(want)
+            interpret(text, a, c, got)
+            assert np.array_equal(got, want)

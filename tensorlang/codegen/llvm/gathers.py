@@ -7,15 +7,16 @@ instruction puts its elements where they belong. Knows indices and vectors; no s
 from __future__ import annotations
 
 from ...expr import make
-from ...expr.nodes import Expr
+from ...expr.nodes import Expr, Ramp
 from ...loopir.stmt import Buffer, Load
 from . import index, near, shuffles, types
-from .emitter import Emitter
+from .emitter import Emitter, buffers_read
 from .text import Function
 
 NARROW = ("i8", "i16", "half", "bfloat")  # elements of memory that AVX2 neither gathers nor masks
 BITS = 512  # of a register whose lanes are picked by a vector
 MOST = 4  # registers of a row: two and a half instructions for each that is written
+FAR = 8  # registers that lanes may be spread over, which are as far apart as a call tells
 # what picks elements of so many bytes, out of one register and out of two, and the instructions that have it
 _PICKS = {
     1: ("qi", "qi", "avx512vbmi"),
@@ -61,19 +62,9 @@ def picked(em: Emitter, e: Load, first: int, start: str) -> str:
     buffer, lanes, bytes_each = e.buffer, e.dtype.lanes, e.dtype.bytes
     element, word = types.memory_element(e.dtype, em.target), f"i{8 * bytes_each}"
     whole, registers = _registers(em, buffer, first)
-    count = em.value(make.cast("int32", _size(buffer, first)))
     flags = None if e.mask is None else em.value(e.mask)
-    if flags is not None:
-        some = em.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", (f"<{lanes} x i1>", flags))
-        count = em.ins(f"select i1 {some}, i32 {count}, i32 0")
-    ends = em.splat(count, "i32", whole)
-    row = []
-    for begin in range(0, registers * whole, whole):
-        numbers = types.vector_literal("i32", list(range(begin, begin + whole)))
-        inside = em.ins(f"icmp slt <{whole} x i32> {numbers}, {ends}")
-        at = start if not begin else em.ins(f"getelementptr {element}, ptr {start}, i64 {begin}")
-        part = masked_load(em, at, inside, element, whole, bytes_each)
-        row.append(part if element == word else _as(em, part, element, word, whole))
+    held = _held(em, _size(buffer, first), e.mask, whole, registers)
+    row = _row(em, start, held, element, whole, bytes_each)
     places = em.value(make.cast(f"int{8 * bytes_each}", _places(buffer, e.indices, first)))
     parts = 1 << (-(-lanes // whole) - 1).bit_length()
     places = shuffles.resized(em, places, lanes, parts * whole, word)
@@ -89,22 +80,91 @@ def picked(em: Emitter, e: Load, first: int, start: str) -> str:
     return em.ins(f"select <{lanes} x i1> {flags}, {vector} {result}, {vector} zeroinitializer")
 
 
+def far_apart(em: Emitter, e: Load, flat: Expr) -> int | None:
+    """How many registers hold all from the first lane to the last, of lanes as far apart as a call tells,
+    where these are few. Measured (Zen 5, one thread), 1000 rows of 5 floats of an open length: the places of
+    their largest 4.0 → 1.6 µs."""
+    buffer, lanes, known = e.buffer, e.dtype.lanes, _PICKS.get(e.buffer.dtype.bytes)
+    if type(flat) is not Ramp or e.mask is not None or known is None or em.target.vector_bits < BITS:
+        return None
+    if known[-1] not in em.target.instruction_sets or em.storage[buffer].on_stack is not None:
+        return None
+    whole, (least, most) = BITS // 8 // buffer.dtype.bytes, index.interval(em, flat.stride)
+    if least is None or most is None or least < 0 or lanes > whole or (lanes - 1) * most >= FAR * whole:
+        return None
+    registers = 1 << ((lanes - 1) * most // whole).bit_length()
+    quick = types.memory_element(e.dtype, em.target) in NARROW or 2 * registers <= lanes
+    return registers if quick else None
+
+
+def spread(em: Emitter, e: Load, stride: Expr, registers: int, start: str) -> str:
+    """The lanes that begin at the address ``start``, out of so many registers."""
+    lanes, bytes_each = e.dtype.lanes, e.dtype.bytes
+    element, word, whole = (
+        types.memory_element(e.dtype, em.target),
+        f"i{8 * bytes_each}",
+        BITS // 8 // bytes_each,
+    )
+    stride = make.cast("int32", stride)
+    held = _held(em, make.add(make.mul(stride, lanes - 1), 1), None, whole, registers)
+    row = _row(em, start, held, element, whole, bytes_each)
+    apart = make.ramp(make.const(0, stride.dtype), stride, lanes)
+    places = shuffles.resized(em, em.value(make.cast(f"int{8 * bytes_each}", apart)), lanes, whole, word)
+    result = shuffles.resized(em, _picked(em, row, places, bytes_each), whole, lanes, word)
+    return result if element == word else _as(em, result, word, element, lanes)
+
+
+def _row(em: Emitter, start: str, held: list[str], element: str, whole: int, bytes_each: int) -> list[str]:
+    """The registers of a row, as whole numbers, where these masks hold."""
+    word, row = f"i{8 * bytes_each}", []
+    for n, inside in enumerate(held):
+        at = start if not n else em.ins(f"getelementptr {element}, ptr {start}, i64 {n * whole}")
+        part = masked_load(em, at, inside, element, whole, bytes_each)
+        row.append(part if element == word else _as(em, part, element, word, whole))
+    return row
+
+
+def _held(em: Emitter, size: Expr, mask: Expr | None, whole: int, registers: int) -> list[str]:
+    """The masks of the registers that a row of this size lies in, none of it where no lane is on: made in
+    front of the loops that both are the same in. Measured (Zen 5, one thread), 1000 rows of 3 floats twice
+    0.76 → 0.55 µs."""
+    known = (size, mask, whole)
+    keys = [(*known, n) for n in range(registers)]
+    if all(key in em.memo for key in keys):
+        return [em.memo[key] for key in keys]
+    outer = em.at
+    em.at = home = max(em.home(size), 0 if mask is None else em.home(mask))
+    count = em.value(make.cast("int32", size))
+    if mask is not None:
+        lanes = mask.dtype.lanes
+        some = em.call("i1", f"llvm.vector.reduce.or.v{lanes}i1", (f"<{lanes} x i1>", em.value(mask)))
+        count = em.ins(f"select i1 {some}, i32 {count}, i32 0")
+    ends = em.splat(count, "i32", whole)
+    reads = frozenset[Buffer]() if mask is None else buffers_read(mask)
+    for n, key in enumerate(keys):
+        numbers = types.vector_literal("i32", list(range(n * whole, (n + 1) * whole)))
+        inside = em.ins(f"icmp slt <{whole} x i32> {numbers}, {ends}")
+        em.remember(em.memo, key, inside, home, reads | buffers_read(size))
+    em.at = outer
+    return [em.memo[key] for key in keys]
+
+
 def _picked(em: Emitter, row: list[str], places: str, bytes_each: int) -> str:
-    """A register of the elements of a row, which is in one, two or four."""
+    """A register of the elements of a row, which is in one, two, four or eight."""
     bits, whole = 8 * bytes_each, BITS // 8 // bytes_each
     vector = f"<{whole} x i{bits}>"
     at, (one, two, _) = (vector, places), _PICKS[bytes_each]
     if len(row) == 1:
         return em.call(vector, f"llvm.x86.avx512.permvar.{one}.512", (vector, row[0]), at)
-    found = [
-        em.call(vector, f"llvm.x86.avx512.vpermi2var.{two}.512", (vector, a), at, (vector, b))
-        for a, b in zip(row[::2], row[1::2], strict=True)
-    ]
-    if len(found) == 1:
-        return found[0]
-    far = em.ins(f"and {vector} {places}, {types.splat_literal(str(2 * whole), f'i{bits}', whole)}")
+    if len(row) == 2:
+        return em.call(
+            vector, f"llvm.x86.avx512.vpermi2var.{two}.512", (vector, row[0]), at, (vector, row[1])
+        )
+    half = len(row) // 2
+    first, second = (_picked(em, part, places, bytes_each) for part in (row[:half], row[half:]))
+    far = em.ins(f"and {vector} {places}, {types.splat_literal(str(half * whole), f'i{bits}', whole)}")
     near_ = em.ins(f"icmp eq {vector} {far}, zeroinitializer")
-    return em.ins(f"select <{whole} x i1> {near_}, {vector} {found[0]}, {vector} {found[1]}")
+    return em.ins(f"select <{whole} x i1> {near_}, {vector} {first}, {vector} {second}")
 
 
 def _as(em: Emitter, x: str, element: str, other: str, lanes: int) -> str:

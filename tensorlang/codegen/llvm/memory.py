@@ -208,6 +208,10 @@ def _load(em: Emitter, e: Load) -> str:
     if place.offsets is not None and (first := gathers.row_of(em, e)) is not None:
         start = pointer(em, e.buffer, _row_start(e.buffer, e.indices[:first]))
         return from_memory(em, gathers.picked(em, e, first, start), t)
+    if place.offsets is not None and type(flat := flat_offset(em, e.buffer, e.indices)) is Ramp:
+        if (registers := gathers.far_apart(em, e, flat)) is not None:
+            start = pointer(em, e.buffer, flat.base)
+            return from_memory(em, gathers.spread(em, e, flat.stride, registers, start), t)
     return from_memory(em, _load_raw(em, e.buffer, place, e.mask, element, t), t)
 
 
