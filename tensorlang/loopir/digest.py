@@ -29,7 +29,7 @@ def digest(func: Func, *more: str) -> str | None:
     try:
         parts = [text.of(x) for x in (func.params, func.dims, func.outputs, func.constants, func.updates)]
         parts += [text.of(x) for x in (func.attrs, func.needs, func.body)]
-    except Unknown:
+    except (Unknown, RecursionError):  # nested deeper than Python calls
         return None
     whole = "\n".join([*more, *text.lines, *parts])
     return hashlib.sha256(whole.encode()).hexdigest()[:32]
@@ -43,7 +43,7 @@ def text_of(s: Stmt, known: Sequence[object]) -> str | None:
         for x in known:
             text.of(x)
         return "\n".join([text.of(s), *text.lines])
-    except Unknown:
+    except (Unknown, RecursionError):  # nested deeper than Python calls
         return None
 
 

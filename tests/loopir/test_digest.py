@@ -9,8 +9,8 @@ import pytest
 
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Var
-from tensorlang.loopir.digest import digest
-from tensorlang.loopir.stmt import Alloc, Evaluate, For, Func, If, Let, Store, seq
+from tensorlang.loopir.digest import digest, text_of
+from tensorlang.loopir.stmt import NOTHING, Alloc, Evaluate, For, Func, If, Let, Store, seq
 
 from .kernels import blocked_matmul, buffer, func, loop, matmul, read, store, var
 
@@ -118,3 +118,12 @@ def test_facts_of_a_size_count() -> None:
 
     facts: tuple[dict[str, int], ...] = ({}, {"lo": 1}, {"hi": 64}, {"multiple_of": 4})
     assert all(digest(of(**a)) != digest(of(**b)) for a, b in itertools.combinations(facts, 2))
+
+
+def test_what_is_nested_deeper_than_calls_has_no_name():
+    """Sorted rows, joined three times, of open sizes: a version of the kernel for short ones was asked whether
+    it shares its nests, and the kernel was refused."""
+    i, s = var("i"), NOTHING
+    for _ in range(2000):
+        s = For(i, make.const(0), make.const(2), "serial", s)
+    assert text_of(s, ()) is None and text_of(NOTHING, ()) is not None
