@@ -20,6 +20,7 @@ from .shape import moved
 __all__ = ["concat", "concatenate", "pad", "split", "stack", "strided_slice"]
 
 MANY = 8  # tensors that are told apart one after the other
+_FAR = 2**47  # no dimension is longer, since addresses have so many bits
 
 
 def _several(op: str, tensors: Any) -> list[Tensor]:
@@ -241,6 +242,7 @@ def _cut(op: str, x: Tensor, ranges: dict[int, tuple[Expr, Expr, int]]) -> Tenso
 def _range(n: Expr, begin: ExprLike | None, end: ExprLike | None, step: int) -> tuple[Expr, Expr, int]:
     """First index, how many, and stride of ``begin:end:step`` over ``n`` elements, by Python's rules
     (slice.indices)."""
+    step = _near(n, step)
     # Python's slice.indices: backwards, -1 is the place before the first element
     least, most = (make.as_expr(0), n) if step > 0 else (make.as_expr(-1), n - 1)
     lo = _bound(n, begin, least if step > 0 else most, least, most)
@@ -251,6 +253,13 @@ def _range(n: Expr, begin: ExprLike | None, end: ExprLike | None, step: int) -> 
     return lo, _length(hi - lo, step), step
 
 
+def _near(n: Expr, k: int) -> int:
+    """A number cut to where it is beyond every place: as good, and sums of it and a size do not wrap."""
+    size = const_int(n)
+    far = min(_FAR, 2 ** (n.dtype.bits - 1) - 1) if size is None else size + 1
+    return max(min(k, far), -far)
+
+
 def _bound(
     n: Expr, given: ExprLike | None, default: Expr, least: ExprLike = 0, most: Expr | None = None
 ) -> Expr:
@@ -259,6 +268,7 @@ def _bound(
         return default
     e, top = make.as_expr(given), n if most is None else most
     k = const_int(e)
+    e = e if k is None else make.as_expr(_near(n, k))
     # only a number: of a symbol nobody knows whether it is negative, and so it never counts from the end
     e = n + e if k is not None and k < 0 else e
     # the bound is written out only where it is not known to hold: shapes stay as short as they can

@@ -507,6 +507,44 @@ def test_slices_backwards_begin_at_the_first_element_at_least(n):
         assert np.array_equal(y, x + np.arange(5, dtype="float32")[left])
 
 
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+@pytest.mark.parametrize("told", ["constants", "inputs", "sizes"])
+def test_slices_to_the_largest_and_smallest_numbers(kind, told):
+    """As onnxruntime has them: the largest number of either width is the end in both directions, any other is
+    cut at the axis, and a step is any number. Whether the numbers are in the file or come with the call, and of
+    data or of sizes that the import knows."""
+    ort = pytest.importorskip("onnxruntime")
+    limits = np.iinfo(kind)
+    ends = {limits.max, limits.max - 1, limits.min, limits.min + 1, 2**31 - 1, -(2**31), 0, -1, -9}
+    steps = (limits.max, limits.min + 1, -1) if told == "inputs" else (limits.max, limits.min, 1, -1, -2)
+    table = [(b, e, s) for b in (0, 3, limits.max, limits.min) for e in sorted(ends) for s in steps]
+    words = {f"{n}{k}": np.array([x], kind) for k, row in enumerate(table) for n, x in zip("bes", row)}
+    words["axis"] = np.array([0], kind)
+    names = [f"y{k}" for k in range(len(table))]
+    nodes = [helper.make_node("Shape", ["x"], ["shape"])] if told == "sizes" else []
+    of = "shape" if told == "sizes" else "x"
+    nodes += [
+        helper.make_node("Slice", [of, f"b{k}", f"e{k}", "axis", f"s{k}"], [n]) for k, n in enumerate(names)
+    ]
+    given = {k: a for k, a in words.items() if told == "inputs" and k[0] in "be"}
+    kept = {k: a for k, a in words.items() if k not in given}
+    x = np.zeros((3, 4, 5, 6), "float32") if told == "sizes" else numbers(4)
+    made = model(nodes, {"x": ["n"] * x.ndim if told != "sizes" else list("nmkl")}, kept, names)
+    made.graph.input.extend(
+        helper.make_tensor_value_info(k, helper.np_dtype_to_tensor_dtype(a.dtype), [1])
+        for k, a in given.items()
+    )
+    for o in made.graph.output:
+        o.type.tensor_type.elem_type = TensorProto.INT64 if told == "sizes" else FLOAT
+    made.ir_version = 10
+    options = ort.SessionOptions()
+    options.log_severity_level = 4  # it warns of every shape that it had inferred otherwise
+    want = ort.InferenceSession(made.SerializeToString(), options).run(None, {"x": x, **given})
+    got = tl.load_onnx(made).compile().run({"x": x, **given})
+    for name, y, row in zip(names, want, table, strict=True):
+        assert got[name].tolist() == y.tolist(), row
+
+
 @pytest.mark.parametrize("n", ["n", 2])
 @pytest.mark.parametrize("op", ["MaxPool", "AveragePool", "LpPool"])
 def test_windows_that_fit_nowhere(op, n):

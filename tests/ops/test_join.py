@@ -220,6 +220,19 @@ def test_slices_of_symbolic_sizes_are_cut_where_they_end():
                 exact(got, want, "float32")
 
 
+@pytest.mark.parametrize("size_type", ["int32", "int64", None])
+def test_bounds_and_strides_beyond_every_size(size_type):
+    """The largest numbers are what exporters write for an end, and a stride is any number."""
+    far = [2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2]
+    table = [(b, e, s) for b in (None, *far) for e in (None, *far) for s in far]
+    n = 5 if size_type is None else te.var("n", size_type)
+    x = te.placeholder((n,), name="x")
+    a = sample((5,), "float32")
+    f = tl.compile([x, *(ops.strided_slice(x, [b], [e], [s]) for b, e, s in table)])
+    for got, (b, e, s) in zip(f(a), table, strict=True):
+        exact(got, a[b:e:s], "float32")
+
+
 def _deepest(e):
     """How many choices stand in one another."""
     inner = max((_deepest(k) for k in e.children()), default=0)

@@ -25,6 +25,7 @@ from ...graph.passes.constants import evaluated
 from ...te import compute, const, if_then_else
 from .proto import Call, dtype_name
 from .ratios import whole_of_ratio
+from .shape import to_the_end
 
 if TYPE_CHECKING:
     from .importer import Importer
@@ -314,7 +315,7 @@ def slice_(
         # below -size, for a negative step, ONNX's end is before the first element, as Python's None, and its
         # begin is the first element
         before = -a.shape[d] if s < 0 else -math.inf
-        cut[d] = slice(0 if b < before else b, None if e < before else e, s)
+        cut[d] = slice(0 if b < before else b, None if e < before or to_the_end(e, s) else e, s)
     return a[tuple(cut)]
 
 

@@ -115,13 +115,14 @@ def slice_(
     steps = [1] * len(begin) if steps is None else steps
     where = range(len(begin)) if where is None else where
     begin = [_first(b, s, x.shape[d]) for b, s, d in zip(begin, steps, where, strict=True)]
-    end = [
-        # ONNX's words for "to the end": the largest number of either width, or for steps backwards the
-        # smallest
-        None if isinstance(e, int) and (e >= 2**31 - 1 or (s < 0 and e < -(2**31) + 2)) else e
-        for e, s in zip(end, steps, strict=True)
-    ]
+    end = [None if isinstance(e, int) and to_the_end(e, s) else e for e, s in zip(end, steps, strict=True)]
     return ops.strided_slice(x, begin, end, steps, where)
+
+
+def to_the_end(end: int, step: int) -> bool:
+    """Whether this number is ONNX's word for the last element in that direction: the largest of either width,
+    which onnxruntime takes so backwards too, or backwards any that is before the first."""
+    return end in (2**31 - 1, 2**63 - 1) or (end > 2**31 if step > 0 else end <= -(2**31) + 1)
 
 
 def _first(begin: Any, step: int, n: Expr) -> Any:
