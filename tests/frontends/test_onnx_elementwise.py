@@ -10,6 +10,7 @@ import tensorlang as tl
 onnx = pytest.importorskip("onnx")
 from onnx import helper  # noqa: E402
 
+from .beside import agree  # noqa: E402
 from .test_onnx_models import model  # noqa: E402
 
 
@@ -53,3 +54,17 @@ def test_infinities_of_neither_sign():
     x = np.array([1, np.inf, -np.inf, np.nan], "float32")
     assert run("IsInf", x, detect_negative=0, detect_positive=0, opset=20).tolist() == [False] * 4
     assert run("IsInf", x, detect_negative=0, opset=20).tolist() == [False, True, False, False]
+
+
+@pytest.mark.parametrize("op", ["ScatterND", "ScatterElements"])
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint16"])
+def test_what_is_scattered_is_reduced(op: str, reduction: str, kind: str) -> None:
+    """Of bools a sum is whether any is true and a product whether all are, as onnx's reference has it."""
+    rng = np.random.default_rng(0)
+    x, updates = (rng.integers(0, 2 if kind == "bool" else 60, n).astype(kind) for n in (5, 6))
+    # of one place more than once the last may stand where nothing is reduced, or any other
+    places = np.array([0, 1, 1, 3, 0, -3] if reduction != "none" else [0, 1, 3, -3])
+    updates = updates[: places.size]
+    at = places[:, None] if op == "ScatterND" else places
+    agree(op, [x, at, updates], closed=(0, 1, 2), reduction=reduction)

@@ -30,16 +30,26 @@ def gather_nd(x: Tensor, indices: Tensor, *, batch_dims: int = 0) -> Tensor:
     return ops.gather_nd(x, indices, batch_dims)
 
 
+def _reduced(scatter: Any, x: Tensor, indices: Tensor, updates: Tensor, *axis: int, reduction: str) -> Tensor:
+    """Of bools a sum is whether any is true, a product whether all are, as onnx's reference and onnxruntime
+    have it: maximum and minimum of the numbers 0 and 1."""
+    if not x.dtype.is_bool or reduction == "none":
+        return scatter(x, indices, updates, *axis, reduction)
+    how = {"add": "max", "mul": "min"}.get(reduction, reduction)
+    x, updates = (ops.cast(t, "uint8") for t in (x, updates))
+    return ops.cast(scatter(x, indices, updates, *axis, how), "bool")
+
+
 @te_op("ScatterElements", "Scatter")
 def scatter_elements(
     x: Tensor, indices: Tensor, updates: Tensor, *, axis: int = 0, reduction: str = "none"
 ) -> Tensor:
-    return ops.scatter_elements(x, indices, updates, axis, reduction)
+    return _reduced(ops.scatter_elements, x, indices, updates, axis, reduction=reduction)
 
 
 @te_op("ScatterND")
 def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = "none") -> Tensor:
-    return ops.scatter_nd(x, indices, updates, reduction)
+    return _reduced(ops.scatter_nd, x, indices, updates, reduction=reduction)
 
 
 @te_op("ReverseSequence")
