@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..arith.facts import Facts
+from ..core.recursion import Steps, run
 from ..errors import LowerError
 from ..expr import make
 from ..expr.linear import poly
@@ -60,7 +61,7 @@ def _written(state: ScheduleState, stage: StageState, tensor: Tensor) -> Schedul
         raise _refused(tensor, "only the rows that a scan reads of it are there", f"leave {tensor.name} out")
     if isinstance(stage.attach, At):
         place = f"s[{stage.name}].compute_root(), or leave {tensor.name} out"
-        if not _whole(state, stage):
+        if not run(_whole(state, stage)):
             raise _refused(
                 tensor,
                 f"it is computed in parts, at {stage.attach.stage}.{stage.attach.loop}, and these may leave "
@@ -115,13 +116,13 @@ def _apart(state: ScheduleState, stage: StageState, tensor: Tensor) -> StageStat
 # -- a stage computed in parts -------------------------------------------------------------------------------
 
 
-def _whole(state: ScheduleState, stage: StageState) -> bool:
+def _whole(state: ScheduleState, stage: StageState) -> Steps[bool]:
     """Whether all of a stage is computed for sure: it stands at the root, or a stage computed whole reads
     every element."""
     if stage.attach is None and not stage.in_part:
         return True
     for reader in state.readers(stage.name):
-        if _whole(state, reader):
+        if (yield _whole(state, reader)):
             reads = [
                 node
                 for e in reader.compute.body

@@ -11,6 +11,7 @@ yet.
 
 from __future__ import annotations
 
+from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import Expr
 from ..expr.walk import rewrite as rewrite_expr
@@ -52,7 +53,7 @@ def _loop(s: Stmt) -> Stmt | None:
     following: list[Stmt] = []
     copies: list[Buffer] = []
     for name in names:  # producers before their readers, so that one that is doubled may read another
-        found = _split(loop.body, name, frozenset())
+        found = run(_split(loop.body, name, frozenset()))
         # the filling reads what the iteration before it writes: it cannot run ahead
         if found is None or _reads(found[2]) & _written(loop.body, found[2]):
             continue
@@ -73,11 +74,11 @@ def _loop(s: Stmt) -> Stmt | None:
 Found = tuple[Buffer, tuple[Expr, ...], Stmt]
 
 
-def _split(s: Stmt, name: str, made: frozenset[Buffer]) -> Found | None:
+def _split(s: Stmt, name: str, made: frozenset[Buffer]) -> Steps[Found | None]:
     """The buffer of that name, the conditions around its Alloc, and the statements that fill it; None when
     they read ``made``, the buffers of this iteration."""
     if isinstance(s, If) and s.orelse is None:
-        inside = _split(s.then, name, made)
+        inside = yield _split(s.then, name, made)
         return None if inside is None else (inside[0], (s.cond, *inside[1]), inside[2])
     if isinstance(s, Alloc) and s.buffer.name == name:
         fill = _filling(s)
@@ -87,9 +88,12 @@ def _split(s: Stmt, name: str, made: frozenset[Buffer]) -> Found | None:
         )  # one that must lie as it does
         return (s.buffer, (), seq(*fill)) if fill and not whole and not read & made else None
     if isinstance(s, Alloc):
-        return _split(s.body, name, made | {s.buffer})
+        return (yield _split(s.body, name, made | {s.buffer}))
     if isinstance(s, Seq):
-        return next((found for part in s.stmts if (found := _split(part, name, made)) is not None), None)
+        for part in s.stmts:
+            found = yield _split(part, name, made)
+            if found is not None:
+                return found
     return None
 
 

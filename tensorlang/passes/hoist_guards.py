@@ -421,13 +421,17 @@ def _parted(tile: Stmt, tests: Callable[[Stmt], bool]) -> _Parted | None:
 
 def _without_note(version: Stmt) -> Stmt:
     """A version of a front, which ends in the note that what is shared follows."""
+    return run(_noteless(version))
+
+
+def _noteless(version: Stmt) -> Steps[Stmt]:
     if isinstance(version, Alloc):
-        body = _without_note(version.body)
+        body = yield _noteless(version.body)
         return body if body is NOTHING else version.with_parts(body)
     if version is _HERE:
         return NOTHING
     assert isinstance(version, Seq)
-    return seq(*version.stmts[:-1], _without_note(version.stmts[-1]))
+    return seq(*version.stmts[:-1], (yield _noteless(version.stmts[-1])))
 
 
 def _opened(opened: list[tuple[int, Alloc]], items: list[Stmt]) -> Stmt:

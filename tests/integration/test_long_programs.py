@@ -20,7 +20,11 @@ import pytest
 import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.codegen.llvm.apart import MOST_NESTS
+from tensorlang.core.dtype import FLOAT32
+from tensorlang.expr import make
+from tensorlang.loopir.stmt import Alloc, Buffer, Store, preorder, seq
 from tensorlang.loopir.verify import verify
+from tensorlang.passes import hoist_guards
 
 STAGES = 120
 
@@ -122,6 +126,7 @@ def test_each_stage_inside_the_next():
             s[producer].compute_at(s[reader], s[reader].op.axis[0])
         func = tl.lower(s, [x, made[-1]])
         f = tl.build(s, [x, made[-1]])
+        assert "t0" in [b.name for b in tl.lower(s, [x, made[0], made[-1]]).buffers()]
     assert len(str(func).splitlines()) > STAGES
     a = np.arange(12, dtype="float32")
     assert (f(a) == a + STAGES).all()
@@ -229,3 +234,38 @@ def test_a_network_that_sorts_is_a_thousand_statements_deep(columns):
     assert np.array_equal(f(a), np.argsort(a, 0, kind="stable"))
     assert "loop k:" in str(f.explain())
     assert "%" in str(f.profile(a))
+
+
+def test_a_buffer_that_is_doubled_within_many():
+    """The chain of stages of each iteration lies within as many allocations."""
+    x = te.placeholder((4, 12), name="x")
+    made = [te.compute((4, 12), lambda r, p: x[r, p] + 1.0, name="t0")]
+    for i in range(1, STAGES):
+        made.append(te.compute((4, 12), lambda r, p, t=made[-1]: t[r, p] + 1.0, name=f"t{i}"))
+    late = te.compute((4, 12), lambda r, p: x[r, p] * 2.0, name="late")
+    made.append(late)
+    total = te.compute((4, 12), lambda r, p: made[-2][r, p] + late[r, p], name="total")
+    s = te.create_schedule(total.op)
+    for t in made:
+        s[t].compute_at(s[total], s[total].op.axis[0])
+    s[late].double_buffer()
+    with few_calls():
+        func = tl.lower(s, [x, total])
+        f = tl.build(s, [x, total])
+    assert "late[(" in str(func) and "% 2" in str(func)
+    a = np.arange(48, dtype="float32").reshape(4, 12)
+    assert (f(a) == a + STAGES + a * 2).all()
+
+
+def test_the_note_behind_many_allocations_is_found():
+    """What a version of a front ends in lies within all that the front allocates."""
+
+    def front(last):
+        for i in range(3000):
+            b = Buffer(f"b{i}", FLOAT32, (make.const(4),), "local")
+            last = Alloc(b, seq(Store(b, make.const(0.0, "float32"), (make.const(0),)), last))
+        return last
+
+    without = hoist_guards._without_note(front(hoist_guards._HERE))
+    assert sum(isinstance(one, Alloc) for one in preorder(without)) == 3000
+    assert not any(one is hoist_guards._HERE for one in preorder(without))
