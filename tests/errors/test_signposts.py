@@ -63,6 +63,40 @@ def test_names_that_are_gone_are_not_there(module, table):
         assert e.value.try_ or e.value.because, name
 
 
+# the methods and fields of tvm.te.Schedule and tvm.te.Stage, of TVM 0.19
+OF_SCHEDULES = "normalize create_group cache_read cache_write rfactor stages outputs groups stage_map"
+OF_STAGES = (
+    "split fuse set_scope bind env_threads set_store_predicate compute_at compute_inline compute_root reorder tile "
+    "vectorize tensorize unroll parallel pragma prefetch storage_align double_buffer rolling_buffer transform_layout "
+    "op origin_op group scope attach_type attach_ivar attach_stage all_iter_vars leaf_iter_vars store_predicate "
+    "relations iter_var_attrs is_output num_child_stages"
+)
+
+
+def test_every_word_of_tvms_schedules_works_or_says_what_does():
+    s = te.create_schedule(C.op)
+    for thing, words in ((s, OF_SCHEDULES), (s[C], OF_STAGES)):
+        for word in words.split():
+            if not hasattr(thing, word):
+                with pytest.raises(AttributeError, match=f"has no '{word}'(.|\n)* try "):
+                    getattr(thing, word)
+    for table, cls in ((signposts.SCHEDULE, tl.Schedule), (signposts.STAGE, tl.Stage)):
+        assert not [word for word in table if hasattr(cls, word)]
+
+
+def test_a_group_of_stages_moves_one_by_one():
+    """What is said of create_group, done."""
+    double = te.compute((4,), lambda i: C[i] * 2, name="double")
+    last = te.compute((4,), lambda i: double[i] - 1, name="last")
+    s = te.create_schedule(last.op)
+    with pytest.raises(AttributeError, match="for each of them"):
+        s.create_group(outputs=double, inputs=A, include_inputs=False)
+    for T in (double, C):
+        s[T].compute_at(s[last], last.op.axis[0])
+    a = np.arange(4, dtype="float32")
+    assert (tl.build(s, [A, last])(a) == (a + 1) * 2 - 1).all()
+
+
 def test_slips_are_near():
     assert close("Softmax", ops.__all__)[0] == "softmax"
     assert close("cachewrite", ["cache_write", "cache_read"])[0] == "cache_write"
