@@ -13,7 +13,7 @@ from . import elementwise, index, reduce, shape
 from .elementwise import add, mul, sub
 from .products import linear
 from .table import OPERATORS, Complex, needs, of_complex, part_of
-from .types import PARTS, as_type, floats
+from .types import PARTS, as_type, floats, is_just
 
 
 def part(x: Any, p: int) -> Any:
@@ -210,7 +210,7 @@ def same(x: Complex) -> Complex:
 
 
 def _by_terms(f: Callable[[Any, Any], Tensor], x: Any, y: Any, alpha: Any) -> Complex:
-    y = y if alpha == 1 else mul_(y, alpha)
+    y = y if is_just(alpha, 1) else mul_(y, alpha)
     return complex_(*(f(part(x, p), part(y, p)) for p in (0, 1)))
 
 

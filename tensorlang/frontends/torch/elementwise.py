@@ -12,7 +12,7 @@ from ...expr.nodes import const_int
 from ...te import Tensor
 from ..words import constant_like, paired, truncated, whole_power
 from .table import aten, needs
-from .types import as_type, floats, of_floats, promoted, result_type, rounded_once, wide
+from .types import as_type, floats, is_just, of_floats, promoted, result_type, rounded_once, wide
 
 _SAME: dict[str, Callable[..., Any]] = {
     "abs": ops.abs,
@@ -118,7 +118,7 @@ def nan_to_num(
 
 
 def _scaled(x: Tensor, alpha: Any) -> Tensor:
-    return x if alpha == 1 else ops.multiply(x, as_type(alpha, x.dtype))
+    return x if is_just(alpha, 1) else ops.multiply(x, as_type(alpha, x.dtype))
 
 
 @aten("add.Tensor", "add.Scalar")

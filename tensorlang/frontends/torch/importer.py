@@ -286,7 +286,9 @@ class Importer:
                 self.env[node] = self._known_tensor(owner, node.name)
         elif str(node.target) in _ITEMS:
             self._item(node)
-        elif node.op == "call_function" and not isinstance(node.meta.get("val"), torch.SymInt):
+        elif node.op == "call_function" and not isinstance(
+            node.meta.get("val"), torch.SymInt | torch.SymFloat
+        ):
             self.env[node] = self._made(node)
 
     def _item(self, node: fx.Node) -> None:
@@ -436,11 +438,11 @@ class Importer:
             return x
         if isinstance(x, torch.dtype):
             return dtype_name(x)
-        if isinstance(x, torch.SymInt):
+        if isinstance(x, torch.SymInt | torch.SymFloat):
             return self._size(node, x)
         if isinstance(x, complex) and has_complex(node):
             return x
-        if isinstance(x, complex | torch.SymFloat | torch.SymBool):
+        if isinstance(x, complex | torch.SymBool):
             raise DeclareError(f"the number {x}")
         return x
 

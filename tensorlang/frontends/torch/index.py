@@ -18,7 +18,7 @@ from ...te import Tensor
 from ..words import constant_like
 from .elementwise import mul
 from .table import aten, graph_op, known, needs
-from .types import as_type, rounded_once
+from .types import as_type, is_just, rounded_once
 
 
 @aten("embedding")
@@ -316,7 +316,7 @@ def _turns(mask: Tensor) -> Tensor:
 @aten("index_add")
 def index_add(x: Tensor, dim: int, indices: Tensor, values: Tensor, alpha: Any = 1) -> Tensor:
     """Torch sums slices of 16-bit floats in float32, and single numbers as they are."""
-    values = values if alpha == 1 else mul(values, as_type(alpha, x.dtype))
+    values = values if is_just(alpha, 1) else mul(values, as_type(alpha, x.dtype))
     return (rounded_once(_by_slices) if x.ndim > 1 else _by_slices)(x, dim, indices, values, "add")
 
 

@@ -10,7 +10,7 @@ from ...te import Tensor
 from ..words import times
 from .elementwise import mul
 from .table import aten, needs
-from .types import as_type, rounded_once
+from .types import as_type, is_just, rounded_once
 
 aten("mm", "bmm", "matmul", "mv", "dot")(ops.matmul)
 
@@ -31,7 +31,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 def addmm(x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
     y = times(ops.matmul(a, b), alpha)
     # torch does not read x for a beta of 0: NaN in it stays out
-    return y if beta == 0 else ops.add(y, times(x, beta))
+    return y if is_just(beta, 0) else ops.add(y, times(x, beta))
 
 
 @aten("einsum")

@@ -17,7 +17,7 @@ from ...ops.inputs import at_most
 from ...te import Tensor
 from .symbols import MOST_BELOW
 from .table import aten, known, needs
-from .types import as_type, promoted, result_type
+from .types import as_type, of_number, promoted, result_type
 
 LEAST_ROLLED = 8  # elements of a row, below which all of them are one row
 
@@ -454,8 +454,7 @@ def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
 
 @aten("full")
 def full(shape: Sequence[Any], value: Any, kind: str | None = None) -> Tensor:
-    fallback = "bool" if isinstance(value, bool) else "float32" if isinstance(value, float) else "int64"
-    return _filled(shape, value, kind or fallback)
+    return _filled(shape, value, kind or of_number(value))
 
 
 def _filled(shape: Sequence[Any], value: Any, kind: Any) -> Tensor:
@@ -540,6 +539,9 @@ def scalar_tensor(value: Any, kind: str | None = None) -> Tensor:
 def arange(*args: Any) -> Tensor:
     *range_, kind = args
     start, stop, step = (0, *range_, 1) if len(range_) == 1 else (*range_, 1)[:3]
+    needs(
+        not any(isinstance(a, Expr) and a.dtype.is_float for a in range_), "a range of floats made of sizes"
+    )
     if kind is None:
         kind = "float32" if any(isinstance(a, float) for a in range_) else "int64"
     if dtype(kind).is_int:

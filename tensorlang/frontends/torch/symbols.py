@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
@@ -51,11 +52,13 @@ class Sizes:
             return self.opaque.setdefault(e, dim(f"size{len(self.opaque)}", 0, MAX_DIM))
 
     def of(self, n: Any) -> int | Expr:
-        """A size of torch, a number or symbolic, as a number or an expression. Raises DeclareError for
-        arithmetic that is none of whole numbers."""
+        """A size of torch, or a float made of sizes, a number or symbolic, as a number or an expression.
+        Raises DeclareError for arithmetic that is not known here."""
         if isinstance(n, int):
             return n
         self._ranges_of(n)
+        if isinstance(n, torch.SymFloat):
+            return self.number(n.node.expr)
         node = getattr(n, "node", None)
         return self.expression(n if node is None else node.expr)
 
@@ -73,12 +76,27 @@ class Sizes:
             return self.symbol(e)
         kind = type(e).__name__
         if kind in _ROUNDED:
-            above, below = self._fraction(e.args[0])
+            above, below = self._part(e.args[0]) or self._fraction(e.args[0])
             return _ROUNDED[kind](above, below) if below > 1 else above
         f = _FUNCTIONS.get(kind)
         if f is None:
             raise DeclareError(f"the size {e}", because=f"{type(e).__name__} is not arithmetic of sizes here")
         return f(*map(self.expression, e.args))
+
+    def _part(self, e: Any) -> tuple[int | Expr, int] | None:
+        """A size times a float that is near a short fraction, as ``n * 0.3``, where its product with every
+        size, rounded as Python does, lies on the same side of every whole number as that of the fraction."""
+        if type(e).__name__ != "Mul" or len(e.args) != 2 or not e.args[0].is_Float:
+            return None
+        factor, size = (
+            float(e.args[0]),
+            e.args[1].args[0] if type(e.args[1]).__name__ == "ToFloat" else e.args[1],
+        )
+        near = Fraction(factor).limit_denominator(MOST_BELOW)
+        # half of what a float may be off: such a product is rounded to the whole number that is meant
+        if near <= 0 or not size.is_integer or abs(Fraction(factor) / near - 1) > Fraction(1, 2**54):
+            return None
+        return self.expression(size) * near.numerator, near.denominator
 
     def _fraction(self, e: Any) -> tuple[int | Expr, int]:
         """A number of torch's float arithmetic on sizes, as ``n * 1.5``: above and below the line."""
@@ -101,6 +119,20 @@ class Sizes:
                 raise DeclareError(f"the size {e}", because="it is divided by what is no number")
             return (above * over, below * by) if by > 0 else (0 - above * over, below * -by)
         return self.expression(e.args[0] if kind == "ToFloat" else e), 1
+
+    def number(self, e: Any) -> Expr:
+        """A number of torch's float arithmetic on sizes, as ``1 / n`` and ``math.sqrt(n)``, in float64 as
+        Python computes it. Raises DeclareError for arithmetic that is not known here."""
+        if e.is_Number:
+            return te.const(float(e), "float64")
+        kind = type(e).__name__
+        if e.is_Symbol and not e.is_integer:
+            raise DeclareError(f"the number {e}", because="it is a float that comes with the call")
+        if e.is_integer:
+            return te.cast("float64", self.expression(e))
+        if kind not in _OF_FLOATS:
+            raise DeclareError(f"the number {e}", because=f"{kind} is not arithmetic of numbers here")
+        return _OF_FLOATS[kind](*map(self.number, e.args))
 
     def symbol(self, s: Any) -> Expr:
         """The dim of a symbol; of one that may be negative, as no size is, the difference of two."""
@@ -174,7 +206,20 @@ def _towards_0(above: Any, below: int) -> Any:
     return te.floordiv(above, below)
 
 
-_ROUNDED: dict[str, Any] = {"CeilToInt": te.ceildiv, "FloorToInt": te.floordiv, "TruncToInt": _towards_0}
+def _nearest(above: Any, below: int) -> Any:
+    """Halves to the even one, as Python rounds."""
+    if below % 2:
+        return te.floordiv(2 * above + below, 2 * below)
+    odd = te.floormod(te.floordiv(above, below), 2)
+    return te.floordiv(above + odd + (below // 2 - 1), below)
+
+
+_ROUNDED: dict[str, Any] = {
+    "CeilToInt": te.ceildiv,
+    "FloorToInt": te.floordiv,
+    "TruncToInt": _towards_0,
+    "RoundToInt": _nearest,
+}
 _FUNCTIONS: dict[str, Any] = {
     "Add": _sum,
     "Mul": _product,
@@ -187,4 +232,35 @@ _FUNCTIONS: dict[str, Any] = {
     "PythonMod": te.floormod,
     "Max": lambda *xs: functools.reduce(te.max, xs),
     "Min": lambda *xs: functools.reduce(te.min, xs),
+}
+_OF_FLOATS: dict[str, Any] = {
+    "Add": _sum,
+    "Mul": _product,
+    "Pow": te.pow,
+    "FloatPow": te.pow,
+    "PowByNatural": te.pow,
+    "ToFloat": lambda x: x,
+    "IntTrueDiv": lambda a, b: a / b,
+    "FloatTrueDiv": lambda a, b: a / b,
+    "Max": lambda *xs: functools.reduce(te.max, xs),
+    "Min": lambda *xs: functools.reduce(te.min, xs),
+    "Abs": te.abs,
+    **{
+        f"OpaqueUnaryFn_{name}": getattr(te, name)
+        for name in (
+            "sqrt",
+            "exp",
+            "log",
+            "log2",
+            "sin",
+            "cos",
+            "tan",
+            "sinh",
+            "cosh",
+            "tanh",
+            "asin",
+            "acos",
+            "atan",
+        )
+    },
 }

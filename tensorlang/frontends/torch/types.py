@@ -59,7 +59,14 @@ def result_type(*xs: Any) -> DType:
 
 def of_number(x: Any) -> DType:
     """The type a Python number has among tensors of lower kinds."""
-    return BOOL if isinstance(x, bool) else INT64 if isinstance(x, int | Expr) else FLOAT32
+    if isinstance(x, Expr):  # of sizes
+        return FLOAT32 if x.dtype.is_float else INT64
+    return BOOL if isinstance(x, bool) else INT64 if isinstance(x, int) else FLOAT32
+
+
+def is_just(x: Any, number: int) -> bool:
+    """Whether a factor is this number; one that is made of open sizes is not known to be."""
+    return not isinstance(x, Expr) and x == number
 
 
 def as_type(x: Any, t: DType | str) -> Tensor:

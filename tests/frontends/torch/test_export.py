@@ -3,6 +3,7 @@ torch."""
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 
@@ -385,3 +386,44 @@ def test_of_a_sort_only_what_is_read_is_made(asked, makes, shape):
     ours = ours if isinstance(ours, tuple | list) else [ours]
     for a, b in zip(ours, Sort()(x), strict=True):
         np.testing.assert_array_equal(a, b.numpy())
+
+
+class _Applied(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, f):
+        super().__init__()
+        self.f = f
+
+    def forward(self, x):
+        return self.f(x)
+
+
+OF_SIZES = {
+    "inverse": lambda x: x * (1 / x.shape[1]),
+    "root": lambda x: x / math.sqrt(x.shape[-1]),
+    "power": lambda x: x * x.shape[1] ** -0.5 + x.shape[0] * 0.3,
+    "double": lambda x: x.double() * (x.shape[0] / x.shape[1]),
+    "whole": lambda x: (x * 9).long() * (1 / x.shape[1]),
+    "filled": lambda x: torch.full((x.shape[0],), 1 / x.shape[1]),
+    "alpha": lambda x: torch.add(x, x, alpha=1 / x.shape[0]) + torch.add(x, x, alpha=x.shape[0]),
+    "clamped": lambda x: x.clamp(max=x.shape[1] / 80.0),
+    "where": lambda x: torch.where(x > 1 / x.shape[1], x, 1 / x.shape[0]),
+    "half of them": lambda x: x[:, : int(x.shape[1] * 0.5)],
+    "three tenths": lambda x: x[:, : int(x.shape[1] * 0.3)] + math.ceil(x.shape[1] * 0.3),
+    "rounded": lambda x: x[:, : round(x.shape[1] / 4)] + round(x.shape[1] / 3),
+}
+
+
+@pytest.mark.parametrize("f", [pytest.param(f, id=name) for name, f in OF_SIZES.items()])
+def test_floats_that_are_made_of_open_sizes(f):
+    auto = torch.export.Dim.AUTO
+    program = torch.export.export(
+        _Applied(f), (torch.rand(6, 9),), dynamic_shapes={"x": {0: auto, 1: auto}}, strict=True
+    )
+    engine = tl.load_torch(program).compile()
+    for shape in ((6, 9), (3, 4), (9, 50), (2, 30), (5, 6)):
+        x = torch.rand(shape)
+        want, got = f(x).numpy(), engine(x.numpy())
+        assert got.dtype == want.dtype and got.shape == want.shape
+        np.testing.assert_allclose(got, want, rtol=1e-6)
