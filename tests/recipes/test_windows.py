@@ -215,3 +215,74 @@ def test_strips_that_are_not_as_many_for_each_thread_are_shared_out_in_stretches
     for v in (1, 5, 40):
         image = whole((1, 64, rows, v))
         assert np.array_equal(f(image), np.maximum(expected(image, weight, 1, 1, 1), 0))
+
+
+def of_open_height(outputs, channels, groups, wide, kernel, stride, pad, target=None):
+    """relu(conv2d(x, w)) of an image of known width and open height, and the weight's elements."""
+    x = te.placeholder((1, channels, te.var("h"), wide), name="x")
+    w = te.placeholder((outputs, channels // groups, *kernel), name="w")
+    y = ops.relu(ops.conv2d(x, w, stride=stride, padding=pad, groups=groups))
+    weight = whole((outputs, channels // groups, *kernel))
+    s = default_schedule(y, target, [w])
+    return s, tl.build(s, [x, w, y], constants={w: weight}, target=target), weight
+
+
+@pytest.mark.parametrize("wide", [1, 3, 19, 40])
+@pytest.mark.parametrize(
+    ("outputs", "channels", "groups", "kernel", "stride"),
+    [
+        (48, 24, 1, (3, 3), 2),
+        (64, 32, 2, (3, 3), 2),
+        (32, 16, 4, (3, 3), 1),
+        (80, 32, 1, (5, 3), 1),
+        (64, 32, 1, (1, 1), 1),
+        (20, 24, 1, (3, 3), 1),
+    ],
+)
+def test_an_image_of_known_width_and_open_height(outputs, channels, groups, kernel, stride, wide):
+    """A spectrogram: so many bands, of as long as somebody spoke."""
+    pad = kernel[0] // 2, kernel[1] // 2
+    *_, f, weight = of_open_height(outputs, channels, groups, wide, kernel, stride, pad)
+    for h in (1, 4, 13, 34):
+        image = whole((1, channels, h, wide))
+        right = images.conv(image, weight, groups=groups, padding=pad, stride=stride)
+        assert np.array_equal(f(image), np.maximum(right, 0))
+
+
+@pytest.mark.parametrize(
+    ("outputs", "channels", "wide", "kernel", "stride"),
+    [(144, 144, 39, (3, 3), 2), (64, 64, 1, (5, 1), 1), (64, 64, 26, (5, 2), 1)],
+    ids=["bands", "one pixel in a row", "no stride"],
+)
+def test_open_height_of_known_width_is_in_panels_of_outputs(outputs, channels, wide, kernel, stride):
+    """They took 2 to 25 times as long in tiles whose vectors were gathered, or of one lane."""
+    s, f, _ = of_open_height(outputs, channels, 1, wide, kernel, stride, 0, "llvm -mcpu=skylake-avx512")
+    assert "w.global" in {st.name for st in s.stages}
+    assert not re.search(r"vfmadd\w+ss|gather", f.get_source("asm"))
+
+
+@pytest.mark.parametrize(("wide", "several"), [(2, True), (3, True), (1, False), (4, False)])
+def test_rows_of_two_and_three_pixels_fill_vectors_together(wide, several):
+    s, *_ = of_open_height(64, 64, 1, wide, (1, 1), 1, 0, "llvm -mcpu=skylake-avx512")
+    assert ("w.global" not in {st.name for st in s.stages}) == several
+
+
+def test_a_known_row_of_few_pixels_is_not_shared_out():
+    """Two threads had three of its pixels each, in tiles of three: they share strips of rows and panels."""
+    target = "llvm -mcpu=skylake-avx512 -mtriple=x86_64-linux-gnu -num-cores=2"
+    _, f, _ = of_open_height(80, 64, 1, 7, (5, 2), 1, 0, target)
+    loops = re.findall(r"for (\S+) in ", f.get_source("ir"))
+    assert loops[0] == "i0.i2.outer.i1.outer.fused" and not any("i3" in name for name in loops)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "groups", "wide", "kernel", "stride"),
+    [(48, 2, 12, (3, 3), 2), (17, 1, 1, (3, 1), 1)],
+    ids=["groups", "one pixel in a row"],
+)
+def test_tiles_of_any_reduction_are_left_where_they_find_no_vectors(outputs, groups, wide, kernel, stride):
+    """One sum or two were made at a time, and waited for each other; now those of twelve outputs."""
+    s, f, _ = of_open_height(outputs, 48, groups, wide, kernel, stride, 0, "llvm -mcpu=skylake-avx512")
+    (total,) = (st.name for st in s.stages if st.op.reduce_axis)
+    sums = [line for line in f.get_source("ir").splitlines() if f"] = {total}[" in line and " + " in line]
+    assert len(sums) >= 12
