@@ -136,7 +136,10 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     image = padding_of(s, c.image) or s[s.cache_read(c.image, "global", [inside.name])]
     if c.groups == 1:
         image.transform_layout(by_row(1))
-    inside.transform_layout(laid_out, pad_value="any")
+    # windows as wide as the stride, behind a margin that is cut off, end with the image: none of it lies
+    # behind the last outputs of other phases
+    beyond = s.can("transform_layout", inside.name, laid_out, pad_value="any")
+    inside.transform_layout(laid_out, pad_value="any" if beyond else None)
     finished = s[s.cache_write(out.name, "local")]
     # what is behind the outputs may be no part of what they read, as of a bias
     anything = s.can("transform_layout", finished.name, laid_out, pad_value="any")

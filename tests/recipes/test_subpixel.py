@@ -43,6 +43,8 @@ CASES = {
     "one dimension": ((2, 24, 70), (24, 16, 16), {"stride": 8, "padding": 4}),
     "three": ((1, 16, 2, 3, 5), (16, 16, 3, 3, 3), {"stride": 2, "padding": 1}),
     "strides that differ": ((1, 16, 4, 6), (16, 16, 4, 6), {"stride": (2, 3), "output_padding": (1, 2)}),
+    # the last phases end with the image: the padding would read beyond it
+    "windows as wide as the stride": ((1, 32, 5), (32, 16, 3), {"stride": 3, "padding": 1}),
     "doubles": ((1, 16, 5, 6), (16, 12, 4, 4), {"stride": 2, "padding": 1}, "float64"),
 }
 
