@@ -30,6 +30,7 @@ from .patterns import made_of_place, own_place, reads_of
 from .row_major import place, same
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead
 from .unit_axes import Folded, folded
+from .whole_windows import windows_as_rows
 
 Readers = Mapping[Tensor, Sequence[ComputeOp]]
 SHORT = 16  # elements of a row, and rows, that are fewer than a vector has lanes
@@ -43,6 +44,7 @@ def as_computed(outputs: Sequence[Tensor], fixed: Collection[Tensor] = ()) -> Fo
     if not all(isinstance(t, Tensor) for t in outputs):
         return Folded(found.tensors)
     kept = found.of(fixed)
+    found = found.then(windows_as_rows(found.of(outputs), kept))
     while (made := _one_as_read(found.of(outputs), kept)) is not None:
         found = found.then(made)
     return Folded(found.then(_rows_as_one(found.of(outputs), kept)).tensors)
