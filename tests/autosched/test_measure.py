@@ -7,6 +7,7 @@ import json
 import os
 import select
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -241,15 +242,6 @@ def test_nothing_is_timed_while_the_next_jobs_are_made() -> None:
     assert max(b[0] - a[0] for a, b in itertools.pairwise(runs)) > 0.15  # it was waited for
 
 
-def test_rounds_go_back_and_forth_and_are_asked_about_on_both_sides() -> None:
-    order: list[str] = []
-    apart = iter([True, True, False, True, True])
-    going = rounds([lambda n=n: float(order.append(n) or ord(n)) for n in "abc"], lambda: next(apart))
-    said = list(itertools.islice(going, 4))
-    assert "".join(order) == "abccbaabccba"
-    assert said == [((97.0, 98.0, 99.0), alone) for alone in (True, False, False, True)]
-
-
 def test_the_first_jobs_are_taken_while_the_nursery_imports() -> None:
     """And a source that fails while others wait leaves nothing on hold."""
     task, v = _scale()
@@ -341,7 +333,7 @@ def test_a_kernel_is_timed_on_as_many_threads_as_its_target_has_cores(
     monkeypatch.setattr(runner, "timed", lambda *_: seen.append(tl.num_threads()) or (1e-6,))
     assert builder.build(job, str(tmp_path), print).status == BUILT
     assert runner.run(job, str(tmp_path), lambda _: None).status == "ok"
-    assert seen == [cores_of_target] and tl.num_threads() == 2
+    assert set(seen) == {cores_of_target} and tl.num_threads() == 2
     tl.set_num_threads(None)
 
 
@@ -502,76 +494,6 @@ def test_several_candidates_are_timed_in_turns_in_one_process() -> None:
     assert all(len(o.also) == 2 and len({len(t) for t in (o.times, *o.also)}) == 1 for o in got)
     with Measurer(Stages(run=f"{HERE}:wrong")) as m:
         assert m.measure(replace(_job(task, a, place=0), also=(b,))).status == "wrong_answer"
-
-
-def test_turns_alternate_and_the_arrays_move_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a kernel takes at first, while its threads wake up and its data are elsewhere, does not count."""
-    now = [0.0]
-    called: list[tuple[str, int]] = []
-    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-
-    class Bench:
-        place, arguments = 4, ()
-
-        def move(self, place: int) -> None:
-            self.place = place
-
-    bench = Bench()
-
-    def kernel(name: str, seconds: float) -> SimpleNamespace:
-        def entry() -> None:
-            now[0] += seconds if called and called[-1] == (name, bench.place) else 3 * seconds
-            called.append((name, bench.place))
-
-        return SimpleNamespace(entry=entry)
-
-    kernels = [kernel("a", 1e-3), kernel("b", 2e-3)]
-    found, apart = turns.in_turns(kernels, bench, 1e-3)  # type: ignore[arg-type]
-    assert found == [pytest.approx([1e-3] * turns.LEAST), pytest.approx([2e-3] * turns.LEAST)] and apart
-    assert called[4:] == [(n, place) for place in (4, 5) for n in "aabbbbaa"]
-
-
-def test_rounds_in_which_processors_shared_a_core_count_only_without_others(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Asked before and after each round; others take their places, as long as patience lasts."""
-    now, shared = [0.0], [False]
-    monkeypatch.setattr(turns, "time", SimpleNamespace(perf_counter=lambda: now[0]))
-    bench = SimpleNamespace(place=0, arguments=(), move=lambda place: None)
-
-    def entry() -> None:
-        now[0] += 2e-3 if shared[0] else 1e-3
-
-    def answers(text: str) -> Callable[[], bool]:
-        order = iter(text)
-
-        def apart() -> bool:
-            shared[0] = next(order) == "s"
-            return not shared[0]
-
-        return apart
-
-    kernel = SimpleNamespace(entry=entry)
-    for text in ("asaaaaa", "ssaaaaa"):
-        shared[0] = False
-        found, apart = turns.in_turns([kernel], bench, 1e-3, answers(text))  # type: ignore[list-item]
-        assert apart and found == [pytest.approx([1e-3] * turns.LEAST)]
-    for text in ("asasasasa", "sssssssss"):
-        found, apart = turns.in_turns([kernel], bench, 1e-3, answers(text))  # type: ignore[list-item]
-        assert not apart and len(found[0]) == turns.PATIENCE * turns.LEAST
-
-
-def test_threads_are_on_cores_of_their_own_where_they_take_no_longer_than_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """One thread shares nothing; of several the answer is the machine's, so the clock is a made-up one. The
-    kernels themselves run, whatever they say."""
-    cores.apart(2)
-    times: dict[object, float] = {cores._kernel(1): 1.0}
-    monkeypatch.setattr(cores, "_fastest", lambda call: times[call])
-    for together, answer in ((1.0, True), (1.3, True), (1.6, False), (2.0, False)):
-        times[cores._kernel(2)] = together
-        assert cores.apart(2) is answer and cores.apart(1)
 
 
 def test_the_right_answers_are_made_by_a_process_of_their_own(
