@@ -21,7 +21,7 @@ from autosched.measure import Measurer, Stages
 from autosched.space import variants_of
 
 from .arms import ARMS, Arm
-from .chains import elsewhere
+from .chains import said
 from .suites import declared
 
 PROCESSES = 3
@@ -48,9 +48,8 @@ def ablate(
                 spent[arm] = round(time.perf_counter() - begin, 2)
                 if steps is not None:
                     won[arm] = steps
-            told = [elsewhere(name, ["", *won.values()], None) for _ in range(PROCESSES)]
-            apart = [t for t in told if not t["shared"]] or told
-            gains = {a: statistics.median(t["ratios"][i + 1] for t in apart) for i, a in enumerate(won)}
+            told, _ = said(name, ["", *won.values()], None, PROCESSES)
+            gains = {a: statistics.median(t["ratios"][i + 1] for t in told) for i, a in enumerate(won)}
             found.append({"task": name, "seed": seed, "gains": gains, "seconds": spent})
             print(found[-1], flush=True)
     return found

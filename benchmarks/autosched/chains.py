@@ -52,7 +52,7 @@ from ..harness import machine
 from .suites import declared
 from .urgent import urgent
 
-PROCESSES, MOST_PROCESSES = 10, 20  # on processors that are cores; those that are not are replaced
+PROCESSES, MORE = 10, 2  # on processors that are cores; others are replaced, by so many times as many in all
 NEAR = 0.03  # what was told of a gain may be this far from what is true
 FIRST = Path(__file__).with_name("first_defaults.json")  # traces by "task|threads", of an AVX-512 machine
 PLACES, ROUNDS = 4, 12  # of the arrays in a process; of turns in each place
@@ -93,11 +93,7 @@ def tuned(name: str, trials: int, seed: int, threads: int | None = None) -> Entr
     if result.best is None:
         return entry
     kernels, first = ["", "", result.best.steps], first_default(name, threads)
-    every: list[Entry] = []
-    while sum(not t["shared"] for t in every) < PROCESSES and len(every) < MOST_PROCESSES:
-        every.append(elsewhere(name, kernels, target, first))
-    told = [t for t in every if not t["shared"]]
-    told = told if len(told) > PROCESSES // 2 else every
+    told, every = said(name, kernels, target, PROCESSES, first)
     default, found = (statistics.median(t["times"][i] for t in told) for i in (0, 2))
     since = [t["since"] for t in told if "since" in t]
     return {
@@ -136,6 +132,18 @@ def agrees(entry: Entry) -> str:
 def target_of(threads: int | None) -> str | None:
     """This machine with so many of its processors; None, as the default, for all."""
     return None if threads is None else f"llvm -mcpu={tl.Target.host().mcpu} -num-cores={threads}"
+
+
+def said(
+    name: str, kernels: list[str], target: str | None, processes: int, first: Sequence[str] = ()
+) -> tuple[list[Entry], list[Entry]]:
+    """What fresh processes say of kernels (see ``timed``): the ones that count, and all. One in which two
+    processors shared a core is replaced, as long as there are not MORE times as many as asked for."""
+    every: list[Entry] = []
+    while sum(not t["shared"] for t in every) < processes and len(every) < MORE * processes:
+        every.append(elsewhere(name, kernels, target, first))
+    told = [t for t in every if not t["shared"]]
+    return told if len(told) > processes // 2 else every, every
 
 
 def elsewhere(name: str, kernels: list[str], target: str | None, first: Sequence[str] = ()) -> Entry:

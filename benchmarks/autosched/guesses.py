@@ -17,7 +17,7 @@ from typing import Any
 from autosched import SearchTask, best_guess
 from autosched.records.record import canonical_trace
 
-from .chains import elsewhere, target_of
+from .chains import said, target_of
 from .suites import declared
 
 PROCESSES = 3
@@ -33,9 +33,8 @@ def guessed(name: str, best: float, threads: int | None = None) -> Entry:
     schedule = best_guess(task)
     seconds = time.perf_counter() - begin
     steps = canonical_trace(schedule.trace)
-    told = [elsewhere(name, ["", steps], target) for _ in range(PROCESSES)]
-    apart = [t for t in told if not t["shared"]] or told
-    ratio = statistics.median(t["ratios"][1] for t in apart)
+    told, _ = said(name, ["", steps], target, PROCESSES)
+    ratio = statistics.median(t["ratios"][1] for t in told)
     return {
         "program": name,
         "seconds": seconds,

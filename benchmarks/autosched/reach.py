@@ -11,7 +11,7 @@ from autosched import SearchTask
 from autosched.records.record import canonical_trace
 from autosched.space import variants_of
 
-from .chains import elsewhere
+from .chains import said
 from .suites import declared
 from .worlds import Pool
 
@@ -32,8 +32,7 @@ def reached(pool: Pool) -> Entry:
     steps = [
         canonical_trace(variants[pool.variants[k]].trace_of(pool.rows[k])) for k in [*first, *order[:BEST]]
     ]
-    every = [elsewhere(pool.name, list(dict.fromkeys(["", *steps])), pool.target) for _ in range(PROCESSES)]
-    told = [t for t in every if not t["shared"]] or every
+    told, _ = said(pool.name, list(dict.fromkeys(["", *steps])), pool.target, PROCESSES)
     place = {s: i for i, s in enumerate(dict.fromkeys(["", *steps]))}
     gains = [statistics.median(t["ratios"][place[s]] for t in told) for s in steps]
     shares = {n: g / max(gains[-BEST:]) for n, g in zip(AFTER, gains, strict=False)}
