@@ -55,6 +55,7 @@ from ..te.products import (
     conv_of,
     phases_of,
     product_of,
+    sums_columns,
     windows_of,
 )
 from ..te.sums_apart import parts_of
@@ -201,6 +202,7 @@ __all__ = [
     "slides",
     "stands_for",
     "step",
+    "sums_columns",
     "tap_products_of",
     "terms_of",
     "times",

@@ -197,6 +197,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             or not isinstance(stage.op, ComputeOp)
             or stage.state.is_opaque
             or stage.state.attach is not None
+            or stage.state.relations  # beside a product
         ):
             continue
         filtering = winograd.filtering_of(s, stage)
@@ -209,7 +210,7 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             done |= fourier.apply(s, stage, chain, where)
             why[stage.name] = "a Fourier transform, its steps row by row"
             continue
-        by_row = rows.rows_of(s, stage)
+        by_row = None if integers.takes_rows_away(s, stage) else rows.rows_of(s, stage)
         if by_row is not None and short_rows.known(stage, by_row, where):
             done |= short_rows.together(s, stage, by_row, where)
             why[stage.name] = f"an operator of short rows: {_known_as(short_rows)}"

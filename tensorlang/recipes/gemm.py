@@ -21,7 +21,7 @@ from . import column_blocks, deep, long_sums, matrix_unit, open_columns, short_l
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, PAGE, converts, evenly, is_known, share_out, size, together_of, work
-from .integers import turn_in
+from .integers import sum_panels, sums_beside, turn_as_packed, turn_in
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .narrow import PAIRED_ROWS, PAIRS_PAY, copied_across, halves, held_narrow, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
@@ -149,7 +149,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if d is not None:
         _in_blocks_of_k(s, out, inside, product, own, fixed, t, d, shared, target)
         return
-    right = _right(s, inside, product, fixed, t, target) if t.packs else None
+    columns = sums_beside(s, out, inside, product, t.together) if t.packs and not fixed else None
+    right = _right(s, inside, product, fixed, t, target, columns) if t.packs else None
     left = _left(s, inside, product, t, constants, target)
 
     rows = [] if product.row is None else [product.row]
@@ -230,12 +231,16 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         # 1024 × 512 × 512 1.00 and 1.00
         inside.prefetch(right.name, made.place, share=True)
     elif fixed and _read_by(product, keep) <= AHEAD_ROWS:
-        _ask_ahead(inside, right, made.place, cost_of(target).tile(t.high, t.vectors), t.width, target)
+        streams.ask_ahead(inside, right, made.place, cost_of(target).tile(t.high, t.vectors), t.width, target)
     fill(right, len(over), lines_at_once(size(over[-1])), t.together)
-    if each or share:
-        right.compute_at(out, loops.around[0])
+    place = loops.around[0] if each or share else None
+    if place is not None:
+        right.compute_at(out, place)
     elif not fixed:
         share_out(right, [right.leaf_iter_vars[0]], iterations // 16, target)
+    if columns is not None:
+        panels = block if each else None if n is None else -(-n // t.width)
+        sum_panels(s, columns, out, place, t.width, panels, target)
 
 
 def _rows_counted(inside: Stage, out: Stage) -> list[IterVar]:
@@ -397,15 +402,27 @@ def _blocks(
     return b if b.cycles < tiles else None
 
 
-def _right(s: Schedule, inside: Stage, product: Product, fixed: bool, t: _Tiles, target: Target) -> Stage:
-    """The right operand in panels of a tile's width."""
+def _right(
+    s: Schedule,
+    inside: Stage,
+    product: Product,
+    fixed: bool,
+    t: _Tiles,
+    target: Target,
+    columns: Stage | None = None,
+) -> Stage:
+    """The right operand in panels of a tile's width, which the sums of its ``columns`` read too."""
     # a fixed one stays as narrow as it is: it takes half the memory, and converting a vector of it costs
     # nothing beside the products of a tile. Measured (Zen 5, float16, bfloat16 and int8, 768 × 768): 1 to
     # 384 rows 0.97 to 1.02 of the time, one row 0.57
     wide = widens(inside, product.right) and not (fixed and converts(product.right, target))
     dtype = "float32" if wide and t.together == 1 else "int16" if t.together == 2 and product.narrow else ""
     right, axes = product.right, product.right_axes
-    return pack(s, inside, right, axes, product.column, t.width, together=t.together, dtype=dtype)
+    also = () if columns is None else (columns.name,)
+    copy = pack(s, inside, right, axes, product.column, t.width, together=t.together, dtype=dtype, also=also)
+    if t.together > 1 and not fixed:
+        turn_as_packed(s, right, copy)
+    return copy
 
 
 def _left(
@@ -480,19 +497,6 @@ def _again_and_again(
         return False
     blocks = -(-(size(product.column) or 0) // (block * width))
     return right > 2 * target.l2_bytes and right * (times - 1) > left * (blocks - 1)
-
-
-def _ask_ahead(inside: Stage, copy: Stage, place: IterVar, cycles: float, width: int, target: Target) -> None:
-    """Ask for panels of a constant a quarter of the first cache ahead, where an iteration takes twice the
-    ``cycles`` in which its part of a panel comes from the second: in a model every layer meets its weights
-    in memory, and what the processor asks for by itself ends with a page.
-
-    Measured (Zen 5) with 48 MB of weights in turn: 12 % of 51 rows and 38 % of 8 rows are saved, 3 % of 128;
-    see ``AHEAD_ROWS`` for weights that are near.
-    """
-    part = width * copy.op.body[0].dtype.bytes
-    if cycles >= 2 * part / cost_of(target).l2_rate:
-        inside.prefetch(copy.name, place, max(1, target.l1_bytes // 4 // part))
 
 
 def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Target) -> bool:

@@ -148,6 +148,7 @@ def pack(
     together: int = 1,
     step: int = 0,
     dtype: str = "",
+    also: Sequence[str] = (),
 ) -> Stage:
     """A copy of an operand in panels: data axes first, then the panel, the axes of the reduction, and
     ``width`` elements along ``across`` (None: all of them, in one panel).
@@ -155,9 +156,10 @@ def pack(
     ``axes`` are the dimensions of the axes in the operand; ``deep`` is the order of the reduction, in which
     an axis that the operand lacks has a single value. Of groups of ``each`` elements every one begins a
     panel; so many neighbours along the last axis of the reduction as are multiplied ``together`` lie side by
-    side; that axis is cut into parts of ``step``, if that is not 0, and padded to whole ones.
+    side; that axis is cut into parts of ``step``, if that is not 0, and padded to whole ones. Stages ``also``
+    named read the copy too.
     """
-    copy = s[s.cache_read(tensor, "global", [inside.name], dtype)]
+    copy = s[s.cache_read(tensor, "global", [inside.name, *also], dtype)]
     deep = deep or [a for a in inside.op.reduce_axis if a in axes]
     front = [d for a, d in axes.items() if a is not across and a.kind != "reduce"]
     front += [d for d in range(len(tensor.shape)) if d not in axes.values()]

@@ -17,7 +17,7 @@ from ..expr.linear import poly
 from ..expr.nodes import Cast, Expr, FloorDiv, FloorMod, Mul, const_int
 from ..expr.walk import preorder, variables
 from .axis import IterVar
-from .patterns import constant, narrow_product, reads_of, reducer_kind, step, typical
+from .patterns import constant, is_narrow, narrow_product, reads_of, reducer_kind, step, typical
 from .reducers import Reduce
 from .tensor import ComputeOp, Tensor, TensorRead
 
@@ -102,6 +102,27 @@ def _row(rows: Sequence[IterVar]) -> IterVar | None:
     lengths = [typical(a.extent, OPEN_ROWS) for a in rows]
     longest = max(lengths)
     return rows[lengths.index(longest)] if lengths[-1] < FEW_ROWS and longest >= 2 * lengths[-1] else rows[-1]
+
+
+def sums_columns(op: ComputeOp, product: Product) -> bool:
+    """Whether ``op`` sums the right operand of a product, integers of 8 or 16 bits, over the axes that its
+    sums go over, for each of its columns."""
+    first = op.body[0] if len(op.body) == 1 else None
+    if type(first) is not Reduce or reducer_kind(op) != "add" or first.condition is not None or not op.axis:
+        return False
+    source, by_var = first.sources[0], {a.var: a for a in (*op.axis, *op.reduce_axis)}
+    if first.init is not None or not is_narrow(source) or source.a.tensor is not product.right:  # type: ignore[attr-defined]
+        return False
+    mine = [by_var.get(i) for i in source.a.indices]  # type: ignore[attr-defined]
+    theirs = {d: a for a, d in product.right_axes.items()}
+    return (
+        len(theirs) == len(mine) == len(by_var) == len(set(mine))
+        and all(
+            a is not None and a.kind == theirs[d].kind and a.extent is theirs[d].extent
+            for d, a in enumerate(mine)
+        )
+        and mine[product.right_axes[product.column]] is op.axis[-1]
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,83 @@ def test_the_last_products_of_a_group_are_one_store(lanes: int, kinds: tuple[str
     assert ("vpdpbusd" in asm) == (kinds[0] != kinds[1])
 
 
+def summed(lanes: int, kind: str, most: int, valid: int | None = None, count: bool = False) -> Func:
+    """S[j] = sum of B[j, k] for all k below ``most``, of the columns that are valid; for k below a number in
+    N, of which there is one at least, where it is given."""
+    together = 2 if kind == "int16" else 4
+    b, s, some = buffer("B", kind, lanes, together), buffer("S", "int32", lanes), buffer("N", "int32", 1)
+    at = ramp(make.const(0, "int32"), lanes)
+    mask = None if valid is None else make.lt(at, make.broadcast(make.const(valid, "int32"), lanes))
+    stores: list[object] = []
+    for k in range(most):
+        place = make.const(k, "int32")
+        store = Store(s, load(s, (at,)) + make.cast("int32", load(b, (at, place), mask)), (at,))
+        there = make.lt(place, load(some, (make.const(0, "int32"),)))
+        stores.append(If(there, store) if k and count else store)
+    return Func("k", (b, some, s), seq(*stores), (), (s,))
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("lanes", [1, 4, 16, 64])
+@pytest.mark.parametrize("valid", [None, 0, 3])
+def test_sums_of_neighbours_are_products_with_ones(lanes: int, kind: str, valid: int | None) -> None:
+    rng, limits, most = np.random.default_rng(lanes), np.iinfo(kind), 2 if kind == "int16" else 4
+    b = rng.integers(limits.min, limits.max + 1, (lanes, most)).astype(kind)
+    for value in (None, limits.min, limits.max):
+        if value is not None:
+            b[...] = value
+        s = np.full(lanes, np.iinfo("int32").max - 5, "int32")
+        wanted = s + np.where(np.arange(lanes) < (lanes if valid is None else valid), b.sum(1), 0).astype(
+            "int32"
+        )
+        run(summed(lanes, kind, most, valid), b, np.zeros(1, "int32"), s)
+        assert np.array_equal(s, wanted)
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8"])
+@pytest.mark.parametrize("most", [2, 3, 4])
+def test_the_last_terms_of_a_group_are_one_store(kind: str, most: int) -> None:
+    b = np.random.default_rng(most).integers(0, 128, (16, 4)).astype(kind)
+    for count in range(1, 5):
+        s = np.arange(16, dtype="int32")
+        wanted = s + b[:, : min(count, most)].sum(1).astype("int32")
+        run(summed(16, kind, most, count=True), b, np.array([count], "int32"), s)
+        assert np.array_equal(s, wanted)
+    target = "llvm -mcpu=cascadelake -mtriple=x86_64-linux-gnu"
+    assert compiled(summed(16, kind, most, count=True), target).asm.count("vpdpbusd") == 1
+
+
+@pytest.mark.parametrize(
+    ("mcpu", "kind", "name", "count"),
+    [
+        ("cascadelake", "int8", "vpdpbusd", 1),
+        ("cascadelake", "uint8", "vpdpbusd", 1),
+        ("skylake-avx512", "int8", "vpdpbusd", 0),
+        ("skylake-avx512", "int16", "pmaddwd", 1),
+        ("haswell", "int16", "pmaddwd", 2),
+    ],
+)
+def test_sums_of_neighbours_are_one_instruction(mcpu: str, kind: str, name: str, count: int) -> None:
+    target = f"llvm -mcpu={mcpu} -mtriple=x86_64-linux-gnu"
+    asm = compiled(summed(16, kind, 2 if kind == "int16" else 4), target).asm
+    assert sum(name in x for x in asm.splitlines()) == count
+
+
+def test_four_columns_of_bytes_are_mixed_by_an_instruction_for_each_register() -> None:
+    """They were by eight that put neighbours of two vectors side by side, and five more."""
+    x, d = buffer("X", "int8", 4, 32), buffer("D", "int8", 32, 4)
+    at, sides = ramp(make.const(0, "int32"), 32), [make.const(side, "int32") for side in range(4)]
+    func = Func("k", (x, d), seq(*[Store(d, load(x, (s, at)), (at, s)) for s in sides]), (), (d,))
+    given, made = (
+        np.random.default_rng(3).integers(-128, 128, (4, 32)).astype("int8"),
+        np.zeros((32, 4), "int8"),
+    )
+    run(func, given, made)
+    assert np.array_equal(made, given.T)
+    asm = compiled(func, "llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu").asm
+    assert len([x for x in asm.splitlines() if "vperm" in x and "2b" in x]) == 2 and "vpunpck" not in asm
+
+
 @pytest.mark.parametrize(
     ("mcpu", "register", "count"), [("cascadelake", "zmm", 1), ("alderlake", "ymm", 2), ("haswell", "", 0)]
 )
