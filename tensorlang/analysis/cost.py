@@ -76,6 +76,8 @@ class Cost:
     in_place_cache: int = 2
     by_line_rows: int = 3
     ahead_lines: int = 1  # a tile asks for the line so many behind the one that it reads; 1: for none
+    # rows up to which tiles of a product of bytes mix lines of the right operand in registers; 1: none
+    mixed_rows: int = 1
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels
     # the same of an image, a weight or a result of windows of several taps, whose sums are long beside it
     beside: float = 0.35

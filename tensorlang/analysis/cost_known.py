@@ -84,7 +84,8 @@ _ZEN4 = replace(
 # the first cache take 0.97 to 0.995 of the time of blocks of up to 16 rows on one thread and two, 12 heads of
 # 1024 keys, 64 wide, 0.99; blocks of fewer than 12 rows lose where queries are few (20 of 1024 keys 1.14, 48
 # of 1000 1.16). ``by_tap``: of 113 drawn convolutions of 1 to 32 outputs on two threads the 30 that are taken
-# take 0.09 to 0.9 of the time, one 1.2; the costs of direct sums of few outputs are low
+# take 0.09 to 0.9 of the time, one 1.2; the costs of direct sums of few outputs are low. ``mixed_rows``: see
+# ``recipes.mixed_lines``
 _ZEN5 = replace(
     ROOFLINE,
     start=6300,
@@ -95,6 +96,7 @@ _ZEN5 = replace(
     in_place_cache=3,
     by_line_rows=4,
     ahead_lines=16,
+    mixed_rows=16,
     block_bytes=512 << 10,
     transform=4,
     transformed=8.0,

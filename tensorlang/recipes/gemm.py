@@ -17,7 +17,7 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from . import column_blocks, deep, long_sums, matrix_unit, open_columns, short_lines, streams
+from . import column_blocks, deep, long_sums, matrix_unit, mixed_lines, open_columns, short_lines, streams
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, PAGE, converts, evenly, is_known, share_out, size, together_of, work
@@ -130,6 +130,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         return
     iterations = work(inside)
     shared = worth_a_thread(inside.op, iterations, target)
+    if mixed_lines.applies(inside, product, fixed, keep, target):
+        mixed_lines.apply(s, out, inside, product, own, shared, target)
+        return
     threads = target.num_cores if shared and not keep else 1
     t = _tiles(inside, product, fixed, lanes, threads, target)
     copied = t.packs and not fixed and not product.in_lines
@@ -150,7 +153,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         _in_blocks_of_k(s, out, inside, product, own, fixed, t, d, shared, target)
         return
     columns = sums_beside(s, out, inside, product, t.together) if t.packs and not fixed else None
-    right = _right(s, inside, product, fixed, t, target, columns) if t.packs else None
+    also = () if columns is None else (columns,)
+    right = _right(s, inside, product, fixed, t, target, *also) if t.packs else None
     left = _left(s, inside, product, t, constants, target)
 
     rows = [] if product.row is None else [product.row]
@@ -239,8 +243,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     elif not fixed:
         share_out(right, [right.leaf_iter_vars[0]], iterations // 16, target)
     if columns is not None:
-        panels = block if each else None if n is None else -(-n // t.width)
-        sum_panels(s, columns, out, place, t.width, panels, target)
+        sum_panels(s, columns, out, place, t.width, block if each else None, target)
 
 
 def _rows_counted(inside: Stage, out: Stage) -> list[IterVar]:
@@ -403,23 +406,17 @@ def _blocks(
 
 
 def _right(
-    s: Schedule,
-    inside: Stage,
-    product: Product,
-    fixed: bool,
-    t: _Tiles,
-    target: Target,
-    columns: Stage | None = None,
+    s: Schedule, inside: Stage, product: Product, fixed: bool, t: _Tiles, target: Target, *also: Stage
 ) -> Stage:
-    """The right operand in panels of a tile's width, which the sums of its ``columns`` read too."""
+    """The right operand in panels of a tile's width, which other stages ``also`` read."""
     # a fixed one stays as narrow as it is: it takes half the memory, and converting a vector of it costs
     # nothing beside the products of a tile. Measured (Zen 5, float16, bfloat16 and int8, 768 × 768): 1 to
     # 384 rows 0.97 to 1.02 of the time, one row 0.57
     wide = widens(inside, product.right) and not (fixed and converts(product.right, target))
     dtype = "float32" if wide and t.together == 1 else "int16" if t.together == 2 and product.narrow else ""
     right, axes = product.right, product.right_axes
-    also = () if columns is None else (columns.name,)
-    copy = pack(s, inside, right, axes, product.column, t.width, together=t.together, dtype=dtype, also=also)
+    names = [st.name for st in also]
+    copy = pack(s, inside, right, axes, product.column, t.width, together=t.together, dtype=dtype, also=names)
     if t.together > 1 and not fixed:
         turn_as_packed(s, right, copy)
     return copy

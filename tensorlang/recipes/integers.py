@@ -131,13 +131,14 @@ def sum_panels(
     target: Target,
 ) -> None:
     """Compute sums of columns from panels of fours, each so many columns wide, behind the copy, in the loop
-    ``place`` of ``out`` or at the root: an instruction for each vector of a panel. A few of the ``panels`` at
-    a time, for each addition waits for the one before.
+    ``place`` of ``out`` or at the root: an instruction for each vector of a panel. A few at a time of so many
+    ``panels`` as a block has, for each addition waits for the one before; None are all columns.
 
     Measured (Zen 5, one thread), where sums of the bytes as they lie were a pass of their own: int8, 16 × 768
     × 768 0.90 of the time, 8 × 768 × 768 0.90, 128 × 768 × 3072 0.97, 512 × 512 × 512 0.99.
     """
-    some = MOST_PANELS
+    some, n = MOST_PANELS, size(stage.op.axis[-1])
+    panels = -(-n // width) if panels is None and n is not None else panels
     if panels is not None:
         some = next(n for n in range(min(MOST_PANELS, panels), 0, -1) if panels % n == 0)
     if place is not None:

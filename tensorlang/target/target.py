@@ -288,6 +288,15 @@ class Target(metaclass=_Named):
         return x86.summed(count, self.instruction_sets) if self.arch == "x86_64" else ()
 
     @property
+    def mixes_bytes(self) -> bool:
+        """Whether an instruction picks any bytes of two vectors, of the widest there are.
+
+        >>> [tl.Target.parse(f"llvm -mcpu={cpu}").mixes_bytes for cpu in ("znver4", "skylake-avx512")]
+        [True, False]
+        """
+        return self.arch == "x86_64" and self.vector_bits == 512 and "avx512vbmi" in self.instruction_sets
+
+    @property
     def sums_bfloat16(self) -> bool:
         """Whether an instruction multiplies two pairs of bfloat16 and adds both products to a float32, in
         each lane of a vector: as two additions that round to nearest, of which a result below the normal

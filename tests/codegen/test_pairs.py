@@ -230,7 +230,7 @@ def summed(lanes: int, kind: str, most: int, valid: int | None = None, count: bo
 
 
 @pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
-@pytest.mark.parametrize("lanes", [1, 4, 16, 64])
+@pytest.mark.parametrize("lanes", [1, 4, 16, 48, 64])
 @pytest.mark.parametrize("valid", [None, 0, 3])
 def test_sums_of_neighbours_are_products_with_ones(lanes: int, kind: str, valid: int | None) -> None:
     rng, limits, most = np.random.default_rng(lanes), np.iinfo(kind), 2 if kind == "int16" else 4
@@ -273,6 +273,42 @@ def test_sums_of_neighbours_are_one_instruction(mcpu: str, kind: str, name: str,
     target = f"llvm -mcpu={mcpu} -mtriple=x86_64-linux-gnu"
     asm = compiled(summed(16, kind, 2 if kind == "int16" else 4), target).asm
     assert sum(name in x for x in asm.splitlines()) == count
+
+
+def lines_of(lanes: int, kinds: tuple[str, str], valid: int | None = None, alone: bool = False) -> Func:
+    """S[j] = sum of A[k] * B[k, j] for four k, of the columns that are valid; ``alone``: of B[k, j]."""
+    a, b, s = buffer("A", kinds[0], 4), buffer("B", kinds[1], 4, lanes), buffer("S", "int32", lanes)
+    at = ramp(make.const(0, "int32"), lanes)
+    mask = None if valid is None else make.lt(at, make.broadcast(make.const(valid, "int32"), lanes))
+    stores = []
+    for k in (make.const(k, "int32") for k in range(4)):
+        x = make.broadcast(make.cast("int32", load(a, (k,))), lanes)
+        y = make.cast("int32", load(b, (k, at), mask))
+        stores.append(Store(s, load(s, (at,)) + (y if alone else x * y), (at,)))
+    return Func("k", (a, b, s), seq(*stores), (), (s,))
+
+
+@pytest.mark.parametrize("kinds", [("uint8", "int8"), ("int8", "uint8"), ("int8", "int8")])
+@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize("valid", [None, 0, 29])
+@pytest.mark.parametrize("lanes", [8, 16, 32, 64, 96])
+def test_lines_are_mixed_before_they_are_multiplied(
+    lanes: int, valid: int | None, alone: bool, kinds: tuple[str, str]
+) -> None:
+    rng, limits = np.random.default_rng(lanes), [np.iinfo(kind) for kind in kinds]
+    a = rng.integers(limits[0].min, limits[0].max + 1, 4).astype(kinds[0])
+    b = rng.integers(limits[1].min, limits[1].max + 1, (4, lanes)).astype(kinds[1])
+    for low in (False, True):
+        if low:  # where instructions that saturate 16 bits in between go wrong
+            a[...], b[...] = limits[0].max, limits[1].min
+        s = np.arange(lanes, dtype="int32")
+        some = b.astype("int32") * (np.arange(lanes) < (lanes if valid is None else valid))
+        wanted = s + (some.sum(0) if alone else a.astype("int32") @ some)
+        run(lines_of(lanes, kinds, valid, alone), a, b, s)
+        assert np.array_equal(s, wanted)
+    asm = compiled(lines_of(lanes, kinds, valid, alone), "llvm -mcpu=znver4 -mtriple=x86_64-linux-gnu").asm
+    whole = lanes in (32, 64) and (alone or kinds[0] != kinds[1])
+    assert asm.count("vpdpbusd") == (lanes // 16 if whole else 0)
 
 
 def test_four_columns_of_bytes_are_mixed_by_an_instruction_for_each_register() -> None:

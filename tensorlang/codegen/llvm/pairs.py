@@ -26,7 +26,10 @@ from ...loopir.stmt import If, Load, Stmt, Store, load
 from . import gathers, memory, near, shuffles, types
 from .emitter import Emitter, buffers_read
 
-Side = Load | None  # what is multiplied; None: ones
+# what is multiplied: neighbours, by the first of them; rows of lines that lie apart, which are mixed in
+# registers; None: ones
+Side = Load | tuple[Load, ...] | None
+MIXED = 32  # lanes of lines whose bytes are mixed together
 MOST = 4  # stores that become one
 COUNTS = (4, 2)
 WINDOWS = (1, 2, 3)  # bytes from a lane's four to those of the next, which share some
@@ -145,7 +148,7 @@ def _mixed(em: Emitter, columns: Sequence[str], lanes: int, element: str) -> str
     parts = [shuffles.joined(em, list(c), lanes, element) for c in (columns[:half], columns[half:])]
     wide, order = half * lanes, [c * lanes + at for at in range(lanes) for c in range(len(columns))]
     vector = f"<{wide} x {element}>"
-    if 8 * wide == gathers.BITS and element == "i8" and "avx512vbmi" in em.target.instruction_sets:
+    if 8 * wide == gathers.BITS and element == "i8" and em.target.mixes_bytes:
         # any bytes of two registers are one instruction; LLVM, which sees the columns, takes seven. Measured
         # (Zen 5, one thread): uint8 × int8 of 16 × 3072 × 768 0.89 of the time, 32 × 128 × 512 0.97
         name, made = "llvm.x86.avx512.vpermi2var.qi.512", list[str]()
@@ -165,7 +168,7 @@ def _mixed(em: Emitter, columns: Sequence[str], lanes: int, element: str) -> str
 def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     first, count = stores[0], len(stores)
     lanes, kind = first.value.dtype.lanes, first.buffer.dtype
-    width = next((bits // 32 for bits in _bits(em, kind, count) if lanes % (bits // 32) == 0), None)
+    width = _width(lanes, _bits(em, kind, count))
     if width is None or any(s.value.dtype.lanes != lanes for s in stores):
         return False
     wanted, element, name, adds = _SUMS[kind, count]
@@ -179,7 +182,7 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     for at in range(0, lanes, width):
         operands = []
         for x in sides:
-            read = _ones(width, count) if x is None else _neighbours(em, x, at, width, count)
+            read = _operand(em, x, at, width, count)
             operands.append((taken, read if element == "i32" else _as(em, read, f"<{width} x i32>", taken)))
         to = [(vector, shuffles.part(em, old, lanes, at, width, own))] if adds else []
         sums.append(em.call(vector, name[width], *to, *operands))
@@ -192,6 +195,12 @@ def _add_products(em: Emitter, stores: Sequence[Store]) -> bool:
     return True
 
 
+def _width(lanes: int, bits: Sequence[int]) -> int | None:
+    """The widest vector of 32-bit lanes, of so many ``bits``, of which one, two, four or so are all lanes."""
+    parts = {n // 32: lanes // (n // 32) for n in bits if lanes % (n // 32) == 0}
+    return next((width for width, count in parts.items() if count.bit_count() == 1), None)
+
+
 def _sides(em: Emitter, stores: Sequence[Store], wanted: tuple[str, str]) -> tuple[Side, Side] | None:
     """What the first of the stores multiplies, in the order of the instruction."""
     both = products(em, stores, wanted, WINDOWS if len(stores) == MOST else ())
@@ -199,7 +208,51 @@ def _sides(em: Emitter, stores: Sequence[Store], wanted: tuple[str, str]) -> tup
         found = both if both[0].dtype.element == wanted[0] else both[::-1]
         return found if tuple(x.dtype.element for x in found) == wanted else None
     x = _alone(em, stores, wanted, len(stores))
-    return None if x is None else (x, None) if x.dtype.element == wanted[0] else (None, x)
+    if x is not None:
+        return (x, None) if x.dtype.element == wanted[0] else (None, x)
+    return _of_lines(em, stores, wanted) if len(stores) == MOST and em.target.mixes_bytes else None
+
+
+def _of_lines(em: Emitter, stores: Sequence[Store], wanted: tuple[str, str]) -> tuple[Side, Side] | None:
+    """The same where rows of neighbours are read from a line each."""
+    lines, ones = list[Load](), list[Load]()
+    for s in stores:
+        added = _added(em, s)
+        for e in (added.a, added.b) if type(added) is Mul else (added,):
+            x = _wide(e, wanted)
+            if x is None:
+                return None
+            (ones if x.dtype.lanes == 1 else lines).append(x)
+    if len(lines) != MOST or len(ones) not in (0, MOST) or (ones and not _follow(em, ones, (MOST,))):
+        return None
+    first = lines[0]
+    if first.dtype.lanes % MIXED or any(x.dtype != first.dtype or not _is_row(em, x) for x in lines):
+        return None
+    if ones and ones[0].dtype.element == first.dtype.element:
+        return None
+    other = ones[0] if ones else None
+    return (tuple(lines), other) if first.dtype.element == wanted[0] else (other, tuple(lines))
+
+
+def _is_row(em: Emitter, e: Load) -> bool:
+    place = _place(em, e)
+    return type(place) is Ramp and const_int(place.stride) == 1
+
+
+def _operand(em: Emitter, x: Side, at: int, width: int, count: int) -> str:
+    """What is multiplied in ``width`` lanes from lane ``at`` on: 32 bits of each."""
+    if x is None:
+        return _ones(width, count)
+    if not isinstance(x, tuple):
+        return _neighbours(em, x, at, width, count)
+    block = at // MIXED * MIXED
+    key, kind = ("mixed", x, block), f"<{MIXED} x i32>"
+    whole = em.memo.get(key)
+    if whole is None:
+        parts = [shuffles.part(em, em.value(e), e.dtype.lanes, block, MIXED, "i8") for e in x]
+        whole = _as(em, _mixed(em, parts, MIXED, "i8"), f"<{MOST * MIXED} x i8>", kind)
+        em.remember(em.memo, key, whole, em.depth, frozenset([e.buffer for e in x]))
+    return shuffles.part(em, whole, MIXED, at - block, width, "i32")
 
 
 def _alone(em: Emitter, stores: Sequence[Store], kinds: Sequence[str], apart: int) -> Load | None:
@@ -250,7 +303,7 @@ def store_rest(em: Emitter, following: Sequence[Stmt]) -> int:
 
 def _add_rest(em: Emitter, stores: Sequence[Store], conditions: Sequence[Expr]) -> bool:
     first, lanes = stores[0], stores[0].value.dtype.lanes
-    width = next((bits // 32 for bits in em.target.summed(MOST) if lanes % (bits // 32) == 0), None)
+    width = _width(lanes, em.target.summed(MOST))
     wanted, _, name, _ = _SUMS[INT32, MOST]
     row, one = _rest(em, stores, wanted)
     # of a row whole groups are there, whatever is in them

@@ -1,0 +1,94 @@
+"""Products of few rows of bytes, whose right operand is copied nowhere: four lines of it are mixed in
+registers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
+from tensorlang.recipes import default_schedule
+
+ZEN5 = "llvm -mtriple=x86_64-unknown-linux-gnu -mcpu=znver5 -num-cores={}"
+
+
+@pytest.fixture(autouse=True)
+def shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each target has the table that comes for it."""
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+
+
+def product(m: int, k: int, n: int, kinds: tuple[str, str] = ("int8", "int8")) -> list[te.Tensor]:
+    a, b = te.placeholder((m, k), kinds[0], name="A"), te.placeholder((k, n), kinds[1], name="B")
+    return [a, b, ops.matmul_integer(a, b)]
+
+
+def tree(tensors: list[te.Tensor], cores: int = 1, cpu: str = "znver5", constant: bool = False) -> str:
+    target = ZEN5.format(cores).replace("znver5", cpu)
+    return str(default_schedule(tensors[-1], target, constants=tensors[1:2] if constant else ()).tree())
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("m", "k", "n"), [(16, 768, 768), (4, 128, 70), (14, 300, 1000)])
+def test_few_rows_read_lines_as_they_lie(m: int, k: int, n: int, cores: int) -> None:
+    """Sums of columns are those of a block of columns, before its tiles."""
+    lines = tree(product(m, k, n), cores).splitlines()
+    assert not [x for x in lines if "B.global" in x]
+    (summed,) = (x for x in lines if "compute matmul_integer.sums.local" in x)
+    assert summed.endswith(" B")
+    (storage,) = (x for x in lines if "storage matmul_integer.sums " in x)
+    blocks = next(x for x in lines if "loop matmul_integer.apart." in x)
+    assert blocks.index("loop") < storage.index("storage") and lines.index(blocks) < lines.index(storage)
+
+
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [
+        (3, 768, 768),
+        (15, 768, 768),  # tiles of eight rows and of seven
+        (17, 768, 768),
+        (8, 766, 768),  # a rest of two lines
+        (8, 32, 768),
+        (8, 768, 1024),  # lines that have the same places of the first cache
+        (8, 768, 3072),
+        (8, 768, 30),
+    ],
+)
+def test_others_read_panels(m: int, k: int, n: int) -> None:
+    assert "B.global" in tree(product(m, k, n))
+
+
+def test_constants_and_other_processors_read_panels() -> None:
+    assert "B.global" in tree(product(16, 768, 768), constant=True)
+    for cpu in ("znver4", "icelake-server"):
+        assert "B.global" in tree(product(16, 768, 768), cpu=cpu)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(
+    "kinds", [("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")]
+)
+@pytest.mark.parametrize(("m", "k", "n"), [(16, 64, 96), (5, 68, 150), (14, 72, 64)])
+def test_numbers(m: int, k: int, n: int, kinds: tuple[str, str], cores: int) -> None:
+    tensors = product(m, k, n, kinds)
+    rng = np.random.default_rng(m)
+    limits = [np.iinfo(kind) for kind in kinds]
+    a, b = (
+        rng.integers(i.min, i.max + 1, shape).astype(kind)
+        for i, shape, kind in zip(limits, ((m, k), (k, n)), kinds, strict=True)
+    )
+    wanted = a.astype("int32") @ b.astype("int32")
+    assert (tl.compile(tensors, ZEN5.format(cores))(a, b) == wanted).all()
+    if cores == 1 and m == 5:
+        found = np.zeros((m, n), "int32")
+        interpret(tl.lower(default_schedule(tensors[-1], ZEN5.format(1)), tensors), a, b, found)
+        assert (found == wanted).all()
+
+
+def test_a_tile_has_an_instruction_for_four_products_of_each_vector() -> None:
+    asm = tl.compile(product(16, 768, 768, ("uint8", "int8")), ZEN5.format(1)).get_source("asm")
+    assert len([x for x in asm.splitlines() if "vpdpbusd" in x]) == 8 * 2
+    assert len([x for x in asm.splitlines() if "vpermt2b" in x or "vpermi2b" in x]) == 2
+    assert "vpmulld" not in asm and "vpunpck" not in asm
