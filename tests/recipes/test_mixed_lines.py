@@ -46,7 +46,6 @@ def test_few_rows_read_lines_as_they_lie(m: int, k: int, n: int, cores: int) -> 
 @pytest.mark.parametrize(
     ("m", "k", "n"),
     [
-        (3, 768, 768),
         (15, 768, 768),  # tiles of eight rows and of seven
         (17, 768, 768),
         (8, 766, 768),  # a rest of two lines
