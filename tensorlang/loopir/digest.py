@@ -29,7 +29,7 @@ def digest(func: Func, *more: str) -> str | None:
     try:
         parts = [text.of(x) for x in (func.params, func.dims, func.outputs, func.constants, func.updates)]
         parts += [text.of(x) for x in (func.attrs, func.needs, func.body)]
-    except (Unknown, RecursionError):  # nested deeper than Python calls
+    except Unknown:
         return None
     whole = "\n".join([*more, *text.lines, *parts])
     return hashlib.sha256(whole.encode()).hexdigest()[:32]
@@ -43,7 +43,7 @@ def text_of(s: Stmt, known: Sequence[object]) -> str | None:
         for x in known:
             text.of(x)
         return "\n".join([text.of(s), *text.lines])
-    except (Unknown, RecursionError):  # nested deeper than Python calls
+    except Unknown:
         return None
 
 
@@ -68,9 +68,7 @@ class _Text:
         if kind is DType:
             return x.name  # type: ignore[no-any-return]
         if isinstance(x, Stmt):
-            slots: tuple[str, ...] = kind.__slots__  # type: ignore[attr-defined]
-            fields = [self.of(getattr(x, slot)) for slot in slots]
-            return f"{kind.__name__}[{' '.join(fields)}]"
+            return self._statement(x)
         if isinstance(x, Var):
             fields = [self.of(f) for f in (x.dtype, x.kind, x.lo, x.hi, x.multiple_of, x.hint, x.assumed)]
         elif isinstance(x, Const):
@@ -85,3 +83,21 @@ class _Text:
         self._held.append(x)
         self.lines.append(f"{type(x).__name__}[{' '.join(fields)}]")
         return number
+
+    def _statement(self, s: Stmt) -> str:
+        """The text of a statement. What is within loops, buffers and values is told in a loop, not by a call
+        for each: a network that sorts 64 elements is hundreds of values, each within the last."""
+        heads = []
+        inner: Stmt | None = s
+        while inner is not None:
+            s, inner = inner, None
+            fields = []
+            slots: tuple[str, ...] = type(s).__slots__  # type: ignore[attr-defined]
+            for slot in slots:
+                value = getattr(s, slot)
+                if slot == "body" and isinstance(value, Stmt):
+                    inner = value
+                else:
+                    fields.append(self.of(value))
+            heads.append(f"{type(s).__name__}[{' '.join(fields)}")
+        return " ".join(heads) + "]" * len(heads)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+import tensorlang as tl
+from tensorlang import ops, te
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Var
-from tensorlang.loopir.digest import digest, text_of
-from tensorlang.loopir.stmt import NOTHING, Alloc, Evaluate, For, Func, If, Let, Store, seq
+from tensorlang.loopir.digest import digest
+from tensorlang.loopir.stmt import Alloc, Evaluate, For, Func, If, Let, Stmt, Store, seq
 
 from .kernels import blocked_matmul, buffer, func, loop, matmul, read, store, var
 
@@ -120,10 +123,22 @@ def test_facts_of_a_size_count() -> None:
     assert all(digest(of(**a)) != digest(of(**b)) for a, b in itertools.combinations(facts, 2))
 
 
-def test_what_is_nested_deeper_than_calls_has_no_name():
-    """Sorted rows, joined three times, of open sizes: a version of the kernel for short ones was asked whether
-    it shares its nests, and the kernel was refused."""
-    i, s = var("i"), NOTHING
-    for _ in range(2000):
-        s = For(i, make.const(0), make.const(2), "serial", s)
-    assert text_of(s, ()) is None and text_of(NOTHING, ()) is not None
+def test_hundreds_of_values_within_each_other_have_a_text() -> None:
+    """A network that sorts 64 elements is as many values, deeper than Python lets a function call itself."""
+
+    def nested(last: float) -> Func:
+        y, v = buffer("Y", 4), var("v")
+        body: Stmt = store(y, v, last)
+        for k in range(3000):
+            body = Let(var(f"x{k}"), make.const(float(k)), body)
+        return func("f", (y,), loop(v, 4, body))
+
+    assert digest(nested(1.0)) is not None and digest(nested(1.0)) == digest(nested(1.0))
+    assert digest(nested(1.0)) != digest(nested(2.0))
+
+
+def test_the_first_of_rows_of_open_sizes_compile() -> None:
+    a = te.placeholder((2, 12, te.size_var("n"), te.size_var("m")), "int64", name="A")
+    f = tl.compile([a, ops.top_k(a, 5, 2, False)[0]])
+    x = np.random.default_rng(0).integers(-9, 9, (2, 12, 3, 5))
+    np.testing.assert_array_equal(f(x), np.sort(x, 2)[:, :, :5])
