@@ -4,6 +4,8 @@ name to what is there instead, after the reason and a semicolon where there is o
 from __future__ import annotations
 
 _GPU = "kernels run on the CPU; tl.cpu(), the one device"
+# kinds of targets, and rooms, of those who have them
+GPUS = ("cuda", "gpu", "nvptx", "rocm", "hip", "vulkan", "metal", "opencl", "webgpu", "mali")
 _RELAY = "TVM's graphs; tl.load_onnx('model.onnx'), or tl.Graph() by hand"
 _AUTO = "a package of its own, autosched; autosched.SearchTask, autosched.register_workload, autosched.tune"
 _TIR = "TVM's TIR; te.compute declares, s[T] schedules, tl.lower(s, args) is the loop IR"
@@ -102,7 +104,7 @@ TE = {
     "create_prim_func": _TIR,
     "extern_primfunc": "TVM's TIR; te.extern takes a Python callback or a C symbol",
     "gradient": "derivatives are not made; declare the backward computation with te.compute",
-    "hybrid": "TVM's hybrid script; te.compute and te.extern declare computations",
+    "hybrid": "TVM's hybrid script; te.compute, or te.loops(…) of a te.loop_program, loops by hand",
     "trace": "TVM's tracing; tl.build(…, bounds_check=True) reports accesses out of bounds",
     "SpecializedCondition": "te.dim('n', 1, 4096, multiple_of=4)",
     "gemm": "ops.matmul(A, B)",
@@ -127,6 +129,7 @@ TOPI = {
     "testing": "TVM's numpy references; te.reference.evaluate(T, {x: array})[0] is any tensor by numpy",
     "tag": "ops.tags",
     "sparse": "te.compute sums over rows of a CSR matrix: te.reduce_axis((indptr[i], indptr[i + 1]))",
+    "image": "ops.resize(x, shape, mode)",
     "vision": "te.loops declares detection, such as te.loop_program of NMS",
 }
 
@@ -152,6 +155,11 @@ TIR = {
     "analysis": "tensorlang.analysis",
     "stmt_functor": _TIR,
     "call_intrin": "the functions of te, or te.call_pure_extern of a C function",
+    "Cast": "x.astype(dtype)",
+    "Any": "te.var('n'), a size that is not known",
+    "Broadcast": "the schedule makes vectors; s[T].vectorize(axis)",
+    "Ramp": "the schedule makes vectors; s[T].vectorize(axis)",
+    "generic": "x.astype(dtype), and Python's operators",
 }
 
 SCHEDULE = {
@@ -328,7 +336,13 @@ TORCH = {
 
 # of rooms that have nothing else to say
 ROOMS = {
+    "te.schedule": {
+        "ScheduleOps": "loops are made in one step; tl.lower(s, args)",
+        **dict.fromkeys(("SchedulePostProcToPrimFunc", "VerifyCompactBuffer"), "tl.lower(s, args)"),
+    },
+    "topi.nn": {"dilate": "te.compute(shape, lambda i: te.if_then_else(i % 2 == 0, A[i // 2], 0.0))"},
     "topi.utils": {
+        "const_matrix": "constants={M: array} of tl.build, for a te.placeholder M",
         "traverse_inline": "recipes inline what is elementwise; tl.compile(args), or s[T].compute_inline()",
         "simplify": "expressions are simplified as they are made; the expression itself",
     },
@@ -409,7 +423,10 @@ INSTEAD: dict[str, dict[str, str]] = {
     "SearchTask": {"__call__": "autosched.tune(task, trials=64)"},
     "TuneResult": {"__call__": "f = tl.build(result.schedule, result.tensors), then f(a, b)"},
     "Trace": {"__call__": "trace.apply(s) of trace = s.trace"},
-    "Module": {"__getitem__": "f(a, b)[0], of its result", "__len__": "len(f(a, b)), of its result"},
+    "Module": {
+        "__getitem__": "f(a, b), the one kernel that it is; f(a, b)[0], of its result",
+        "__len__": "len(f(a, b)), of its result",
+    },
     "Engine": {"__getitem__": "engine(x)[0], of its result", "pickle": "engine.save(path) and its load"},
     "Var": {"pickle": "te.serialize.to_json(tensors)"},
     "Operation": {"pickle": "te.serialize.to_json(tensors)", "__getitem__": "op.output(0)[i, j]"},
@@ -490,4 +507,7 @@ GRAPH = {
     "benchmark": "g.compile().benchmark(a)",
 }
 _TEXT = "print(tl.lower(s, args)), str of it"
-FUNC = {"astext": _TEXT, "script": _TEXT, "show": _TEXT, "save": _TEXT}
+FUNC = {
+    **dict.fromkeys(("astext", "script", "show", "save"), _TEXT),
+    "functions": "a Func is one kernel; tl.build(func)",
+}

@@ -100,7 +100,8 @@ def top_k(
     order, of equals the first ones.
 
     ``k`` is a number or an expression of sizes. They are in order whatever ``sorted`` says. Raises
-    DeclareError for a k that is negative or more than there are.
+    DeclareError for a k that is negative or more than there are; of a size that is open, all where there are
+    fewer: the result has ``min(n, k)``.
     """
     x = inputs.tensor("top_k", x)
     d = inputs.axis_of("top_k", axis, x.ndim)

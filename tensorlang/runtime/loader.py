@@ -121,7 +121,9 @@ def load_objects(objects: Sequence[bytes], exports: Sequence[str], imports: Mapp
         ]
         because = f"nothing here defines {', '.join(unknown)}" if unknown else str(error).strip()
         raise TensorLangError(
-            f"machine code of {', '.join(exports)} cannot be loaded", because=because
+            f"machine code of {', '.join(exports)} cannot be loaded",
+            because=because,
+            try_=f"tl.register_symbol({unknown[0]!r}, ctypes.CDLL(path).{unknown[0]})" if unknown else None,
         ) from None
     code = Code(linker, tracker, exports)
     for object_code in objects:

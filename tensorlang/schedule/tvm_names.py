@@ -3,8 +3,11 @@ primitives and bounds."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
+from .. import signposts
+from ..boundary import signpost
 from ..entries import share
 from ..expr import make
 from ..expr.nodes import Const
@@ -94,3 +97,4 @@ def _in_order(op: ComputeOp, read: TensorRead) -> bool:
 
 
 share(__name__, "te.schedule")
+signpost(sys.modules[__name__], "te.schedule", signposts.ROOMS["te.schedule"])

@@ -12,7 +12,7 @@ import difflib
 import functools
 import re
 import shlex
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
@@ -461,6 +461,14 @@ def _options(text: str, rest: list[str]) -> dict[str, str]:
     return options
 
 
+def _kind(words: Sequence[str]) -> str:
+    """Why the first word of a target is none of ours."""
+    if not words:
+        return "it is empty"
+    gpu = words[0] in signposts.GPUS
+    return f"kernels run on the CPU, and {words[0]} is for GPUs" if gpu else f"the kind is {words[0]!r}"
+
+
 @functools.lru_cache(maxsize=256)
 def _parse(text: str) -> Target:
     try:
@@ -472,7 +480,7 @@ def _parse(text: str) -> Target:
     if not words or words[0] != "llvm":
         raise TargetError(
             f"unknown target {text!r}",
-            because=f"the kind is {words[0]!r}" if words else "it is empty",
+            because=_kind(words),
             try_="llvm, with options such as -mcpu=skylake-avx512",
         )
     options = _options(text, words[1:])

@@ -117,6 +117,9 @@ def size_var(name: str = "size", dtype: str | DType = "int32") -> Var:
     return _checked("size_var", name, dtype, 0, None, 1, None)
 
 
+_MOST = 2**63 - 1  # what an int64 holds
+
+
 def dim(
     name: str,
     lo: int = 0,
@@ -142,6 +145,12 @@ def dim(
                 f"dim({name!r}, {what}={fact!r}): not an int",
                 because="what is known of a size is known while the kernel is declared",
                 try_="te.dim('m', 1, 8192, multiple_of=8, hint=128)",
+            )
+        if fact is not None and fact > _MOST:
+            raise DeclareError(
+                f"dim({name!r}, {what}={fact}): more than any size can be",
+                because=f"a size is a number of 64 bits, at most {_MOST}",
+                try_="leave it out where nothing is known" if what in ("hi", "hint") else None,
             )
     if lo < 0:
         raise DeclareError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import ops
+from .. import ops, signposts
 from ..core.dtype import DType
 from ..entries import close
 from ..errors import DeclareError
@@ -528,4 +528,4 @@ def upsampling(
     )
 
 
-close(__name__, "topi.nn", DeclareError)
+close(__name__, "topi.nn", DeclareError, signposts.ROOMS["topi.nn"])

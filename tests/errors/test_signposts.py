@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -188,3 +189,23 @@ def test_without_hints_names_that_are_missing_are_plain_errors() -> None:
         text=True,
     )
     assert "TENSORLANG_HINTS=some" in done.stderr and done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("ask", "says"),
+    [
+        (lambda: te.schedule.ScheduleOps, "tl.lower"),
+        (lambda: te.hybrid, "te.loop_program"),
+        (lambda: topi.image, "ops.resize"),
+        (lambda: topi.nn.dilate, "te.compute"),
+        (lambda: topi.utils.const_matrix, "constants="),
+        (lambda: tl.tir.Cast, "astype"),
+        (lambda: te.create_schedule(C.op).create_group, "compute_at"),
+        (lambda: te.create_schedule(C.op)[C].iter_var_attrs, "s.tree"),
+        (lambda: tl.lower(te.create_schedule(C.op), [A, C]).functions, "tl.build"),
+        (lambda: tl.build(te.create_schedule(C.op), [A, C])["main"], r"f\(a, b\), the one kernel"),
+    ],
+)
+def test_what_programs_for_tvm_look_up_says_where_it_went(ask: Callable[[], object], says: str) -> None:
+    with pytest.raises(tl.TensorLangError, match=says):
+        ask()

@@ -70,7 +70,8 @@ def test_facts(text: str, bits: int, registers: int, fma: bool) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ("cuda", "unknown target"),
+        ("cuda", "kernels run on the CPU, and cuda is for GPUs"),
+        ("c", "the kind is 'c'"),
         ("", "unknown target"),
         ("llvm -mcpus=skylake", "unknown option"),
         ("llvm -mcpu=skylak", "skylake"),

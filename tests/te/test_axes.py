@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tensorlang as tl
@@ -37,3 +38,14 @@ def test_an_axis_that_is_not_there(ask, said):
 def test_the_error_is_that_of_a_tuple_too():
     with pytest.raises(IndexError):
         A.op.axis[0]
+
+
+@pytest.mark.parametrize("facts", [{"lo": 2**63}, {"hi": 2**63}, {"multiple_of": 2**70}, {"hint": 10**30}])
+def test_facts_that_no_size_can_have_are_refused(facts):
+    """They would not fit in what the kernel holds a size against."""
+    with pytest.raises(tl.TensorLangError, match="more than any size can be"):
+        te.dim("m", **facts)
+    A = te.placeholder((te.dim("m", 0, 2**63 - 1),), name="A")
+    np.testing.assert_array_equal(
+        tl.compile([A, te.compute(A.shape, lambda i: A[i] + 1)])(np.ones(3, "f4")), 2
+    )
