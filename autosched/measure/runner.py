@@ -55,7 +55,8 @@ HOPELESS = 2.0  # this many times slower than the best is not timed with care
 GLANCE, GLANCES, CONDEMNING, LASTING = 1e-3, 8, 2, 1e-2
 DOUBTFUL = 1.3  # this many times slower than the best, one sample is enough
 PROMISING = 1.1  # up to this many times slower than the best, a wide interval is worth more samples
-FIRST_TRIES, TRIES = 6, 2  # timings, of 5 ms each, of what the search begins with, and of the others
+# timings of what the search begins with, of 5 ms each, and of others; seconds after which there are no more
+FIRST_TRIES, TRIES, TRYING = 6, 2, 0.1
 # seconds: from here on a run is timed by itself, and the call from Python (some 0.1 µs) does not count
 LONG = 3e-4
 SLICE, SLICES = (
@@ -309,11 +310,11 @@ def _undisturbed(once: Callable[[], tuple[float, ...]], most: int) -> tuple[floa
     eleven of twelve looked 1.4 to 2.0 times as slow as they are, and 3 % of what was timed later."""
     if most == 1:
         return once()
-    threads, tries = tl.num_threads(), list[tuple[float, ...]]()
+    threads, tries, end = tl.num_threads(), list[tuple[float, ...]](), time.perf_counter() + TRYING
     while len(tries) < most:
         before = cores.apart(threads)
         tries.append(once())
-        if before and cores.apart(threads):
+        if (before and cores.apart(threads)) or time.perf_counter() > end:
             break
     return min(tries, key=statistics.median)
 
