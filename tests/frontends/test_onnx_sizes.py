@@ -507,6 +507,41 @@ def test_slices_backwards_begin_at_the_first_element_at_least(n):
         assert np.array_equal(y, x + np.arange(5, dtype="float32")[left])
 
 
+@pytest.mark.parametrize("open_ones", ["b", "e", "be"])
+@pytest.mark.parametrize(
+    "begin,end,step", [(0, 5, 1), (5, 3, 1), (3, -100, -1), (5, 3, -1), (1, 6, -2), (9, 2, 2)]
+)
+def test_open_places_that_a_call_makes_negative_count_from_the_end(open_ones, begin, end, step):
+    """``n - 5`` of a size n: as onnxruntime has it in calls of every size, those below it too."""
+    ort = pytest.importorskip("onnxruntime")
+    nodes = [helper.make_node("Shape", ["x"], ["s"])]
+    nodes += [helper.make_node("Sub", ["s", k], [f"open_{k}"]) for k in open_ones]
+    places = [f"open_{k}" if k in open_ones else k for k in "be"]
+    nodes.append(helper.make_node("Slice", ["x", *places, "axis", "step"], ["y"]))
+    words = {"b": [begin], "e": [end], "axis": [0], "step": [step]}
+    made = model(nodes, {"x": ["n"]}, {k: np.array(v) for k, v in words.items()})
+    made.ir_version = 10
+    session = ort.InferenceSession(made.SerializeToString())
+    engine = tl.load_onnx(made).compile(level=0)
+    for n in range(1, 12):
+        x = numbers(n)
+        assert engine(x).tolist() == session.run(None, {"x": x})[0].tolist(), n
+
+
+def test_an_open_place_of_one_sign_asks_nothing_of_a_call():
+    """The last element left off: where there is none, it is cut at the first from either end."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["s"]),
+        helper.make_node("Sub", ["s", "one"], ["last"]),
+        helper.make_node("Slice", ["x", "zero", "last"], ["y"]),
+    ]
+    graph = tl.load_onnx(model(nodes, {"x": ["n"]}, {"zero": np.array([0]), "one": np.array([1])}))
+    assert graph.rest is None and not graph.assumed
+    engine = graph.compile(level=0)
+    for n in (0, 1, 4):
+        assert np.array_equal(engine(numbers(n)), numbers(n)[: max(n - 1, 0)])
+
+
 @pytest.mark.parametrize("kind", ["int32", "int64"])
 @pytest.mark.parametrize("told", ["constants", "inputs", "sizes"])
 def test_slices_to_the_largest_and_smallest_numbers(kind, told):

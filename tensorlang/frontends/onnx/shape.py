@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ... import ops, te
+from ...arith.facts import Facts
 from ...errors import TensorLangError
 from ...expr import make
 from ...expr.nodes import Expr, const_int
+from ...expr.walk import variables
+from ...ops.inputs import at_most
 from ...te import Tensor
 from .proto import Call
 from .table import graph_op, one, te_op
@@ -99,24 +102,50 @@ def _expr(n: Any) -> Expr:
     return n if isinstance(n, Expr) else te.const(n, "int64" if abs(n) >= 1 << 31 else "int32")
 
 
-@te_op("Slice", values=(1, 2, 3, 4))
-def slice_(
-    x: Tensor,
-    begin: Any = None,
-    end: Any = None,
-    where: Any = None,
-    steps: Any = None,
-    *,
-    starts: Any = None,
-    ends: Any = None,
-    axes: Any = None,
-) -> Tensor:
-    begin, end, where = (a if b is None else b for a, b in ((starts, begin), (ends, end), (axes, where)))
+@graph_op("Slice")
+def slice_(c: Importer, call: Call) -> Any:
+    """The numbers are attributes in old opsets, inputs since. An open one counts from the end in calls that
+    make it negative: those are decided by their sizes."""
+    x = c.tensor(call.inputs[0])
+    names = ("starts", "ends", "axes", "steps")
+    inputs: dict[str, str] = dict(zip(names, call.inputs[1:], strict=False))
+    given: list[Any] = [c.numbers(inputs[k]) if inputs.get(k) else call.attrs.get(k) for k in names]
+    begin, end, where, steps = given
     steps = [1] * len(begin) if steps is None else steps
-    where = range(len(begin)) if where is None else where
-    begin = [_first(b, s, x.shape[d]) for b, s, d in zip(begin, steps, where, strict=True)]
-    end = [None if isinstance(e, int) and to_the_end(e, s) else e for e, s in zip(end, steps, strict=True)]
-    return ops.strided_slice(x, begin, end, steps, where)
+    where = list(range(len(begin))) if where is None else where
+    begin = [
+        _first(_place(c, b, s, x.shape[d], inputs.get("starts", "")), s, x.shape[d])
+        for b, s, d in zip(begin, steps, where, strict=True)
+    ]
+    end = [
+        _last(_place(c, e, s, x.shape[d], inputs.get("ends", "")), s)
+        for e, s, d in zip(end, steps, where, strict=True)
+    ]
+    return c.g.call(
+        ops.strided_slice,
+        x,
+        op=call.op,
+        name=call.name,
+        outputs=call.outputs,
+        begin=begin,
+        end=end,
+        strides=steps,
+        axes=where,
+    )
+
+
+def _place(c: Importer, place: Any, step: int, n: Expr, name: str) -> Any:
+    """An open place from the beginning; below it where it lies before the first element. Numbers stay."""
+    if not isinstance(place, Expr):
+        return place
+    facts = Facts(sizes=variables(place) | variables(n))
+    below = make.lt(place, 0)
+    # negative only where n + place is, too: counted from either end it is cut at the first element
+    if step == 1 and facts.assume(below).prove(make.le(n + place, 0)) is True:
+        return place
+    known = facts.prove(below)
+    negative = not c.decided(make.le(0, place), name) if known is None else known
+    return n + place if negative else place
 
 
 def to_the_end(end: int, step: int) -> bool:
@@ -128,10 +157,24 @@ def to_the_end(end: int, step: int) -> bool:
 def _first(begin: Any, step: int, n: Expr) -> Any:
     """Where a slice begins: backwards from before the first element is from the first for ONNX, where Python
     has nothing left. From the last, -1, is from there for both."""
-    if step > 0 or not isinstance(begin, int) or begin >= -1:
+    if isinstance(begin, Expr):
+        return _at_least_0(begin)
+    if step > 0 or begin >= -1:
         return begin
     size = const_int(n)
     return te.max(n + begin, 0) if size is None else max(begin + size, 0)
+
+
+def _last(end: Any, step: int) -> Any:
+    """Where a slice ends, None for after the last element in its direction."""
+    if isinstance(end, Expr):
+        # an open place that is known here does not count from the end again
+        return _at_least_0(end) if step > 0 else None if (const_int(end) or 0) < 0 else end
+    return None if to_the_end(end, step) else end
+
+
+def _at_least_0(place: Expr) -> Expr:
+    return place if at_most(0, place) else te.max(place, 0)
 
 
 @te_op("Split", values=(1,))
