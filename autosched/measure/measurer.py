@@ -17,6 +17,7 @@ import tensorlang as tl
 from tensorlang.options import of_workers
 
 from ..statuses import CRASH
+from .awake import TURN, Awake
 from .directory import Directory
 from .nursery import PREPARING, Lines
 from .protocol import FORGET, GO, HELD, HOLD, Job, Outcome, Stages
@@ -151,9 +152,11 @@ class Measurer:
         assert self.lines is not None
         wanted = {j.id: j for j in sent if j.id not in done}
         limit = sum(2 * j.timeout for j in wanted.values()) + PREPARING + GRACE
-        ready, _, _ = select.select([self.lines.fd], [], [], limit)
-        if not ready:
-            return "the measuring process did not answer"
+        clock = Awake()
+        end = clock() + limit
+        while not select.select([self.lines.fd], [], [], TURN)[0]:
+            if clock() >= end:
+                return "the measuring process did not answer"
         for line in self.lines.read():
             self.heard = True
             if line == HELD:

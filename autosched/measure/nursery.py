@@ -27,13 +27,13 @@ import os
 import select
 import signal
 import sys
-import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..statuses import TIMEOUT
+from .awake import TURN, Awake
 from .directory import Directory
 from .fingerprint import fingerprint
 from .protocol import BUILT, FORGET, GO, HELD, HOLD, PREPARE, TIMING, TIMING_SERIAL, Job, Outcome, Stages
@@ -45,6 +45,7 @@ AHEAD = 8  # kernels built and not yet run
 BEHIND = 5
 PREPARING = 300.0  # seconds
 DONE = object()  # after the last step
+clock = Awake()  # of the limits of jobs: they are stopped where the nursery is
 
 
 class Lines:
@@ -88,7 +89,7 @@ class Bench:
         if self.worker is None:
             self.worker = Worker(self.entry, self.directory, self.name, self.cores, self.behind)
             self.lines = Lines(self.worker.results)
-        self.job, self.since = job, time.monotonic()
+        self.job, self.since = job, clock()
         self.deadline = self.since + job.timeout
         self.worker.give(job)
 
@@ -97,7 +98,7 @@ class Bench:
         self.held = stop
         if self.worker is None or (self.stopped_at is not None) == stop:
             return
-        now = time.monotonic()
+        now = clock()
         if not stop and self.stopped_at is not None:
             self.deadline += now - self.stopped_at
         self.stopped_at = now if stop else None
@@ -107,7 +108,7 @@ class Bench:
         """The outcome of the present job of a worker that is gone."""
         self.worker, self.lines, self.stopped_at = None, None, None
         job, self.job = self.job, None
-        return None if job is None else Outcome(job.id, *reason, seconds=time.monotonic() - self.since)
+        return None if job is None else Outcome(job.id, *reason, seconds=clock() - self.since)
 
     def died(self) -> Outcome | None:
         """Bury the worker."""
@@ -149,7 +150,7 @@ class Nursery:
             self.assign()
             busy = {b.lines.fd: b for b in self.benches if b.lines is not None}
             deadlines = [b.deadline for b in busy.values() if b.job is not None and b.stopped_at is None]
-            wait = max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
+            wait = max(0.0, min(min(deadlines) - clock(), TURN)) if deadlines else None
             if self.preparing is not None:
                 wait = 0.0
             ready, _, _ = select.select([incoming.fd, *busy], [], [], wait)
@@ -161,7 +162,7 @@ class Nursery:
             for fd in ready:
                 if fd in busy:
                     self.hear(busy[fd])
-            now = time.monotonic()
+            now = clock()
             for b in self.benches:
                 if b.job is not None and b.stopped_at is None and now >= b.deadline:
                     what = "run" if b is self.runner else "built"

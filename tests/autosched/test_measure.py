@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +23,7 @@ import pytest
 
 import tensorlang as tl
 from autosched import SearchTask
-from autosched.measure import Job, Measurer, Outcome, Stages, builder, cores, runner, turns
+from autosched.measure import Job, Measurer, Outcome, Stages, awake, builder, cores, runner, turns
 from autosched.measure.nursery import Lines
 from autosched.measure.protocol import BUILT, GO, HOLD, TIMING
 from autosched.measure.rounds import rounds
@@ -199,6 +200,39 @@ def test_hopeless_ones_are_timed_once() -> None:
     with Measurer() as m:
         assert len(m.measure(_job(task, trace, best=1e-12)).times) == 1
         assert len(m.measure(_job(task, trace, best=1.0)).times) >= 3
+
+
+def test_who_is_stopped_with_its_worker_blames_it_for_nothing() -> None:
+    """As by a debugger, or a machine that does something else for a while: longer than the job may take."""
+    task, v = _scale()
+    with Measurer(Stages(f"{HERE}:quick_build", f"{HERE}:short_steps")) as m, ThreadPoolExecutor(1) as other:
+        job = _job(task, v.trace.to_json(), timeout=2.0)
+        assert m.measure(job).status == "ok"
+        assert m.directory is not None
+        runs = Path(m.directory.path) / "runs"
+        runs.unlink()
+        found = other.submit(m.measure, job)
+        while not runs.exists():
+            time.sleep(0.001)
+        family = _family(m)
+        for p in family:
+            p.suspend()
+        time.sleep(2.5)
+        for p in family:
+            p.resume()
+        m._say(GO)  # whatever it hears, it looks at the clock
+        assert found.result().status == "ok"
+
+
+def test_a_clock_counts_what_its_process_was_awake(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(awake.time, "monotonic", lambda: now[0])
+    clock = awake.Awake()
+    begin = clock()
+    for seconds in (0.5, 0.0, 0.5, 60.0, 0.25):
+        now[0] += seconds
+        clock()
+    assert clock() - begin == 0.5 + 0.5 + awake.TURN + 0.25
 
 
 def test_lines_travel_over_any_pipe() -> None:
