@@ -225,7 +225,7 @@ def _groups(
         what = f"{counted(held, 'record')}, none of a task {name!r}" if held else "no records"
         raise tl.TensorLangError(
             f"{', '.join(paths)}: {what}",
-            because=f"{len(bad)} lines skipped, the first {bad[0]}" if bad else None,
+            because=f"{counted(len(bad), 'line')} skipped, the first {bad[0]}" if bad else None,
         )
     return groups, logs
 

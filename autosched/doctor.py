@@ -21,6 +21,7 @@ from tensorlang.roofline import peaks
 from .autotune import cache_directory
 from .measure import Job, Measurer
 from .records import RecordLog
+from .reporting.units import counted
 from .statuses import OK
 from .task import SearchTask
 
@@ -138,7 +139,7 @@ def _records(path: str) -> Finding:
         return Finding(False, f"{path}: no such file")
     return Finding(
         not log.bad,
-        f"{path}: {len(log)} records, {len(log.bad)} lines skipped",
+        f"{path}: {counted(len(log), 'record')}, {counted(len(log.bad), 'line')} skipped",
         "\n    ".join(str(b) for b in log.bad[:5]),
     )
 

@@ -65,8 +65,12 @@ class RecordLog:
         self._read = self._lines = 0  # how far the file was read, in bytes and lines
         self._torn = False  # the last line had no end
         self.refresh()
-        if self.path is not None:
-            self._refuse_foreign(self.path)
+        if self.path is not None and (why := self._foreign(self.path)):
+            raise tl.TensorLangError(
+                f"{self.path} is not a file of records",
+                because=why,
+                try_="a file that tune(task, records=…) wrote, or another name for a new one",
+            )
 
     def __iter__(self) -> Iterator[Record]:
         return iter(self.records)
@@ -110,7 +114,12 @@ class RecordLog:
     @contextmanager
     def _appending(self) -> Iterator[int]:
         assert self.path is not None
-        self._refuse_foreign(self.path)
+        if why := self._foreign(self.path):
+            raise tl.TensorLangError(
+                f"{self.path} is not a file of records, and nothing is appended to it",
+                because=why,
+                try_="another name, such as records='matmul.jsonl'",
+            )
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -125,16 +134,12 @@ class RecordLog:
                 try_="another file, or records=None to keep them in memory",
             ) from None
 
-    def _refuse_foreign(self, path: Path) -> None:
-        """Raises TensorLangError for a file of somebody else: it has lines, and none is a record, nor the
+    def _foreign(self, path: Path) -> str | None:
+        """Why a file is of somebody else, None where it is not: it has lines, and none is a record, nor the
         beginning of one that a kill cut off."""
         if self.records or not self.bad or self._own or self._cut_off(path):
-            return
-        raise tl.TensorLangError(
-            f"{path} is not a file of records, and nothing is appended to it",
-            because=f"line {self.bad[0].line}: {self.bad[0].why}",
-            try_="another name, such as records='matmul.jsonl'",
-        )
+            return None
+        return f"line {self.bad[0].line}: {self.bad[0].why}"
 
     @staticmethod
     def _cut_off(path: Path) -> bool:
@@ -240,14 +245,18 @@ def apply_best(
     ]
     others = dict.fromkeys(r.target for r in mine if r.target != target)
     why += [f"measured for {t} only" for t in others]
-    why += [f"{len(refused)} records do not replay: {refused[0]}"] if refused else []
-    why += [f"{n} records of other tasks"] if (n := len(listed) - len(mine)) else []
-    why += [f"{len(bad)} lines skipped, the first {bad[0]}"] if bad else []
+    why += [f"{_counted(len(refused), 'record')} cannot be replayed: {refused[0]}"] if refused else []
+    why += [f"{_counted(n, 'record')} of other tasks"] if (n := len(listed) - len(mine)) else []
+    why += [f"{_counted(len(bad), 'line')} skipped, the first {bad[0]}"] if bad else []
     raise tl.TensorLangError(
         f"no measured schedule of {name} for {target}",
         because="\n".join(why) or "there are no records",
         try_="autosched.tune(task, records=…) first, with the same sizes and target",
     )
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def shortened(text: str, most: int = 400) -> str:

@@ -52,7 +52,7 @@ def log_page(records: Any) -> str:
             )
         )
     bad = (
-        details(f"{len(records.bad)} lines skipped", code("\n".join(map(str, records.bad[:20]))))
+        details(f"{counted(len(records.bad), 'line')} skipped", code("\n".join(map(str, records.bad[:20]))))
         if records.bad
         else ""
     )

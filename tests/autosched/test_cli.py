@@ -270,7 +270,7 @@ def test_doctor(
         "measurement works",
         "GFLOP/s",
         f"cache {tmp_path}",
-        "1 lines skipped",
+        "1 line skipped",
         f"{records}:",
     ):
         assert words in said

@@ -154,7 +154,7 @@ def test_a_record_under_the_key_of_before_is_of_the_task_it_was_made_of():
     assert str(one.apply_best([old])[0].tree()) == str(
         one.apply_best([record_of(one, old.trace())])[0].tree()
     )
-    with pytest.raises(tl.TensorLangError, match="1 records of other tasks"):
+    with pytest.raises(tl.TensorLangError, match="1 record of other tasks"):
         two.apply_best([old])
 
 
@@ -163,7 +163,7 @@ def test_names_that_are_not_those_of_the_trace_are_refused_with_the_reason(names
     one, two = tasks()
     s = one.schedule()
     s["out"].split("i", 4)
-    with pytest.raises(tl.TensorLangError, match="1 records do not replay"):
+    with pytest.raises(tl.TensorLangError, match="1 record cannot be replayed"):
         two.apply_best([replace(record_of(one, s.trace), names=names)])
 
 

@@ -38,6 +38,28 @@ def test_a_file_of_somebody_else_is_not_appended_to(tmp_path: Path, text: str) -
     assert notes.read_text() == text
 
 
+@pytest.mark.parametrize("command", ["show", "best", "merge"])
+def test_who_only_reads_is_not_told_of_appending(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("milk, bread\n")
+    out = ["-o", str(tmp_path / "all.jsonl")] if command == "merge" else []
+    assert main([command, str(notes), *out]) == 1
+    said = capsys.readouterr().err
+    assert "is not a file of records" in said and "append" not in said and "line 1:" in said
+
+
+def test_a_file_that_became_somebody_elses_is_not_appended_to(tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    log = autosched.RecordLog(notes)
+    notes.write_text("milk, bread\n")
+    log.refresh()
+    with pytest.raises(tl.TensorLangError, match="nothing is appended to it"):
+        log.open()
+    assert notes.read_text() == "milk, bread\n"
+
+
 def test_a_record_that_a_kill_cut_off_is_ours(tmp_path: Path) -> None:
     torn = tmp_path / "r.jsonl"
     torn.write_text('{"task":"3f2a","tar')
