@@ -340,6 +340,7 @@ class Tensor(Operators):
                     try_=f"te.compute(part, lambda i: {self.name}[begin + i]) for a part of {self.name}",
                 )
         if len(given) < self.ndim:
+            self._checked(given)  # now, where they stand, and not when the last one comes
             return TensorSlice(self, given)  # type: ignore[return-value]  # an element once the other indices follow
         return self._element(given)
 
@@ -352,8 +353,12 @@ class Tensor(Operators):
                 because=f"{self.name} has shape {self._shape_text()}",
                 try_=f"{self.name}[{', '.join(letters(self.ndim))}]" if self.ndim else f"{self.name}()",
             )
+        return intern(TensorRead, self, self._checked(given))  # type: ignore[no-any-return]
+
+    def _checked(self, given: tuple[ExprLike, ...]) -> tuple[Expr, ...]:
+        """The indices of the first dimensions. Raises DeclareError for one that is none."""
         indices = []
-        for d, (i, extent) in enumerate(zip(given, self.shape, strict=True)):
+        for d, (i, extent) in enumerate(zip(given, self.shape, strict=False)):
             try:
                 e = make.as_expr(i)
             except DeclareError as error:
@@ -379,7 +384,7 @@ class Tensor(Operators):
                     try_=f"{self.name}.shape[{d}] - {-n} to count from the end" if n < 0 else None,
                 )
             indices.append(e)
-        return intern(TensorRead, self, tuple(indices))  # type: ignore[no-any-return]
+        return tuple(indices)
 
     def _shape_text(self) -> str:
         return f"({', '.join(map(str, self.shape))}{',' if self.ndim == 1 else ''})"

@@ -135,6 +135,25 @@ def test_elements():
     assert [r.tensor for r in reads_in((A[0, I[i]],))] == [A, I]
 
 
+@pytest.mark.parametrize(
+    "bad, why",
+    [
+        ("x", "index 0"),
+        (1.5, "not an integer"),
+        (True, "not an integer"),
+        (4, "out of range"),
+        (-1, "out of range"),
+    ],
+)
+def test_a_bad_index_is_refused_before_the_others_come(bad, why):
+    A = te.placeholder((4, 5, 6), name="A")
+    with pytest.raises(DeclareError, match=why):
+        A[bad]
+    i = te.var("i")
+    with pytest.raises(DeclareError, match=why.replace("0", "1")):
+        A[i][bad if bad != 4 else 5]
+
+
 def test_graph_orders_producers_before_consumers():
     B = te.compute((4, 8), lambda i, j: A[i, j] + 1.0, name="B")
     C = te.compute((4, 8), lambda i, j: B[i, j] * A[i, j], name="C")
