@@ -74,7 +74,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
     cuts, high = _tile(strides, target.vector_registers - SPARE)
     whole = all(n in (None, cut) for n, cut in zip(strides, cuts, strict=True))
-    image = _short_rows(s, inside, strides, lanes) if whole else None
+    image = short_rows(s, inside, strides, lanes) if whole else None
     if image is not None:
         _rows_together(s, out, inside, image, strides, high, target)
         return
@@ -173,7 +173,7 @@ def _write_out(inside: Stage, most: int = MOST_TAPS) -> None:
             inside.unroll(tap)
 
 
-def _short_rows(s: Schedule, inside: Stage, strides: Sequence[int | None], lanes: int) -> Tensor | None:
+def short_rows(s: Schedule, inside: Stage, strides: Sequence[int | None], lanes: int) -> Tensor | None:
     """The image whose rows do not fill vectors, and lie one behind the other with the margin between them or
     without one: counted as one axis they take fewer. None for any other. Measured: rows of 7 and 14 take a
     half and a quarter of the time on Zen 5, of 20 and 28 1.4 times; where phases lack taps, on Emerald

@@ -21,9 +21,10 @@ from ..analysis import bytes_of, constant, cost_of, phases_of, reads_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from .common import FEW_REGISTERS, is_known, share_out, size, work
+from .common import FEW_REGISTERS, evenly, is_known, share_out, size, work
 from .conv import by_row, padding_of, rows_in_vectors
 from .nests import Axes, nest, sums
+from .phases import short_rows
 from .pixels import FEW, WINDOW_TAPS, counted
 from .register_tile import even, tile_for, time_of
 
@@ -34,11 +35,19 @@ EMPTY = 1 / 4  # of the lanes of all outputs of a group, at most
 # over the channels: 8 of them take 0.8 to 2.4 of the time whatever the taps, 16 0.72; of groups, whose few
 # outputs leave tiles of pixels small, 8 take 0.53 and 0.34
 DEEP, CHANNELS = 32, 16
+# the same with many registers, where it is known how full both vectors are; outputs fill half of one at
+# least. Measured (Zen 5, one thread): 24 to 96 channels of 3 × 3, 2 × 2, take 0.25 of the time, 16 to 32 of
+# 8 × 8 0.35, 160 to 12 of 8 × 3 × 3, 4 × 4 × 4, 0.40, 8 to 96 of 4 × 3, 5 × 5, 0.5, 8 to 205 of 4 × 4 1.01
+FEW_CHANNELS = 8
 # so much of the fullness of vectors of outputs is, at most, that of vectors of pixels; and times it, where
 # phases lack taps, which are masked. Measured (Zen 4, one thread and two, known weights): of 90 drawn shapes
-# the 45 that are chosen take 0.05 to 1.1 of the time, 0.73 on the average, others up to 1.8; those whose
-# weight is packed in the call 0.42 to 1.5
+# the 45 that are chosen take 0.05 to 1.1 of the time, 0.73 on the average, others up to 1.8
 FULLER, LACKING = 0.85, 0.8
+# cycles of an element of a weight that is packed in the call, and at least of one that vectors of pixels take
+# as it lies, for each image. Measured (Zen 5): 0.5 to 1.1, the most where it comes from memory, and 1.0 to 2
+# where the pixels of a phase are one vector. Of 127 drawn shapes at the call the 68 that are chosen take 0.08
+# to 1.1 of the time on one thread, 0.42 on the average, on two threads of 66 the 45 that are 0.5
+PACKED, ONE_BY_ONE = 0.5, 1.1
 # vectors of a row that are written out where a last one overlaps the one before and begins with another phase
 MOST_VECTORS = 8
 
@@ -79,38 +88,54 @@ def spread_of(inside: Stage) -> Spread | None:
 
 def applies(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> bool:
     """Whether ``inside`` is a transposed convolution for ``apply``: of outputs that nearly fill vectors, and
-    sums long enough to pay for their transposition. With many registers, of which ``phases`` makes more: with
-    a known weight, and where vectors of pixels are rather empty."""
+    sums long enough to pay for their transposition. With many registers, of which ``phases`` makes more:
+    where vectors of pixels are rather empty."""
     found = spread_of(inside)
     if found is None:
         return False
     kind = inside.op.body[0].dtype
     lanes = target.vector_lanes(kind)
     many = target.vector_registers > FEW_REGISTERS
-    if many and not (is_known(found.weight, constants) and _fuller(found, inside, lanes, target)):
+    fixed = is_known(found.weight, constants)
+    if many and not _takes_less(s, found, inside, lanes, target, fixed):
         return False
-    return (
-        found.image.dtype == kind == found.weight.dtype
-        and found.each >= lanes
-        and (found.each % lanes == 0 if found.groups > 1 else -found.each % lanes <= EMPTY * found.each)
-        and (found.channels >= CHANNELS or found.groups > 1)
-        and math.prod(size(a) or 1 for a in inside.op.reduce_axis) >= DEEP
-    )
+    deep = math.prod(size(a) or 1 for a in inside.op.reduce_axis)
+    if found.groups > 1:
+        worth = found.each % lanes == 0 and (many or deep >= DEEP)
+    elif many:  # how full the vectors are has been weighed
+        worth = 2 * found.each >= lanes and found.channels >= FEW_CHANNELS
+    else:
+        enough = found.each >= lanes and found.channels >= CHANNELS and deep >= DEEP
+        worth = enough and -found.each % lanes <= EMPTY * found.each
+    return worth and found.image.dtype == kind == found.weight.dtype
 
 
-def _fuller(c: Spread, inside: Stage, lanes: int, target: Target) -> bool:
-    """Whether vectors of outputs are fuller than those of the pixels of a phase, by what they take beside."""
+def _takes_less(s: Schedule, c: Spread, inside: Stage, lanes: int, target: Target, fixed: bool) -> bool:
+    """Whether vectors of outputs are fuller than those of the pixels of a phase, by what they take beside; of
+    a weight that is not ``fixed`` and must be packed, whether they take less in spite of that."""
     *_, row = c.places
     rows = c.places[-2] if len(c.places) > 1 else 1
-    # each row by itself, or one behind the other with the margin between them
-    behind = (rows - 1) * (constant(c.image.shape[-1]) or row) + row
-    vectors = min(rows * -(-row // lanes), -(-behind // lanes))
+    if short_rows(s, inside, [phases_of(inside.op).get(a) for a in inside.op.axis], lanes) is not None:
+        # one behind the other with the margin between them
+        vectors = -(-((rows - 1) * (constant(c.image.shape[-1]) or row) + row) // lanes)
+    else:  # 14 elements are 8 + 4 + 2
+        vectors = rows * (row.bit_count() if row < lanes else -(-row // lanes))
     pixels = rows * row / (lanes * vectors)
     if inside.op.body[0].condition is not None:
         pixels *= LACKING
-    width = lanes * _strip(c, lanes, target)[3]
-    outputs = c.each / (-(-c.each // width) * width)
-    return pixels < FULLER * outputs
+    high, stretch, _, vectors = _strip(c, lanes, target)
+    width = lanes * vectors
+    panels, stretches = -(-c.each // width), -(-row // stretch)
+    # a row of a few places more than a stretch is computed as two
+    outputs = c.each / (panels * width) * row / (stretches * stretch)
+    if fixed:
+        return pixels < FULLER * outputs
+    elements, images = math.prod(constant(n) or 1 for n in c.weight.shape), size(inside.op.axis[0]) or 1
+    sums = images * elements * math.prod(c.places) / (lanes * cost_of(target).whole_per_cycle)
+    parts = c.groups * panels * stretches * math.prod(c.places[:-2]) * -(-rows // high)
+    idle = -(-parts // target.num_cores) * target.num_cores / parts
+    by_pixel = max(sums / pixels, ONE_BY_ONE * images * elements)
+    return PACKED * elements + sums / outputs * idle < FULLER * by_pixel
 
 
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
@@ -173,21 +198,29 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     sums(s, inside, finished, tiles.place, axes, "f k | p o")
     for t in taps:
         inside.unroll(t)
-    if not is_known(c.weight, constants):
+    fixed = is_known(c.weight, constants)
+    # each panel by the thread that uses it, just before: what does not stay in the second cache is then read
+    # once, instead of read, written and read again, and no thread waits for another
+    parts = c.groups * -(-c.each // width)
+    here = not fixed and not by_strip and size(n) == 1 and evenly(parts, target.num_cores)
+    if not fixed:
         *panels, ci, lane = packed.op.axis
         window = panels[-len(c.strides) :]
         del panels[-len(c.strides) :]
         few = math.prod(size(t) or 1 for t in window) <= WINDOW_TAPS
         named: Axes = {"f": panels, "c": ci, "t": window[:-1], "l": window[-1], "o": lane}
         nest(packed, named, "f c | t l o" if few else "f c t | l o")
-        share_out(packed, panels, iterations // 16, target)
+        if here:
+            packed.compute_at(out, block)
+        else:  # channels too: panels may be fewer than threads
+            share_out(packed, [*panels, ci], iterations // 16, target)
     image.compute_at(out, strips[-1] if by_strip else n)
     rows_in_vectors(image, lanes)
     if by_strip:
         share_out(out, strips, iterations, target)
     else:
         share_out(image, list(image.op.axis[1:-1]), iterations // 16, target)
-        share_out(out, around, iterations, target)
+        share_out(out, [block] if here else around, iterations, target)
 
 
 def _by_strip(c: Spread, target: Target) -> bool:
