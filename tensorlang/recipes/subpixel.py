@@ -45,8 +45,9 @@ FEW_CHANNELS = 8
 FULLER, LACKING = 0.85, 0.8
 # cycles of an element of a weight that is packed in the call, and at least of one that vectors of pixels take
 # as it lies, for each image. Measured (Zen 5): 0.5 to 1.1, the most where it comes from memory, and 1.0 to 2
-# where the pixels of a phase are one vector. Of 127 drawn shapes at the call the 68 that are chosen take 0.08
-# to 1.1 of the time on one thread, 0.42 on the average, on two threads of 66 the 45 that are 0.5
+# where the pixels of a phase are one vector. Of 127 drawn shapes, most at the call, the 68 that are chosen
+# take 0.07 to 1.1 of the time on one thread, 0.42 on the average; on two threads 62 take 0.55, some of
+# several small images 1.3 and 1.45
 PACKED, ONE_BY_ONE = 0.5, 1.1
 # vectors of a row that are written out where a last one overlaps the one before and begins with another phase
 MOST_VECTORS = 8
