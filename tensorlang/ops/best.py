@@ -14,8 +14,9 @@ from ..core.dtype import INT32
 from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te.loops import Cell, LoopBuilder, Memory
+from .keys import key_of, key_type
 from .network import WIDTH, keep_first, room_for, sort_keys
-from .sorting import LANES, key_of, key_type, order_open, order_rows, pad, read_keys, sorted_rows, taken_from
+from .sorting import LANES, order_open, order_rows, pad, read_keys, sorted_rows, taken_from
 
 Array = np.ndarray[Any, Any]
 # elements that are put in order by counting, for each, those that stand before it, and from which on it is

@@ -5,7 +5,8 @@ no rows.
 Batcher's bitonic network (AFIPS 32, 1968), in which the first comparisons of a merge are those of mirrored
 places: larger keys always go to the front, and what would lie behind the last key, smaller than all, never
 moves, so the number of keys need not be a power of two. Eight keys are a line, eight lines a tile. Keys of
-different lines are compared a line at a time; those of one line after the tile is transposed. What fits into
+different lines are compared a line at a time; those of one line after the tile is transposed. Where there are
+many rows a line has one key of each, and none of one line are compared (:func:`sort_lines`). What fits into
 registers, the columns of a tile or many short rows, each in a lane, goes through a network of fewer
 comparisons (:func:`exchanges`).
 
@@ -19,7 +20,6 @@ from collections.abc import Sequence
 
 from .. import te
 from ..expr import make
-from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
 
@@ -84,19 +84,11 @@ def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr) -> None:
     lines = b.let("lines", make.ceildiv(n, WIDTH**2) * WIDTH)
     with b.loop("tile", lines // WIDTH) as tile:
         _sort_tile(b, keys, near, turned, b.let("first", tile * WIDTH**2))
-    levels: ExprLike  # each of which doubles the runs
-    if known is not None:
-        levels = (-(-known // WIDTH**2) - 1).bit_length()
-    else:
-        # as many as there could be, of which most are passed over, 1 ns each: half of what a tile takes
-        levels = make.const(31 - WIDTH.bit_length(), lines.dtype)
-        for few in (8, 4, 0):
-            levels = te.select(lines <= WIDTH << few, make.const(few, lines.dtype), levels)
-    with b.loop("level", levels) as level:
+    with b.loop("level", _levels(lines if known is None else room_for(n) // WIDTH)) as level:
         run = b.let("run", te.shift_left(make.const(WIDTH, n.dtype), te.cast(n.dtype, level)))
         with b.when(te.all(run > 0, run < lines)):
-            _mirrored(b, keys, lines, run)
-            _halved(b, keys, lines, run, level)
+            _mirrored(b, keys, lines, run, WIDTH, turned=True)
+            _halved(b, keys, lines, run, level, WIDTH)
             with b.loop("tile", lines // WIDTH) as tile:
                 first = b.let("first", tile * WIDTH**2)
                 with b.loop("k", WIDTH, vector=True) as k:
@@ -104,6 +96,39 @@ def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr) -> None:
                     _put(near, k, _strides(b, taken, WIDTH // 2))
                 _within_lines(b, near, turned)
                 _put_back(b, keys, near, first)
+
+
+def _levels(lines: Expr) -> Expr:
+    """Each of which doubles the runs of so many lines."""
+    known = const_int(lines)
+    if known is not None:
+        return make.const((-(-known // WIDTH) - 1).bit_length(), lines.dtype)
+    # as many as there could be, of which most are passed over, 1 ns each: half of what a tile takes
+    levels: Expr = make.const(31 - WIDTH.bit_length(), lines.dtype)
+    for few in (8, 4, 0):
+        levels = te.select(lines <= WIDTH << few, make.const(few, lines.dtype), levels)
+    return levels
+
+
+def sort_lines(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, lanes: int) -> None:
+    """Put the keys of each lane of so many lines in order, the larger ones first: lines follow one another in
+    side 0, and are whole tiles. With a memory of places, as in :func:`sort_keys`."""
+    with b.loop("tile", lines // WIDTH) as tile, b.loop("k", lanes, vector=True) as k:
+        apart = [(tile * WIDTH + j) * lanes + k for j in range(WIDTH)]
+        column = [_at(b, keys, place) for place in apart]
+        sort_lanes(b, column)
+        for place, key in zip(apart, column, strict=True):
+            _set(keys, place, key)
+    with b.loop("level", _levels(lines)) as level:
+        run = b.let("run", te.shift_left(make.const(WIDTH, lines.dtype), level))
+        with b.when(te.all(run > 0, run < lines)):
+            _mirrored(b, keys, lines, run, lanes, turned=False)
+            _halved(b, keys, lines, run, level, lanes)
+            with b.loop("tile", lines // WIDTH) as tile, b.loop("k", lanes, vector=True) as k:
+                apart = [(tile * WIDTH + j) * lanes + k for j in range(WIDTH)]
+                near = _strides(b, [_at(b, keys, place) for place in apart], WIDTH // 2)
+                for place, key in zip(apart, near, strict=True):
+                    _set(keys, place, key)
 
 
 def _at(b: LoopBuilder, keys: Sequence[Memory], place: Expr) -> Key:
@@ -197,17 +222,22 @@ def _sort_tile(
     _put_back(b, keys, near, first)
 
 
-def _mirrored(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr) -> None:
-    """Pairs of runs of so many lines: the larger keys to the first, both bitonic then."""
+def _mirrored(
+    b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr, width: int, turned: bool
+) -> None:
+    """Pairs of runs of so many lines: the larger keys to the first, both bitonic then. The keys of a line
+    are ``turned`` too where it is a piece of a run."""
     with b.loop("pair", make.ceildiv(lines, run * 2)) as pair:
         low, end = b.let("low", pair * run * 2), b.let("end", (pair + 1) * run * 2)
         skipped = b.let("skipped", te.max(end - lines, 0))
         with b.loop("i", run - skipped, skipped) as i:
-            one, other = b.let("one", (low + i) * WIDTH), b.let("other", (end - 1 - i) * WIDTH)
-            with b.loop("k", WIDTH, vector=True) as k:
+            one, other = b.let("one", (low + i) * width), b.let("other", (end - 1 - i) * width)
+            with b.loop("k", width, vector=True) as k:
                 front, back = _at(b, keys, one + k), _at(b, keys, other + k)
-                larger, _ = _ordered(b, front, _at(b, keys, other + (WIDTH - 1) - k))
-                _, smaller = _ordered(b, _at(b, keys, one + (WIDTH - 1) - k), back)
+                larger, smaller = _ordered(b, front, back)
+                if turned:
+                    larger, _ = _ordered(b, front, _at(b, keys, other + (width - 1) - k))
+                    _, smaller = _ordered(b, _at(b, keys, one + (width - 1) - k), back)
                 _set(keys, one + k, larger)
                 _set(keys, other + k, smaller)
 
@@ -217,7 +247,7 @@ def _set(keys: Sequence[Memory], place: Expr, key: Key) -> None:
         m[0, place] = e
 
 
-def _halved(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr, level: Expr) -> None:
+def _halved(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr, level: Expr, width: int) -> None:
     """Bitonic runs of so many lines until those of a tile are bitonic, in no more than ``level`` steps."""
     stride = b.cell("stride", run.dtype, run // 2)
     with b.loop("step", level), b.when(stride.value >= WIDTH):
@@ -227,9 +257,9 @@ def _halved(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr, leve
             least = b.let("least", here // (_AT_ONCE // 2))
             whole = b.let("whole", lines // (least * _AT_ONCE))
             with b.loop("block", whole) as block, b.loop("i", least) as i:
-                first = b.let("first", (block * least * _AT_ONCE + i) * WIDTH)
-                with b.loop("k", WIDTH, vector=True) as k:
-                    apart = [first + least * WIDTH * j + k for j in range(_AT_ONCE)]
+                first = b.let("first", (block * least * _AT_ONCE + i) * width)
+                with b.loop("k", width, vector=True) as k:
+                    apart = [first + least * width * j + k for j in range(_AT_ONCE)]
                     taken = _strides(b, [_at(b, keys, place) for place in apart], _AT_ONCE // 2)
                     for place, key in zip(apart, taken, strict=True):
                         _set(keys, place, key)
@@ -237,18 +267,20 @@ def _halved(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr, leve
             strides.set(_AT_ONCE.bit_length() - 1)
         # one stride of all lines, or all three of those behind the last whole block
         with b.loop("part", strides.value) as part:
-            _one_stride(b, keys, lines, b.let("begin", begin.value), te.shift_right(here, part))
+            _one_stride(b, keys, lines, b.let("begin", begin.value), te.shift_right(here, part), width)
         stride.set(te.shift_right(here, strides.value))
 
 
-def _one_stride(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, begin: Expr, stride: Expr) -> None:
+def _one_stride(
+    b: LoopBuilder, keys: Sequence[Memory], lines: Expr, begin: Expr, stride: Expr, width: int
+) -> None:
     """Lines from ``begin`` on with those a stride behind."""
     stride = b.let("apart", stride)
     with b.loop("pair", make.ceildiv(lines - begin, stride * 2)) as pair:
         low = b.let("low", begin + pair * stride * 2)
         with b.loop("i", te.min(stride, lines - stride - low), low) as i:
-            one, other = b.let("one", i * WIDTH), b.let("other", (i + stride) * WIDTH)
-            with b.loop("k", WIDTH, vector=True) as k:
+            one, other = b.let("one", i * width), b.let("other", (i + stride) * width)
+            with b.loop("k", width, vector=True) as k:
                 larger, smaller = _ordered(b, _at(b, keys, one + k), _at(b, keys, other + k))
                 _set(keys, one + k, larger)
                 _set(keys, other + k, smaller)

@@ -20,12 +20,13 @@ from . import inputs, tags
 from .best import best_rows
 from .elementwise import cast
 from .join import strided_slice
+from .keys import key_of
 from .places import kept_within
 from .programs import kept_boxes, kept_elements, order_rows, unique_rows
 from .programs import nonzero as nonzero_places
 from .reduce import argmax
 from .shape import flatten, reshape, swapaxes
-from .sorting import key_of, sort_rows, sorted_places, sorted_values
+from .sorting import sort_rows, sorted_places, sorted_values
 from .take import take
 
 __all__ = ["argsort", "compress", "non_max_suppression", "nonzero", "sort", "top_k", "unique"]
@@ -73,8 +74,9 @@ def _ordered(
 
 def sort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:
     """The elements along ``axis`` (of the flattened tensor for None) in rising order, or falling; NaN last,
-    or first. Equal ones keep their order. Rows are put in order by a network of comparisons, long ones,
-    other than those of 32 bits, by the digits of their keys; rows are shared among threads.
+    or first. Equal ones keep their order. Rows are put in order by a network of comparisons, many at once
+    where there are many; long ones, other than those of 32 bits, by the digits of their keys. Rows are shared
+    among threads.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.sort(x, 1)

@@ -19,10 +19,10 @@ from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from ..te.loops import LoopBuilder, Memory
 from . import inputs, tags
+from .keys import key_of, key_type
 from .places import kept_within
 from .scan import blocks_of_rows, matrix
 from .shape import reshape
-from .sorting import key_of, key_type
 
 __all__ = ["cummax", "cummin"]
 

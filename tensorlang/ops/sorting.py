@@ -1,8 +1,8 @@
 """The programs of loops that put rows in order and find the first of them, each with its meaning in numpy.
 Knows the words of ``te.LoopBuilder``; no tensors.
 
-Elements are compared as integers, their keys, of which the larger one stands first: NaN is greater than every
-number, as in numpy and torch, and the zeros are equal.
+Elements are compared as integers, their keys (``keys``). Many rows are put in order together, others one by
+one.
 """
 
 from __future__ import annotations
@@ -19,20 +19,26 @@ from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
-from . import inputs
+from .keys import element_of, is_negative_zero, key_of, key_type, line_type, place_of, placed, placed_types
 from .network import WIDTH, Key, room_for, sort_keys, sort_lanes
 from .places import kept_within
+from .sorting_lines import MOST_LINES, enough_for_lines, sort_in_lines
 
 Array = np.ndarray[Any, Any]
 Written = Callable[[Expr, Expr, Expr], None]  # of a row, a place in order, and where its element came from
 LANES = 16  # keys that are compared at once
-LAST = (1 << 31) - 1  # the place that stands behind all others
 DIGIT = 8  # bits by which the keys of long rows are distributed
 FEW_DIGITS = 2  # of integers, beyond which most differ in none
 # elements of a row for each digit of its keys, up to which they are compared: integers, of which most digits
 # are the same, and floats, which differ in all. Measured (Zen 4): to distribute 1000 floats takes 1.35 of the
-# time, 1000 float64 1.8, 2000 1.24; 300 of int8 0.5, 535 of int64 below 10,000 0.4
-MOST_COMPARED = (16, 256)
+# time, 1000 float64 1.8, 2000 1.24; 300 of int8 0.5, 535 of int64 below 10,000 0.4. (Zen 5) 128 of int8 1.5,
+# 256 of int16 2, of int64 4.7, below 60,000 1.4; places of them 1.1, 1.4, 2.5 and 0.8
+MOST_COMPARED = (128, 256)
+MOST_INTEGERS = 256  # that are compared, of however many digits
+# elements of a row for each digit of its keys, up to which many rows of integers are put in order in lines
+# with their places. Measured (Zen 5), of the time of distributing them: 2000 of int8 1.1, of int16 0.5,
+# 16,000 of them 1.5 and 0.9
+MOST_OF_LINES = 1024
 # bytes of the keys of a row, up to which rows are put in order as the lanes of vectors. Measured (Zen 4): of
 # 1000 rows 16 floats take 0.10 of the time of a row at a time, 32 take 0.24, 8 of 4000 take 0.03; (Zen 5) 48
 # floats 0.25, 32 of int64 0.17, with AVX2 0.82 and 0.51
@@ -46,34 +52,6 @@ SHORT_PLACED = 48
 # itself fills: values of 7 floats take 0.05 of the time, 32 take 0.22, of int64 0.05 and 0.24; places of 7
 # floats 0.05, of 24 take 0.16
 SHORT_VALUES, SHORT_PLACES = (8, 16, 32), (8, 16, 24)
-
-
-def key_type(t: DType) -> DType:
-    """Of the keys of elements of a type."""
-    return INT64 if t.bits == 64 else INT32
-
-
-def key_of(e: Expr, descending: bool) -> Expr:
-    """An integer that is the larger the earlier an element stands in the order."""
-    t = e.dtype
-    kind = key_type(t)
-    if t.is_float:
-        e = te.cast(inputs.wide(t), e)
-        bits = te.float_bits(e)
-        # bits of positive floats count up with them, those of negative ones down: all but the sign are turned
-        # round
-        rising = te.select(bits < 0, te.bitwise_xor(bits, te.max_value(kind)), bits)
-        # -0 and 0 are equal, and the sort is stable
-        rising = te.select(make.eq(e, make.const(0, e.dtype)), make.const(0, kind), rising)
-        # behind all others, as numpy sorts them
-        rising = te.select(te.isnan(e), te.max_value(kind), rising)
-    elif t.code == "uint" and t.bits == kind.bits:
-        # unsigned numbers of the key's own width: with the highest bit turned their order is that of signed
-        # ones
-        rising = te.bitwise_xor(te.cast(kind, e), te.min_value(kind))
-    else:
-        rising = te.cast(kind, te.cast("uint8", e) if t.is_bool else e)
-    return rising if descending else te.bitwise_not(rising)
 
 
 def sorted_rows(x: Array, descending: bool) -> list[Array]:
@@ -117,12 +95,14 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
     kind = key_type(x.dtype)
 
     def finish(row: Expr, keys: Memory, side: ExprLike) -> None:
-        in_vectors(b, n, lambda k: values.__setitem__((row, k), _element(keys[side, k], x.dtype, descending)))
+        in_vectors(
+            b, n, lambda k: values.__setitem__((row, k), element_of(keys[side, k], x.dtype, descending))
+        )
         if x.dtype.is_float:
             _zeros_as_they_came(b, x, row, n, lambda k: keys[side, k], values, descending)
 
     known, many = const_int(n), const_int(rows)
-    begin: Expr = make.const(0, rows.dtype)
+    begin = zero = make.const(0, rows.dtype)
     if (
         known is not None
         and 1 < known <= min(SHORT_ROW // kind.bytes, SHORT_PLACED)
@@ -133,6 +113,24 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
             _sort_together(b, x, b.let("first", block * LANES), known, values, descending)
         if many is not None and many % LANES == 0:
             return
+
+    def in_lines() -> None:
+        narrow = line_type(x.dtype)
+        is_float = x.dtype.is_float
+
+        def zeros(row: Expr) -> None:
+            _zeros_as_they_came(b, x, row, n, lambda k: key_of(x[row, k], descending), values, descending)
+
+        sort_in_lines(
+            b,
+            x,
+            [narrow],
+            lambda e, place: (key_of(e, descending, narrow),),
+            x.dtype,
+            lambda key: element_of(key[0], x.dtype, descending),
+            lambda row, i, e: values.__setitem__((row, i), e),
+            (is_negative_zero, zeros) if is_float else None,
+        )
 
     def one(row: Expr) -> None:
         def compared() -> None:
@@ -162,20 +160,15 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
         with b.loop("block", make.ceildiv(rows, LANES), parallel=True) as block:
             _sort_together(b, x, b.let("first", block * LANES), most, values, descending)
 
+    def long() -> None:
+        enough_for_lines(b, x, [line_type(x.dtype)], MOST_LINES, in_lines, by_themselves)
+
     if known is None:
-        by_room(b, n, SHORT_VALUES, together, by_themselves)
-    else:
+        by_room(b, n, SHORT_VALUES, together, long)
+    elif begin is not zero:
         by_themselves()
-
-
-def _element(key: Expr, t: DType, descending: bool) -> Expr:
-    """The element that has a key; one of the two zeros, and of all that are no numbers."""
-    rising = key if descending else te.bitwise_not(key)
-    if not t.is_float:
-        same = t.code == "uint" and t.bits == key.dtype.bits
-        return te.cast(t, te.bitwise_xor(rising, te.min_value(key.dtype)) if same else rising)
-    bits = te.select(rising < 0, te.bitwise_xor(rising, te.max_value(key.dtype)), rising)
-    return te.cast(t, te.float_of_bits(bits))
+    else:
+        long()
 
 
 def _zeros_as_they_came(
@@ -192,19 +185,13 @@ def _zeros_as_they_came(
     kind = key_type(x.dtype)
     negative, before = b.cell("negative", INT32, 0), b.cell("before", INT32, 0)
 
-    in_vectors(b, n, lambda k: negative.set(te.max(negative.value, _is_negative_zero(x[row, k]))))
+    in_vectors(b, n, lambda k: negative.set(te.max(negative.value, is_negative_zero(x[row, k]))))
     with b.when(negative.value > 0):
         zero = make.const(0 if descending else -1, kind)
         in_vectors(b, n, lambda k: before.set(before.value + te.cast(INT32, key(k) > zero)))
         with b.loop("k", n) as k, b.when(make.eq(x[row, k], make.const(0, x.dtype))):
             values[row, before.value] = x[row, k]
             before.set(before.value + 1)
-
-
-def _is_negative_zero(e: Expr) -> Expr:
-    return te.cast(
-        INT32, make.eq(te.float_bits(te.cast(inputs.wide(e.dtype), e)), te.min_value(key_type(e.dtype)))
-    )
 
 
 def _sort_together(b: LoopBuilder, x: Memory, first: Expr, n: int, values: Memory, descending: bool) -> None:
@@ -215,14 +202,14 @@ def _sort_together(b: LoopBuilder, x: Memory, first: Expr, n: int, values: Memor
     with b.loop("k", LANES, vector=True) as k:
         if x.dtype.is_float:
             for place in range(n):
-                negative.set(te.max(negative.value, _is_negative_zero(taken[place * LANES + k])))
+                negative.set(te.max(negative.value, is_negative_zero(taken[place * LANES + k])))
         keys: list[Key] = [
             (b.let("key", _or_least(x, place, key_of(taken[place * LANES + k], descending))),)
             for place in range(n)
         ]
         sort_lanes(b, keys)
         for place, (key,) in enumerate(keys):
-            done[place * LANES + k] = _element(key, x.dtype, descending)
+            done[place * LANES + k] = element_of(key, x.dtype, descending)
     rows, there = x.shape
     if const_int(there) is None:
         _write_rows(b, x, first, n, LANES, there, lambda row, j, at: values.__setitem__((row, j), done[at]))
@@ -319,10 +306,29 @@ def order_rows(
         with b.loop("row", rows - begin, begin, parallel=True) as row:
             _order_row(b, x, row, n, descending, written, end)
 
+    def in_lines() -> None:
+        narrow = line_type(x.dtype)
+        sort_in_lines(
+            b,
+            x,
+            placed_types(narrow),
+            lambda e, place: placed(key_of(e, descending, narrow), place),
+            INT32,
+            lambda key: te.cast(INT32, place_of(key)),
+            lambda row, i, at: written(row, i, b.let("at", te.cast(n.dtype, at))),
+        )
+
+    def long() -> None:
+        if most is None and const_int(begin) == 0:
+            room = MOST_LINES if x.dtype.is_float else min(MOST_LINES, MOST_OF_LINES * _digits(x.dtype))
+            enough_for_lines(b, x, placed_types(line_type(x.dtype)), room, in_lines, by_themselves)
+        else:
+            by_themselves()
+
     if known is None:
-        order_open(b, x, descending, written, end, by_themselves)
+        order_open(b, x, descending, written, end, long)
     else:
-        by_themselves()
+        long()
 
 
 def order_open(
@@ -347,12 +353,17 @@ def _order_together(
     _take_rows(b, x, first, n, WIDTH, taken)
     with b.loop("k", WIDTH, vector=True) as k:
         keys = [
-            _placed(b, _or_least(x, i, key_of(taken[i * WIDTH + k], descending)), make.const(i, INT32))
+            tuple(
+                b.let("key", e)
+                for e in placed(
+                    _or_least(x, i, key_of(taken[i * WIDTH + k], descending)), make.const(i, INT32)
+                )
+            )
             for i in range(n)
         ]
         sort_lanes(b, keys)
         for i, key in enumerate(keys):
-            done[i * WIDTH + k] = _place_of(key)
+            done[i * WIDTH + k] = place_of(key)
     kind = x.shape[1].dtype
     if const_int(x.shape[1]) is None:
         _write_rows(
@@ -370,19 +381,6 @@ def _order_together(
             written(first + lane, j, b.let("at", te.cast(kind, done[j * WIDTH + lane])))
 
 
-def _placed(b: LoopBuilder, key: Expr, place: Expr) -> Key:
-    """A key with the place of its element: one of 32 bits in front of it in one number, in which of equal
-    keys the earlier is the larger."""
-    if key.dtype.bits == 64:
-        return b.let("key", key), place
-    front = te.shift_left(te.cast(INT64, key), make.const(32, INT64))
-    return (b.let("key", front + (LAST - te.cast(INT64, place))),)
-
-
-def _place_of(key: Key) -> Expr:
-    return key[1] if len(key) > 1 else LAST - te.bitwise_and(key[0], make.const((1 << 32) - 1, INT64))
-
-
 def _order_row(
     b: LoopBuilder, x: Memory, row: Expr, n: Expr, descending: bool, written: Written, end: Expr
 ) -> None:
@@ -397,14 +395,14 @@ def _order_row(
             keys.append(b.memory("at", (1, room), n.dtype))
 
         def one(k: Expr) -> None:
-            for m, e in zip(keys, _placed(b, key_of(x[row, k], descending), k), strict=True):
+            for m, e in zip(keys, placed(key_of(x[row, k], descending), k), strict=True):
                 m[0, k] = e
 
         in_vectors(b, n, one)
         pad(b, keys, n, room)
         sort_keys(b, keys, n)
         with b.loop("i", end) as i:
-            written(row, i, te.cast(n.dtype, _place_of(tuple(m[0, i] for m in keys))))
+            written(row, i, te.cast(n.dtype, place_of(tuple(m[0, i] for m in keys))))
 
     def by_digits() -> None:
         room = _whole(n)
@@ -422,6 +420,8 @@ def _by_length(
 ) -> None:
     """What sorts a short row of that type, or a long one; both where a call tells which it is."""
     known, most = const_int(n), MOST_COMPARED[t.is_float] * _digits(t)
+    if not t.is_float:
+        most = min(most, MOST_INTEGERS)
     if known is None or known <= most:
         with b.when(n <= most):
             short()

@@ -253,7 +253,7 @@ def test_long_rows_are_distributed_by_digits(t, descending):
             np.testing.assert_array_equal(np.signbit(real(values, t))[ordered], turned[ordered])
 
 
-@pytest.mark.parametrize(("t", "n"), [("float32", 1100), ("int64", 210)])
+@pytest.mark.parametrize(("t", "n"), [("float32", 1100), ("int64", 260)])
 def test_digits_by_the_interpreter(t, n):
     a = few((2, n), t, nan=True)
     if t == "int64":
