@@ -49,6 +49,7 @@ class Shown(Protocol):
 
 LONG = 2000  # characters of a line
 CODE = 100_000  # characters of a schedule
+BESIDE = 265  # pixels for the name of a feature, at most 40 letters
 CORNERS, DOTS = 400, 2000  # of the curve
 RED = "#c62828"
 
@@ -180,12 +181,12 @@ def _bars(weights: Sequence[tuple[str, float]]) -> str:
     body = ""
     for k, (name, share) in enumerate(weights):
         y = 4 + 20 * k
-        body += label(150, y + 12, escape(name[:40]), "end")
+        body += label(BESIDE, y + 12, escape(name[:40]), "end")
+        length = (WIDTH - BESIDE - 60) * share / widest
         body += (
-            f'<rect x="158" y="{y}" width="{400 * share / widest:.1f}" height="15" fill="{BLUE}" '
-            'opacity=".75"/>'
+            f'<rect x="{BESIDE + 8}" y="{y}" width="{length:.1f}" height="15" fill="{BLUE}" opacity=".75"/>'
         )
-        body += label(166 + 400 * share / widest, y + 12, f"{share:.0%}", "start")
+        body += label(BESIDE + 16 + length, y + 12, f"{share:.0%}", "start")
     return svg(body, "weights of features", 20 * len(weights) + 8)
 
 

@@ -488,13 +488,11 @@ def _choice(cls: type[Any], name: str) -> Callable[[ExprLike, ExprLike, ExprLike
 
 
 select = _choice(Select, "select")
-select.__doc__ = (
-    "``a`` where ``cond``, a condition or DeclareError is raised, else ``b``; both are evaluated."
-)
+select.__doc__ = """``a`` where ``cond`` holds, else ``b``; both are evaluated. Raises DeclareError where it
+is no condition."""
 if_then_else = _choice(IfThenElse, "if_then_else")
-if_then_else.__doc__ = (
-    "``a`` where ``cond``, a condition or DeclareError is raised, else ``b``: only that side is evaluated."
-)
+if_then_else.__doc__ = """``a`` where ``cond`` holds, else ``b``: only that side is evaluated, so ``cond`` may
+guard a read outside a tensor. Raises DeclareError where it is no condition."""
 
 
 def cast(dtype_: str | DType, a: ExprLike) -> Expr:

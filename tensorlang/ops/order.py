@@ -104,6 +104,11 @@ def top_k(
     ``k`` is a number or an expression of sizes. They are in order whatever ``sorted`` says. Raises
     DeclareError for a k that is negative or more than there are; of a size that is open, all where there are
     fewer: the result has ``min(n, k)``.
+
+    >>> x = te.placeholder((4,), name="x")
+    >>> values, indices = tl.compile([x, *ops.top_k(x, 2)])(np.array([1, 7, 3, 5], np.float32))
+    >>> values, indices
+    (array([7., 5.], dtype=float32), array([1, 3]))
     """
     x = inputs.tensor("top_k", x)
     d = inputs.axis_of("top_k", axis, x.ndim)

@@ -100,7 +100,14 @@ def gather(x: Tensor, dim: int, index: Tensor, mode: str = "clip") -> Tensor:
     (numpy's take_along_axis).
 
     ``index`` has the dimensions of ``x``, none longer but ``dim``; the result has its shape. ``mode`` as for
-    :func:`take`. Raises DeclareError for other dimensions."""
+    :func:`take`. Raises DeclareError for other dimensions.
+
+    >>> x, i = te.placeholder((2, 3), name="x"), te.placeholder((2, 1), "int64", name="i")
+    >>> values = np.array([[1, 2, 3], [4, 5, 6]], np.float32)
+    >>> tl.compile([x, i, ops.gather(x, 1, i)])(values, np.array([[2], [0]]))
+    array([[3.],
+           [4.]], dtype=float32)
+    """
     x, index, at = inputs.tensor("gather", x), indices_of("gather", index), index_rule("gather", mode)
     d = inputs.axis_of("gather", dim, x.ndim, "dim")
     if index.ndim != x.ndim:

@@ -569,7 +569,10 @@ def load(path: str | Path, *, mine: bool = False) -> Module:
     The file holds machine code: load only what you would run. One that everybody may write is refused; with
     ``mine=True`` (for files that a program finds, not its user) also one of another user than oneself or
     root, or that a group may write. Raises TargetError when it was compiled for another machine,
-    TensorLangError when the file is torn, changed or no kernel, or not to be trusted.
+    TensorLangError when the file is torn, changed or no kernel, or not to be trusted::
+
+        f.save("matmul.tl")
+        g = tl.load("matmul.tl")
     """
     found = store.read(path, mine)
     sources = {kind: (lambda text=text: text) for kind, text in found.texts.items()}

@@ -193,6 +193,13 @@ def assume(*conditions: Any) -> None:
     when a kernel is called that has one of these sizes: a call that contradicts them raises CallError. State
     them before the computation is scheduled. Raises DeclareError for what is not a comparison of sizes by
     ``<``, ``<=``, ``>``, ``>=`` or ``==``, and for what never holds.
+
+    >>> n, m = te.var("n"), te.var("m")
+    >>> te.assume(n <= m)
+    >>> A, B = te.placeholder((n,), name="A"), te.placeholder((m,), name="B")
+    >>> f = tl.compile([A, B, te.compute((n,), lambda i: A[i] + B[i])])  # no read of B leaves it
+    >>> f(np.ones(2, np.float32), np.ones(3, np.float32))
+    array([2., 2.], dtype=float32)
     """
     for given in conditions:
         cond = make.as_expr(given)

@@ -211,6 +211,13 @@ def extern(
     ``fcompute(ins, outs)`` gets a handle for each input and output and returns ``te.call_packed(…)`` or
     ``te.call_extern(…)``. ``dtype`` is that of the outputs, by default that of the inputs when they have one.
     Raises DeclareError for anything else.
+
+    >>> tl.register_func("doc.sorted", lambda x, y: np.copyto(y, np.sort(x)))  # doctest: +ELLIPSIS
+    <function ...>
+    >>> X = te.placeholder((3,), name="X")
+    >>> Y = te.extern((3,), [X], lambda ins, outs: te.call_packed("doc.sorted", ins[0], outs[0]))
+    >>> tl.compile([X, Y])(np.array([3, 1, 2], np.float32))
+    array([1., 2., 3.], dtype=float32)
     """
     where = f"extern {name!r}"
     many = isinstance(shape, list | tuple) and len(shape) > 0 and isinstance(shape[0], list | tuple)

@@ -124,6 +124,13 @@ def scan(
     ``init`` gives the first rows (its first dimension says how many), ``update`` row ``t`` from rows of the
     state before ``t``; both and the state agree in dtype and in every other dimension. ``inputs`` is accepted
     for TVM's sake and not needed. Raises DeclareError for states that do not fit together.
+
+    >>> X = te.placeholder((4, 2), name="X")
+    >>> state = te.placeholder((4, 2), name="state")
+    >>> init = te.compute((1, 2), lambda _, i: X[0, i])
+    >>> update = te.compute((4, 2), lambda t, i: state[t - 1, i] + X[t, i])
+    >>> tl.compile([X, te.scan(init, update, state)])(np.ones((4, 2), np.float32))[:, 0]
+    array([1., 2., 3., 4.], dtype=float32)
     """
     inits, updates, states = _listed(init), _listed(update), _listed(state_placeholder)
     if not len(inits) == len(updates) == len(states) > 0:

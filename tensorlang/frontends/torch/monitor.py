@@ -73,7 +73,8 @@ class Anew:
             sizes += [n for n in (int(found[3]), int(found[4])) if n not in sizes]
 
     def __str__(self) -> str:
-        lines = [f"{Path(self.file).name}:{self.line} {self.name}: compiled anew {len(self.reasons)} times, "]
+        n = len(self.reasons)
+        lines = [f"{Path(self.file).name}:{self.line} {self.name}: compiled anew {n} time{'s' * (n != 1)}, "]
         lines[0] += f"{self.seconds:.1f} s" + ("; torch runs it now" if self.given_up else "")
         for (name, axis), sizes in self.sizes.items():
             lines.append(f"  {name}.size({axis}) was {', '.join(map(str, sizes))}")
