@@ -21,6 +21,7 @@ from tensorlang.boundary import check_path, close, guard
 from tensorlang.entries import public
 from tensorlang.options import user_directory
 
+from .plural import counted
 from .records import RecordLog
 from .task import SearchTask, check_template
 from .tune import tune
@@ -162,7 +163,7 @@ class Tuned:
 
     def __repr__(self) -> str:
         n = len(self._kernels)
-        return f"<tuned function {self.word}: {n} kernel{'' if n == 1 else 's'} so far>"
+        return f"<tuned function {self.word}: {counted(n, 'kernel')} so far>"
 
     def __call__(self, *args: Any, **more: Any) -> Any:
         """The outputs for these arrays, of the library that the first of them is of."""

@@ -17,8 +17,9 @@ from typing import Any
 import tensorlang as tl
 
 from .doctor import examine
+from .plural import counted
 from .records import Record, RecordLog, best_of, merge
-from .reporting.units import counted, measurements_text, seconds_text
+from .reporting.units import measurements_text, seconds_text
 from .search import STRATEGIES
 from .task import SearchTask
 from .tune import tune

@@ -20,8 +20,8 @@ from tensorlang.roofline import peaks
 
 from .autotune import cache_directory
 from .measure import Job, Measurer
+from .plural import counted
 from .records import RecordLog
-from .reporting.units import counted
 from .statuses import OK
 from .task import SearchTask
 

@@ -13,11 +13,12 @@ import tensorlang as tl
 
 from .cost_model import MODELS, CostModel
 from .measure import Measurer, Others
+from .plural import counted
 from .records import RecordLog, best_of
 from .records.database import ranked
 from .reporting.progress import Report, reporter
 from .reporting.report import TuneResult
-from .reporting.units import counted, seconds_text
+from .reporting.units import seconds_text
 from .search import STRATEGIES, Strategy, current
 from .task import SearchTask
 from .tuning.budget import Budget, check_limits, check_seed

@@ -16,6 +16,7 @@ from tensorlang.boundary import check_path
 from tensorlang.entries import public
 from tensorlang.protocols import element
 
+from ..plural import counted
 from ..whole_files import write_whole
 from .ranking import ranked
 from .record import Record
@@ -245,18 +246,14 @@ def apply_best(
     ]
     others = dict.fromkeys(r.target for r in mine if r.target != target)
     why += [f"measured for {t} only" for t in others]
-    why += [f"{_counted(len(refused), 'record')} cannot be replayed: {refused[0]}"] if refused else []
-    why += [f"{_counted(n, 'record')} of other tasks"] if (n := len(listed) - len(mine)) else []
-    why += [f"{_counted(len(bad), 'line')} skipped, the first {bad[0]}"] if bad else []
+    why += [f"{counted(len(refused), 'record')} cannot be replayed: {refused[0]}"] if refused else []
+    why += [f"{counted(n, 'record')} of other tasks"] if (n := len(listed) - len(mine)) else []
+    why += [f"{counted(len(bad), 'line')} skipped, the first {bad[0]}"] if bad else []
     raise tl.TensorLangError(
         f"no measured schedule of {name} for {target}",
         because="\n".join(why) or "there are no records",
         try_="autosched.tune(task, records=…) first, with the same sizes and target",
     )
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def shortened(text: str, most: int = 400) -> str:

@@ -9,8 +9,9 @@ from typing import Any
 from tensorlang.display import bars, box, code, details, strip, table
 from tensorlang.errors import TensorLangError
 
+from ..plural import counted
 from ..records import best_of
-from .units import counted, measurements_text, seconds_text
+from .units import measurements_text, seconds_text
 
 
 def record(r: Any) -> str:

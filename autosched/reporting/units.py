@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tensorlang.entries import share
 
+from ..plural import counted
 from ..records import Record
 
 
@@ -15,11 +16,6 @@ def seconds_text(t: float) -> str:
         if t >= scale:
             return f"{t / scale:.3g} {unit}"
     return f"{t * 1e9:.3g} ns"
-
-
-def counted(n: int, what: str) -> str:
-    """``1 record``, ``2 records``."""
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def measurements_text(records: Sequence[Record]) -> str:
