@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from ..analysis import Product, parts_of, product_of, sums_columns, typical, windows_of
+from ..analysis import Product, constant, parts_of, product_of, sums_columns, typical, windows_of
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -112,7 +112,13 @@ def _read_again(op: ComputeOp) -> Tensor | None:
 def sums_beside(s: Schedule, out: Stage, inside: Stage, product: Product, together: int) -> Stage | None:
     """The sums of the right operand's columns that ``out`` takes away from the product ``inside`` for a zero
     point, where the operand is packed in fours, which the sums can read; None where there are none."""
-    if together < FOUR:
+    # the last four of a panel are filled with zeros only behind the end of the operand, not of a part of it
+    whole = all(
+        a.dom is not None and constant(a.dom.min) == 0 and a.extent is product.right.shape[d]
+        for a, d in product.right_axes.items()
+        if a.kind == "reduce"
+    )
+    if together < FOUR or not whole:
         return None
     for st in s.state.readers(s.state.of(product.right).name):
         alone = not (st.is_output or st.attach or st.relations) and isinstance(st.op, ComputeOp)

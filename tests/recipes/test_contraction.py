@@ -66,7 +66,9 @@ def test_operands_that_both_lie_the_other_way_round_are_read_where_they_lie(spec
     """Each element of the result was a sum along memory of a copy of the left operand."""
     A, B, out = declared(spec, sizes)
     tree = str(default_schedule(out, tl.Target(f"{AVX512} -num-cores=1")).tree())
-    assert "einsum.global" in tree and "A.global" not in tree and "B.global" not in tree, tree
+    # of small matrices the right one is copied instead: 100 of 8 × 16 × 16 take 0.76 of the time (Zen 5)
+    copied = "B.global" if (spec, sizes) == TURNED_BATCH else "einsum.global"
+    assert [n for n in ("A.global", "B.global", "einsum.global") if n in tree] == [copied], tree
     assert ".rf" not in tree, tree
 
 

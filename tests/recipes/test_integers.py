@@ -124,3 +124,30 @@ def test_numbers(m: int, k: int, n: int) -> None:
     found = np.zeros((m, n), "int32")
     interpret(func, a, b, found)
     assert (found == wanted).all()
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 67), (3, 67), (0, 61), (2, 18)])
+@pytest.mark.parametrize("summed", ["zero points", "the same length", "all rows"])
+def test_sums_beside_products_of_a_part_of_an_operand(low, high, summed):
+    """Behind the last row of a part a panel holds what follows, and no zeros: a batch of parts was refused."""
+    a, b = te.placeholder((16, 67), "int8", "A"), te.placeholder((67, 64), "int8", "B")
+    wide = lambda e: e.astype("int32")
+    r = te.reduce_axis((low, high), name="r")
+    x, y = (
+        np.random.default_rng(k).integers(-128, 128, n).astype("int8")
+        for k, n in enumerate([(16, 67), (67, 64)])
+    )
+    part, rows = x[:, low:high].astype("int32"), y.astype("int32")
+    if summed == "zero points":
+        out = te.compute(
+            (16, 64), lambda i, j: te.sum((wide(a[i, r]) - 3) * (wide(b[r, j]) - 7), axis=r), name="C"
+        )
+        want = (part - 3) @ (rows[low:high] - 7)
+    else:
+        many = high - low if summed == "the same length" else 67
+        q = te.reduce_axis((0, many), name="q")
+        product = te.compute((16, 64), lambda i, j: te.sum(wide(a[i, r]) * wide(b[r, j]), axis=r), name="P")
+        sums = te.compute((64,), lambda j: te.sum(wide(b[q, j]), axis=q), name="S")
+        out = te.compute((16, 64), lambda i, j: product[i, j] - 5 * sums[j], name="C")
+        want = part @ rows[low:high] - 5 * rows[:many].sum(0)
+    np.testing.assert_array_equal(tl.compile([a, b, out])(x, y), want)
