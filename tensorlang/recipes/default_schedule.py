@@ -139,7 +139,7 @@ def scheduled(
     """The default schedule, and for each stage that a recipe was chosen for what it was taken for and how it
     is computed."""
     outputs = [outputs] if isinstance(outputs, Tensor | Operation) else list(outputs)
-    begun = _begun(outputs, where)
+    begun = _begun(outputs, where, constants)
     filtered = begun.copy()
     if "winograd" not in without and filtered_in_place(filtered, where, constants):
         why = _by_recipes(filtered, where, constants)
@@ -148,14 +148,14 @@ def scheduled(
     return begun, _by_recipes(begun, where, constants)
 
 
-def _begun(outputs: Iterable[Tensor | Operation], where: Target) -> Schedule:
+def _begun(outputs: Iterable[Tensor | Operation], where: Target, constants: Sequence[Tensor]) -> Schedule:
     """A schedule whose windows read stages of their own, and whose products of narrow integers have no zero
     points, and are of both signs, where that pays."""
     s = create_schedule(outputs)
     for stage in s.stages:
         while s.can("cache_windows", stage.name):
             s.cache_windows(stage.name)
-    integers.begin_integers(s, where)
+    integers.begin_integers(s, where, constants)
     return s
 
 

@@ -6,13 +6,14 @@ the other. Uses public primitives only.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from ..analysis import Product, constant, parts_of, product_of, sums_columns, typical, windows_of
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Operation, Tensor
-from .common import share_out, size, work
+from .common import is_known, share_out, size, work
 from .inlining import reduction_to_fuse
 from .lanes import vector_width
 from .nests import Axes, Cut, nest, sums
@@ -29,24 +30,26 @@ OPEN = 64  # what an open size counts as
 LITTLE = 16  # times the terms of a sum that another one beside it has, which alone is worth much code
 
 
-def begin_integers(s: Schedule, target: Target) -> None:
-    """Zero points apart, and an operand of each product of one sign turned, where that takes less time."""
+def begin_integers(s: Schedule, target: Target, constants: Sequence[Tensor] = ()) -> None:
+    """Zero points apart, and an operand of each product of one sign turned, where that takes less time: what
+    is made of ``constants`` alone takes none."""
     for stage in s.stages:
-        if splits(s, stage):
+        if splits(s, stage, constants):
             s.split_sum(stage.name)
     for stage in s.stages:
-        operand = operand_to_turn(s, stage, target)
+        operand = operand_to_turn(s, stage, target, constants)
         if operand is not None:
             s.turn_sign(stage.name, operand)
 
 
-def splits(s: Schedule, stage: Stage) -> bool:
+def splits(s: Schedule, stage: Stage, constants: Sequence[Tensor] = ()) -> bool:
     """Whether a stage sums differences of narrow integers that are better taken apart."""
     parts = parts_of(stage.op) if isinstance(stage.op, ComputeOp) else None
     if parts is None or not parts[0].is_narrow:
         return False
     main, others = parts
-    return all(ROWS * p.results <= main.results for p in others) and bool(s.can("split_sum", stage.name))
+    taken = [p for p in others if not all(is_known(t, constants) for t in p.reads)]
+    return all(ROWS * p.results <= main.results for p in taken) and bool(s.can("split_sum", stage.name))
 
 
 def is_little(s: Schedule, stage: Stage) -> bool:
@@ -83,18 +86,23 @@ def _terms(op: Operation) -> int:
     return math.prod(typical(a.extent, OPEN) for a in (*op.axis, *op.reduce_axis))
 
 
-def operand_to_turn(s: Schedule, stage: Stage, target: Target) -> str | None:
+def operand_to_turn(
+    s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor] = ()
+) -> str | None:
     """Of a product of one sign the left operand, of a convolution the image, where it takes less time by the
-    other sign; None for all else."""
+    other sign; for few rows the right operand, if it is one of ``constants``; None for all else."""
     op = stage.op
     if not target.summed(4) or target.has_tiles or not isinstance(op, ComputeOp) or not op.reduce_axis:
         return None
-    operand = _read_again(op)
+    operand = _read_again(op, constants)
     return operand.name if operand is not None and s.can("turn_sign", stage.name, operand.name) else None
 
 
-def _read_again(op: ComputeOp) -> Tensor | None:
-    """The left operand or the image, if each element is read often enough and has the sign of the other."""
+def _read_again(op: ComputeOp, constants: Sequence[Tensor]) -> Tensor | None:
+    """The left operand or the image, if each element is read often enough and has the sign of the other; a
+    right operand that is known is turned ahead of the call.
+
+    Measured (Zen 5, one thread), uint8 by constants of uint8: 1 × 2028 × 1350 0.45 of the time."""
     product, window = product_of(op), windows_of(op)
     if product is not None:
         left, right, axes = product.left, product.right, set(product.right_axes)
@@ -104,9 +112,13 @@ def _read_again(op: ComputeOp) -> Tensor | None:
         return None
     count = lambda of: math.prod(typical(a.extent, OPEN) for a in of)
     rows, columns = count(a for a in op.axis if a not in axes), count(a for a in op.axis if a in axes)
-    if rows < ROWS or columns < COLUMNS or count(op.reduce_axis) < TERMS:
+    if left.dtype != right.dtype or left.dtype.name not in ("int8", "uint8"):
         return None
-    return left if left.dtype == right.dtype and left.dtype.name in ("int8", "uint8") else None
+    if columns < COLUMNS or count(op.reduce_axis) < TERMS:
+        return None
+    if rows < ROWS:
+        return right if product is not None and is_known(right, constants) else None
+    return left
 
 
 def sums_beside(s: Schedule, out: Stage, inside: Stage, product: Product, together: int) -> Stage | None:
@@ -135,6 +147,7 @@ def sum_panels(
     width: int,
     panels: int | None,
     target: Target,
+    tail: str = "zeros",
 ) -> None:
     """Compute sums of columns from panels of fours, each so many columns wide, behind the copy, in the loop
     ``place`` of ``out`` or at the root: an instruction for each vector of a panel. A few at a time of so many
@@ -156,7 +169,7 @@ def sum_panels(
     (*batch, column), (*others, last) = made.op.axis, made.op.reduce_axis
     named: Axes = {"b": batch, "k": others, "p": last, "j": column}
     # a panel holds whole fours, the last filled with zeros
-    fours: dict[str, Cut | None] = {"p": (FOUR, "zeros"), "j": width}
+    fours: dict[str, Cut | None] = {"p": (FOUR, tail), "j": width}
     sums(s, made, stage, loops.place, named, "b k po | jo pi ji", fours, whole=whole)
     if place is None:
         share_out(stage, [loops.around[0]], work(stage) // 16, target)

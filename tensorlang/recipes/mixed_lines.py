@@ -4,8 +4,9 @@ The sums of its columns, if there are any, are of the lines of a block before it
 primitives only.
 
 Measured (Zen 5), 46 drawn products of int8, of 4 to 16 rows, beside panels: on one thread 0.57 to 0.95 of the
-time, median 0.71, on two 0.43 to 1.17, median 0.78. 16 × 768 × 768 0.84, 8 × 768 × 768 0.70; 28 × 768 × 768
-would take 0.86, 33 × 768 × 3072 1.15, two tiles of unequal height 1.3.
+time, median 0.71, on two 0.43 to 1.17, median 0.78. With a rest of the sum 4 × 1123 × 1330 0.43, 9 × 670 ×
+1422 0.58; more rows, and tiles of unequal height, 24 × 1385 × 824 0.90, 28 × 768 × 768 0.85, 19 × 751 × 364
+0.91; 33 × 768 × 3072 would take 1.15.
 """
 
 from __future__ import annotations
@@ -24,12 +25,17 @@ from .register_tile import even
 
 WIDE = 32  # columns of a tile, whose four bytes each are two registers
 HIGH = 14  # rows of a tile, at most
+# rows whose tiles are twice as wide: lines of memory, of which tiles read half each, come from the second
+# cache half as often. Measured (Zen 5, one thread): 4 × 1124 × 1330 0.75 of the time, 4 × 960 × 1056 0.75, 5
+# × 800 × 1200 0.77, 6 × 1000 × 900 0.78; 7 × 700 × 1500, which registers do not hold, 1.02, 8 × 512 × 1000
+# 1.2
+FEW_ROWS = 6
 DEPTH = 64  # terms of a sum, at least
 # in how many places of a page lines begin that lie as far from each other as a row is long, at least: the
 # first cache has room for few in each. Measured (Zen 5): 8 × 1024 × 1024 1.15 of the time, 8 × 768 × 1536
 # 1.04, 8 × 768 × 3072 1.33, 16 × 512 × 2048 1.54
 PLACES = 16
-PANELS = 4  # tiles of a block of columns: so many have their sums at once
+BLOCK = 128  # columns that have their sums at once
 
 
 def applies(inside: Stage, product: Product, fixed: bool, keep: list[IterVar], target: Target) -> bool:
@@ -42,10 +48,10 @@ def applies(inside: Stage, product: Product, fixed: bool, keep: list[IterVar], t
     depth = size(over[0])
     # the elements of a row that are multiplied together are neighbours
     near = product.left_axes.get(over[0]) == len(product.left.shape) - 1
-    whole = depth is not None and depth % FOUR == 0 and depth >= DEPTH and n >= WIDE
+    whole = depth is not None and depth >= DEPTH and n >= WIDE
     apart = PAGE // math.gcd(n, PAGE) >= PLACES
-    even_rows = FOUR <= m <= cost_of(target).mixed_rows and m % even(m, HIGH) == 0
-    return near and whole and apart and even_rows
+    few = FOUR <= m <= cost_of(target).mixed_rows
+    return near and whole and apart and few
 
 
 def _rows(product: Product) -> int | None:
@@ -64,19 +70,20 @@ def apply(
     """Compute ``inside`` in tiles of ``out``, whose axes ``own`` names by those of the product."""
     row, m, n = product.row, _rows(product), size(product.column)
     assert row is not None and m is not None and n is not None
-    panels = -(-n // WIDE)
-    block = block_of(n, WIDE, PANELS * WIDE, target.num_cores if shared else 1) or panels
+    high = even(m, HIGH)
+    wide = 2 * WIDE if high <= FEW_ROWS and n >= BLOCK else WIDE
+    block = block_of(n, wide, BLOCK, target.num_cores if shared else 1) or -(-n // wide)
     columns = sums_beside(s, out, inside, product, FOUR)
     loops = nest(
         out,
         {"i": own[row], "j": own[product.column]},
         "(joo) joi io | ii ji",
-        {"i": even(m, HIGH), "j": WIDE, "jo": block},
+        {"i": high, "j": wide, "jo": block},
         parallel=shared,
-        whole=WIDE,
+        whole=wide,
     )
     over = inside.op.reduce_axis[0]
     named: Axes = {"p": over, "i": row, "j": product.column}
-    sums(s, inside, out, loops.place, named, "po | i pi j", {"p": FOUR}, whole=WIDE)
+    sums(s, inside, out, loops.place, named, "po | i pi j", {"p": FOUR}, whole=wide)
     if columns is not None:
-        sum_panels(s, columns, out, loops.around[0], WIDE, block, target)
+        sum_panels(s, columns, out, loops.around[0], wide, block, target, "auto")

@@ -19,7 +19,7 @@ from .compute import compute
 from .patterns import is_narrow, typical
 from .reducers import Reduce
 from .reducers import sum as te_sum
-from .tensor import ComputeOp, Tensor
+from .tensor import ComputeOp, Tensor, reads_in
 
 OPEN = 64  # what an open size counts as
 LESS = 2  # times as many elements as another term's that the largest one has
@@ -41,6 +41,11 @@ class Part:
         return len(self.inner) == 2 and all(is_narrow(f) for f in self.inner)
 
     @property
+    def reads(self) -> tuple[Tensor, ...]:
+        """The tensors whose elements are summed."""
+        return tuple({r.tensor for r in reads_in(self.inner)})
+
+    @property
     def results(self) -> float:
         """How many sums there are."""
         return math.prod(typical(a.extent, OPEN) for a in self.axes)
@@ -48,7 +53,7 @@ class Part:
 
 def parts_of(op: ComputeOp) -> tuple[Part, list[Part]] | None:
     """The term of a sum of integers that has the most sums, and the others, which have less than half as many
-    each; None for all else."""
+    each, or as many of fewer factors, as those of a product of one row; None for all else."""
     first = op.body[0] if len(op.body) == 1 else None
     if type(first) is not Reduce or first.reducer.kind != "add" or first.condition is not None:
         return None
@@ -57,9 +62,10 @@ def parts_of(op: ComputeOp) -> tuple[Part, list[Part]] | None:
     if type(first.sources[0]) not in (Add, Sub):
         return None
     parts = [_part(op, e, positive) for e, positive in _terms(first.sources[0])]
-    main = max(parts, key=lambda p: p.results)
+    main = max(parts, key=lambda p: (p.results, len(p.inner)))
     others = [p for p in parts if p is not main]
-    if not main.inner or any(LESS * p.results > main.results for p in others):
+    simpler = lambda p: len(p.inner) < len(main.inner) or LESS * p.results <= main.results
+    if not main.inner or not all(simpler(p) for p in others):
         return None
     return main, others
 

@@ -4,6 +4,7 @@ tile of it is made."""
 from __future__ import annotations
 
 import itertools
+import re
 
 import numpy as np
 import pytest
@@ -151,3 +152,26 @@ def test_sums_beside_products_of_a_part_of_an_operand(low, high, summed):
         out = te.compute((16, 64), lambda i, j: product[i, j] - 5 * sums[j], name="C")
         want = part @ rows[low:high] - 5 * rows[:many].sum(0)
     np.testing.assert_array_equal(tl.compile([a, b, out])(x, y), want)
+
+
+@pytest.mark.parametrize("m", [1, 3])
+@pytest.mark.parametrize(("kind", "zero"), [("uint8", 0), ("uint8", 3), ("int8", 0), ("int8", -5)])
+def test_a_known_operand_of_few_rows_is_turned_ahead_of_the_call(m: int, kind: str, zero: int) -> None:
+    """It was summed in pairs of 16 bits, and so is one that a call gives: turning the left operand costs more
+    than so few rows gain."""
+    a, b = te.placeholder((m, 90), kind, name="A"), te.placeholder((90, 40), kind, name="B")
+    k = te.reduce_axis((0, 90), name="k")
+    wide = lambda e: e.astype("int32") - zero if zero else e.astype("int32")
+    c = te.compute((m, 40), lambda i, j: te.sum(wide(a[i, k]) * b[k, j].astype("int32"), axis=k), name="C")
+    other = "int8" if kind == "uint8" else "uint8"
+    known, given = (default_schedule(c, ZEN4.format(1), constants=x) for x in ([b], []))
+    assert re.search(rf"compute C\S*\.{other} .*reads B", str(known.tree()))
+    assert other not in str(given.tree())
+    rng, limits = np.random.default_rng(m), np.iinfo(kind)
+    x, y = (rng.integers(limits.min, limits.max + 1, s).astype(kind) for s in ((m, 90), (90, 40)))
+    wanted = (x.astype("int32") - zero) @ y.astype("int32")
+    for target in (ZEN4.format(1), None):
+        assert (tl.compile([a, b, c], target, constants={b: y})(x) == wanted).all()
+    found = np.zeros((m, 40), "int32")
+    interpret(tl.lower(known, [a, b, c]), x, y, found)
+    assert (found == wanted).all()

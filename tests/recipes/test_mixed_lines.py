@@ -31,7 +31,9 @@ def tree(tensors: list[te.Tensor], cores: int = 1, cpu: str = "znver5", constant
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-@pytest.mark.parametrize(("m", "k", "n"), [(16, 768, 768), (4, 128, 70), (14, 300, 1000)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(16, 768, 768), (4, 128, 70), (14, 300, 1000), (15, 766, 768), (28, 768, 768)]
+)
 def test_few_rows_read_lines_as_they_lie(m: int, k: int, n: int, cores: int) -> None:
     """Sums of columns are those of a block of columns, before its tiles."""
     lines = tree(product(m, k, n), cores).splitlines()
@@ -46,9 +48,7 @@ def test_few_rows_read_lines_as_they_lie(m: int, k: int, n: int, cores: int) -> 
 @pytest.mark.parametrize(
     ("m", "k", "n"),
     [
-        (15, 768, 768),  # tiles of eight rows and of seven
-        (17, 768, 768),
-        (8, 766, 768),  # a rest of two lines
+        (29, 768, 768),
         (8, 32, 768),
         (8, 768, 1024),  # lines that have the same places of the first cache
         (8, 768, 3072),
@@ -69,7 +69,9 @@ def test_constants_and_other_processors_read_panels() -> None:
 @pytest.mark.parametrize(
     "kinds", [("int8", "int8"), ("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")]
 )
-@pytest.mark.parametrize(("m", "k", "n"), [(16, 64, 96), (5, 68, 150), (14, 72, 64)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"), [(16, 64, 96), (5, 68, 150), (14, 72, 64), (5, 67, 139), (17, 101, 90)]
+)
 def test_numbers(m: int, k: int, n: int, kinds: tuple[str, str], cores: int) -> None:
     tensors = product(m, k, n, kinds)
     rng = np.random.default_rng(m)
@@ -84,6 +86,22 @@ def test_numbers(m: int, k: int, n: int, kinds: tuple[str, str], cores: int) -> 
         found = np.zeros((m, n), "int32")
         interpret(tl.lower(default_schedule(tensors[-1], ZEN5.format(1)), tensors), a, b, found)
         assert (found == wanted).all()
+
+
+@pytest.mark.parametrize(("m", "width"), [(4, 64), (6, 64), (7, 32)])
+def test_tiles_of_few_rows_are_as_wide_as_a_line_of_memory(m: int, width: int) -> None:
+    assert f"int32[{m}, {width}]" in tree(product(m, 768, 1056))
+
+
+@pytest.mark.parametrize(("k", "n"), [(767, 768), (768, 750), (765, 750)])
+def test_rests_are_mixed_in_registers_too(k: int, n: int) -> None:
+    """Masked columns were widened byte by byte, in every tile of a block of which one is masked, and a rest
+    of the sum was what kept lines from being mixed."""
+    asm = tl.compile(product(8, k, n), ZEN5.format(1)).get_source("asm").splitlines()
+    inner = [x for x in asm if "vpdpbusd" in x]
+    assert len(inner) >= 16 + 4
+    if k % 4 == 0:
+        assert not [x for x in asm if "vpmovsxbd" in x or "vpmulld" in x]
 
 
 def test_a_tile_has_an_instruction_for_four_products_of_each_vector() -> None:

@@ -348,7 +348,7 @@ def _if_then_else(em: Emitter, e: IfThenElse) -> str:
     if e.cond.dtype.lanes > 1:
         cond = _settled(em, e.cond)
         a = guarded(em, e.a, cond)
-        if _is_zero(e.b) and _zero_outside(a, _conjuncts(cond)):
+        if is_zero(e.b) and _zero_outside(a, _conjuncts(cond)):
             return em.value(a)
         return em.value(make.select(cond, a, guarded(em, e.b, _settled(em, make.not_(cond)))))
     return _branch(em, e)
@@ -368,7 +368,7 @@ def uniform_apart(e: Expr) -> Expr:
     return make.if_then_else(conjunction(uniform), make.if_then_else(conjunction(lanes), a, e.b), e.b)
 
 
-def _is_zero(e: Expr) -> bool:
+def is_zero(e: Expr) -> bool:
     scalar = lane_of(e)
     return type(scalar) is Const and str(scalar.value) in ("0", "0.0", "False")  # -0.0 has another bit
 
@@ -376,7 +376,7 @@ def _is_zero(e: Expr) -> bool:
 def _zero_outside(e: Expr, conds: list[Expr]) -> bool:
     """Whether lanes where not all of ``conds`` hold are 0 as they come: those that a load leaves out."""
     if type(e) is IfThenElse:
-        return _is_zero(e.b) and _zero_outside(e.a, conds)
+        return is_zero(e.b) and _zero_outside(e.a, conds)
     if type(e) is not Load or e.mask is None or e.mask.dtype.lanes == 1:
         return False
     asked = _conjuncts(e.mask)

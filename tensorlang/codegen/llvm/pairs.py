@@ -20,11 +20,12 @@ from collections.abc import Sequence
 from operator import is_
 
 from ...core.dtype import FLOAT32, INT32, DType
-from ...expr import make
-from ...expr.nodes import Add, Cast, Expr, Mul, Ramp, const_int, lane_of
+from ...expr import linear, make
+from ...expr.nodes import Add, Cast, Expr, IfThenElse, Mul, Ramp, const_int, lane_of
 from ...loopir.stmt import If, Load, Stmt, Store, load
 from . import gathers, memory, near, shuffles, types
 from .emitter import Emitter, buffers_read
+from .expression import is_zero
 
 # what is multiplied: neighbours, by the first of them; rows of lines that lie apart, which are mixed in
 # registers; None: ones
@@ -405,14 +406,19 @@ def _wide(e: Expr | None, kinds: Sequence[str]) -> Load | None:
     """What is read from memory, of one of these ``kinds``, and made wider; of one element, whatever the
     lanes."""
     e = None if e is None else lane_of(e)
-    if (
-        type(e) is not Cast
-        or type(e.a) is not Load
-        or (e.a.mask is not None and e.a.dtype.lanes == 1)
-        or e.a.dtype.element not in kinds
-    ):
+    x = _read(e.a) if type(e) is Cast else None
+    if x is None or (x.mask is not None and x.dtype.lanes == 1) or x.dtype.element not in kinds:
         return None
-    return e.a
+    return x
+
+
+def _read(e: Expr) -> Load | None:
+    """What is read, also under a condition of the lanes, of which those that are off are zeros, as the last
+    columns of a rest are."""
+    if type(e) is IfThenElse and type(e.a) is Load and e.a.mask is None and is_zero(e.b):
+        conditional = e.cond.dtype.lanes > 1 and not linear.reads_data(e.cond)
+        e = load(e.a.buffer, e.a.indices, e.cond) if conditional else e
+    return e if type(e) is Load else None
 
 
 def _in_turn(
