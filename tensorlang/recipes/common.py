@@ -3,7 +3,9 @@ only."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import takewhile
 
 from ..analysis import bytes_of, constant, cost_of, iterations_of, operations, reads_of, repeated_along
 from ..schedule import Schedule, Stage
@@ -142,9 +144,29 @@ def share_out(stage: Stage, loops: list[IterVar], iterations: int, target: Targe
     loops = [iv for iv in loops if iv.kind != "reduce"]
     if not loops or not cost_of(target).shared(iterations):
         return None
+    loops = _for_each_thread(stage, loops, target)
     outer = loops[0] if len(loops) == 1 else stage.fuse(*loops)
     stage.parallel(outer)
     return outer
+
+
+def _for_each_thread(stage: Stage, loops: list[IterVar], target: Target) -> list[IterVar]:
+    """These loops, and further ones within them until each thread has an iteration: of a batch of one, for
+    example. Measured (Zen 5, two threads): means of the 64 planes of 128 × 128 of one image 0.5 of the
+    time."""
+    found, leaves = list(loops), stage.leaf_iter_vars
+    plain = lambda a: a.kind != "reduce" and a not in stage.state.kinds
+    at = next(i for i, a in enumerate(leaves) if a is found[-1])
+    inner = iter(takewhile(plain, leaves[at + 1 :]))
+    known = lambda a: None if a.dom is None else size(a)  # of a loop that was split nobody knows here
+    sizes = [known(a) for a in found]
+    while None not in sizes and math.prod(n or 0 for n in sizes) < target.num_cores:
+        a = next(inner, None)
+        if a is None or not stage.schedule.can("fuse", stage.name, *found, a):
+            break
+        found.append(a)
+        sizes.append(known(a))
+    return found
 
 
 def with_attached(s: Schedule, *names: str) -> set[str]:

@@ -94,12 +94,9 @@ def reads_of(op: ComputeOp) -> Reads:
                 used: frozenset[Var] = (
                     frozenset().union(*[variables(i) for i in node.indices]) if node.indices else frozenset()
                 )
-                last = node.indices[-1] if node.indices else None
-                others: frozenset[Var] = (
-                    frozenset().union(*[variables(i) for i in node.indices[:-1]])
-                    if node.indices
-                    else frozenset()
-                )
+                moving = _moving(node.tensor.shape, node.indices)
+                last = moving[-1] if moving else None
+                others: frozenset[Var] = frozenset().union(*[variables(i) for i in moving[:-1]])
                 plain.append((node.tensor, node.indices))
                 everywhere.append(used)
                 contiguous.append(
@@ -109,6 +106,14 @@ def reads_of(op: ComputeOp) -> Reads:
                     else frozenset()
                 )
     return Reads(tuple(everywhere), tuple(contiguous), tuple(plain))
+
+
+def _moving(shape: Sequence[Expr], at: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """These indices without the last ones of single elements: rows of one column lie side by side."""
+    n = len(at)
+    while n > 1 and constant(shape[n - 1]) == 1:
+        n -= 1
+    return at[:n]
 
 
 def _unit(index: Expr, v: Var) -> bool:

@@ -267,3 +267,12 @@ def test_what_is_turned_by_a_right_angle_is_transposed(shape, dtype):
         got = np.zeros_like(want)
         interpret(tl.lower(s, [x, out]), a, got)
         assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("shape", [(891725, 5), (300000, 7), (100001, 3), (5, 891725)])
+def test_threads_share_out_the_side_that_has_tiles(shape):
+    """Of a matrix of few columns all tiles are along its rows: threads shared out the one tile of columns."""
+    x = te.placeholder(shape, name="x")
+    s = default_schedule(ops.transpose(x), "llvm -mtriple=x86_64-linux-gnu -mcpu=znver5 -num-cores=2")
+    (shared,) = (line for line in str(s.tree()).splitlines() if " parallel" in line)
+    assert int(re.search(r"0\.\.(\d+)", shared)[1]) > 2

@@ -453,3 +453,21 @@ def test_what_is_repeated_is_in_blocks_after_which_places_repeat(open_row: bool)
         if n < 200:
             run = tl.interpret(default_schedule(y, target), [x, y], [a], simple=False)
             np.testing.assert_array_equal(run.arrays[y.op.name], np.repeat(a, 3, 1))
+
+
+@pytest.mark.parametrize("cores", [2, 8])
+@pytest.mark.parametrize("images", [1, 3, 8])
+def test_threads_share_the_planes_of_few_images(images: int, cores: int) -> None:
+    """One thread took the planes of one image, and three threads those of three."""
+    x = te.placeholder((images, 64, 128, 128), name="x")
+    mean = ops.mean(x, (2, 3))
+    tree = str(
+        default_schedule(mean, f"llvm -mtriple=x86_64-linux-gnu -mcpu=znver4 -num-cores={cores}").tree()
+    )
+    (shared,) = (line for line in tree.splitlines() if " parallel" in line)
+    n = int(re.search(r"0\.\.(\d+)", shared)[1])  # type: ignore[index]
+    assert n == (images if images >= cores else 64 * images)
+    a = np.random.default_rng(0).random((images, 64, 128, 128), "float32")
+    np.testing.assert_allclose(
+        tl.compile([x, mean], f"llvm -num-cores={cores}")(a), a.mean((2, 3)), rtol=1e-5
+    )

@@ -209,3 +209,20 @@ def test_short_rows_that_are_one_stretch_fill_vectors(rows: tuple[int, int], dty
     x = te.placeholder((50, 3, *rows), dtype, "x")
     tree = default_schedule(ops.max(x, axis=(2, 3)), AVX512).tree()
     assert re.search(rf" 0\.\.{lanes} .*vectorized", tree), tree
+
+
+@pytest.mark.parametrize("shape", [(5003, 1), (70, 80, 1), (5003, 1, 1)])
+@pytest.mark.parametrize("open_size", [False, True])
+def test_a_column_is_reduced_along_memory(shape: tuple[int, ...], open_size: bool) -> None:
+    """Behind an axis of one element nothing was taken for neighbours: sums of a column went one by one, in
+    twelve times of the time, and its largest in forty."""
+    axes = tuple(range(len(shape) - 1))
+    sizes = (te.var("n"), *shape[1:]) if open_size else shape
+    x = te.placeholder(sizes, name="x")
+    total = ops.sum(x, axes)
+    tree = str(default_schedule(total, AVX512).tree())
+    assert re.search(r"vectorized\n\S* *(│ *)*└─ compute \S+ +reads x", tree), tree
+    a = np.random.default_rng(0).integers(-9, 9, shape).astype("float32")
+    assert (tl.compile([x, total])(a) == a.sum(axes)).all()
+    first = ops.argmax(x, 0)
+    assert (tl.compile([x, first])(a) == a.argmax(0)).all()
