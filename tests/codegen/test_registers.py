@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
@@ -44,3 +45,12 @@ def test_a_reduction_of_joined_vectors_that_end_within_one(n, cpu):
     assert tl.compile([x, out], target=f"llvm -mcpu={cpu}").get_source("asm")
     a = np.random.default_rng(0).standard_normal(n).astype("float32")
     assert tl.compile([x, out])(a) == a.max()
+
+
+@pytest.mark.parametrize("cpu, level", [("znver5", 1), ("znver4", 2), ("skylake-avx512", 2)])
+def test_instructions_are_ordered_once_where_the_processor_orders_them(monkeypatch, cpu, level):
+    asked = []
+    monkeypatch.setattr(llvm.Target, "create_target_machine", lambda *_, opt, **__: asked.append(opt))
+    for opt_level in (0, 2):
+        _machine.__wrapped__(as_target(f"llvm -mcpu={cpu}"), opt_level)
+    assert asked == [0, level]
