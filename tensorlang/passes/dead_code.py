@@ -254,11 +254,12 @@ def _idle(s: Stmt) -> bool:
 
 
 def _speaks_of(s: Stmt, v: Var) -> bool:
-    return any(
-        v in variables(e)
-        for st in preorder(s)
-        for e in (st.buffer.shape if isinstance(st, Alloc) else st.exprs())
-    )
+    # a plain loop: networks that sort are chains of hundreds of names, each asked about
+    for st in preorder(s):
+        for e in st.buffer.shape if isinstance(st, Alloc) else st.exprs():
+            if v in variables(e):
+                return True
+    return False
 
 
 def _touches(s: Stmt, b: Buffer) -> bool:

@@ -8,6 +8,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import ops
 from tensorlang.graph.passes import simplified
+from tensorlang.graph.passes.whole_numbers import multiply_whole_numbers
 from tensorlang.target import as_target
 from tests.graph.test_levels import numbers, powers, whole
 
@@ -152,3 +153,13 @@ def test_what_no_sum_of_bytes_is_stays(what):
     assert "ConvInteger" not in [n.op for n in simplified(g, target=VNNI).nodes]
     q = bytes_for(g)
     assert np.array_equal(g.compile()(q), g.compile(level=0)(q))
+
+
+def test_nobody_asks_what_the_nodes_of_a_graph_without_bytes_compute(monkeypatch):
+    g = tl.Graph("floats")
+    x = g.input((1, 8, 9, 7), "float32", "x")
+    g.output(g.call(ops.conv2d, x, g.constant(numbers(16, 8, 3, 3)), padding=1), "y")
+    for n in g.nodes:
+        n.memo.clear()
+    monkeypatch.setattr(type(g.nodes[0]), "of", lambda *_: pytest.fail("te was made to find no bytes"))
+    assert multiply_whole_numbers(g, VNNI) is g

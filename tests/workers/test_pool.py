@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import io
 import json
 import os
 import signal
@@ -157,3 +159,17 @@ def test_what_a_worker_has_not_begun_is_compiled_here(monkeypatch: pytest.Monkey
     compile_all(jobs, lambda i, code: told.append((i, code.symbol)), workers=2)
     assert here == ["k4"]
     assert sorted(told) == [(0, "k2"), (1, "k3"), (2, "k4")]
+
+
+def test_a_worker_searches_for_cycles_only_when_there_is_much(monkeypatch):
+    searches = []
+    monkeypatch.setattr(worker.gc, "collect", lambda: searches.append(1))
+    monkeypatch.setattr(worker, "answer", lambda line: b"")
+    try:
+        worker.serve(io.BytesIO(b"1\n2\n"), io.BytesIO())
+        assert not gc.isenabled() and not searches
+        monkeypatch.setattr(worker, "MANY", -1)
+        worker.serve(io.BytesIO(b"1\n2\n"), io.BytesIO())
+        assert len(searches) == 2
+    finally:
+        gc.enable()

@@ -34,11 +34,16 @@ LEAST = 16  # elements of a weight
 
 def multiply_whole_numbers(graph: Program, target: Target) -> Program:
     """The graph with sums of whole numbers."""
-    if not target.summed(4):
+    # most graphs have no bytes, and to look at what each of their nodes computes takes a tenth of a second
+    if not target.summed(4) or not any(_is_bytes(v) for n in graph.nodes for v in n.reads):
         return graph
     constants = Constants(graph, LEAST)
     found = ((n, _of_bytes(n, constants)) for n in graph.nodes if single(n))
     return exchanged(graph, {id(n): nodes for n, nodes in found if nodes})
+
+
+def _is_bytes(v: Value) -> bool:
+    return v.data is None and v.dtype.is_int and v.dtype.bytes == 1
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ def bytes_of(v: Value, constants: Constants) -> _Bytes | None:
     if n is None or not single(n):
         return None
     sources = [w for w in n.reads if w.data is None]
-    if len(sources) != 1 or not sources[0].dtype.is_int or sources[0].dtype.bytes != 1:
+    if len(sources) != 1 or not _is_bytes(sources[0]):
         return None
     (source,) = sources
     found = steps(n, source, 0) if source.ndim else None
