@@ -17,9 +17,7 @@ import difflib
 import functools
 import inspect
 import linecache
-import numbers
 import opcode
-import operator
 import os
 import sys
 import types
@@ -27,13 +25,14 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from . import options, signposts
 from .errors import TensorLangError, is_ours, readable_place
-from .protocols import Gone, fix, is_function, names_of, refuse
+from .kinds import by_type, described, fits, with_article
+from .protocols import Gone, fix, names_of, refuse
 
 # Asked before each call of a public function: what they answer is its result, unless it is NotImplemented.
 WATCHERS: list[Callable[[Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]] = []
@@ -268,6 +267,7 @@ class _Arguments:
         self.method = method  # of an object, which stands first
         self.word = word
         self.error = error
+        self.known: set[tuple[str, type]] = set()  # parameters and types of which every value fits
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -296,6 +296,9 @@ class _Arguments:
 
     def types(self, args: tuple[Any, ...], named: dict[str, Any], which: bool | Collection[str]) -> None:
         """Raises when an argument, or one of these, is not of its kind."""
+        # nearly always all are, and to say which is whose takes longer than the look at them
+        if all(map(self._plain, self.places, args)) and all(map(self._plain, named, named.values())):
+            return
         try:
             bound = self.signature.bind(*args, **named)
         except TypeError:
@@ -307,6 +310,26 @@ class _Arguments:
         )
         if wrong is not None:
             raise wrong
+
+    @functools.cached_property
+    def places(self) -> list[str]:
+        """The names of what is given by its place."""
+        return [
+            n
+            for n, p in self.signature.parameters.items()
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+
+    def _plain(self, name: str, value: Any) -> bool:
+        """Whether a value is of a type that is known to fit here, or fits."""
+        kind = self.kinds.get(name)
+        if kind is None or (name, type(value)) in self.known:
+            return True
+        if not fits(value, kind):
+            return False
+        if by_type(kind):
+            self.known.add((name, type(value)))
+        return True
 
     def _wrong(self, arguments: Mapping[str, Any]) -> TensorLangError | None:
         for name, value in arguments.items():
@@ -372,107 +395,13 @@ class _Names(dict[str, Any]):
         return getattr(builtins, name, Any)
 
 
-def fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of the kind that an annotation names. What cannot be known fits."""
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if kind is Any:
-        return True
-    if kind is None or kind is type(None):
-        return value is None
-    if origin in (typing.Union, types.UnionType):
-        return any(fits(value, k) for k in inner)
-    if origin is Literal:
-        return value in inner
-    if kind is float:
-        return isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if kind is int:
-        return not isinstance(value, bool) and _whole(value)
-    if kind is bool:
-        return (
-            isinstance(value, bool)
-            or type(value).__name__ == "bool"
-            or (isinstance(value, numbers.Integral) and value in (0, 1))
-        )
-    if kind is Path:
-        return isinstance(value, os.PathLike)
-    if origin is collections.abc.Callable:
-        return is_function(value)
-    if origin in (collections.abc.Sequence, list, tuple):
-        if isinstance(value, list | tuple):
-            return origin is tuple or all(fits(v, inner[0]) for v in value[:1000])
-        if type(value).__module__.partition(".")[0] in (__package__, "autosched"):
-            return False  # A[i] is an element, and a tensor no list
-        return not isinstance(value, str | bytes | Mapping) and hasattr(value, "__getitem__")
-    if origin in (collections.abc.Mapping, dict):
-        return isinstance(value, Mapping)
-    if origin is None and isinstance(kind, type) and kind.__module__ != "typing":  # of TextIO there are none
-        protocol = getattr(kind, "_is_protocol", False)
-        return all(hasattr(value, n) for n in _asked(kind)) if protocol else isinstance(value, kind)
-    return True
-
-
-def _asked(kind: Any) -> list[str]:
-    """The methods by which a protocol knows its objects; none for any other class."""
-    if not getattr(kind, "_is_protocol", False):
-        return []
-    return sorted(n for c in kind.__mro__ for n in vars(c) if callable(vars(c)[n]) and _named(c, n))
-
-
-def _named(cls: type, name: str) -> bool:
-    return getattr(cls, "_is_protocol", False) and (not name.startswith("_") or name == "__index__")
-
-
 def _came(value: Any, kind: Any) -> str:
     """What came instead: of a list, the first that does not fit."""
     inner = typing.get_args(kind)
     if isinstance(value, list | tuple) and inner and typing.get_origin(kind) is collections.abc.Sequence:
         n, v = next((n, v) for n, v in enumerate(value) if not fits(v, inner[0]))
-        return f"{_a(type(v).__name__)} stands at place {n}"
-    return f"{_a(type(value).__name__)} came"
-
-
-def _whole(value: Any) -> bool:
-    try:
-        operator.index(value)
-    except (TypeError, TensorLangError):
-        return False
-    return True
-
-
-def described(kind: Any) -> str:
-    """An annotation in words."""
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (typing.Union, types.UnionType):
-        return " or ".join(dict.fromkeys(described(k) for k in inner))
-    if origin is Literal:
-        return " or ".join(map(repr, inner))
-    words = {
-        int: "an int",
-        float: "a number",
-        str: "text",
-        bool: "True or False",
-        Path: "a path",
-        None: "None",
-    }
-    if kind is type(None):
-        return "None"
-    if origin is collections.abc.Callable:
-        return "a function"
-    if _asked(kind):
-        return f"an object with {', '.join(_asked(kind))}"
-    if origin in (collections.abc.Sequence, list, tuple):
-        known = inner and isinstance(inner[0], type) and inner[0] is not Any
-        either = inner and typing.get_origin(inner[0]) in (typing.Union, types.UnionType)
-        return (
-            f"a list of {inner[0].__name__}s"
-            if known
-            else f"a list, each {described(inner[0])}"
-            if either
-            else "a list"
-        )
-    if origin in (collections.abc.Mapping, dict):
-        return "a mapping"
-    return words.get(kind) or _a(getattr(kind, "__name__", str(kind)))
+        return f"{with_article(type(v).__name__)} stands at place {n}"
+    return f"{with_article(type(value).__name__)} came"
 
 
 def misfit(fn: Any, *args: Any, **named: Any) -> TypeError | None:
@@ -516,12 +445,8 @@ def shown(value: Any) -> str:
     elif type(value).__module__.partition(".")[0] in (__package__, "autosched") and hasattr(value, "name"):
         text = str(value.name)
     else:
-        text = _a(type(value).__name__)
+        text = with_article(type(value).__name__)
     return text if len(text) <= 60 else text[:57] + "…"
-
-
-def _a(word: str) -> str:
-    return f"{'an' if word[:1].lower() in 'aeiou' or word == 'ndarray' else 'a'} {word}"
 
 
 def short(e: TensorLangError) -> TensorLangError:

@@ -13,6 +13,7 @@ import pytest
 
 import autosched
 import tensorlang as tl
+from tensorlang import te
 from tests.house.source import none
 
 # what they offer beside names of their own: modules of one job each, in which nothing is listed, are not asked
@@ -95,3 +96,18 @@ def test_our_own_calls_get_python_s_errors():
         room.number("x")
     with pytest.raises(ValueError, match="invalid literal"):
         exec(compile("room.number('x')", "inside.py", "exec"), inside | {"room": room})
+
+
+def test_arguments_that_fit_are_not_bound_to_a_signature(monkeypatch):
+    A = te.placeholder((4, 4), name="A")
+
+    def declare():
+        return te.compute((4, 4), lambda i, j: A[i, j] + 1, name="B")
+
+    declare()
+    monkeypatch.setattr(inspect.Signature, "bind", lambda *_, **__: pytest.fail("bound"))
+    assert declare().shape == A.shape
+    monkeypatch.undo()
+    for name in (3, ["B"]):  # of a type that fitted before, another is refused
+        with pytest.raises(tl.TensorLangError):
+            te.compute((4, 4), lambda i, j: A[i, j] + 1, name=name, tag=name)

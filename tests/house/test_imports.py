@@ -29,7 +29,8 @@ TE = ARITH | {"te", "interface"}
 # room of tensorlang → rooms it may import (itself goes without saying)
 ROOMS: dict[str, set[str]] = {
     "errors": set(),
-    "boundary": {"errors", "options", "protocols", "signposts"},  # guards what it knows nothing of
+    "boundary": {"errors", "kinds", "options", "protocols", "signposts"},  # guards what it knows nothing of
+    "kinds": {"errors", "protocols"},
     "protocols": {"errors"},
     "signposts": set(),
     "display": TE | {"loopir", "passes", "runtime", "schedule", "target"},  # what objects show
