@@ -56,17 +56,16 @@ class Simplifier:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.done: dict[Expr, Expr] = {}
-        self._under: dict[Expr, Simplifier] = {}
+        self._under: dict[Expr, Simplifier | None] = {}  # None: itself, without a cycle
         self._inside: dict[tuple[Var, Expr, Expr], Simplifier] = {}
 
     def under(self, cond: Expr) -> Simplifier:
         """One that also knows that ``cond`` holds."""
-        result = self._under.get(cond)
-        if result is None:
+        if cond not in self._under:
             facts = self.facts.assume(cond)
             # a condition that adds nothing needs no memory of its own
-            result = self._under[cond] = self if facts is self.facts else Simplifier(facts)
-        return result
+            self._under[cond] = None if facts is self.facts else Simplifier(facts)
+        return self._under[cond] or self
 
     def inside(self, var: Var, begin: Expr, extent: Expr) -> Simplifier:
         """One that also knows the range of the variable of a loop around it."""
@@ -125,7 +124,8 @@ class Simplifier:
         if isinstance(e, Choice):
             return self._choice(e)
         kids = e.children()
-        new = [self(k) for k in kids]
+        # most are variables and numbers, which a call gives back
+        new = [self(k) if k.contains & RANGED else k for k in kids]
         out = e if all(map(is_, kids, new)) else e.with_children(*new)
         # children first: rules see operands in their final form
         return self._shortened(self._rule(out)) if out.dtype.lanes == 1 else out

@@ -48,11 +48,11 @@ def postorder(e: Expr, known: Container[Expr] = ()) -> Iterator[Expr]:
 
 def variables(e: Expr) -> frozenset[Var]:
     """The free variables. Cached on the node."""
+    memo = e._memo
+    if memo is not None and (known := memo.get("vars")) is not None:
+        return known  # type: ignore[no-any-return]
     if type(e) is Var:
         return frozenset((e,))  # not kept: it would refer to itself
-    memo = e._memo
-    if memo is not None and "vars" in memo:
-        return memo["vars"]  # type: ignore[no-any-return]
     kids = e.children()
     for k in kids:
         if type(k) is not Var and (k._memo is None or "vars" not in k._memo):

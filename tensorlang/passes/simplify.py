@@ -13,7 +13,7 @@ from ..arith.conditions import conjunction, conjuncts
 from ..arith.simplify import Simplifier, simplifier
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.nodes import Const, Expr, Var, const_int
+from ..expr.nodes import RANGED, Const, Expr, Var, const_int
 from ..expr.walk import substitute
 from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, map_exprs, rewrite, seq
 
@@ -65,6 +65,8 @@ def _stmt(s: Stmt, simp: Simplifier) -> Steps[Stmt]:
 def _leaf(s: Stmt, simp: Simplifier) -> Stmt:
     """A statement that holds no others."""
     old = s.exprs()
+    if not any([e.contains & RANGED for e in old]):  # most
+        return s
     new = [simp(e) for e in old]
     return s if all(map(is_, old, new)) else s.with_exprs(*new)
 
