@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from ...expr import make
+from ...expr.deep import is_deep
 from ...expr.nodes import RANGED, Expr, FloorDiv, FloorMod, Var, const_int
 from ...expr.walk import preorder, variables
 from ...loopir.stmt import Stmt
@@ -99,13 +101,35 @@ def _by_sizes(em: Emitter, s: Stmt) -> Sequence[FloorDiv | FloorMod]:
 
 
 def _own(s: Stmt) -> list[FloorDiv | FloorMod]:
-    return [
-        node
-        for e in s.exprs()
-        if e.contains & RANGED  # no other has a division
-        for node in preorder(e, _ranged)
-        if isinstance(node, FloorDiv | FloorMod) and const_int(node.b) is None
-    ]
+    found: list[FloorDiv | FloorMod] = []
+    for e in s.exprs():
+        if e.contains & RANGED:  # no other has a division
+            if _by_size(e):
+                found.append(e)
+            # a deep one's parts are not asked one by one: that would be as many calls
+            deep = (n for n in preorder(e, _ranged) if n is not e and _by_size(n)) if is_deep(e) else None
+            found += _below(e) if deep is None else deep
+    return found
+
+
+def _below(e: Expr) -> tuple[FloorDiv | FloorMod, ...]:
+    """Those below an expression, parents first. Unrolled statements have most of theirs in common, so they
+    are kept with the nodes."""
+    found: tuple[FloorDiv | FloorMod, ...] = e.memo("divisions", lambda: _found_below(e))
+    return found
+
+
+def _found_below(e: Expr) -> tuple[FloorDiv | FloorMod, ...]:
+    found: dict[FloorDiv | FloorMod, None] = {}
+    for k in _ranged(e):
+        if _by_size(k):
+            found[k] = None
+        found.update(dict.fromkeys(_below(k)))
+    return tuple(found)
+
+
+def _by_size(e: Expr) -> TypeGuard[FloorDiv | FloorMod]:
+    return isinstance(e, FloorDiv | FloorMod) and const_int(e.b) is None
 
 
 def _ranged(e: Expr) -> Sequence[Expr]:
