@@ -1,5 +1,6 @@
-"""Where a convolution by 3×3 kernels takes less time by minimal filtering (Lavin and Gray, CVPR 2016), and
-with tiles of how many outputs. Knows the table of costs; changes nothing.
+"""Where a convolution by 3×3 kernels, of images or of the planes of volumes, takes less time by minimal
+filtering (Lavin and Gray, CVPR 2016), and with tiles of how many outputs. Knows the table of costs; changes
+nothing.
 
 Larger tiles take fewer multiplications and a larger weight: of few pixels, whose weight comes from memory,
 smaller ones are faster. An image of open height or width is taken for one of 64 × 64: measured (Zen 4), the
@@ -23,6 +24,7 @@ PACKED = 9
 GAIN = 0.85  # of the time of a direct sum, at most
 DIRECT = 1.15  # times the multiply-adds take with what is around them
 TILES = (2, 4)  # of outputs, in each direction
+DEPTH = 16  # planes of an open number
 EXACT = (2,)  # those whose sums round like direct ones
 
 
@@ -31,21 +33,28 @@ class FilterSizes:
     """The sizes of a convolution in one group by 3×3 taps beside each other, at every place; what is open is
     typical."""
 
-    images: int
+    images: int  # or planes of volumes
     height: int
     width: int
     channels: int
     outputs: int
+    taps: int = 1  # along the depth of a volume
+    around: int = 0  # planes that are read besides
 
     @staticmethod
     def of_window(window: Window, conv: Conv) -> FilterSizes | None:
         """Those of a convolution with its channels first; None for any other than by 3×3 taps."""
-        if window.groups != 1 or len(window.strides) != 2:
+        if window.groups != 1 or len(window.strides) not in (2, 3):
             return None
-        if [constant(t.extent) for t in conv.taps] != [3, 3] or max(*window.strides, *window.dilation) != 1:
+        *deep, high, wide = (constant(n) for n in window.weight.shape[2:])
+        if (high, wide) != (3, 3) or None in deep or max(*window.strides, *window.dilation) != 1:
             return None
-        height, width = (typical(a.extent, SIDE) for a in conv.spatial)
-        return FilterSizes(conv.images or 1, height, width, constant(conv.channels.extent) or 1, conv.each)
+        *planes, height, width = conv.spatial
+        sides = typical(height.extent, SIDE), typical(width.extent, SIDE)
+        images, taps = conv.images or 1, math.prod(n or 1 for n in deep)
+        many = images * math.prod(typical(z.extent, DEPTH) for z in planes)
+        channels = constant(conv.channels.extent) or 1
+        return FilterSizes(many, *sides, channels, conv.each, taps, images * (taps - 1))
 
     @staticmethod
     def of_filter(f: Filter) -> FilterSizes:
@@ -70,7 +79,7 @@ def outputs_at_once(
     lanes, table = target.vector_lanes("float32"), cost_of(target).of_whole
     if sizes.outputs < lanes:
         return None
-    weight = 9 * sizes.channels * sizes.outputs
+    weight = 9 * sizes.taps * sizes.channels * sizes.outputs
     direct = DIRECT * weight * sizes.images * sizes.height * sizes.width
     direct /= table.per_cycle * lanes * together
     direct += table.requested * 4 * weight / table.l3_rate if known else PACKED / lanes * weight
@@ -84,12 +93,13 @@ def _time(sizes: FilterSizes, tile: int, known: bool, target: Target) -> float:
     as large, comes from memory; one that is not ``known`` is transformed in each call."""
     table, lanes = cost_of(target).of_whole, target.vector_lanes("float32")
     points = (tile + 2) ** 2
-    elements = points * sizes.channels * sizes.outputs
-    tiles = sizes.images * -(-sizes.height // tile) * -(-sizes.width // tile)
+    elements = points * sizes.taps * sizes.channels * sizes.outputs
+    plane = -(-sizes.height // tile) * -(-sizes.width // tile)
+    tiles = sizes.images * plane
     wide, deep = (-(-n // lanes) * lanes for n in (sizes.outputs, sizes.channels))  # lanes are channels
     # a product for each point of a tile, where a direct sum has 9 for each output
-    products = DIRECT * points * sizes.channels * wide * tiles / (table.per_cycle * lanes)
-    transforms = table.transform / lanes * points * (deep + wide) * tiles
+    products = DIRECT * points * sizes.taps * sizes.channels * wide * tiles / (table.per_cycle * lanes)
+    transforms = table.transform / lanes * points * ((deep + wide) * tiles + deep * sizes.around * plane)
     if not known:  # what is transformed in the call lies in a cache
         each = table.transformed * (1 if 4 * elements <= target.l2_bytes else 2)
         return products + transforms + each / lanes * elements

@@ -8,10 +8,14 @@ Gᵀ) ⊙ (Bᵀ d B)]A, summed over the channels between the brackets: (m + 2)²
 over rows, then over columns, as a stage of its own; coefficients are written out, zeros and ones cost
 nothing. Between the image and the result channels come last: a transform is then the same for every lane of
 a vector of them, however few tiles there are.
+
+Of a volume the planes are transformed, each once, and the taps along its depth are summed as they are, with
+the channels between the brackets.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from .. import te
@@ -25,7 +29,7 @@ from . import inputs, tags
 from .matmul import biased, rounded
 from .window import Padding, image, layout_of, padded, window
 
-__all__ = ["conv2d_winograd", "winograd_weight"]
+__all__ = ["conv2d_winograd", "conv3d_winograd", "winograd_weight"]
 
 
 def conv2d_winograd(
@@ -44,87 +48,115 @@ def conv2d_winograd(
     W may be symbolic. 16-bit floats are computed in float32, rounded once. Raises DeclareError for another
     kernel or tile, for channels that do not fit, and for integers, of which the transforms make fractions.
     """
-    op = "conv2d_winograd"
-    points, m = _points(op, tile), tile
-    lay = layout_of(op, "NCHW", 2)
+    return _convolution("conv2d_winograd", "NCHW", data, weight, bias, padding, tile, transformed)
+
+
+def conv3d_winograd(
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    padding: Padding = 0,
+    tile: int = 4,
+    transformed: bool = False,
+) -> Tensor:
+    """``ops.conv3d(data, weight, bias, padding=padding)`` for [N, C, D, H, W] and ``weight`` [O, C, KD, 3, 3]
+    of floats: F(tile×tile, 3×3) over the last two axes, a direct sum along the depth. Otherwise
+    :func:`conv2d_winograd`; D may be symbolic too."""
+    return _convolution("conv3d_winograd", "NCDHW", data, weight, bias, padding, tile, transformed)
+
+
+def _convolution(
+    op: str,
+    layout: str,
+    data: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    padding: Padding,
+    tile: int,
+    transformed: bool,
+) -> Tensor:
+    points, m, rank = _points(op, tile), tile, len(layout) - 2
+    lay = layout_of(op, layout, rank)
     data, weight = inputs.floating(op, image(op, data, lay), "data"), inputs.floating(op, weight, "weight")
     kernel = winograd_weight(weight, tile) if not transformed else weight
     _check_kernel(op, data, weight, kernel, tile)
     batch, channels, *extents = data.shape
-    w = window(op, extents, [make.as_expr(3)] * 2, 1, padding, 1)
-    w.fits(op, "the kernel", extents, "HW")
+    *deep, _, outputs = kernel.shape[2:]  # taps along the depth, where they are more than one
+    along = [] if rank == 2 else deep or [make.as_expr(1)]
+    w = window(op, extents, [*along, *[make.as_expr(3)] * 2], 1, padding, 1)
+    w.fits(op, "the kernel", extents, layout[2:])
     out_type = inputs.result_type(data.dtype, weight.dtype)
     inside = inputs.wide(out_type)
-    height, width = w.output(extents)
+    *planes, height, width = w.output(extents)
     rows, columns = make.ceildiv(height, m), make.ceildiv(width, m)  # of tiles
     behind = [
         # whole tiles, and the two columns that a kernel of 3 reaches beyond them: no tile needs a test
         make.sub(make.add(make.mul(n, m), 2), make.add(extent, before))
-        for n, extent, before in zip((rows, columns), extents, w.before, strict=True)
+        for n, extent, before in zip((rows, columns), extents[-2:], w.before[-2:], strict=True)
     ]
-    source = padded(f"{op}.pad", data, (2, 3), w.before, behind, 0)
-    grid = (batch, rows, columns)
-    seen = _data(op, source, points, m, grid, inside)
-    outputs, tiles, alpha = kernel.shape[3], seen.shape[2:-1], m + 2
-    rc = te.reduce_axis((0, channels), "rc")
+    source = padded(f"{op}.pad", data, range(2, rank + 2), w.before, [*w.after[:-2], *behind], 0)
+    seen = _data(op, source, points, m, (batch, *source.shape[2:-2], rows, columns), inside)
+    grid, alpha = (batch, *planes, rows, columns), m + 2
+    rk, rc = [te.reduce_axis((0, k), "rk") for k in deep], te.reduce_axis((0, channels), "rc")
+
+    def products(a: Any, b: Any, *p: Any) -> Expr:
+        *at, o = p
+        if rk:
+            at[1] = at[1] + rk[0]
+        found: Expr = te.sum(te.cast(inside, kernel(a, b, *rk, rc, o)) * seen(a, b, *at, rc), axis=[*rk, rc])
+        return found
+
     product = te.compute(
-        (alpha, alpha, *tiles, outputs),
-        lambda a, b, *p: te.sum(te.cast(inside, kernel(a, b, rc, p[-1])) * seen(a, b, *p[:-1], rc), axis=rc),
-        name=f"{op}.matmul",
-        tag=tags.WINOGRAD_MATMUL,
+        (alpha, alpha, *_tiles(grid), outputs), products, name=f"{op}.matmul", tag=tags.WINOGRAD_MATMUL
     )
     made = _inverse(op, product, points, m, grid)
     # what lies beyond the image in the last tiles is computed and not read
     result = te.compute(
-        (batch, outputs, height, width), lambda n, o, y, x: made(n, y, x, o), name=op, tag=tags.WINOGRAD
+        (batch, outputs, *planes, height, width),
+        lambda n, o, *at: made(n, *at, o),
+        name=op,
+        tag=tags.WINOGRAD,
     )
     return rounded(op, biased(op, result, bias, lambda i: i[1], outputs), out_type)
 
 
 def _check_kernel(op: str, data: Tensor, weight: Tensor, kernel: Tensor, tile: int) -> None:
     alpha = tile + 2
-    if kernel.ndim != 4 or const_int(kernel.shape[0]) != alpha or const_int(kernel.shape[1]) != alpha:
+    # of volumes with a dimension for the taps along the depth, where those are more than one
+    ranks, taps = ((4,), "") if data.ndim == 4 else ((4, 5), "taps, ")
+    if kernel.ndim not in ranks or any(const_int(n) != alpha for n in kernel.shape[:2]):
         raise DeclareError(
             f"ops.{op}: weight {inputs.named(weight)} is not transformed for tile={tile}",
-            because=f"transformed=True takes ({alpha}, {alpha}, channels, outputs)",
+            because=f"transformed=True takes ({alpha}, {alpha}, {taps}channels, outputs)",
             try_=f"ops.winograd_weight(weight, {tile})",
         )
     inputs.same_size(
         op,
         f"the number of input channels of weight {weight.name}",
-        kernel.shape[2],
+        kernel.shape[-2],
         data.shape[1],
         f"data is {inputs.named(data)}",
     )
 
 
-def _data(
-    op: str, source: Tensor, points: Points, m: int, grid: tuple[Expr, Expr, Expr], inside: DType
-) -> Tensor:
-    """Bᵀ d B of each tile d of the padded image, [m + 2, m + 2, tiles, C]; ``grid``: images, rows and columns
-    of tiles. Tiles of an image of open size have three axes: with one, nobody could tell which rows of the
-    image some of them read."""
-    batch, rows, columns = grid
-    alpha, channels = m + 2, source.shape[1]
-    tiles = grid if _open(grid) else (make.mul(batch, make.mul(rows, columns)),)
+def _data(op: str, source: Tensor, points: Points, m: int, grid: tuple[Expr, ...], inside: DType) -> Tensor:
+    """Bᵀ d B of each tile d of the padded image, [m + 2, m + 2, tiles, C]; ``grid``: images, planes of a
+    volume, rows and columns of tiles."""
+    alpha, channels, tiles = m + 2, source.shape[1], _tiles(grid)
     by_pixel = te.compute(
-        (batch, *source.shape[2:], channels),
-        lambda n, y, x, c: source(n, c, y, x),
+        (grid[0], *source.shape[2:], channels),
+        lambda n, *at: source(n, at[-1], *at[:-1]),
         name=f"{op}.data.pixels",
         tag=tags.WINOGRAD_DATA,
+        varargs_names=[*"zyx"[5 - source.ndim :], "c"],
     )
-
-    def place(p: Any) -> tuple[Expr, Expr, Expr]:
-        p = make.as_expr(p)
-        n = make.floordiv(p, make.mul(rows, columns))
-        return n, make.floormod(make.floordiv(p, columns), rows), make.floormod(p, columns)
 
     def rows_of(a: Any, j: Any, *at: Any) -> Expr:
         *p, c = at
-        n, y, x = map(make.as_expr, p) if len(p) > 1 else place(*p)
+        *front, y, x = _place(grid, p)
         j = make.as_expr(j)
         return row(
-            points.data, a, [te.cast(inside, by_pixel(n, y * m + i, x * m + j, c)) for i in range(alpha)]
+            points.data, a, [te.cast(inside, by_pixel(*front, y * m + i, x * m + j, c)) for i in range(alpha)]
         )
 
     half = te.compute(
@@ -138,14 +170,32 @@ def _data(
     )
 
 
-def _open(grid: tuple[Expr, Expr, Expr]) -> bool:
-    return any(const_int(n) is None for n in grid[1:])
+def _tiles(grid: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The axes of tiles: one for all of a batch of images, and for those of a plane behind the axes of a
+    volume. Those of an image of open size have an axis each: with one, nobody could tell which rows of the
+    image some of them read."""
+    *front, rows, columns = grid
+    if any(const_int(n) is None for n in (rows, columns)):
+        return grid
+    plane = make.mul(rows, columns)
+    return (make.mul(front[0], plane),) if len(front) == 1 else (*front, plane)
 
 
-def _inverse(op: str, product: Tensor, points: Points, m: int, grid: tuple[Expr, Expr, Expr]) -> Tensor:
-    """Aᵀ[…]A of each tile of products in its place, [N, rows * m, columns * m, O]."""
+def _place(grid: tuple[Expr, ...], tile: Sequence[Any]) -> list[Expr]:
+    """Images, planes, row and column of a tile by its axes."""
+    *front, p = map(make.as_expr, tile)
+    *_, rows, columns = grid
+    if len(tile) == len(grid):
+        return [*front, p]
+    if not front:
+        front = [make.floordiv(p, make.mul(rows, columns))]
+    return [*front, make.floormod(make.floordiv(p, columns), rows), make.floormod(p, columns)]
+
+
+def _inverse(op: str, product: Tensor, points: Points, m: int, grid: tuple[Expr, ...]) -> Tensor:
+    """Aᵀ[…]A of each tile of products in its place, [N, planes, rows * m, columns * m, O]."""
     alpha, _, *tiles, outputs = product.shape
-    batch, rows, columns = grid
+    *front, rows, columns = grid
     wide = m + 2
     back = te.compute(
         (m, alpha, *tiles, outputs),
@@ -154,54 +204,64 @@ def _inverse(op: str, product: Tensor, points: Points, m: int, grid: tuple[Expr,
         tag=tags.WINOGRAD_INVERSE,
     )
 
-    def put(n: Any, y: Any, x: Any, o: Any) -> Expr:
-        n, y, x = make.as_expr(n), make.as_expr(y), make.as_expr(x)
-        line = make.add(make.mul(n, rows), make.floordiv(y, m))
-        number = [make.add(make.mul(line, columns), make.floordiv(x, m))]
-        at = [n, make.floordiv(y, m), make.floordiv(x, m)] if _open(grid) else number
+    def put(*place: Any) -> Expr:
+        *ahead, y, x, o = map(make.as_expr, place)
+        line, column = make.floordiv(y, m), make.floordiv(x, m)
+        if len(tiles) == len(grid):
+            at = [*ahead, line, column]
+        elif len(tiles) == 1:
+            at = [make.add(make.mul(make.add(make.mul(ahead[0], rows), line), columns), column)]
+        else:
+            at = [*ahead, make.add(make.mul(line, columns), column)]
         of_rows = [back(make.floormod(y, m), b, *at, o) for b in range(wide)]
         return row(points.inverse, make.floormod(x, m), of_rows)
 
     return te.compute(  # type: ignore[no-any-return]
-        (batch, make.mul(rows, m), make.mul(columns, m), outputs),
+        (*front, make.mul(rows, m), make.mul(columns, m), outputs),
         put,
         name=f"{op}.inverse",
         tag=tags.WINOGRAD_INVERSE,
+        varargs_names=["n", *"zyx"[4 - len(grid) :], "o"],
     )
 
 
 def winograd_weight(weight: Tensor, tile: int = 4) -> Tensor:
     """G g Gᵀ: a weight [O, C, 3, 3] of floats as :func:`conv2d_winograd` multiplies by it, [tile + 2, tile +
-    2, C, O]; in float32 for 16-bit floats. It depends on the weight alone, so it can be computed once. Raises
-    DeclareError for other shapes and tiles."""
+    2, C, O], or one of volumes, [O, C, KD, 3, 3], as :func:`conv3d_winograd` does, [tile + 2, tile + 2, KD,
+    C, O], without a dimension for a single tap; in float32 for 16-bit floats. It depends on the weight alone,
+    so it can be computed once. Raises DeclareError for other shapes and tiles."""
     op = "winograd_weight"
     points = _points(op, tile)
     weight = inputs.floating(op, weight, "weight")
-    if weight.ndim != 4 or any(const_int(k) != 3 for k in weight.shape[2:]):
+    if weight.ndim not in (4, 5) or any(const_int(k) != 3 for k in weight.shape[-2:]):
         raise DeclareError(
             f"ops.{op}: weight {inputs.named(weight)} is not [outputs, channels, 3, 3]",
             because="F(m×m, 3×3) is for kernels of 3 by 3",
             try_="ops.conv2d",
         )
     inside, alpha = inputs.wide(weight.dtype), tile + 2
-    outputs, channels = weight.shape[:2]
+    outputs, channels, *deep = weight.shape[:-2]
+    single = len(deep) == 1 and const_int(deep[0]) == 1
+    deep, only = ([], (0,)) if single else (deep, ())
+    name = f"conv{weight.ndim - 2}d_winograd.weight"
     # first of all so that outputs are neighbours: the sums would gather a vector of them from as many places
     taps = te.compute(
-        (channels, 3, 3, outputs),
-        lambda c, i, j, o: te.cast(inside, weight(o, c, i, j)),
-        name="conv2d_winograd.weight.taps",
+        (*deep, channels, 3, 3, outputs),
+        lambda *at: te.cast(inside, weight(at[-1], at[-4], *at[:-4], *only, at[-3], at[-2])),
+        name=f"{name}.taps",
         tag=tags.WINOGRAD_WEIGHT,
+        varargs_names=[*"kcijo"[1 - len(deep) :]],
     )
     rows = te.compute(
-        (alpha, 3, channels, outputs),
-        lambda a, j, c, o: row(points.kernel, a, [taps(c, i, j, o) for i in range(3)]),
-        name="conv2d_winograd.weight.rows",
+        (alpha, 3, *deep, channels, outputs),
+        lambda a, j, *at: row(points.kernel, a, [taps(*at[:-1], i, j, at[-1]) for i in range(3)]),
+        name=f"{name}.rows",
         tag=tags.WINOGRAD_WEIGHT,
     )
     return te.compute(
-        (alpha, alpha, channels, outputs),  # type: ignore[no-any-return]
-        lambda a, b, c, o: row(points.kernel, b, [rows(a, j, c, o) for j in range(3)]),
-        name="conv2d_winograd.weight",
+        (alpha, alpha, *deep, channels, outputs),  # type: ignore[no-any-return]
+        lambda a, b, *at: row(points.kernel, b, [rows(a, j, *at) for j in range(3)]),
+        name=name,
         tag=tags.WINOGRAD_WEIGHT,
     )
 

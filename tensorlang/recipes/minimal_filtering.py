@@ -1,7 +1,7 @@
 """Convolutions whose weight is known ahead of a call, by fewer multiplications where that takes less time:
-another computation (``ops.conv2d_winograd``) in their place, before there is a schedule. Those whose weight
-comes with the call, or whose channels are last: by the primitive, within a schedule, so that who tunes the
-same sums begins with what is compiled untuned. Chooses by the table of costs.
+another computation (``ops.conv2d_winograd``, ``ops.conv3d_winograd``) in their place, before there is a
+schedule. Those whose weight comes with the call, or whose channels are last: by the primitive, within a
+schedule, so that who tunes the same sums begins with what is compiled untuned. Chooses by the table of costs.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Ten
     image, padding = _image(window.data)
     wide = image if kind == "float32" else ops.cast(image, "float32")
     weight = window.weight if kind == "float32" else ops.cast(window.weight, "float32")
-    made: Tensor = ops.conv2d_winograd(wide, weight, padding=padding, tile=tile)
+    way = ops.conv2d_winograd if len(padding) == 2 else ops.conv3d_winograd
+    made: Tensor = way(wide, weight, padding=padding, tile=tile)
     return made
 
 
@@ -78,4 +79,4 @@ def _image(data: Tensor) -> tuple[Tensor, Margin]:
         margin = margin_of(data, image)
         if margin is not None:
             return image, margin
-    return data, ((0, 0), (0, 0))
+    return data, ((0, 0),) * (data.ndim - 2)

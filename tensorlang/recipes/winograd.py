@@ -1,6 +1,6 @@
-"""Convolutions by Winograd's minimal filtering (``ops.conv2d_winograd``): a block of tiles at a time, all its
-transforms and products, so that what lies between them stays in the second cache. Lanes are channels; a
-tile's transform is written out for a vector of them, its rows in registers.
+"""Convolutions by Winograd's minimal filtering (``ops.conv2d_winograd``, ``ops.conv3d_winograd``): a block of
+tiles at a time, all its transforms and products, so that what lies between them stays in the second cache.
+Lanes are channels; a tile's transform is written out for a vector of them, its rows in registers.
 
 After Lavin and Gray, "Fast algorithms for convolutional neural networks", CVPR 2016, section 5, and Jia et
 al., "Optimizing N-dimensional, Winograd-based convolution for manycore CPUs", PPoPP 2018, section 4. Uses
@@ -10,9 +10,9 @@ public primitives only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ..analysis import SIDE, bytes_of, constant, cost_of, own_index, own_place, product_of, reads_of, typical
+from ..analysis import SIDE, alone_in_of, bytes_of, constant, cost_of, own_index, own_place, reads_of, typical
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
@@ -38,6 +38,10 @@ PRODUCTS_OF_TRANSFORM = 16  # iterations of products for one of the weight's cop
 # elements: points whose distance is a multiple of the first fall into few sets of a cache, and are written
 # side by side; they are the second further apart
 FAR, APART = 256, 16
+# times a weight is larger than what a volume is transformed to, from which on each thread reads a part of it.
+# Measured (Zen 5, two threads): 512 to 512 channels of 2 × 7 × 7 take 0.72 of the time
+LARGER = 8
+OPEN_PLANES = 4  # of a block of a volume of open height or width
 CHANNELS = 8  # of a weight whose taps are transposed before they are transformed
 
 
@@ -52,7 +56,7 @@ class Filtering(NamedTuple):
     data_rows: Stage
     pixels: Stage
     margin: Stage | None
-    places: tuple[IterVar, IterVar, IterVar, IterVar]  # of the result: images, height, width, channels
+    places: tuple[IterVar, ...]  # of the result: images, the planes of a volume, height, width, channels
 
 
 def keeps(s: Schedule, stage: Stage) -> bool:
@@ -67,13 +71,13 @@ def keeps(s: Schedule, stage: Stage) -> bool:
 def filtering_of(s: Schedule, out: Stage) -> Filtering | None:
     """The convolution whose result ``out`` reads, each element at its own place; None where there is none,
     more than one, or no channels of known number."""
-    if out.op.reduce_axis or len(out.op.axis) != 4 or any(size(a) == 0 for a in out.op.axis):
+    if out.op.reduce_axis or len(out.op.axis) not in (4, 5) or any(size(a) == 0 for a in out.op.axis):
         return None
     found = [t for t in out.op.input_tensors if _tagged(s, t, tags.WINOGRAD_INVERSE)]
     if len(found) != 1:
         return None
     places = _places(out, found[0])
-    if places is None or size(places[3]) is None:
+    if places is None or size(places[-1]) is None:
         return None
     chain = [s[found[0].op]]
     for tag in (
@@ -95,12 +99,12 @@ def filtering_of(s: Schedule, out: Stage) -> Filtering | None:
     return Filtering(inverse, back, product, data, half, pixels, margin, places)
 
 
-def _places(out: Stage, made: Tensor) -> tuple[IterVar, IterVar, IterVar, IterVar] | None:
-    """The axes of ``out`` for images, height, width and channels, which are second or last in it; None where
-    an element reads another than its own of ``made``, which has channels last."""
-    n, a, b, c = out.op.axis
+def _places(out: Stage, made: Tensor) -> tuple[IterVar, ...] | None:
+    """The axes of ``out`` for images, planes, height, width and channels, which are second or last in it;
+    None where an element reads another than its own of ``made``, which has channels last."""
+    n, second, *others = out.op.axis
     beside = [at for t, at in reads_of(out.op).plain if t is made]
-    for own in ((n, b, c, a), (n, a, b, c)):
+    for own in ((n, *others, second), (n, second, *others)):
         # of a single image, n may be missing
         if all(own_index(i, axis) for at in beside for i, axis in zip(at, own[-len(at) :], strict=True)):
             return own
@@ -136,16 +140,20 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     lanes = target.vector_lanes(f.product.op.body[0].dtype)
     shared = cost_of(target).shared(work(f.product))
     tile = (size(f.product.op.axis[0]) or 0) - 2
-    images, y, x, o = f.places
+    images, *volume, y, x, o = f.places
+    planes = [size(z) for z in volume]
     threads = target.num_cores if shared else 1
     if size(y) is None or size(x) is None:
         # a row of tiles: how wide one is, and so how many would stay in the cache, is known at a call only
-        tiles, by_phase, high = -(-typical(x.extent, SIDE) // tile), False, 1
+        tiles, by_phase, high, deep = -(-typical(x.extent, SIDE) // tile), False, 1, OPEN_PLANES
         many = min(size(images) or TOGETHER, TOGETHER) if _from_memory(f.product, target) else 1
     else:
         grid = (-(-(size(y) or 1) // tile), -(-(size(x) or 1) // tile))
-        many, high, tiles, by_phase = _block(f.product, size(images) or 1, grid, threads, target)
+        block_of = _volume_block if volume else _block
+        many, deep, high, tiles, by_phase = block_of(f, grid, threads, target)
     blocks = (size(images) or 0) // many * -(-(size(y) or 0) // (high * tile))
+    for depth in planes:
+        blocks *= -(-(depth or 0) // deep)
     kernel = _transform_of_call(s, f.product, constants)
     # each thread transforms a weight that stays with it, rather than wait for what others have written
     mine = (
@@ -156,13 +164,15 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
         and (bytes_of(kernel.op.outputs[0]) or target.l2_bytes) < target.l2_bytes
     )
     no, ni = out.split(images, many)
+    apart = [out.split(z, min(deep, n or deep)) for z, n in zip(volume, planes, strict=True)]
     yo, yi = out.split(y, min(high * tile, size(y) or high * tile))
     if o is out.op.axis[-1]:
-        order, cuts = "n s m (y) x oo | oi" if by_phase else "(n s) m y x oo | oi", {"o": lanes}
+        order, cuts = "n d s m z (y) x oo | oi" if by_phase else "(n d s) m z y x oo | oi", {"o": lanes}
     else:
-        order = "n s m (oo) y xo | oi xi" if by_phase else "(n s) m oo y xo | oi xi"
+        order = "n d s m (oo) z y xo | oi xi" if by_phase else "(n d s) m oo z y xo | oi xi"
         cuts = {"o": FEW, "x": lanes}
     axes: Axes = {"n": no, "m": ni, "s": yo, "y": yi, "o": o, "x": x}
+    axes |= {"d": [outer for outer, _ in apart], "z": [inner for _, inner in apart]}
     loops = nest(out, axes, order, cuts, parallel=shared and not mine)
     block = yo if by_phase else loops.around[0]
     share = None
@@ -179,6 +189,8 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
         share_out(f.pixels, [*pixels["f"], *pixels["po"]], work(f.product), target)
         if f.margin is not None:
             share_out(f.margin, list(f.margin.op.axis[:2]), work(f.product), target)
+    if volume and size(y) is not None and size(x) is not None and high * tile >= (size(y) or 0):
+        _planes_in_line(s, f)
     _transform(s, f.data, f.data_rows, lanes, by_phase)
     beside = _products(s, f.product, tiles, lanes, constants, by_phase, kernel, mine, target)
     if kernel is not None and share is not None:
@@ -192,6 +204,19 @@ def by_block(s: Schedule, out: Stage, f: Filtering, target: Target, constants: S
     in_registers(s, f.inverse_rows)
     nest(f.inverse_rows, _rows_of(s, f.inverse_rows, y), "p | j i c")
     return {out.name, *names, *beside}
+
+
+def _planes_in_line(s: Schedule, f: Filtering) -> None:
+    """Count the tiles of all planes of a volume as one axis, where a block has whole planes: the tiles of
+    registers then run over the end of one, and few tiles of a plane are no small ones."""
+    plane = size(f.product.op.axis[-2]) or 1
+
+    def in_line(*at: Any) -> list[Any]:
+        *front, z, p, c = at
+        return [*front, z * plane + p, c]
+
+    for stage in (f.data, f.product):
+        stage.transform_layout(in_line)
 
 
 def _rows_of(s: Schedule, rows: Stage, axis: IterVar) -> Axes:
@@ -210,13 +235,14 @@ def _rows_of(s: Schedule, rows: Stage, axis: IterVar) -> Axes:
 
 
 def _block(
-    product: Stage, images: int, grid: tuple[int, int], threads: int, target: Target
-) -> tuple[int, int, int, bool]:
-    """Images and rows of tiles of a block, its tiles, and whether its steps are shared out one after the
-    other, instead of blocks: as many as fit half of the second cache on both sides of the product, and blocks
-    for all threads. Where the weight is larger than that cache, and all tiles are one block of those that the
-    threads' caches hold together, each thread reads a part of the weight, and not all of it for a part of the
-    tiles."""
+    f: Filtering, grid: tuple[int, int], threads: int, target: Target
+) -> tuple[int, int, int, int, bool]:
+    """Images, planes (one) and rows of tiles of a block, its tiles, and whether its steps are shared out one
+    after the other, instead of blocks: as many as fit half of the second cache on both sides of the product,
+    and blocks for all threads. Where the weight is larger than that cache, and all tiles are one block of
+    those that the threads' caches hold together, each thread reads a part of the weight, and not all of it
+    for a part of the tiles."""
+    product, images = f.product, size(f.places[0]) or 1
     rows, columns = grid
     a, b, *_, o = (size(axis) or 1 for axis in product.op.axis)
     channels, each = size(product.op.reduce_axis[0]) or 1, a * b * product.op.body[0].dtype.bytes
@@ -225,7 +251,7 @@ def _block(
     if each * channels * o > target.l2_bytes:
         fit = max(fit, MOST_READ)
         if threads > 1 and images * rows * columns <= 2 * fit:
-            return images, rows, images * rows * columns, True
+            return images, 1, rows, images * rows * columns, True
     high = even(rows, max(1, min(rows, fit // columns)))
     if images * -(-rows // high) < threads:
         high = even(rows, max(1, rows * images // threads))
@@ -237,10 +263,48 @@ def _block(
         whole = [h for h in range(high, 0, -1) if rows % h == 0]
         high = min(whole, key=lambda h: _last(product, rows, columns, h, 1, target))
     if high < rows:
-        return 1, high, high * columns, False
+        return 1, 1, high, high * columns, False
     most = max(1, min(fit // (rows * columns), images // threads))
     many = max(d for d in range(1, most + 1) if images % d == 0)
-    return many, high, many * rows * columns, False
+    return many, 1, rows, many * rows * columns, False
+
+
+def _volume_block(
+    f: Filtering, grid: tuple[int, int], threads: int, target: Target
+) -> tuple[int, int, int, int, bool]:
+    """The same of a volume: the planes and rows with the least time of the thread with the most blocks. Each
+    block transforms the planes around its own again; one that does not stay in the second cache, and a
+    weight that does not, come from the third."""
+    lanes, table = target.vector_lanes(f.product.op.body[0].dtype), cost_of(target)
+    (rows, columns), planes, images = grid, size(f.places[1]) or 1, size(f.places[0]) or 1
+    a, b, *_, o = (size(axis) or 1 for axis in f.product.op.axis)
+    *taps, channels = (size(k) or 1 for k in f.product.op.reduce_axis)
+    around, points, each = sum(taps) - len(taps), a * b, f.product.op.body[0].dtype.bytes
+    depth = channels * (around + 1)
+    weight, near = points * depth * o * each, target.l2_bytes // 2
+
+    def nbytes(deep: int, high: int) -> int:
+        tiles = high * columns
+        seen = channels * (deep + around) * tiles
+        return each * (points * (seen + o * deep * tiles) + COPIES * seen)
+
+    def time(deep: int, high: int) -> float:
+        tiles = high * columns
+        lines, beside = (1, deep * tiles) if high == rows else (deep, tiles)
+        tile = tile_for(beside, o, lanes, target.vector_registers, table.of_panels)
+        products = points * depth * lines * time_of(beside, o, *tile, lanes, table)
+        made = channels * (deep + around) * tiles + o * deep * tiles
+        passes = 2 * nbytes(deep, high) if nbytes(deep, high) > near else 0
+        comes = weight / (table.l3_rate if weight > near else table.l2_rate)
+        block = max(products, comes) + points * table.transform / lanes * made + passes / table.l3_rate
+        return -(-(images * -(-planes // deep) * -(-rows // high)) // threads) * block
+
+    whole = nbytes(planes, rows)
+    if weight > target.l2_bytes and threads > 1 and images == 1 and whole <= max(2 * near, weight // LARGER):
+        return 1, planes, rows, planes * rows * columns, True
+    shapes = {(even(planes, d), even(rows, h)) for d in range(1, planes + 1) for h in range(1, rows + 1)}
+    deep, high = min(shapes, key=lambda shape: (time(*shape), shape))
+    return 1, deep, high, high * columns * (deep if high == rows else 1), False
 
 
 def _from_memory(product: Stage, target: Target) -> bool:
@@ -295,10 +359,9 @@ def _products(
     weight that comes with the call, in each thread if ``alone``. The names of the stages of the weight and of
     the sums."""
     inside = s[s.cache_write(product.name, "local")]
-    found = product_of(inside.op)
-    assert found is not None and found.row is not None
-    table, iterations = cost_of(target), work(inside)
-    columns = size(found.column)
+    right, right_axes = _weight_of(inside)
+    table, iterations, column = cost_of(target), work(inside), inside.op.axis[-1]
+    columns = size(column)
     whole = in_whole_vectors(columns, lanes)
     high, vectors = tile_for(tiles, columns, lanes, target.vector_registers, table.of_panels, masks=whole)
     width = lanes * vectors
@@ -307,7 +370,7 @@ def _products(
         among = not alone and table.shared(iterations // PRODUCTS_OF_TRANSFORM)
         done |= _transformed_in_panels(s, kernel, width, lanes, among)
     else:
-        weight = pack(s, inside, found.right, found.right_axes, found.column, width)
+        weight = pack(s, inside, right, right_axes, column, width)
         done.add(weight.name)
     if whole:
         inside.transform_layout(lambda *at: [*at[:-1], at[-1] // lanes, at[-1] % lanes], pad_value="any")
@@ -321,23 +384,29 @@ def _products(
     )
     # those in front of rows of tiles are among them
     points, (p, *outputs) = inside.op.axis[: 2 + len(front)], inside.op.axis[2 + len(front) :]
-    (k,) = inside.op.reduce_axis
+    k = inside.op.reduce_axis
     made = sums(s, inside, product, around.place, {"f": points, "k": k, "p": p, "o": outputs}, "f k | p o")
-    if is_known(found.right, constants):
+    if is_known(right, constants):
         inside.prefetch(weight.name, made.place, share=True)
     elif kernel is None:
-        fill(weight, 1, lines_at_once(size(k)))
+        fill(weight, len(k), lines_at_once(size(k[-1])))
         share_out(weight, [weight.leaf_iter_vars[0]], iterations // PRODUCTS_OF_TRANSFORM, target)
     return done
 
 
 def _transform_of_call(s: Schedule, products: Stage, constants: Sequence[Tensor]) -> Stage | None:
     """The stage of the transformed weight that a call computes; None of one that is known ahead of it."""
-    found = product_of(products.op)
-    assert found is not None
-    kernel = s[s.state.of(found.right).name]
-    of_call = kernel.op.tag == tags.WINOGRAD_WEIGHT and not _made_of(found.right, constants)
+    right, _ = _weight_of(products)
+    kernel = s[s.state.of(right).name]
+    of_call = kernel.op.tag == tags.WINOGRAD_WEIGHT and not _made_of(right, constants)
     return kernel if of_call else None
+
+
+def _weight_of(products: Stage) -> tuple[Tensor, dict[IterVar, int]]:
+    """The transformed weight that products read, with the dimension of each of their axes."""
+    found = alone_in_of(products.op)
+    assert found is not None
+    return found[:2]
 
 
 def _made_of(tensor: Tensor, constants: Sequence[Tensor]) -> bool:
@@ -354,9 +423,9 @@ def _transformed_in_panels(s: Schedule, kernel: Stage, width: int, lanes: int, s
     time. The names of its stages."""
     rows = s[s.state.of(kernel.op.input_tensors[0]).name]
     source = s[s.state.of(rows.op.input_tensors[0]).name]
-    kernel.transform_layout(lambda a, b, c, o: [a, b, o // width, c, o % width])
-    a, b, panel, c, lane = kernel.op.axis
-    axes: Axes = {"a": a, "b": b, "p": panel, "c": c, "l": lane}
+    kernel.transform_layout(lambda a, b, *at: [a, b, at[-1] // width, *at[:-1], at[-1] % width])
+    a, b, panel, *deep, c, lane = kernel.op.axis
+    axes: Axes = {"a": a, "b": b, "p": [panel, *deep], "c": c, "l": lane}
     loops = nest(kernel, axes, "(p co) ci lo | a b li", {"c": CHANNELS, "l": lanes}, parallel=shared)
     rows.compute_at(kernel, loops.place)
     in_registers(s, rows)
@@ -365,7 +434,8 @@ def _transformed_in_panels(s: Schedule, kernel: Stage, width: int, lanes: int, s
     done = {kernel.name, rows.name}
     if isinstance(source.op, ComputeOp) and source.op.tag == tags.WINOGRAD_WEIGHT:
         source.compute_at(kernel, loops.around[0])
-        c, *taps, o = source.op.axis
-        nest(source, {"c": c, "t": taps, "o": o}, "co oo | ci t oi", {"c": FEW, "o": lanes})
+        *front, c, i, j, o = source.op.axis
+        axes = {"f": front, "c": c, "t": [i, j], "o": o}
+        nest(source, axes, "f co oo | ci t oi", {"c": FEW, "o": lanes})
         done.add(source.name)
     return done

@@ -324,6 +324,7 @@ EXAMPLES: dict[str, Callable[[], list]] = {
     **_row("conv_transpose2d")((1, 64, 28, 28), (64, 64, 4, 4), stride=2, padding=1),
     **_row("conv_transpose3d")((1, 16, 8, 14, 14), (16, 16, 4, 4, 4), stride=2, padding=1),
     **_row("conv2d_winograd")(IMAGE, KERNEL, padding=1),
+    **_row("conv3d_winograd")((1, 16, 4, 14, 14), (16, 16, 3, 3, 3), padding=1),
     **_row("winograd_weight")(KERNEL),
     **_row("max_pool1d", "avg_pool1d")((1, 64, 256), kernel_size=3, stride=2, padding=1),
     **_row("max_pool2d", "avg_pool2d")(IMAGE, kernel_size=3, stride=2, padding=1),

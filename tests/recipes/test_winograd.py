@@ -141,3 +141,76 @@ def test_blocks_of_several_images_do_not_reach_into_the_next(images):
     text = str(tl.lower(scheduled(out, as_target("llvm -num-cores=1"))[0], [x, w, out]))
     copied = re.search(r"conv2d_winograd\.pad: float32\[(\d+)\]", text)
     assert copied and int(copied[1]) < 32 * 30 * 30 // 2
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("target", ["llvm", "llvm -mcpu=haswell", "llvm -num-cores=2"])
+@pytest.mark.parametrize(
+    ("x", "outputs", "taps", "padding"),
+    [
+        ((2, 5, 3, 9, 11), 6, 3, 1),
+        ((1, 16, 6, 8, 8), 20, 3, ((2, 0), (1, 1), (0, 1))),
+        ((1, 9, 4, 40, 37), 17, 1, (0, 1, 1)),
+        ((1, 33, 5, 13, 6), 9, 4, (1, 1, 1)),
+        ((1, 1, 1, 3, 3), 1, 3, 1),
+    ],
+    ids=["few", "margins", "planes alone", "even taps", "one"],
+)
+def test_volumes_of_every_shape(x, outputs, taps, padding, target):
+    """The planes of a volume are transformed once, and the taps along its depth summed with the channels."""
+    volume, w, b = small(RNG, x), small(RNG, (outputs, x[1], taps, 3, 3)), small(RNG, (outputs,))
+    want = np.maximum(images.conv(volume, w, b, padding=padding), 0)
+    X, W, B = (te.placeholder(a.shape, name=n) for a, n in ((volume, "x"), (w, "w"), (b, "b")))
+    made = ops.relu(ops.conv3d_winograd(X, W, B, padding=padding, tile=2))
+    _, why = scheduled(made, as_target(target))
+    assert why["relu"].startswith(WAY)
+    exact(tl.compile([X, W, B, made], target=target)(volume, w, b), want, "float32")
+    exact(tl.compile([X, B, made], constants={W: w}, target=target)(volume, b), want, "float32")
+
+
+def test_a_large_weight_of_a_volume_is_read_once():
+    target = as_target("llvm -mcpu=haswell -num-cores=2")
+    x, w = small(RNG, (1, 160, 1, 4, 4)), small(RNG, (160, 160, 3, 3, 3))
+    X, W = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+    made = ops.relu(ops.conv3d_winograd(X, W, padding=1, tile=2))
+    s, _ = scheduled(made, target, [W])
+    shared = {st.name for st in s.stages for iv in st.leaf_iter_vars if st.state.kind(iv) == "parallel"}
+    assert any("matmul" in n for n in shared), shared
+    got = tl.compile([X, made], constants={W: w}, target=target)(x)
+    exact(got, np.maximum(images.conv(x, w, padding=1), 0), "float32")
+
+
+def test_a_volume_of_open_size():
+    w = small(RNG, (20, 5, 3, 3, 3))
+    sizes = (te.dim("d"), te.dim("h"), te.dim("w"))
+    X, W = te.placeholder((te.dim("n"), 5, *sizes), name="X"), te.placeholder(w.shape, name="W")
+    made = ops.relu(ops.conv3d_winograd(X, W, padding=1, tile=2))
+    f = tl.compile([X, W, made])
+    for n, d, h, wide in ((1, 1, 1, 1), (2, 5, 9, 11), (1, 3, 4, 40), (1, 0, 4, 4), (1, 9, 30, 2)):
+        x = small(RNG, (n, 5, d, h, wide))
+        exact(f(x, w), np.maximum(images.conv(x, w, padding=1), 0), "float32")
+
+
+def test_tiles_of_registers_run_over_the_end_of_a_plane():
+    """A plane of 7 × 7 has four tiles of 4 × 4: alone they would be a small tile of registers."""
+    x, w = te.placeholder((1, 64, 8, 7, 7), name="x"), te.placeholder((64, 64, 3, 3, 3), name="w")
+    s, _ = scheduled(ops.conv3d_winograd(x, w, padding=1), as_target("llvm -mcpu=znver5 -num-cores=1"), [w])
+    (inside,) = [st for st in s.stages if st.op.reduce_axis]
+    *_, rows, _, _ = inside.op.axis
+    assert int(rows.extent) % 4 == 0 and int(rows.extent) > 4
+
+
+@pytest.mark.parametrize("way", [tl.compile, None], ids=["kernel", "engine"])
+def test_a_known_weight_of_a_volume_is_filtered(way):
+    x = RNG.standard_normal((1, 32, 6, 12, 12)).astype("float32")
+    w = (RNG.standard_normal((48, 32, 3, 3, 3)) / 16).astype("float32")
+    target = as_target("llvm -mcpu=znver5")
+    if way is None:
+        g = tl.Graph("volume")
+        made = g.call(ops.conv3d, g.input(x.shape, "float32", "x"), g.constant(w), padding=1)
+        g.output(made, "y")
+        text = str(g.compile(target=target).explain())
+    else:
+        X, W = te.placeholder(x.shape, name="x"), te.placeholder(w.shape, name="w")
+        text = str(way([X, ops.conv3d(X, W, padding=1)], constants={W: w}, target=target).explain())
+    assert "minimal filtering" in text or "Winograd" in text, text

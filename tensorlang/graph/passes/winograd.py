@@ -1,6 +1,6 @@
 """Convolutions by 3×3 kernels with fewer multiplications, where that takes less time
-(``ops.conv2d_winograd``). Which of a node's inputs are image and weight, and how wide the padding is, follows
-from its te.
+(``ops.conv2d_winograd``, ``ops.conv3d_winograd``). Which of a node's inputs are image and weight, and how
+wide the padding is, follows from its te.
 
 Rounding moves: on the layers of ResNet-50, F(4×4, 3×3) is within 2e-5 of the largest output, F(2×2, 3×3) and
 a direct sum within 3e-6; ``without=["winograd"]`` is the switch. float32, and float16, which is summed in
@@ -44,8 +44,9 @@ def _transformed(n: Node, target: Target) -> Node | None:
 
 
 def winograd(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Margin, tile: int) -> Tensor:
-    """A convolution of [N, C, H, W] by [O, C, 3, 3]."""
-    return ops.conv2d_winograd(x, weight, bias, padding=padding, tile=tile)  # type: ignore[no-any-return]
+    """A convolution of [N, C, H, W] by [O, C, 3, 3], or of [N, C, D, H, W] by [O, C, KD, 3, 3]."""
+    way = ops.conv2d_winograd if x.ndim == 4 else ops.conv3d_winograd
+    return way(x, weight, bias, padding=padding, tile=tile)  # type: ignore[no-any-return]
 
 
 def _found(n: Node, target: Target) -> tuple[list[Value | None], dict[str, Any]] | None:
