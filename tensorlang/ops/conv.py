@@ -186,7 +186,12 @@ def convolution(
     w = window(op, extents, kernel.taps, stride, padding, dilation)
     # after the window is made, for SAME its margins follow from the sizes
     w.fits(op, "the kernel", extents, SPATIAL[n])
+    places = w.output(extents)
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
+    if const_int(margin) == 0 and data.dtype.is_float and lay.block is None:
+        first, w = w.seeing(extents)
+        if any(first):
+            kernel = Weight(op, _taps_from(op, kernel, first, w), lay, weight_layout)
     source = padded(f"{op}.pad", data, lay.spatial, w.before, w.after, margin)
     depthwise = groups > 1 and const_int(each) == 1
     if depthwise:
@@ -201,7 +206,7 @@ def convolution(
         if lay.block is None
         else (make.floordiv(kernel.outputs, kernel.out_block), make.as_expr(kernel.out_block))
     )
-    shape = lay.arranged(batch, result_channels, w.output(extents))
+    shape = lay.arranged(batch, result_channels, places)
     total = te.compute(
         shape,
         lambda *i: te.sum(element(*lay.parts(i)), axis=axes),
@@ -215,6 +220,21 @@ def convolution(
         return c[0] if lay.block is None else c[0] * kernel.out_block + c[1]
 
     return rounded(op, biased(op, total, bias, channel, kernel.outputs), out)
+
+
+def _taps_from(op: str, kernel: Weight, first: Sequence[int], w: Window) -> Tensor:
+    """The taps of a weight that ``w`` has, from ``first`` on."""
+    begins, sizes = (
+        dict(zip(kernel.spatial, first, strict=True)),
+        dict(zip(kernel.spatial, w.kernel, strict=True)),
+    )
+    shape = [sizes.get(c, n) for c, n in zip(kernel.order, kernel.tensor.shape, strict=True)]
+    return te.compute(  # type: ignore[no-any-return]
+        tuple(shape),
+        lambda *i: kernel.tensor(*[n + begins.get(c, 0) for n, c in zip(i, kernel.order, strict=True)]),
+        name=f"{op}.taps",
+        tag=tags.LINES,
+    )
 
 
 def _check_depthwise_blocks(op: str, kernel: Weight, weight: Tensor, lay: Layout, channels: Expr) -> None:

@@ -204,6 +204,39 @@ class Window:
                     try_=f"padding={-(-(span - int(const_int(extent) or 0)) // 2)} or more",
                 )
 
+    def seeing(self, extents: Sequence[Expr]) -> tuple[list[int], Window]:
+        """The taps that read more than a margin, the first of them along each dimension, and the window of
+        those alone. It moves as often, though it would fit more often.
+
+        Of the deep layers of a network on volumes, whose last planes are one or two, two thirds of the taps
+        read nothing else, and peers leave them out. Measured (Zen 5, one thread): 122 to 126 channels of
+        1 × 8 × 8, 5 × 5 × 5, 0.19 of the time, twice 32 to 192 of 1 × 16 × 24, 3 × 3 × 3, 0.11, of which
+        half is that the rest is filtered.
+        """
+        first, kernel, before, after = list[int](), list(self.kernel), list(self.before), list(self.after)
+        stride = list(self.stride)
+        for d, (extent, places) in enumerate(zip(extents, self.output(extents), strict=True)):
+            known = [const_int(n) for n in (extent, places, kernel[d], before[d])]
+            n, many, taps, ahead = (k or 0 for k in known)
+            first.append(0)
+            margin = ahead or const_int(self.after[d]) != 0
+            if None in known or not n or not many or not margin:
+                continue
+            last, step, apart = (many - 1) * self.stride[d], self.stride[d], self.dilation[d]
+            seen = [
+                t
+                for t in range(taps)
+                if any(0 <= i + t * apart - ahead < n for i in range(0, last + 1, step))
+            ]
+            if not seen:
+                continue
+            begins = min(seen[0], ahead // apart)
+            first[d], kernel[d] = begins, make.as_expr(seen[-1] + 1 - begins)
+            room = ahead - begins * apart
+            stride[d] = 1 if many == 1 else step
+            before[d], after[d] = room, max(0, last + (seen[-1] - begins) * apart + 1 - n - room)
+        return first, Window(tuple(kernel), tuple(stride), self.dilation, tuple(before), tuple(after))
+
     def reads(self, indices: Sequence[Any], taps: Sequence[ExprLike]) -> list[Expr]:
         """Where in the padded extent tap ``taps`` of the window ``indices`` lies."""
         return [

@@ -213,7 +213,7 @@ def _planes_in_line(s: Schedule, f: Filtering) -> None:
 
     def in_line(*at: Any) -> list[Any]:
         *front, z, p, c = at
-        return [*front, z * plane + p, c]
+        return [*front, z * plane + p, c] if plane > 1 else [*front, p, z, c]
 
     for stage in (f.data, f.product):
         stage.transform_layout(in_line)

@@ -153,8 +153,9 @@ def test_blocks_of_several_images_do_not_reach_into_the_next(images):
         ((1, 9, 4, 40, 37), 17, 1, (0, 1, 1)),
         ((1, 33, 5, 13, 6), 9, 4, (1, 1, 1)),
         ((1, 1, 1, 3, 3), 1, 3, 1),
+        ((2, 7, 5, 2, 2), 6, 3, 1),
     ],
-    ids=["few", "margins", "planes alone", "even taps", "one"],
+    ids=["few", "margins", "planes alone", "even taps", "one", "a tile a plane"],
 )
 def test_volumes_of_every_shape(x, outputs, taps, padding, target):
     """The planes of a volume are transformed once, and the taps along its depth summed with the channels."""
