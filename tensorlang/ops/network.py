@@ -6,7 +6,8 @@ Batcher's bitonic network (AFIPS 32, 1968), in which the first comparisons of a 
 places: larger keys always go to the front, and what would lie behind the last key, smaller than all, never
 moves, so the number of keys need not be a power of two. Eight keys are a line, eight lines a tile. Keys of
 different lines are compared a line at a time; those of one line after the tile is transposed. Where there are
-many rows a line has one key of each, and none of one line are compared (:func:`sort_lines`). What fits into
+many rows a line has one key of each, and none of one line are compared (:func:`sort_lines`); so what will be
+the tiles of a long row begins in the lanes of lines. What fits into
 registers, the columns of a tile or many short rows, each in a lane, goes through a network of fewer
 comparisons (:func:`exchanges`).
 
@@ -26,6 +27,13 @@ from ..te.loops import LoopBuilder, Memory
 WIDTH = (
     8  # keys of a line, and lines of a tile. Measured (Zen 4): lines of 4 keys of 64 bits take twice the time
 )
+# keys of a line, of 32 bits without places, where there are ``LONG`` or more. Measured (Zen 5), of the time
+# of lines of 8: 10,000 take 0.63, a million 0.65; with AVX2 1.07 both, and 1000 of them 1.4
+WIDE = 16
+LONG = WIDE**3
+# bytes of keys that are put in order before they are merged with others. Measured (Zen 5): 100,000 of int64
+# take 0.9 of the time, a million 0.87
+NEAR = 32 << 10
 _AT_ONCE = 8  # lines that are compared in registers
 Key = tuple[Expr, ...]  # a key, and its place if it has one
 
@@ -70,43 +78,101 @@ def keep_first(
     return keys, at
 
 
-def room_for(n: Expr) -> Expr:
-    """Keys of whole tiles."""
-    return make.ceildiv(n, WIDTH**2) * WIDTH**2
-
-
-def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr) -> None:
-    """Put the first ``n`` keys of side 0 in order, the larger ones first: one memory of keys, or a second one
-    of their places. What is between ``n`` and the end of a tile counts as keys too: the least ones there
-    are."""
+def room_for(n: Expr, width: int = WIDTH) -> Expr:
+    """Keys of whole tiles, or of blocks where all are."""
     known = const_int(n)
-    near, turned = ([b.memory(name, (WIDTH**2,), m.dtype) for m in keys] for name in ("near", "turned"))
-    lines = b.let("lines", make.ceildiv(n, WIDTH**2) * WIDTH)
-    with b.loop("tile", lines // WIDTH) as tile:
-        _sort_tile(b, keys, near, turned, b.let("first", tile * WIDTH**2))
-    with b.loop("level", _levels(lines if known is None else room_for(n) // WIDTH)) as level:
-        run = b.let("run", te.shift_left(make.const(WIDTH, n.dtype), te.cast(n.dtype, level)))
-        with b.when(te.all(run > 0, run < lines)):
-            _mirrored(b, keys, lines, run, WIDTH, turned=True)
-            _halved(b, keys, lines, run, level, WIDTH)
-            with b.loop("tile", lines // WIDTH) as tile:
-                first = b.let("first", tile * WIDTH**2)
-                with b.loop("k", WIDTH, vector=True) as k:
-                    taken = [_at(b, keys, first + WIDTH * j + k) for j in range(WIDTH)]
-                    _put(near, k, _strides(b, taken, WIDTH // 2))
-                _within_lines(b, near, turned)
-                _put_back(b, keys, near, first)
+    in_blocks = width == WIDE or (known is not None and known >= width**3)
+    unit = width**3 if in_blocks else width**2
+    return make.ceildiv(n, unit) * unit
 
 
-def _levels(lines: Expr) -> Expr:
-    """Each of which doubles the runs of so many lines."""
+def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr, width: int = WIDTH) -> None:
+    """Put the first ``n`` keys of side 0 in order, the larger ones first: one memory of keys, or a second one
+    of their places. What is between ``n`` and the end of the room counts as keys too: the least ones there
+    are. Lines are ``WIDE`` where there are ``LONG`` keys or more."""
+    known = const_int(n)
+    near, turned = ([b.memory(name, (width**2,), m.dtype) for m in keys] for name in ("near", "turned"))
+    tiles = b.let("tiles", make.ceildiv(n, width**2))
+    lines = b.let("lines", tiles * width)
+    begin: Expr = make.const(0, n.dtype)
+    in_blocks = width == WIDE or (known is not None and known >= width**3)  # all of the room
+    if in_blocks or (keys[0].dtype.bytes == 8 and known is None):
+        blocks = b.let("blocks", make.ceildiv(n, width**3) if in_blocks else tiles // width)
+        with b.loop("block", blocks) as block:
+            _sort_block(b, keys, b.let("first", block * width**3), width)
+        begin = b.let("begin", blocks * width)
+    if not in_blocks:
+        with b.loop("tile", tiles - begin, begin) as tile:
+            _sort_tile(b, keys, near, turned, b.let("first", tile * width**2), width)
+    near_by = 1 << (NEAR // sum(m.dtype.bytes for m in keys) // width).bit_length() - 1  # lines
+    zero = make.const(0, n.dtype)
+
+    def levels(begin: Expr, end: Expr, most: Expr, whole: Expr | None) -> None:
+        """The tiles of some lines: in order, or where ``whole`` holds those of bitonic runs of ``near_by``
+        lines."""
+        steps = _levels(most, width)
+        count = steps if whole is None else te.select(whole, make.const(1, n.dtype), steps)
+        with b.loop("level", count) as level:
+            run = b.let("run", te.shift_left(make.const(width, n.dtype), te.cast(n.dtype, level)))
+            if whole is not None:
+                run = b.let("run", te.select(whole, make.const(near_by, n.dtype), run))
+            grows = te.all(run > 0, run < end - begin)
+            with b.when(grows if whole is None else te.any(whole, grows)):
+                with b.when(make.const(True) if whole is None else make.not_(whole)):
+                    _mirrored(b, keys, begin, end, run, width, turned=True)
+                _halved(b, keys, begin, end, run, steps, width, width)
+                with b.loop("tile", (end - begin) // width, begin // width) as tile:
+                    first = b.let("first", tile * width**2)
+                    with b.loop("k", width, vector=True) as k:
+                        taken = [_at(b, keys, first + width * j + k) for j in range(width)]
+                        _put(near, k, _strides(b, taken, width // 2), width)
+                    _within_lines(b, near, turned, width)
+                    _put_back(b, keys, near, first, width)
+
+    most = lines if known is None else make.ceildiv(n, width**2) * width
+    if known is not None and known <= near_by * width:
+        levels(zero, lines, most, None)
+        return
+    # what fits the first cache is put in order there, then merged
+    outer = _levels(make.ceildiv(most, near_by // width), width)
+    with b.loop("round", outer + 1) as turn:
+        whole = b.let("whole", turn > 0)
+        doubled = te.cast(n.dtype, te.max(turn - 1, 0))
+        run = b.let("wide", te.shift_left(make.const(near_by, n.dtype), doubled))
+        with b.when(te.any(make.not_(whole), te.all(run > 0, run < lines))):
+            with b.when(whole):
+                _mirrored(b, keys, zero, lines, run, width, turned=True)
+                _halved(b, keys, zero, lines, run, turn, width, near_by)
+            with b.loop("part", make.ceildiv(lines, near_by)) as part:
+                begin = b.let("begin", part * near_by)
+                end = b.let("end", te.min(lines, begin + near_by))
+                levels(begin, end, make.const(near_by, n.dtype), whole)
+
+
+def _sort_block(b: LoopBuilder, keys: Sequence[Memory], first: Expr, width: int) -> None:
+    """So many tiles as a line has keys, each of them in order: what will be tiles is in the lanes of lines at
+    first, where no keys of a line are compared among themselves."""
+    apart = [b.memory("apart", (1, width**3), m.dtype) for m in keys]
+    with b.loop("part", width) as part, b.loop("k", width, vector=True) as k:
+        for m, to in zip(keys, apart, strict=True):
+            for j in range(width):
+                to[0, (part * width + j) * width + k] = m[0, first + k * width**2 + part * width + j]
+    sort_lines(b, apart, make.const(width**2, first.dtype), width)
+    with b.loop("part", width) as part, b.loop("k", width, vector=True) as k:
+        for m, to in zip(apart, keys, strict=True):
+            for j in range(width):
+                to[0, first + j * width**2 + part * width + k] = m[0, (part * width + k) * width + j]
+
+
+def _levels(lines: Expr, width: int = WIDTH) -> Expr:
+    """Each of which doubles the runs of so many lines, from runs of a tile on."""
     known = const_int(lines)
     if known is not None:
-        return make.const((-(-known // WIDTH) - 1).bit_length(), lines.dtype)
+        return make.const((-(-known // width) - 1).bit_length(), lines.dtype)
     # as many as there could be, of which most are passed over, 1 ns each: half of what a tile takes
-    levels: Expr = make.const(31 - WIDTH.bit_length(), lines.dtype)
+    levels: Expr = make.const(31 - width.bit_length(), lines.dtype)
     for few in (8, 4, 0):
-        levels = te.select(lines <= WIDTH << few, make.const(few, lines.dtype), levels)
+        levels = te.select(lines <= width << few, make.const(few, lines.dtype), levels)
     return levels
 
 
@@ -122,8 +188,8 @@ def sort_lines(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, lanes: int) 
     with b.loop("level", _levels(lines)) as level:
         run = b.let("run", te.shift_left(make.const(WIDTH, lines.dtype), level))
         with b.when(te.all(run > 0, run < lines)):
-            _mirrored(b, keys, lines, run, lanes, turned=False)
-            _halved(b, keys, lines, run, level, lanes)
+            _mirrored(b, keys, make.const(0, lines.dtype), lines, run, lanes, turned=False)
+            _halved(b, keys, make.const(0, lines.dtype), lines, run, level, lanes, WIDTH)
             with b.loop("tile", lines // WIDTH) as tile, b.loop("k", lanes, vector=True) as k:
                 apart = [(tile * WIDTH + j) * lanes + k for j in range(WIDTH)]
                 near = _strides(b, [_at(b, keys, place) for place in apart], WIDTH // 2)
@@ -136,18 +202,20 @@ def _at(b: LoopBuilder, keys: Sequence[Memory], place: Expr) -> Key:
     return tuple(b.let("key", m[0, place]) for m in keys)
 
 
-def _put(tile: Sequence[Memory], k: Expr, keys: Sequence[Key]) -> None:
+def _put(tile: Sequence[Memory], k: Expr, keys: Sequence[Key], width: int) -> None:
     """Lane ``k`` of the lines of a tile."""
     for j, key in enumerate(keys):
         for m, e in zip(tile, key, strict=True):
-            m[j * WIDTH + k] = e
+            m[j * width + k] = e
 
 
-def _put_back(b: LoopBuilder, keys: Sequence[Memory], tile: Sequence[Memory], first: Expr) -> None:
-    with b.loop("k", WIDTH, vector=True) as k:
+def _put_back(
+    b: LoopBuilder, keys: Sequence[Memory], tile: Sequence[Memory], first: Expr, width: int
+) -> None:
+    with b.loop("k", width, vector=True) as k:
         for to, m in zip(keys, tile, strict=True):
-            for j in range(WIDTH):
-                to[0, first + j * WIDTH + k] = m[k * WIDTH + j]
+            for j in range(width):
+                to[0, first + j * width + k] = m[k * width + j]
 
 
 def _ordered(b: LoopBuilder, one: Key, other: Key) -> tuple[Key, Key]:
@@ -178,57 +246,62 @@ def _strides(b: LoopBuilder, v: list[Key], stride: int) -> list[Key]:
     return v
 
 
-def _within_lines(b: LoopBuilder, near: Sequence[Memory], turned: Sequence[Memory]) -> None:
+def _within_lines(b: LoopBuilder, near: Sequence[Memory], turned: Sequence[Memory], width: int) -> None:
     """Each line of a tile, bitonic, in order; the tile is left transposed."""
-    _transpose(b, near, turned)
-    with b.loop("k", WIDTH, vector=True) as k:
-        _put(near, k, _strides(b, _lines(b, turned, k), WIDTH // 2))
+    _transpose(b, near, turned, width)
+    with b.loop("k", width, vector=True) as k:
+        _put(near, k, _strides(b, _lines(b, turned, k, width), width // 2), width)
 
 
-def _lines(b: LoopBuilder, tile: Sequence[Memory], k: Expr) -> list[Key]:
+def _lines(b: LoopBuilder, tile: Sequence[Memory], k: Expr, width: int) -> list[Key]:
     """Lane ``k`` of the lines of a tile."""
-    return [tuple(b.let("key", m[j * WIDTH + k]) for m in tile) for j in range(WIDTH)]
+    return [tuple(b.let("key", m[j * width + k]) for m in tile) for j in range(width)]
 
 
-def _transpose(b: LoopBuilder, near: Sequence[Memory], turned: Sequence[Memory]) -> None:
-    with b.loop("k", WIDTH, vector=True) as k:
+def _transpose(b: LoopBuilder, near: Sequence[Memory], turned: Sequence[Memory], width: int) -> None:
+    with b.loop("k", width, vector=True) as k:
         for m, to in zip(near, turned, strict=True):
-            for j in range(WIDTH):
-                to[j * WIDTH + k] = m[k * WIDTH + j]
+            for j in range(width):
+                to[j * width + k] = m[k * width + j]
 
 
 def _sort_tile(
-    b: LoopBuilder, keys: Sequence[Memory], near: Sequence[Memory], turned: Sequence[Memory], first: Expr
+    b: LoopBuilder,
+    keys: Sequence[Memory],
+    near: Sequence[Memory],
+    turned: Sequence[Memory],
+    first: Expr,
+    width: int,
 ) -> None:
     """The keys of a tile: its columns, then, as its lines, two and two of them, and so on."""
-    with b.loop("k", WIDTH, vector=True) as k:
-        column = [_at(b, keys, first + WIDTH * j + k) for j in range(WIDTH)]
+    with b.loop("k", width, vector=True) as k:
+        column = [_at(b, keys, first + width * j + k) for j in range(width)]
         sort_lanes(b, column)
-        _put(near, k, column)
+        _put(near, k, column, width)
     run = 1
-    while run < WIDTH:
-        _transpose(b, near, turned)
-        with b.loop("k", WIDTH, vector=True) as k:
-            line, back = _lines(b, turned, k), _lines(b, turned, WIDTH - 1 - k)
-            for low in range(0, WIDTH, 2 * run):
+    while run < width:
+        _transpose(b, near, turned, width)
+        with b.loop("k", width, vector=True) as k:
+            line, back = _lines(b, turned, k, width), _lines(b, turned, width - 1 - k, width)
+            for low in range(0, width, 2 * run):
                 for i in range(run):
                     one, other = low + i, low + 2 * run - 1 - i
                     larger, _ = _ordered(b, line[one], back[other])
                     _, smaller = _ordered(b, back[one], line[other])
                     line[one], line[other] = larger, smaller
-            _put(near, k, _strides(b, line, run // 2))
-        _within_lines(b, near, turned)
+            _put(near, k, _strides(b, line, run // 2), width)
+        _within_lines(b, near, turned, width)
         run *= 2
-    _put_back(b, keys, near, first)
+    _put_back(b, keys, near, first, width)
 
 
 def _mirrored(
-    b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr, width: int, turned: bool
+    b: LoopBuilder, keys: Sequence[Memory], begin: Expr, lines: Expr, run: Expr, width: int, turned: bool
 ) -> None:
-    """Pairs of runs of so many lines: the larger keys to the first, both bitonic then. The keys of a line
-    are ``turned`` too where it is a piece of a run."""
-    with b.loop("pair", make.ceildiv(lines, run * 2)) as pair:
-        low, end = b.let("low", pair * run * 2), b.let("end", (pair + 1) * run * 2)
+    """Pairs of runs of so many lines, from line ``begin`` to ``lines``: the larger keys to the first, both
+    bitonic then. The keys of a line are ``turned`` too where it is a piece of a run."""
+    with b.loop("pair", make.ceildiv(lines - begin, run * 2)) as pair:
+        low, end = b.let("low", begin + pair * run * 2), b.let("end", begin + (pair + 1) * run * 2)
         skipped = b.let("skipped", te.max(end - lines, 0))
         with b.loop("i", run - skipped, skipped) as i:
             one, other = b.let("one", (low + i) * width), b.let("other", (end - 1 - i) * width)
@@ -247,23 +320,33 @@ def _set(keys: Sequence[Memory], place: Expr, key: Key) -> None:
         m[0, place] = e
 
 
-def _halved(b: LoopBuilder, keys: Sequence[Memory], lines: Expr, run: Expr, level: Expr, width: int) -> None:
-    """Bitonic runs of so many lines until those of a tile are bitonic, in no more than ``level`` steps."""
+def _halved(
+    b: LoopBuilder,
+    keys: Sequence[Memory],
+    low: Expr,
+    lines: Expr,
+    run: Expr,
+    level: Expr,
+    width: int,
+    tile: int,
+) -> None:
+    """Bitonic runs of so many lines, from line ``low`` to ``lines``, until those of ``tile`` lines are
+    bitonic, in no more than ``level`` steps."""
     stride = b.cell("stride", run.dtype, run // 2)
-    with b.loop("step", level), b.when(stride.value >= WIDTH):
+    with b.loop("step", level), b.when(stride.value >= tile):
         here = b.let("here", stride.value)
-        begin, strides = b.cell("begin", run.dtype, 0), b.cell("strides", run.dtype, 1)
-        with b.when(here >= _AT_ONCE // 2 * WIDTH):
+        begin, strides = b.cell("begin", run.dtype, low), b.cell("strides", run.dtype, 1)
+        with b.when(here >= _AT_ONCE // 2 * tile):
             least = b.let("least", here // (_AT_ONCE // 2))
-            whole = b.let("whole", lines // (least * _AT_ONCE))
+            whole = b.let("whole", (lines - low) // (least * _AT_ONCE))
             with b.loop("block", whole) as block, b.loop("i", least) as i:
-                first = b.let("first", (block * least * _AT_ONCE + i) * width)
+                first = b.let("first", (low + block * least * _AT_ONCE + i) * width)
                 with b.loop("k", width, vector=True) as k:
                     apart = [first + least * width * j + k for j in range(_AT_ONCE)]
                     taken = _strides(b, [_at(b, keys, place) for place in apart], _AT_ONCE // 2)
                     for place, key in zip(apart, taken, strict=True):
                         _set(keys, place, key)
-            begin.set(whole * least * _AT_ONCE)
+            begin.set(low + whole * least * _AT_ONCE)
             strides.set(_AT_ONCE.bit_length() - 1)
         # one stride of all lines, or all three of those behind the last whole block
         with b.loop("part", strides.value) as part:

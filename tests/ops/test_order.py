@@ -253,6 +253,32 @@ def test_long_rows_are_distributed_by_digits(t, descending):
             np.testing.assert_array_equal(np.signbit(real(values, t))[ordered], turned[ordered])
 
 
+@pytest.mark.each_value
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("descending", [False, pytest.param(True, marks=FUZZ)])
+@pytest.mark.parametrize("t", ["float32", "int32", "uint32", "float64", "int64"])
+def test_one_long_row_in_blocks(t, descending, known):
+    """Whole and broken blocks, of wide lines and others, and what is merged behind the first cache; integers
+    of few digits and of many."""
+    sizes = [511, 513, 4095, 4097, 8192, 20000, 70001]
+    open_size = te.var("n")
+    f = None
+    for n in sizes:
+        if known or f is None:
+            x = te.placeholder((n if known else open_size,), t, name="x")
+            f = tl.compile([x, ops.sort(x, -1, descending)])
+        for most in (50, 1 << 30):
+            a = RNG.integers(0 if t[0] == "u" else -most, most, n).astype(t)
+            if t[0] == "f":
+                a[RNG.random(n) < 0.01], a[RNG.random(n) < 0.01] = np.nan, -0.0
+            want = np.sort(a)
+            if descending:  # NaN first
+                want = want[::-1]
+            got = f(a)
+            np.testing.assert_array_equal(got, want)
+            assert np.signbit(got[got == 0]).sum() == np.signbit(a[a == 0]).sum()
+
+
 @pytest.mark.parametrize(("t", "n"), [("float32", 1100), ("int64", 260)])
 def test_digits_by_the_interpreter(t, n):
     a = few((2, n), t, nan=True)

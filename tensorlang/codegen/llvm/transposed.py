@@ -134,11 +134,12 @@ def prepare(em: Emitter, stmts: Sequence[Store]) -> None:
     for (buffer, base, stride, _, home), near in found.items():
         few = 16 // buffer.dtype.bytes
         rest = sorted(near)
-        side = _side(em, next(iter(near.values())))
         while rest:
             first = rest.pop(0)
-            if side and all(first + i in near for i in range(side)):
-                _square(em, buffer, base, stride, first, [near[first + i] for i in range(side)], home)
+            side = _side(em, near[first])
+            square = [near[first + i] for i in range(side) if first + i in near]
+            if square and [e.dtype.lanes for e in square] == [side] * side:
+                _square(em, buffer, base, stride, first, square, home)
                 rest = [o for o in rest if o >= first + side]
             elif all(first + i in near for i in range(few)):
                 _block(em, buffer, base, stride, first, [near[first + i] for i in range(few)], home)
@@ -224,7 +225,11 @@ def _side(em: Emitter, e: Load) -> int:
     """How many neighbouring vectors of lanes that lie apart make up a square that was stored in whole
     registers; 0 where it is not there, or in memory."""
     t, room = e.dtype, em.storage[e.buffer].on_stack
-    if room is None or e.mask is not None or not 32 <= t.lanes * t.element.bytes <= em.target.vector_bits // 8:
+    if (
+        room is None
+        or e.mask is not None
+        or not 32 <= t.lanes * t.element.bytes <= em.target.vector_bits // 8
+    ):
         return 0
     return t.lanes
 
