@@ -118,7 +118,7 @@ def top_k(
             f"ops.top_k: k={k} of dimension {d} of {inputs.named(x)}", legal=f"0 to {x.shape[d]}"
         )
     few = const_int(count)
-    if few == 1 and inputs.at_most(1, x.shape[d]):
+    if few == 1:
         return _first(x, d, largest)
     # a known k keeps the best of a row in k places; one that is a symbol sorts the row
     if few is not None and few >= 1 and count is not x.shape[d]:
@@ -135,6 +135,15 @@ def _first(x: Tensor, d: int, largest: bool) -> tuple[Tensor, Tensor]:
     if not (x.dtype.is_float and largest):  # of which the greatest is the first, NaN among them
         keys = inputs.stage("top_k.keys", tags.ELEMENTWISE, x.shape, lambda *i: key_of(x(*i), largest))
     places = argmax(keys, d, keepdims=True)
+    if not inputs.at_most(1, x.shape[d]):  # none where an open dimension turns out to be empty
+        chosen, one = places, make.min_(x.shape[d], make.as_expr(1))
+        shape = [one if k == d else e for k, e in enumerate(x.shape)]
+        places = inputs.stage(
+            "top_k.places",
+            tags.INJECTIVE,
+            shape,
+            lambda *i: chosen(*[0 if k == d else v for k, v in enumerate(i)]),
+        )
 
     def there(*i: Any) -> Expr:
         at = te.cast(INT32, places(*i)) if const_int(x.shape[d]) is not None else places(*i)
