@@ -61,25 +61,34 @@ def best_rows(
     room = -(-max(ROOM * k, LEAST_ROOM) // LANES) * LANES
     room = room if known is None else min(room, -(-known // LANES) * LANES)
     many = const_int(rows)
-    begin: Expr = make.const(0, rows.dtype)
-    if kind.bits >= 32 and _in_lanes(k, known, kind.bits) and (many is None or many >= LANES):
+
+    def together() -> None:
         assert known is not None
-        begin = rows // LANES * LANES
-        with b.loop("block", rows // LANES, parallel=True) as block:
+        with b.loop("block", make.ceildiv(rows, LANES), parallel=True) as block:
             _best_together(b, x, b.let("first", block * LANES), known, k, made, descending)
-        if many is not None and many % LANES == 0:
-            return
 
     def collected() -> None:
-        with b.loop("row", rows - begin, begin, parallel=True) as row:
+        with b.loop("row", rows, parallel=True) as row:
             _best_of_row(b, x, row, k, made, descending, room)
 
-    if known is None:
-        order_open(b, x, descending, written, most, collected)
-    elif _in_order(k, known):
-        order_rows(b, x, descending, written, begin, most)
+    def one_by_one() -> None:
+        if known is None:
+            order_open(b, x, descending, written, most, collected)
+        elif _in_order(k, known):
+            order_rows(b, x, descending, written, 0, most)
+        else:
+            collected()
+
+    least = None if known is None or kind.bits < 32 else _least_rows(k, known, kind.bits)
+    if least is None or (many is not None and many < least):
+        one_by_one()
+    elif many is not None:
+        together()
     else:
-        collected()
+        with b.when(rows >= least):
+            together()
+        with b.otherwise():
+            one_by_one()
 
 
 def _best_of_row(
@@ -131,12 +140,15 @@ def _best_of_row(
             written(row, rank, at[0, i])
 
 
-def _in_lanes(k: int, n: int | None, bits: int) -> bool:
-    """Whether the first ``k`` of rows of ``n`` are found faster in the lanes of vectors than row by row.
-    Measured (Zen 4, one thread): the first 2 and 5 of 64 take 0.12 of the time, 5 of 1000 0.4, 5 of 2000
-    0.65, 16 of 400 0.48; with AVX2 0.11, 0.18 and 0.55. Of 64 bits 2 of 64 0.1, 5 of 300 0.3, 10 of 100 0.2,
-    16 of 900 1.1 to 1.4; with AVX2 0.1, 0.3 to 0.5, 0.3 to 0.6, and 5 of 2000 1.0 to 1.34."""
-    return n is not None and k <= LANE_MOST and n * (k + 2) <= LANE_WORK * 32 // bits
+def _least_rows(k: int, n: int, bits: int) -> int | None:
+    """From how many rows of ``n`` on their first ``k`` are found faster in the lanes of vectors than row by
+    row; None where they never are. Measured (Zen 4, one thread), of as many rows as lanes: the first 2 and 5
+    of 64 take 0.12 of the time, 5 of 1000 0.4, 5 of 2000 0.65, 16 of 400 0.48; with AVX2 0.11, 0.18 and 0.55.
+    Of 64 bits 2 of 64 0.1, 5 of 300 0.3, 10 of 100 0.2, 16 of 900 1.1 to 1.4; with AVX2 0.1, 0.3 to 0.5, 0.3
+    to 0.6, and 5 of 2000 1.0 to 1.34. (Zen 5) Lanes that are left empty cost what others do: the first 5 of
+    64 bits of 7 rows of 100 take 0.13 of the time, of 31 rows of 501 0.26."""
+    work, most = n * (k + 2), LANE_WORK * 32 // bits
+    return -(-work * LANES // most) if k <= LANE_MOST and work <= most else None
 
 
 def _in_order(k: int, n: int) -> bool:
@@ -148,8 +160,11 @@ def _in_order(k: int, n: int) -> bool:
 def _best_together(
     b: LoopBuilder, x: Memory, first: Expr, n: int, k: int, made: Sequence[Memory], descending: bool
 ) -> None:
-    """The first ``k`` of rows from ``first`` on, as many as a vector has lanes, each in a lane: every element
-    is put among those kept, whatever it is, without a branch."""
+    """The first ``k`` of rows from ``first`` on, at most as many as a vector has lanes, each in a lane: every
+    element is put among those kept, whatever it is, without a branch. Where rows end the last one is taken
+    again."""
+    rows = x.shape[0]
+    whole = (const_int(rows) or 1) % LANES == 0
     written = taken_from(b, x, made)
     kind = key_type(x.dtype)
     keys, turned = (b.memory(name, (LANES * LANES,), kind) for name in ("keys", "turned"))
@@ -157,8 +172,9 @@ def _best_together(
 
     def put(begin: Expr, count: int, kept: bool) -> None:
         for row in range(LANES):
+            mine = first + row if whole else te.min(first + row, rows - 1)
             with b.loop("j", count, vector=True) as j:
-                keys[row * LANES + j] = key_of(x[first + row, begin + j], descending)
+                keys[row * LANES + j] = key_of(x[mine, begin + j], descending)
         # blocks that half a vector holds are transposed in registers
         for side, low in itertools.product(range(0, LANES, 8), range(0, count, 8)):
             with b.loop("k", 8, vector=True) as half:
@@ -179,7 +195,7 @@ def _best_together(
         put(b.let("begin", te.cast(INT32, piece * LANES)), LANES, True)
     if n > LANES and n % LANES:
         put(make.const(n // LANES * LANES, INT32), n % LANES, True)
-    with b.loop("row", LANES) as row:
+    with b.loop("row", LANES if whole else te.min(rows - first, LANES)) as row:
         for j in range(k):
             written(first + row, make.as_expr(j), at[j * LANES + row])
 

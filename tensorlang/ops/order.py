@@ -46,6 +46,10 @@ def _ordered(
     if axis is None:
         x, axis = flatten(x), 0
     d = inputs.axis_of(op, axis, x.ndim)
+    # one program makes values and places together, and every row is independent of the others
+    types = {sorted_values: [x.dtype], sorted_places: [INT64]}.get(program, [x.dtype, INT64])
+    if inputs.is_one(x.shape[d]):
+        return _alone(op, x, program)
     # rows of neighbours: a merge reads them many times
     turned = x if d == x.ndim - 1 else swapaxes(x, d, -1)
     n = turned.shape[-1]
@@ -54,8 +58,6 @@ def _ordered(
     size = n
     if few is not None:
         size = make.as_expr(few) if inputs.at_most(few, n) else make.min_(n, make.as_expr(few))
-    # one program makes values and places together, and every row is independent of the others
-    types = {sorted_values: [x.dtype], sorted_places: [INT64]}.get(program, [x.dtype, INT64])
     both = te.loops(
         program,
         [flat],
@@ -70,6 +72,13 @@ def _ordered(
     if turned is not x:
         both = [swapaxes(t, d, -1) for t in both]
     return both
+
+
+def _alone(op: str, x: Tensor, program: te.LoopProgram) -> list[Tensor]:
+    """What ``program`` makes of rows of one element each."""
+    values = inputs.stage(op, tags.INJECTIVE, x.shape, lambda *i: x(*i))
+    places = inputs.stage(f"{op}.places", tags.INJECTIVE, x.shape, lambda *i: make.const(0, INT64))
+    return {sorted_values: [values], sorted_places: [places]}.get(program, [values, places])
 
 
 def sort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:

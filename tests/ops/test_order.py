@@ -390,6 +390,30 @@ def test_few_of_many_short_rows_are_kept_in_lanes(n, k, rows, t):
         exact(values, np.take_along_axis(a, want, -1), t)
 
 
+@pytest.mark.parametrize("t", ["float32", "int64"])
+@pytest.mark.parametrize("rows", [2, 7, 17, None])
+def test_lanes_are_left_empty_where_few_rows_are_taken_in_them(t, rows):
+    m = te.var("rows") if rows is None else rows
+    x = te.placeholder((m, 60), t, name="x")
+    f = tl.compile([x, *ops.top_k(x, 3)])
+    assert "held" in f.get_source("ir") and ("else" in f.get_source("ir")) == (rows is None)
+    for given in [rows] if rows else [0, 1, 2, 16, 19]:
+        a = np.array(RNG.permuted(np.tile(np.arange(60), (given, 1)), axis=1), t).reshape(given, 60)
+        values, at = f(a)
+        exact(at, np.argsort(-a, 1, kind="stable")[:, :3], "int64")
+        exact(values, -np.sort(-a, 1)[:, :3], t)
+
+
+@pytest.mark.parametrize("t", ["float32", "int64"])
+def test_rows_of_one_element_are_copied(t):
+    a = few((5, 1), t)
+    x = te.placeholder(a.shape, t, name="x")
+    values, at = everywhere([ops.sort(x, 1), ops.argsort(x, 1)], {x: a})
+    exact(values, a, t)
+    exact(at, np.zeros((5, 1)), "int64")
+    assert "key" not in tl.compile([x, ops.sort(x, 1)]).get_source("ir")
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("largest", [True, False])
 @pytest.mark.parametrize("copies", [1, 5])
