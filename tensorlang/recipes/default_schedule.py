@@ -80,6 +80,7 @@ from .lanes import (
     apart_from_parts,
     elements_of,
     moved_in_halves,
+    parts_inside,
     reduce_in_lanes,
     share_reduction,
     stretch_of,
@@ -424,9 +425,11 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
             stage.reorder(*axes, beside, inner)
             stage.unroll(beside)
             how += f", all of `{beside.name}` together, which reads the same"
-    shared = share_out(
-        stage, apart_from_parts(stage, axes[:-1], target) if several else axes, iterations, target
-    )
+    if several:
+        loops = apart_from_parts(stage, axes[:-1], target)
+    else:
+        loops = parts_inside(stage, axes) if n is None or n >= 2 else axes
+    shared = share_out(stage, loops, iterations, target)
     if shared is not None and not has_calls(
         stage.op
     ):  # a long chain of operations leaves time for plain stores, and is 4 % faster with them

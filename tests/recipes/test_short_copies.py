@@ -222,3 +222,18 @@ def test_a_margin_around_short_rows_is_asked_for_once(shape, dtype, target):
         text = tl.compile([x, out], target=target).get_source("ir")
         asked = re.findall(r"pad\[.*= if_then_else\((.*), x\[", text)
         assert any("i0" not in cond for cond in asked), text
+
+
+@TARGETS
+@pytest.mark.parametrize("shape", [(132, 437), (40, 31, 33)], ids=str)
+def test_few_tensors_behind_one_another_are_written_out_for_each_vector(shape, target):
+    """Each vector divided its number to tell which tensor it is of, and asked."""
+    x, y = (te.placeholder(shape, "int16", name) for name in "xy")
+    out = ops.stack([x, y], 0)
+    a, b = (RNG.integers(0, 9, shape).astype("int16") for _ in "xy")
+    lowered = tl.lower(default_schedule(out, target), [x, y, out])
+    assert " if_then_else" not in str(lowered) and "outer.fused" not in str(lowered), lowered
+    got = np.zeros((2, *shape), "int16")
+    interpret(lowered, a, b, got)
+    assert np.array_equal(got, np.stack([a, b]))
+    assert np.array_equal(tl.compile([x, y, out])(a, b), got)
