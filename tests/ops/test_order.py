@@ -256,11 +256,11 @@ def test_long_rows_are_distributed_by_digits(t, descending):
 @pytest.mark.each_value
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("descending", [False, pytest.param(True, marks=FUZZ)])
-@pytest.mark.parametrize("t", ["float32", "int32", "uint32", "float64", "int64"])
+@pytest.mark.parametrize("t", ["float32", "int32", "uint32", "float64", "int64", "int16", "uint16"])
 def test_one_long_row_in_blocks(t, descending, known):
     """Whole and broken blocks, of wide lines and others, and what is merged behind the first cache; integers
     of few digits and of many."""
-    sizes = [511, 513, 4095, 4097, 8192, 20000, 70001]
+    sizes = [300, 511, 513, 4095, 4097, 8192, 20000, 70001]
     open_size = te.var("n")
     f = None
     for n in sizes:
