@@ -1,0 +1,64 @@
+"""Long rows in order, in blocks; rows of one element, and the first of fewer rows than lanes: against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import te
+from tests.ops.arrays import exact
+from tests.ops.test_order import FUZZ, everywhere, few
+
+ops = tl.ops
+RNG = np.random.default_rng(12)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("descending", [False, pytest.param(True, marks=FUZZ)])
+@pytest.mark.parametrize("t", ["float32", "int32", "uint32", "float64", "int64", "int16", "uint16"])
+def test_one_long_row_in_blocks(t, descending, known):
+    """Whole and broken blocks, of wide lines and others, and what is merged behind the first cache; integers
+    of few digits and of many."""
+    sizes = [300, 511, 513, 4095, 4097, 8192, 20000, 70001]
+    open_size = te.var("n")
+    f = None
+    for n in sizes:
+        if known or f is None:
+            x = te.placeholder((n if known else open_size,), t, name="x")
+            f = tl.compile([x, ops.sort(x, -1, descending)])
+        for most in (50, 1 << 30):
+            a = RNG.integers(0 if t[0] == "u" else -most, most, n).astype(t)
+            if t[0] == "f":
+                a[RNG.random(n) < 0.01], a[RNG.random(n) < 0.01] = np.nan, -0.0
+            want = np.sort(a)
+            if descending:  # NaN first
+                want = want[::-1]
+            got = f(a)
+            np.testing.assert_array_equal(got, want)
+            assert np.signbit(got[got == 0]).sum() == np.signbit(a[a == 0]).sum()
+
+
+@pytest.mark.parametrize("t", ["float32", "int64"])
+@pytest.mark.parametrize("rows", [2, 7, 17, None])
+def test_lanes_are_left_empty_where_few_rows_are_taken_in_them(t, rows):
+    m = te.var("rows") if rows is None else rows
+    x = te.placeholder((m, 60), t, name="x")
+    f = tl.compile([x, *ops.top_k(x, 3)])
+    assert "held" in f.get_source("ir") and ("else" in f.get_source("ir")) == (rows is None)
+    for given in [rows] if rows else [0, 1, 2, 16, 19]:
+        a = np.array(RNG.permuted(np.tile(np.arange(60), (given, 1)), axis=1), t).reshape(given, 60)
+        values, at = f(a)
+        exact(at, np.argsort(-a, 1, kind="stable")[:, :3], "int64")
+        exact(values, -np.sort(-a, 1)[:, :3], t)
+
+
+@pytest.mark.parametrize("t", ["float32", "int64"])
+def test_rows_of_one_element_are_copied(t):
+    a = few((5, 1), t)
+    x = te.placeholder(a.shape, t, name="x")
+    values, at = everywhere([ops.sort(x, 1), ops.argsort(x, 1)], {x: a})
+    exact(values, a, t)
+    exact(at, np.zeros((5, 1)), "int64")
+    assert "key" not in tl.compile([x, ops.sort(x, 1)]).get_source("ir")
