@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .boundary import shown
-from .core.names import identifier
+from .core.names import COMPILERS, RUNTIMES, identifier
 from .core.text import type_of
 from .errors import CallError, LowerError
 from .expr.nodes import Expr, Var, const_int
@@ -135,6 +135,18 @@ def check_name(name: Any) -> None:
             f"the name of a kernel is {name!r}",
             because="it is the name of a function in machine code and in C: letters, digits and _",
             try_=f"name={identifier(name)!r}" if name else "name='matmul'",
+        )
+    if name == COMPILERS:
+        raise LowerError(
+            f"the name of a kernel is {name!r}",
+            because=f"its parts would be called {name}.…, as the compiler's own functions are",
+            try_=f"name='{name}_kernel'; a target is target={name!r}",
+        )
+    if name in RUNTIMES:
+        raise LowerError(
+            f"the name of a kernel is {name!r}",
+            because="kernels call a function of the runtime by that name",
+            try_=f"name='{name}_kernel'",
         )
 
 

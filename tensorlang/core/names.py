@@ -5,6 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Container
 
+# What LLVM's own functions begin with, and a point: it takes no others of such names, and some end the
+# process.
+COMPILERS = "llvm"
+# What code calls of the runtime.
+RUNTIMES = frozenset(
+    f"tensorlang_{what}"
+    for what in ("alloc", "free", "parallel", "parallel_awake", "profile_start", "profile_stop")
+)
+
 
 def free_name(preferred: str, taken: Container[str], first: int = 1) -> str:
     """``preferred`` where it is not taken, else the first of ``preferred_1``, ``preferred_2``, … that is
@@ -53,3 +62,9 @@ def identifier(name: str) -> str:
     """``name`` with every character that no C or LLVM identifier may hold replaced by ``_``."""
     clean = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return clean if clean and not clean[0].isdigit() else f"_{clean}"
+
+
+def is_symbol(name: str) -> bool:
+    """Whether a function of C or C++ may have that name in machine code. What is added to them has a point
+    in its name."""
+    return re.fullmatch(r"[A-Za-z_$][A-Za-z0-9_$]*", name) is not None

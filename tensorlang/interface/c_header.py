@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.dtype import DType, dtype
-from ..core.names import NameSupply, identifier
+from ..core.names import COMPILERS, RUNTIMES, NameSupply, identifier
 from ..errors import TensorLangError
 from .signature import DIVISION, OUT_OF_BOUNDS, REFUSED, Check, Dim, Param, Signature, Size, names_in, show
 
@@ -28,8 +28,11 @@ not_eq nullptr operator or or_eq private protected public register reinterpret_c
 return short signed sizeof static static_assert static_cast struct switch template this thread_local throw
 true try typedef typeid typename typeof typeof_unqual uint16_t uint32_t uint64_t uint8_t union unsigned
 using virtual void volatile wchar_t while xor xor_eq"""
+# macros, types and variables of headers that most programs include
+_HEADERS = """CHAR_BIT EOF INT_MAX INT_MIN NAN NULL assert environ errno intptr_t max_align_t offsetof
+ptrdiff_t size_t ssize_t stderr stdin stdout uintptr_t unix linux va_arg va_end va_list va_start"""
 RESERVED = frozenset(
-    _KEYWORDS.split()
+    [*_KEYWORDS.split(), *_HEADERS.split()]
 )  # what no function and no parameter of C or C++ may be called, and the program's own ``main``
 
 _MATH = """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp10 exp2 expm1
@@ -39,11 +42,10 @@ sin sincos sinh sqrt tan tanh tgamma trunc"""
 _OTHERS = """abort abs bcmp calloc close div exit fclose fopen fprintf fread free fwrite getenv index kill
 link malloc memchr memcmp memcpy memmove memset open pause pipe posix_memalign printf puts qsort raise rand
 read realloc remove rename scanf select send signal sleep snprintf sprintf strchr strcmp strcpy strlen
-syscall system time wait write tensorlang_parallel
-tensorlang_parallel_awake"""
+syscall system time wait write _fini _init _start"""
 LIBRARY = frozenset(
     # each in double and in float
-    [*_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))]
+    [*RUNTIMES, *_OTHERS.split(), *(name + suffix for name in _MATH.split() for suffix in ("", "f"))]
 )  # what programs and kernels call
 
 _ROW = 118
@@ -105,13 +107,20 @@ def check_name(name: str, called: frozenset[str]) -> None:
         why = (
             "that is what a program's own function is called"
             if name == "main"
-            else "C or C++ gives that word a meaning"
+            else "C or C++ gives that word a meaning, or one of their headers"
         )
         raise TensorLangError(f"export: no C function can be called {name!r}", because=why, try_=other)
-    if name in LIBRARY:
+    if name == COMPILERS:
         raise TensorLangError(
             f"export: a C function cannot be called {name!r} here",
-            because=f"programs that link it would call it in place of the C library's {name}",
+            because=f"the parts of it would be called {name}.…, as the compiler's own functions are",
+            try_=other,
+        )
+    if name in LIBRARY:
+        owner = "runtime" if name in RUNTIMES else "C library"
+        raise TensorLangError(
+            f"export: a C function cannot be called {name!r} here",
+            because=f"programs that link it would call it in place of the {owner}'s {name}",
             try_=other,
         )
     if name in called:

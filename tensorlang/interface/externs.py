@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.names import identifier, is_symbol
 from ..core.ndarray import NDArray
 from ..errors import DeclareError, TensorLangError
 
@@ -53,7 +54,13 @@ def register_symbol(name: str, address: Any) -> None:
     ctypes function.
 
     Functions of the C library and of libraries loaded into the process are found without this. Raises
-    DeclareError for what is no address."""
+    DeclareError for what is no address, and for what no C function is called."""
+    if not is_symbol(name):
+        raise DeclareError(
+            f"register_symbol({name!r}): no C function can be called so",
+            because="the names of functions in machine code are made of letters, digits, _ and $",
+            try_=f"tl.register_symbol({identifier(name) if name else 'my_function'!r}, address)",
+        )
     try:
         if isinstance(address, str | bytes):  # ctypes takes the address of the text
             raise TypeError

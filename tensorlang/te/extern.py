@@ -12,6 +12,7 @@ from typing import Any, overload
 
 from ..boundary import misfit
 from ..core.dtype import DType, dtype
+from ..core.names import COMPILERS, identifier, is_symbol
 from ..core.node import intern
 from ..errors import DeclareError
 from ..expr import make
@@ -127,7 +128,7 @@ def call_packed(name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
 def call_extern(result: str | DType, name: str, *args: ExternBuffer | ExprLike) -> ExternCall:
     """Call a C function: buffers are passed as pointers, numbers in their own type (int32, float32, …). What
     it returns is dropped. Raises DeclareError for a name that is no text."""
-    return ExternCall("c", _named("call_extern", name), _arguments(args), dtype(result))
+    return ExternCall("c", _symbol("call_extern", name), _arguments(args), dtype(result))
 
 
 def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
@@ -139,7 +140,7 @@ def call_pure_extern(result: str | DType, name: str, *args: ExprLike) -> Expr:
     and for a name that is no text.
     """
     made = dtype(result)
-    _named("call_pure_extern", name)
+    _symbol("call_pure_extern", name)
     es = [make.as_expr(a) for a in args]
     for t in (made, *(e.dtype for e in es)):
         # half has no calling convention that all C compilers agree on
@@ -154,6 +155,24 @@ def _named(call: str, name: Any) -> str:
         raise DeclareError(
             f"{call}(…, {name!r}): the name of a function is text",
             try_='te.call_packed("name", *arrays), te.call_extern("int32", "name", *arrays)',
+        )
+    return name
+
+
+def _symbol(call: str, name: Any) -> str:
+    """The name of a C function. Raises DeclareError for what no C function is called."""
+    _named(call, name)
+    if name.startswith(f"{COMPILERS}."):
+        raise DeclareError(
+            f"{call}(…, {name!r}): that is no C function",
+            because="it is an operation of the compiler, which ends the process where types do not fit",
+            try_="te.sqrt, te.popcount, te.clz, te.floor, …: what such operations compute has a name in te",
+        )
+    if not is_symbol(name):
+        raise DeclareError(
+            f"{call}(…, {name!r}): no C function can be called so",
+            because="the names of functions in machine code are made of letters, digits, _ and $",
+            try_=f"tl.register_symbol({identifier(name)!r}, address), and {call}(…, {identifier(name)!r}, …)",
         )
     return name
 

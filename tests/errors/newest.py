@@ -75,6 +75,13 @@ autosched.best_guess(task, seed="x")
 autosched.best_guess(task, seed=-1)
 autosched.compile([A, D], seed=1.5)
 autosched.model_from([task], [], seed="x")
+tl.build(s, [A, B, D], name="llvm")
+tl.build(s, [A, B, D], name="tensorlang_parallel")
+te.call_extern("int32", "my gemm", 3)
+te.call_pure_extern("float32", "llvm.sqrt.f32", A[0, 0])
+tl.register_symbol("", 5000)
+f.export("folder/k.o", name="llvm")
+f.export("folder/k.o", name="errno")
 """.strip().splitlines()
 
 # where torch is not installed; what torch would say else is its own

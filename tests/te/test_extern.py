@@ -194,3 +194,14 @@ def test_what_c_has_not_is_refused():
         te.reference.evaluate(B, {A: np.zeros(6, "float32")})
     with pytest.raises(tl.TensorLangError, match="no_such_function"):
         tl.build(te.create_schedule(B.op), [A, B])
+
+
+def test_a_kernel_of_the_name_of_what_it_calls_is_refused():
+    """Machine code has one function of a name, and the advice holds."""
+    A = te.placeholder((6,), name="A")
+    B = te.compute((6,), lambda i: te.call_pure_extern("float32", "fmodf", A[i], 2.0), name="B")
+    s = te.create_schedule(B.op)
+    with pytest.raises(tl.LowerError, match=r"calls a function of that name(.*\n){2}.*name='fmodf_kernel'"):
+        tl.build(s, [A, B], name="fmodf")
+    a = np.arange(6, dtype="float32")
+    np.testing.assert_array_equal(tl.build(s, [A, B], name="fmodf_kernel")(a), np.fmod(a, 2))

@@ -9,7 +9,6 @@ function ``tensorlang_parallel`` of its own: the one here is weak.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -65,7 +64,6 @@ def emit_export(
         here = constant_symbol(named, c)
         module.provide(here, f'@{here} = internal constant [{len(data) // 3} x i8] c"{data}", align 64')
     text = module.text()
-    check_name(name, frozenset(re.findall(r"^declare [^@]*@([\w.]+)\(", text, re.MULTILINE)))
     if signature.checks:
         text += f"\n@{name}_report = alias void (ptr), ptr @{name}.report\n"
     return text, signature

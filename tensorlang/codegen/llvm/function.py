@@ -92,6 +92,12 @@ def kernel(
     if entry is not None:
         module.add(entry(module, func, name))
     module.add(body)
+    if module.declares(name):
+        raise LowerError(
+            f"the kernel is called {name!r}, and calls a function of that name",
+            because="in machine code the two would be one",
+            try_=f"name='{name}_kernel'",
+        )
 
 
 def _require(em: Emitter, cond: Expr) -> None:

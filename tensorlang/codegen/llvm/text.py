@@ -84,6 +84,10 @@ class Module:
         self._declared.setdefault(name, f"@{name} = external global i8, align 64")
         return f"@{name}"
 
+    def declares(self, name: str) -> bool:
+        """Whether the code so far expects a function of that name from elsewhere."""
+        return name in self._declared
+
     def provide(self, name: str, definition: str) -> None:
         """Define here what the code so far expects from elsewhere; nothing when it does not."""
         if name in self._declared:
