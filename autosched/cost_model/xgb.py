@@ -39,9 +39,9 @@ Group = tuple[Any, Any]  # the features and the costs of the candidates of one t
 
 
 class XGBModel:
-    """One thread and a fixed seed, so that the same measurements give the same model. ``start``: the file of
-    what is known of other tasks, None for nothing; ``prior``: the column of what a candidate ought to cost,
-    as the logarithm to base 2, None where there is none."""
+    """One thread and a fixed seed (xgboost takes 63 bits of it), so that the same measurements give the same
+    model. ``start``: the file of what is known of other tasks, None for nothing; ``prior``: the column of
+    what a candidate ought to cost, as the logarithm to base 2, None where there is none."""
 
     ROUNDS, OWN_ROUNDS = 300, 30
     CLEAR = 0.1  # by what share of its time one candidate is clearly before another
@@ -102,7 +102,7 @@ class XGBModel:
         groups = [(x, c) for x, c in groups if np.isfinite(c).sum() >= 2]
         table = np.concatenate([np.asarray(x, np.float32) for x, _ in groups])
         label = np.concatenate([_places(_seconds(c)) for _, c in groups])
-        how = {**self.PARAMETERS, "seed": self.seed}
+        how = {**self.PARAMETERS, "seed": self.seed % 2**63}
         self.start = None
         self.base, self._said = Booster.learnt(how, table, label, np.ones(len(label)), self.ROUNDS), {}
 
@@ -123,7 +123,7 @@ class XGBModel:
         left = seconds - self.steep * known
         # the constant apart, so that the trees need not spend their splits on it
         self.level = float(np.average(left, weights=weight))
-        how = {**self.PARAMETERS, **self.OWN, "seed": self.seed}
+        how = {**self.PARAMETERS, **self.OWN, "seed": self.seed % 2**63}
         self.own = Booster.learnt(how, table, left - self.level, weight, self.OWN_ROUNDS)
 
     def predict(self, features: Any) -> Any:

@@ -27,7 +27,7 @@ from ..reporting.units import counted
 from ..search import STRATEGIES, Strategy, current
 from ..task import SearchTask
 from ..tune import result_of
-from ..tuning.budget import check_limits
+from ..tuning.budget import check_limits, check_seed
 from ..tuning.program import session_of
 from ..tuning.session import Measures, Preparing, Session, chosen, measure_again, measured
 from .policies import POLICIES
@@ -103,6 +103,7 @@ def tune_tasks(
     """
     given = _weights(tasks, weights)
     check_limits("tune_tasks", trials=trials, patience=patience, batch=batch, timeout=timeout)
+    check_seed("tune_tasks", seed)
     policy = _policy(scheduler, seed)
     start = time.perf_counter()
     log = records if isinstance(records, RecordLog) else RecordLog(records)

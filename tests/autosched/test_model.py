@@ -49,6 +49,12 @@ def test_xgb_learns_an_order_and_repeats_itself() -> None:
     assert pairwise_accuracy(RandomModel(0).predict(test_x)[good], test_cost[good]) < 0.7
 
 
+def test_a_seed_has_any_number_of_bits() -> None:
+    """xgboost takes 63 of them, and what numpy draws from takes all."""
+    x = np.arange(64, dtype="float32").reshape(16, 4)
+    XGBModel(2**70, start=None, prior=None).fit(x, np.arange(1.0, 17.0))
+
+
 def test_what_other_tasks_say_is_asked_once_for_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
     x, costs = _data(1)
     y, other = _data(2)
