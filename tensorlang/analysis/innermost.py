@@ -114,7 +114,7 @@ def _of(
         work = sum(lanes) / IN_TILES
     return Innermost(
         tuple(names(f.var) for f in around),
-        tuple(dict.fromkeys(names.buffer(s.buffer) for s in stores)),
+        tuple(dict.fromkeys(s.of or names.buffer(s.buffer) for s in stores)),
         max(lanes + folds, default=1),
         times,
         any(isinstance(e, _WHOLE) and e.dtype.is_index and const_int(e.b) is None for e in seen),

@@ -37,7 +37,10 @@ def relocate(s: Stmt, move: Move, stored: Move | None = None) -> Stmt:
         if not isinstance(node, Store):
             return None
         new = to(Place(node.buffer, node.indices, node.mask))
-        return new and Store(new.buffer, node.value, new.indices, new.mask)
+        if new is None:
+            return None
+        of = node.of or (node.buffer.name if node.buffer.name != new.buffer.name else None)
+        return Store(new.buffer, node.value, new.indices, new.mask, of)
 
     done: dict[Expr, Expr] = {}  # an expression that stands in many statements changes once
     return rewrite(map_exprs(s, lambda e: rewrite_expr(e, read, done) if e.contains & READS else e), write)

@@ -244,11 +244,19 @@ class If(Stmt):
 
 
 class Store(Stmt):
-    __slots__ = ("buffer", "indices", "mask", "value")
+    """``of`` names what is stored where the buffer, memory that several share, has the name of another."""
+
+    __slots__ = ("buffer", "indices", "mask", "of", "value")
 
     def __init__(
-        self, buffer: Buffer, value: Expr, indices: tuple[Expr, ...], mask: Expr | None = None
+        self,
+        buffer: Buffer,
+        value: Expr,
+        indices: tuple[Expr, ...],
+        mask: Expr | None = None,
+        of: str | None = None,
     ) -> None:
+        self.of = of
         self.buffer = buffer
         self.value = value
         self.indices = indices
@@ -263,9 +271,11 @@ class Store(Stmt):
 
     def with_exprs(self, *exprs: Expr) -> Stmt:
         n = len(self.indices)
-        return Store(
-            self.buffer, exprs[0], tuple(exprs[1 : n + 1]), exprs[n + 1] if len(exprs) > n + 1 else None
-        )
+        return self.of_same(exprs[0], tuple(exprs[1 : n + 1]), exprs[n + 1] if len(exprs) > n + 1 else None)
+
+    def of_same(self, value: Expr, indices: tuple[Expr, ...], mask: Expr | None = None) -> Store:
+        """Another value, or at another place, of what this one stores."""
+        return Store(self.buffer, value, indices, mask, self.of)
 
 
 class Alloc(Stmt):

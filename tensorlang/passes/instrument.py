@@ -89,8 +89,8 @@ def _loops(s: Stmt, name: Names) -> str:
 
 def _written(s: Stmt, name: Names) -> tuple[str, ...]:
     made = {n.buffer for n in preorder(s) if isinstance(n, Alloc)}
-    stored = [b for n in preorder(s) for b in n.written()]
-    return tuple(dict.fromkeys(name.buffer(b) for b in stored if b not in made))
+    stored = [(b, getattr(n, "of", None)) for n in preorder(s) for b in n.written()]
+    return tuple(dict.fromkeys(of or name.buffer(b) for b, of in stored if b not in made))
 
 
 def _with_table(s: Stmt, old: Buffer, new: Buffer) -> Stmt | None:

@@ -125,4 +125,4 @@ def _unmasked(s: Store) -> Store:
     def read(e: Expr) -> Expr | None:
         return load(e.buffer, e.indices) if isinstance(e, Load) and e.mask is s.mask else None
 
-    return Store(s.buffer, rewrite_expr(s.value, read), s.indices)
+    return s.of_same(rewrite_expr(s.value, read), s.indices)

@@ -141,7 +141,7 @@ def _replaced(body: Stmt, padded: dict[Buffer, Buffer]) -> Stmt:
             lanes = const_int(b.shape[-1])
             assert lanes is not None and isinstance(value, Broadcast)
             row = make.ramp(make.const(0, "int32"), 1, lanes)
-            return Store(b, make.broadcast(value.value, lanes), (*s.indices[:-1], row))
+            return Store(b, make.broadcast(value.value, lanes), (*s.indices[:-1], row), None, s.of)
         return None
 
     return relocate(rewrite(body, opened), place)

@@ -73,8 +73,7 @@ def first_lanes(s: Store, lanes: int, cut: Cut) -> Stmt:
     """So many lanes of a store, or all it has, in pieces; ``cut`` is that of ``lanes_of``."""
     return seq(
         *[
-            Store(
-                s.buffer,
+            s.of_same(
                 lanes_of(s.value, at, n, cut),
                 tuple(lanes_of(i, at, n, cut) for i in s.indices),
                 None if s.mask is None else _unless_whole(lanes_of(s.mask, at, n, cut)),

@@ -198,10 +198,10 @@ class _Vectorizer:
         indices = tuple(self.expr(i, mask) for i in s.indices)
         value = self.expr(s.value, mask)
         if any(i.dtype.lanes > 1 for i in indices):
-            return Store(s.buffer, make.broadcast(value, self.lanes), indices, mask)
+            return s.of_same(make.broadcast(value, self.lanes), indices, mask)
         # all lanes write one value to one place: one store of it
         if value.dtype.lanes == 1 and mask is None and not _reads(value, s):
-            return Store(s.buffer, value, indices)
+            return s.of_same(value, indices)
         return self.reduce_lanes(s, indices, value, mask)
 
     def reduce_lanes(self, s: Store, indices: tuple[Expr, ...], value: Expr, mask: Expr | None) -> Stmt:
@@ -219,7 +219,7 @@ class _Vectorizer:
                     part = make.select(
                         mask, part, make.broadcast(_identity(op, part.dtype.element), self.lanes)
                     )
-                return Store(s.buffer, type(value).make(old, reduction(op, part)), indices)
+                return s.of_same(type(value).make(old, reduction(op, part)), indices)
         raise _NoVectorForm
 
 

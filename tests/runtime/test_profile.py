@@ -32,6 +32,25 @@ def two_nests(parallel: bool = False, bounds_check: bool = False) -> tl.Module:
     return tl.build(s, [A, B, C, D], name="two", bounds_check=bounds_check)
 
 
+@pytest.mark.parametrize("factor", [0, 7, 16])
+def test_nests_that_share_memory_are_named_by_what_they_compute(factor: int) -> None:
+    """Four stages live in two buffers; also where a nest becomes vectors and a rest."""
+    made = [te.placeholder((40, 40), name="A")]
+    for name in ("first", "second", "third", "fourth", "out"):
+        x = made[-1]
+        made.append(te.compute((40, 40), lambda i, j, x=x: x[j, i] * 2.0 + x[i, j], name=name))
+    s = te.create_schedule(made[-1].op)
+    for x in made[1:] if factor else ():
+        s[x].vectorize(s[x].split(s[x].op.axis[1], factor)[1])
+    f = tl.build(s, [made[0], made[-1]], name="chain")
+    ir = f.get_source("ir")
+    assert "third[" not in ir and "fourth[" not in ir
+    rows = f.profile(np.ones((40, 40), "float32"), seconds=0.01).rows
+    assert [r.writes for r in rows if r.depth == 0][:-1] == [(x.name,) for x in made[1:]]
+    told = str(f.explain())
+    assert all(f": {x.name} in " in told for x in made[1:])
+
+
 @pytest.mark.parametrize("parallel", [False, True])
 def test_the_larger_nest_has_the_larger_share_and_all_shares_add_up(parallel: bool) -> None:
     f = two_nests(parallel)

@@ -362,8 +362,8 @@ MUTANTS = (
     M(
         "vectorize drops the mask of a store",
         "passes.vectorize:_Vectorizer.store",
-        "return Store(s.buffer, make.broadcast(value, self.lanes), indices, mask)",
-        "return Store(s.buffer, make.broadcast(value, self.lanes), indices, None)",
+        "return s.of_same(make.broadcast(value, self.lanes), indices, mask)",
+        "return s.of_same(make.broadcast(value, self.lanes), indices, None)",
         ("vector_tail",),
     ),
     M(
