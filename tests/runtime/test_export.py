@@ -221,7 +221,7 @@ package = sys.modules["tensorlang"] = types.ModuleType("tensorlang")
 package.__path__ = [{str(root / "tensorlang")!r}]
 from tensorlang.runtime import load
 print(np.array_equal(load({str(tmp_path / "matmul.so")!r})(a, b), a @ b))
-print(sorted(m for m in sys.modules if m.startswith("tensorlang.") and m.split(".")[1] not in ("runtime", "interface", "native", "core", "boundary", "entries", "errors", "lazy", "options", "protocols", "signposts")))
+print(sorted(m for m in sys.modules if m.startswith("tensorlang.") and m.split(".")[1] not in ("runtime", "interface", "native", "core", "boundary", "entries", "errors", "kinds", "lazy", "options", "protocols", "signposts")))
 """
     assert run(sys.executable, "-c", script) == "0 True False\nTrue\n[]\n"
 
