@@ -175,7 +175,7 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
         if kind.bits == 64:
             of_64_bits()
         elif x.dtype.is_float or x.dtype.bits == 32:
-            by_extent(b, n, LONG - 1, compared, lambda: compared(WIDE))
+            compared(WIDTH if known is None or known < LONG else WIDE)
         elif known is not None and x.dtype.bits == 16 and LEAST_NARROW <= known <= MOST_NARROW:
             compared(WIDE, line_type(x.dtype))
         else:  # of few digits
