@@ -94,7 +94,8 @@ ONES = tensor(1, 8, 3, 3)
         ops.conv2d(tensor(1, 8, 4, 4), weight(64, 8, 3, 3), padding=1),
         ops.conv2d(tensor(1, 8, 2, 2), weight(12, 8, 3, 3), padding=1),
         ops.conv2d(tensor(1, 8, 2, 2), weight(64, 8, 1, 1)),
-        ops.conv2d(tensor(1, 8, 3, 3), weight(64, 4, 3, 3), groups=2),
+        ops.conv2d(tensor(1, 8, 3, 3), weight(12, 2, 3, 3), groups=4),
+        ops.conv2d(tensor(1, 64, 3, 3), weight(64, 1, 3, 3), groups=64),
         ops.conv2d(tensor(te.dim("n"), 8, 3, 3), weight(64, 8, 3, 3)),
         ops.conv2d(tensor(1, 8, 3, 3, kind="int8"), weight(64, 8, 3, 3, kind="int8")),
         ops.add(ops.conv2d(ONES, SHARED), ops.sum(SHARED)),
@@ -104,7 +105,8 @@ ONES = tensor(1, 8, 3, 3)
         "16 pixels",
         "few outputs",
         "no window",
-        "groups",
+        "groups of few outputs",
+        "groups of one channel",
         "open images",
         "integers",
         "a weight that is read otherwise too",
@@ -118,3 +120,49 @@ def test_left_alone(y):
 def test_so_is_one_of_a_known_weight():
     x, w = tensor(1, 8, 3, 3), weight(64, 8, 3, 3)
     assert windows_as_rows([ops.conv2d(x, w)], [w]).tensors == {}
+
+
+IN_GROUPS = {
+    "a whole image": (ops.conv2d(tensor(1, 8, 3, 3), weight(24, 4, 3, 3), groups=2), [2, 12, 36]),
+    "whole images": (ops.conv2d(tensor(3, 6, 3, 2), weight(36, 2, 3, 2), groups=3), [3, 12, 12]),
+    "a part of an image": (
+        ops.conv2d(tensor(1, 8, 4, 5), weight(16, 4, 3, 3), groups=2, stride=2),
+        [2, 8, 36],
+    ),
+    "with a margin": (ops.conv2d(tensor(1, 8, 2, 2), weight(64, 2, 3, 3), groups=4, padding=1), [4, 16, 18]),
+    "a strided row": (ops.conv1d(tensor(1, 6, 9), weight(48, 3, 3), groups=2, stride=3), [2, 24, 9]),
+    "one row of taps": (ops.conv1d(tensor(2, 8, 5), weight(32, 4, 5), groups=2), [2, 16, 20]),
+}
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["at the call", "known"])
+@pytest.mark.parametrize("case", IN_GROUPS)
+def test_groups_are_products_with_matrices_of_their_own(case, fixed):
+    y, matrices = IN_GROUPS[case]
+    x, w = inputs_of(y)
+    z = ops.relu(y)
+    a, b = whole(x), whole(w)
+    (want,) = te.reference.evaluate([z], {x: a, w: b})
+    here = as_computed([z])
+    assert [int(str(n)) for n in here.of([w])[0].shape] == matrices
+    got = tl.compile([x, w, z], constants={w: b} if fixed else {})
+    np.testing.assert_array_equal(got(a) if fixed else got(a, b), want)
+    s = default_schedule(here.of([z]), "llvm -mcpu=znver4 -num-cores=1")
+    func, _ = _lowered(s, here.of([x, w, z]), "main", declared=[x, w, z])
+    out = np.zeros_like(want)
+    interpret(func, a, b, out)
+    np.testing.assert_array_equal(out, want)
+
+
+def test_single_places_of_groups_are_products_with_a_known_weight_too():
+    """They were sums along the few taps of a row, one output after the other."""
+    x, w = tensor(1, 32, 5, 5), weight(64, 16, 5, 5)
+    made = windows_as_rows([ops.conv2d(x, w, groups=2)], [w])
+    assert [op.name for op in made.tensors] == ["conv2d"]
+    f = tl.compile([x, w, ops.conv2d(x, w, groups=2)], "llvm -mcpu=znver5", constants={w: whole(w)})
+    assert "recipes.gemm" in f.explain().stages["conv2d.groups"]
+
+
+def test_several_places_of_groups_keep_their_recipe_with_a_known_weight():
+    x, w = tensor(1, 32, 4, 4), weight(64, 16, 3, 3)
+    assert windows_as_rows([ops.conv2d(x, w, groups=2)], [w]).tensors == {}
