@@ -15,12 +15,14 @@ from collections.abc import Sequence
 from .. import ops, te
 from ..analysis import TapProducts, conv_of, cost_of, gathered, phases_of, tap_products_of
 from ..ops import tags
+from ..schedule import create_schedule
 from ..target import Target
 from ..te import ComputeOp, Tensor
+from . import subpixel
 from .conv import time_by_pixel
 from .flat import plan
 from .pointwise import least_time
-from .register_tile import even, time_of
+from .register_tile import even, tile_for, time_of
 
 # multiply-adds of an output that are written out where products are gathered: kernels of 7 × 7, and no code
 # that takes long to compile
@@ -100,18 +102,31 @@ def _direct(op: ComputeOp, t: TapProducts, target: Target) -> float | None:
         return time * (STRIDED if max(conv.strides) > 1 else 1.0)
     phases = phases_of(op)
     lanes, table = target.vector_lanes(op.outputs[0].dtype), cost_of(target)
-    # of outputs that fill vectors another recipe makes tiles of them
-    if conv is not None or not phases or t.outputs >= lanes:
+    if conv is not None or not phases:
         return None
     many = math.prod(phases.values())
     images, _, *places = [int(a.extent) for a in op.axis]
     *rows, row = [-(-n // phases.get(a, 1)) for n, a in zip(places, op.axis[2:], strict=True)]
     deep = int(t.channels.extent) * math.prod(t.taps) / many
+    if t.outputs >= lanes and _in_tiles_of_outputs(op, t, target):
+        pixels = math.prod(rows) * row
+        tile = tile_for(pixels, t.outputs, lanes, target.vector_registers * 15 // 16)
+        return images * many * deep * time_of(pixels, t.outputs, *tile, lanes, table)
     high = many if t.outputs == 1 else even(many * t.outputs, PHASES)
     if row < lanes:  # counted as one axis with those beside it
         time = SHORT * time_of(many * t.outputs, math.prod(rows) * row, high, 1, lanes, table)
     else:
         time = math.prod(rows) * time_of(many * t.outputs, row, high, 1, lanes, table)
     # threads share images out, and outputs that are more than a tile
-    alone = target.num_cores if images < target.num_cores else 1
+    alone = target.num_cores if images < target.num_cores and t.outputs < lanes else 1
     return images * deep * time * alone / ALL
+
+
+def _in_tiles_of_outputs(op: ComputeOp, t: TapProducts, target: Target) -> bool:
+    """Whether vectors of outputs are what a transposed convolution would be summed in.
+
+    Measured (Zen 5, of 37 drawn ones of 16 to 100 outputs): the 11 that are taken take 0.49 to 0.86 of the
+    time on one thread, 4 images of 160 to 48 channels of 4 × 4, 2 × 2, 1.13; on two threads 0.54 to 0.87.
+    """
+    s = create_schedule(op.outputs[0])
+    return subpixel.applies(s, s[op.name], target, [t.weight])

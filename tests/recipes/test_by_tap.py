@@ -56,6 +56,11 @@ def costs(monkeypatch):
         (ops.conv_transpose2d, (1, 512, 10, 10), (512, 12, 4, 4), {"stride": 2, "padding": 1}, True),
         (ops.conv_transpose2d, (1, 24, 40, 40), (24, 2, 4, 4), {"stride": 2, "padding": 1}, False),
         (ops.conv_transpose2d, (1, 256, 7, 7), (256, 128, 4, 4), {"stride": 2, "padding": 1}, False),
+        # more outputs than lanes, which leave vectors of them empty, and so do rows of few pixels
+        (ops.conv_transpose2d, (1, 320, 10, 10), (320, 36, 4, 4), {"stride": 2, "padding": 1}, True),
+        (ops.conv_transpose2d, (4, 320, 4, 4), (320, 24, 4, 4), {"stride": 2}, True),
+        # and what tiles of outputs have less of
+        (ops.conv_transpose2d, (2, 96, 3, 3), (96, 56, 4, 4), {"stride": 2, "padding": 1}, False),
     ],
 )
 def test_which_are_computed_by_tap(op, image, weight, options, expected):
