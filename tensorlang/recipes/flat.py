@@ -19,9 +19,9 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import Tensor
 from .common import FEW_REGISTERS, in_registers, is_known, share_out, size, work
-from .conv import by_phase, copying, handed_over, packs_weight, padding_of, rows_in_vectors, time_by_pixel
+from .conv import by_phase, copying, packing, packs_weight, padding_of, rows_in_vectors, time_by_pixel
 from .pointwise import pack_outputs, wide_or_packed
-from .reach import depth, weight_of
+from .reach import depth
 from .register_tile import MANY, group_tile, rows_that_stay, tile_for, time_of
 
 # of each element of the image: with its margin, and row behind row; the same where a stride picks elements
@@ -90,16 +90,6 @@ def _read_well(conv: Conv, target: Target) -> bool:
     """
     lanes = target.vector_lanes(conv.data.dtype)
     return conv.sizes[-1] >= lanes or conv.each >= lanes
-
-
-def packing(conv: Conv, target: Target) -> float:
-    """Cycles for one image in which tiles of outputs pack a weight that comes with the call.
-
-    Measured (Zen 4, 320 drawn shapes at the call for which it decides, one thread and two): by it the recipe
-    that is chosen takes 1.016 times as long as the better one; by five times as much, 1.09.
-    """
-    elements = conv.groups * weight_of(conv) // conv.weight.dtype.bytes
-    return (copying(conv, target) * elements + handed_over(conv, target)) / (conv.images or 1)
 
 
 def plan(conv: Conv, target: Target, fixed: bool = True) -> Plan:

@@ -339,3 +339,11 @@ def test_images_of_one_column_are_products(channels, outputs, groups, stride, ro
             b = constants.get(w, small(RNG, (outputs, channels // groups, 1, 1)))
             want = images.conv(a, b, stride=(stride, 1), groups=groups)
             exact(f(a) if constants else f(a, b), want, "float32")
+
+
+def test_rows_whose_weight_comes_with_the_call_are_not_packed_for_few_pixels():
+    """What tiles of outputs want packed first was counted for images alone."""
+    x, w = te.placeholder((1, 96, 16), name="x"), te.placeholder((576, 96, 7), name="w")
+    y, target = ops.conv1d(x, w, padding=3), as_target("llvm -mcpu=znver5 -num-cores=1")
+    assert "w.global" not in str(default_schedule(y, target).tree())
+    assert "w.global" in str(default_schedule(y, target, [w]).tree())
