@@ -61,10 +61,12 @@ def _bounds(where: str, given: Any) -> Bounds:
         raise DeclareError(f"profile[{where}] = {given!r} is neither a size nor bounds of one", try_=EXAMPLE)
     numbers = [int(n) for n in numbers]
     if numbers != sorted(numbers) or numbers[0] < 0:
+        right = sorted(max(0, n) for n in numbers)
         raise DeclareError(
-            f"profile[{where}] = {given!r}: the bounds are not in order",
+            f"profile[{where}] = {given!r}: "
+            + ("less than 0" if len(numbers) == 1 else "the bounds are not in order"),
             because="sizes are at least 0, and bounds are (least, usual, most)",
-            try_=f"{tuple(sorted(max(0, n) for n in numbers))}",
+            try_=f"{right[0] if len(right) == 1 else tuple(right)}",
         )
     return numbers[0], numbers[1] if len(numbers) == 3 else None, numbers[-1]
 
@@ -118,6 +120,12 @@ def _size(d: Var, bounds: Bounds, where: str) -> Expr:
     assert bounds is not None
     low, usual, high = bounds
     first, last = d.lo or 0, d.hi
+    countable = int(np.iinfo(str(d.dtype)).max)
+    if last is None and high > countable:
+        raise DeclareError(
+            f"profile: {where} is {low if low == high else f'{low}..{high}'}",
+            because=f"{d.name} is counted in {d.dtype}, so it is at most {countable}",
+        )
     if low < first or (last is not None and high > last) or (low == high and low % d.multiple_of):
         facts = f"at least {first}" + (f", at most {last}" if last is not None else "")
         facts += f", a multiple of {d.multiple_of}" if d.multiple_of > 1 else ""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
-from ..boundary import check_path
+from ..boundary import check_path, shown
 from ..errors import TensorLangError
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ def named(path: str | os.PathLike[str], what: str) -> Path:
     """``path`` as a Path. Raises TensorLangError, which says ``what`` was asked, for what names no file."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise TensorLangError(
-            f"{what}({path!r})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}"
+            f"{what}({shown(path)})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}"
         )
     check_path(path, f"{what}({{}})")
     return Path(path)

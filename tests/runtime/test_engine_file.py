@@ -144,6 +144,9 @@ def test_other_files_are_refused(saved, tmp_path):
     ):
         with pytest.raises(tl.TensorLangError, match=says):
             tl.Engine.load(path)
+    with pytest.raises(tl.TensorLangError, match="a path is a string") as e:
+        tl.Engine.load(saved[1].read_bytes())  # not the whole file in the message
+    assert len(str(e.value)) < 400
 
 
 def test_changed_weights_are_found_when_asked(saved, tmp_path):

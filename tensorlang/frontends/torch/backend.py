@@ -206,9 +206,14 @@ def noted() -> Iterator[list[Compiled]]:
 @functools.lru_cache(maxsize=1)
 def decompositions() -> dict[Any, Any]:
     """Torch's, of operators that are not in the table."""
+    return {op: f for op, f in spelled().items() if str(op) not in OPERATORS} | _OURS
+
+
+def spelled() -> dict[Any, Any]:
+    """How torch says operators by others, those of the table too."""
     # what is composite by nature torch takes apart by itself, and its table of that takes long to make
-    table = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", core_aten_decompositions)()
-    return {op: f for op, f in table.items() if str(op) not in OPERATORS} | _OURS
+    table: Any = getattr(torch._decomp, "_core_aten_decompositions_post_autograd", core_aten_decompositions)
+    return dict(table())
 
 
 def _compiler(

@@ -12,10 +12,11 @@ from torch.utils._sympy.value_ranges import ValueRanges
 
 from ...errors import TensorLangError
 from ...graph import Graph
-from .backend import decompositions
+from .backend import decompositions, spelled
 from .functional import functional, writes
 from .importer import Importer, Refused, in_table, name_of, needed_of, returned, unsupported
 
+_IN_TORCH = "torch.compile(module, backend='tensorlang') runs what is not supported in torch, and the rest here"
 _ROUNDS = 4  # an operator may be said by one that is said by others itself
 
 
@@ -50,8 +51,35 @@ def load_torch(program: Any) -> Graph:
     try:
         return _graph(program, program.graph)
     except Refused as error:
-        where = f"load_torch: {error.node.name} cannot be imported"
-        raise TensorLangError(where, because=str(error)) from None
+        graph = _by_others(program, error)
+        if graph is not None:
+            return graph
+        name, what = error.node.name, name_of(error.node)
+        raise TensorLangError(
+            f"load_torch: {name if name == what else f'{what} ({name})'} cannot be imported",
+            because=error.reason,
+            try_=_IN_TORCH,
+        ) from None
+
+
+def _by_others(program: Any, error: Refused) -> Graph | None:
+    """The graph with operators that are in the table and were refused as they stand said by others, as an LSTM
+    whose states are projected is by its steps; None where torch does not say how, or those are refused too."""
+    tried = set()
+    while True:
+        op: Any = error.node.target
+        way = None if op in tried or not _is_operator(error.node) else spelled().get(op) or _way(op)
+        if way is None:
+            return None
+        tried.add(op)
+        try:
+            program = _taken_apart(program.run_decompositions({op: way}))
+            _supported(program.graph)
+            return _graph(program, program.graph)
+        except Refused as another:
+            error = another
+        except Exception:  # torch's own, of many kinds; what was refused first says more
+            return None
 
 
 def _taken(node: Any) -> bool:
@@ -184,5 +212,5 @@ def _supported(graph: Any) -> None:
         raise TensorLangError(
             f"load_torch: {len(missing)} operators are not supported",
             because="\n".join(f"{what} ({', '.join(names[:4])})" for what, names in missing.items()),
-            try_="torch.compile(module, backend='tensorlang') runs these in torch, and the rest here",
+            try_=_IN_TORCH,
         )

@@ -427,3 +427,31 @@ def test_floats_that_are_made_of_open_sizes(f):
         want, got = f(x).numpy(), engine(x.numpy())
         assert got.dtype == want.dtype and got.shape == want.shape
         np.testing.assert_allclose(got, want, rtol=1e-6)
+
+
+def test_what_is_refused_as_it_stands_is_said_by_others(tmp_path):
+    """Steps of an LSTM whose states are projected, of a length that is known; where torch has no other words
+    either, the message names the operator once, why, and what runs it."""
+
+    class Projected(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            torch.manual_seed(0)
+            self.layers = torch.nn.LSTM(6, 8, 2, proj_size=3, bidirectional=True)
+
+        def forward(self, x):
+            return self.layers(x.tanh())
+
+    model, x = Projected().eval(), torch.randn(4, 2, 6)
+    engine = tl.load_torch(torch.export.export(model, (x,))).compile()
+    with torch.no_grad():
+        y, states = model(x)
+    close(engine(x), (y, *states))
+
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))
+
+    with pytest.raises(TensorLangError, match=r"\n *try +torch.compile\(module, backend=") as e:
+        tl.load_torch(torch.export.export(Chosen(), (torch.randn(3, 3),)))
+    assert str(e.value).count("because") == 1
