@@ -308,16 +308,26 @@ def left_shift(x: Tensor, y: Any) -> Tensor:
     "bitwise_right_shift.Tensor_Scalar",
 )
 def right_shift(x: Tensor, y: Any) -> Tensor:
-    """By fewer than nothing or more than there are bits leaves the sign."""
+    """By fewer than nothing or more than there are bits leaves the sign, and nothing where there is none."""
     x, by, bits = _shifted(x, y)
-    needs(x.dtype.code == "int", "a shift of a type without sign")
+    if x.dtype.code != "int":
+        return ops.where(
+            ops.less(by, constant_like(by, bits)),
+            ops.right_shift(x, ops.minimum(by, constant_like(by, bits - 1))),
+            constant_like(x, 0),
+        )
     far = ops.where(ops.less(by, constant_like(by, 0)), constant_like(by, bits - 1), by)
     return ops.right_shift(x, ops.minimum(far, constant_like(by, bits - 1)))
 
 
 def _shifted(x: Tensor, y: Any) -> tuple[Tensor, Tensor, int]:
     """What is shifted, by how much, and how many bits it has."""
-    x, by = promoted(x, y) if isinstance(y, Tensor) else (x, as_type(y, x.dtype))
+    if isinstance(y, Tensor):
+        x, by = promoted(x, y)
+    else:
+        # a number that the type may not hold is too many like any other
+        far = isinstance(y, int) and not 0 <= y < x.dtype.bits
+        by = as_type(x.dtype.bits if far else y, x.dtype)
     needs(x.dtype.is_int, "a shift of what is no whole number")
     return x, by, x.dtype.bits
 
