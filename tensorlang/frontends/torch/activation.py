@@ -65,7 +65,7 @@ def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 @aten("threshold")
 def threshold(x: Tensor, least: float, value: float) -> Tensor:
     # asked this way round, since NaN stays
-    return ops.where(ops.less_equal(x, constant_like(x, least)), constant_like(x, value), x)
+    return ops.where(ops.less_equal(x, as_type(least, x.dtype)), as_type(value, x.dtype), x)
 
 
 @aten("glu")

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import ops, te
-from ...core.dtype import BOOL
+from ...core.dtype import BOOL, FLOAT32, DType
 from ...expr.make import as_expr
 from ...expr.nodes import const_int
 from ...te import Tensor
 from ..words import constant_like, paired, truncated, whole_power
 from .table import aten, needs
-from .types import as_type, floats, is_just, of_floats, promoted, result_type, rounded_once, wide
+from .types import around, as_type, floats, is_just, of_floats, promoted, result_type, rounded_once, wide
 
 _SAME: dict[str, Callable[..., Any]] = {
     "abs": ops.abs,
@@ -147,8 +147,9 @@ def mul(x: Any, y: Any) -> Tensor:
 
 def _quotient(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Both as floats."""
-    a, b = promoted(x, y)
-    return floats(a), floats(b)
+    t = result_type(x, y)
+    t = t if t.is_float else FLOAT32  # -1 among bytes is -1 here
+    return as_type(x, t), as_type(y, t)
 
 
 @aten("div.Tensor", "div.Scalar", "true_divide.Tensor")
@@ -398,8 +399,15 @@ def clamp(x: Tensor, low: Any = None, high: Any = None) -> Tensor:
     # bounds take part in the promotion: an int tensor between floats is a float tensor
     t = result_type(*(a for a in (x, low, high) if a is not None))
     x = as_type(x, t)
-    x = x if low is None else ops.maximum(x, as_type(low, t))
-    return x if high is None else ops.minimum(x, as_type(high, t))
+    x = x if low is None else ops.maximum(x, _held(low, t))
+    return x if high is None else ops.minimum(x, _held(high, t))
+
+
+def _held(x: Any, t: DType) -> Tensor:
+    """As a type; a number that comes round in it is one that torch refuses, but for negative ones among bytes."""
+    fits = not t.is_int or not isinstance(x, int) or around(x, t) == x or (t.code == "uint" and x < 0)
+    needs(fits, f"{x} in a tensor of {t}")
+    return as_type(x, t)
 
 
 @aten("clamp_min", "clamp_min.Tensor")

@@ -17,7 +17,7 @@ from ...ops.inputs import at_most
 from ...te import Tensor
 from .symbols import MOST_BELOW
 from .table import aten, known, needs
-from .types import as_type, of_number, promoted, result_type
+from .types import around, as_type, of_number, promoted, result_type
 
 LEAST_ROLLED = 8  # elements of a row, below which all of them are one row
 
@@ -464,7 +464,7 @@ def _filled(shape: Sequence[Any], value: Any, kind: Any) -> Tensor:
 
 
 def _number(value: Any, t: Any) -> Any:
-    return bool(value) if t.is_bool else float(value) if t.is_float else int(value)
+    return bool(value) if t.is_bool else float(value) if t.is_float else around(int(value), t)
 
 
 @aten("full_like")

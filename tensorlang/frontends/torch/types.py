@@ -73,7 +73,8 @@ def as_type(x: Any, t: DType | str) -> Tensor:
     """A tensor or number as a tensor of a type; itself when it is that. What is not 0 is true."""
     t = dtype(t)
     if not isinstance(x, Tensor):
-        return te.compute((), lambda: te.cast(t, x) if isinstance(x, Expr) else te.const(x, t), name="c")
+        number = te.cast(t, x) if isinstance(x, Expr) else te.const(around(x, t), t)
+        return te.compute((), lambda: number, name="c")
     if x.dtype == t:
         return x
     if t.is_bool:
@@ -81,6 +82,15 @@ def as_type(x: Any, t: DType | str) -> Tensor:
     if x.dtype.is_float and t == "uint8":  # C's way round zero, by a wider whole number
         return ops.cast(ops.cast(x, "int64"), t)
     return ops.cast(x, t)
+
+
+def around(x: Number, t: DType) -> Number:
+    """A number as elements of a type have it: whole ones that are too large come round, as -1 is 255 of a
+    byte."""
+    if not (t.is_int and isinstance(x, int)):
+        return x
+    least = -(1 << t.bits - 1) if t.code == "int" else 0
+    return (x - least) % (1 << t.bits) + least
 
 
 def promoted(*xs: Any) -> list[Tensor]:

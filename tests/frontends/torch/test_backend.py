@@ -397,6 +397,24 @@ def test_bits_are_shifted_as_by_torch_also_too_far(kind):
     assert not left()
 
 
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int8, torch.int64])
+def test_numbers_that_a_type_does_not_hold_come_round_as_in_torch(kind):
+    """300 is 44 among bytes, and -1 is 255; a quotient is one of floats."""
+
+    def f(x):
+        where = torch.where(x > 2, x, -1), torch.where(x > 2, -1, x), x.masked_fill(x > 2, -1), x.clamp(-5, 7)
+        made = torch.full_like(x, -1), x.new_full((2,), -1), x.scatter(0, x.long() % 3, -1)
+        sums = x + 300, x - 1, x * -1, torch.rsub(x, 300), torch.add(x, x, alpha=-1), x + 2**31, x // -2, x % -3
+        tests = x == -1, x > -1, x < 300, x.eq(256), x != -3
+        bits = x | 300, x & -1, x ^ -1, torch.threshold(x, 1, -1)
+        return *where, *made, *sums, *tests, *bits, x.div(-1), x / 300
+
+    x = torch.tensor([0, 3, 100]).to(kind)
+    for ours, theirs in zip(compiled(f)(x), f(x), strict=True):
+        assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype
+    assert not left()
+
+
 def test_arithmetic_of_whole_numbers_and_of_truth():
     def f(x, n):
         return x.sign(), x.square(), torch.outer(x, x), torch.nn.functional.relu6(n)
