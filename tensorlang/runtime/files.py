@@ -22,7 +22,8 @@ def named(path: str | os.PathLike[str], what: str) -> Path:
     """``path`` as a Path. Raises TensorLangError, which says ``what`` was asked, for what names no file."""
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise TensorLangError(
-            f"{what}({shown(path)})", because=f"a path is a string or a pathlib.Path, not {type(path).__name__}"
+            f"{what}({shown(path)})",
+            because=f"a path is a string or a pathlib.Path, not {type(path).__name__}",
         )
     check_path(path, f"{what}({{}})")
     return Path(path)

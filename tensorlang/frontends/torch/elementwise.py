@@ -12,7 +12,7 @@ from ...expr.nodes import const_int
 from ...te import Tensor
 from ..words import constant_like, paired, truncated, whole_power
 from .table import aten, needs
-from .types import around, as_type, floats, is_just, of_floats, promoted, result_type, rounded_once, wide
+from .types import around, as_type, is_just, of_floats, promoted, result_type, rounded_once, wide
 
 _SAME: dict[str, Callable[..., Any]] = {
     "abs": ops.abs,
@@ -404,7 +404,7 @@ def clamp(x: Tensor, low: Any = None, high: Any = None) -> Tensor:
 
 
 def _held(x: Any, t: DType) -> Tensor:
-    """As a type; a number that comes round in it is one that torch refuses, but for negative ones among bytes."""
+    """As a type. A number that comes round in it torch refuses here, but for negative ones among bytes."""
     fits = not t.is_int or not isinstance(x, int) or around(x, t) == x or (t.code == "uint" and x < 0)
     needs(fits, f"{x} in a tensor of {t}")
     return as_type(x, t)

@@ -16,7 +16,9 @@ from .backend import decompositions, spelled
 from .functional import functional, writes
 from .importer import Importer, Refused, in_table, name_of, needed_of, returned, unsupported
 
-_IN_TORCH = "torch.compile(module, backend='tensorlang') runs what is not supported in torch, and the rest here"
+_IN_TORCH = (
+    "torch.compile(module, backend='tensorlang') runs what is not supported in torch, and the rest here"
+)
 _ROUNDS = 4  # an operator may be said by one that is said by others itself
 
 
@@ -63,8 +65,9 @@ def load_torch(program: Any) -> Graph:
 
 
 def _by_others(program: Any, error: Refused) -> Graph | None:
-    """The graph with operators that are in the table and were refused as they stand said by others, as an LSTM
-    whose states are projected is by its steps; None where torch does not say how, or those are refused too."""
+    """The graph with operators that are in the table and were refused as they stand said by others, as an
+    LSTM whose states are projected is by its steps; None where torch does not say how, or those are refused
+    too."""
     tried = set()
     while True:
         op: Any = error.node.target

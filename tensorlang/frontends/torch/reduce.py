@@ -40,8 +40,16 @@ def _how(args: Sequence[Any]) -> Sequence[Any]:
 @aten("sum", "sum.dim_IntList")
 def sum_(x: Tensor, *args: Any) -> Tensor:
     dims, keepdim, kind = _how(args)
-    x = _whole(x, kind)
-    return x if _no_axes(x) else ops.sum(x, _axes(dims), keepdims=keepdim)
+    return _total(ops.sum, _whole(x, kind), _axes(dims), keepdim)
+
+
+def _total(f: Callable[..., Tensor], x: Tensor, axes: Any, keepdim: bool) -> Tensor:
+    """In the type of ``x``: a sum of mask values that is asked for in 32 bits is counted in these."""
+    if _no_axes(x):
+        return x
+    if x.dtype.is_bool:  # whether any is true, or all are
+        return as_type(f(x, axes, INT64, keepdim), BOOL)
+    return f(x, axes, x.dtype, keepdim)
 
 
 @aten("mean", "mean.dim")
@@ -54,8 +62,7 @@ def mean(x: Tensor, *args: Any) -> Tensor:
 @aten("prod", "prod.dim_int")
 def prod(x: Tensor, *args: Any) -> Tensor:
     dim, keepdim, kind = _how(args)
-    x = _whole(x, kind)
-    return x if _no_axes(x) else ops.prod(x, dim, keepdims=keepdim)
+    return _total(ops.prod, _whole(x, kind), dim, keepdim)
 
 
 def _extreme(f: Callable[..., Tensor]) -> Callable[..., Tensor]:

@@ -404,13 +404,39 @@ def test_numbers_that_a_type_does_not_hold_come_round_as_in_torch(kind):
     def f(x):
         where = torch.where(x > 2, x, -1), torch.where(x > 2, -1, x), x.masked_fill(x > 2, -1), x.clamp(-5, 7)
         made = torch.full_like(x, -1), x.new_full((2,), -1), x.scatter(0, x.long() % 3, -1)
-        sums = x + 300, x - 1, x * -1, torch.rsub(x, 300), torch.add(x, x, alpha=-1), x + 2**31, x // -2, x % -3
+        sums = (
+            x + 300,
+            x - 1,
+            x * -1,
+            torch.rsub(x, 300),
+            torch.add(x, x, alpha=-1),
+            x + 2**31,
+            x // -2,
+            x % -3,
+        )
         tests = x == -1, x > -1, x < 300, x.eq(256), x != -3
         bits = x | 300, x & -1, x ^ -1, torch.threshold(x, 1, -1)
         return *where, *made, *sums, *tests, *bits, x.div(-1), x / 300
 
     x = torch.tensor([0, 3, 100]).to(kind)
     for ours, theirs in zip(compiled(f)(x), f(x), strict=True):
+        assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype
+    assert not left()
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.bool, torch.int16, torch.float32])
+def test_sums_and_products_are_of_the_type_that_is_asked_for(kind):
+    """Lengths are counted from masks in 32 bits; what is too large comes round."""
+
+    def f(x):
+        kinds = torch.int32, torch.uint8, torch.int16, torch.bool, torch.int64, torch.float64
+        of = [k for k in kinds if k.is_floating_point or not x.is_floating_point()]
+        rows = [g(x, dim=1, dtype=k) for k in of for g in (torch.sum, torch.prod)]
+        return *rows, *(g(x, dtype=k) for k in of for g in (torch.sum, torch.prod)), x[0, 1].sum(dtype=of[-1])
+
+    x = torch.arange(3 * 300).reshape(3, 300) % 7
+    x[0] = 0
+    for ours, theirs in zip(compiled(f)(x.to(kind)), f(x.to(kind)), strict=True):
         assert torch.equal(ours, theirs) and ours.dtype == theirs.dtype
     assert not left()
 
