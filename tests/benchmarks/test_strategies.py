@@ -36,7 +36,6 @@ def pool() -> Pool:
 @pytest.fixture(autouse=True, scope="module")
 def small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(worlds, "TREES", 10)
         patch.setattr(worlds, "ROUNDS", 20)
         patch.setattr(strategies, "LOOKS", (2, 8))
         yield
