@@ -46,6 +46,9 @@ class XGBModel:
     ROUNDS, OWN_ROUNDS = 300, 30
     CLEAR = 0.1  # by what share of its time one candidate is clearly before another
     SPREAD = 0.2  # the logarithm of seconds from the middle place of a task to the last, as long as unknown
+    # the share of what the analysis expects that is added to what other tasks say: places tell what is clearly
+    # slower no more apart, and trees say the same of all that lies beyond what they have seen
+    SUMMED = 0.1
     SHRUNK = 40.0  # measurements that speak for that
     FAILED = 4.0  # times the slowest: what a candidate counts as that did not work
     PARAMETERS: ClassVar[dict[str, Any]] = {
@@ -158,12 +161,13 @@ class XGBModel:
         if not self._told(table):
             return self._prior(table)
         assert self.base is not None
+        prior = self.SUMMED * self._prior(table)
         keys = [blake2b(row, digest_size=16).digest() for row in np.ascontiguousarray(table)]
         new = {key: n for n, key in enumerate(keys) if key not in self._said}
         if new:
             said = self.base.predict(table[list(new.values())])
             self._said.update(zip(new, map(float, said), strict=True))
-        return self.SPREAD * np.array([self._said[key] for key in keys])
+        return prior + self.SPREAD * np.array([self._said[key] for key in keys])
 
     def _told(self, table: Any) -> bool:
         """Whether other tasks say something of these columns: those of another version's features do not."""

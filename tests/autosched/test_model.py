@@ -161,6 +161,24 @@ def test_what_a_candidate_ought_to_cost_is_known_from_the_start() -> None:
     assert model.predict(table)[failed].mean() < model.predict(table)[~failed].mean()
 
 
+def test_beyond_what_trees_have_seen_the_analysis_decides() -> None:
+    """Trees say the same of all rows that lie beyond those they learnt of, and so does a place of all that
+    are clearly slower: what the analysis expects is added to it, with and without measurements."""
+    rng = np.random.default_rng(0)
+    x = rng.random((300, 3)).astype(np.float32)
+    costs = 1e-3 * np.exp2(x[:, 0])
+    model = XGBModel(start=None, prior=0)
+    model.learn([(x, costs)])
+    rows = np.repeat(x[:1], 4, axis=0)
+    rows[:, 0] = 6, 4, 5, 3
+    assert model.base is not None and len(set(model.base.predict(rows).tolist())) == 1
+    assert np.argsort(-model.predict(rows)).tolist() == [3, 1, 2, 0]
+    model.fit(x[:50], costs[:50])
+    assert np.argsort(-model.predict(rows)).tolist() == [3, 1, 2, 0]
+    model.prior = None
+    assert len(set(model.predict(rows).tolist())) == 1
+
+
 def _held_out() -> Iterator[tuple[str, Any, Any, tuple[str, ...]]]:
     """(name, features, seconds, names of the features) of tasks that the shipped model has not seen, measured
     on two cores of Zen 3."""
