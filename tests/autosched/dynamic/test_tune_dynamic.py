@@ -274,7 +274,7 @@ except tl.CallError as e:
 else:
     raise AssertionError("a size beyond the profile was taken")
 rooms = {m.split(".")[1] for m in sys.modules if m.startswith("tensorlang.")}
-assert rooms <= {"boundary", "core", "entries", "errors", "interface", "lazy", "native", "options", "protocols", "runtime", "signposts"}, rooms
+assert rooms <= {"boundary", "core", "entries", "errors", "interface", "kinds", "lazy", "native", "options", "protocols", "runtime", "signposts"}, rooms
 assert not {"sklearn", "xgboost", "autosched.measure", "autosched.tune", "autosched.tiers.workshop"} & set(sys.modules)
 """
 
