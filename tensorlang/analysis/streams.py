@@ -14,7 +14,7 @@ from ..expr.linear import poly, reads_data
 from ..expr.nodes import Cast, Choice, Const, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
 from ..expr.walk import preorder, variables
 from ..te.axis import IterVar
-from ..te.patterns import constant, reads_of, reducer_kind, step, takes_long
+from ..te.patterns import axis_of_neighbours, constant, reads_of, reducer_kind, step, takes_long
 from ..te.reducers import Reduce
 from ..te.tensor import ComputeOp, Tensor, TensorRead
 
@@ -62,7 +62,7 @@ def moves_pieces(op: ComputeOp) -> bool:
 
 def reads_neighbours(op: ComputeOp) -> bool:
     """Whether neighbours along the last axis are made of neighbours in each tensor, or of one element."""
-    found, last = reads_of(op), op.axis[-1].var
+    found, last = reads_of(op), axis_of_neighbours(op).var
     return all(
         last in along for used, along in zip(found.everywhere, found.contiguous, strict=True) if last in used
     )

@@ -74,12 +74,15 @@ def _over_elements(
     """The stage ``reducer(element(i, …))`` over the dimensions ``axes`` of a box of that shape. Its attrs
     hold the axes and the rank."""
     rest = [n if d not in axes else 1 for d, n in enumerate(shape) if keepdims or d not in axes]
-    inner = {d: te.reduce_axis((0, shape[d]), name=f"k{d}") for d in axes}
+    # of a dimension of one element there is no loop, unless a reduction would have none
+    long = [d for d in axes if const_int(shape[d]) != 1] or axes[-1:]
+    inner = {d: te.reduce_axis((0, shape[d]), name=f"k{d}") for d in long}
 
     def body(*i: Any) -> Expr:
         # a kept dimension has the index 0, which the axis of the reduction takes the place of
         given = iter(i if not keepdims else [v for d, v in enumerate(i) if d not in axes])
-        e = element(*[inner[d] if d in inner else next(given) for d in range(len(shape))])
+        at = [(inner.get(d, 0) if d in axes else next(given)) for d in range(len(shape))]
+        e = element(*at)
         # no dimensions to reduce: the element itself, for a reduction needs an axis
         return reducer(e, axis=list(inner.values())) if inner else e
 

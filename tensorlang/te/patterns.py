@@ -116,6 +116,11 @@ def _moving(shape: Sequence[Expr], at: tuple[Expr, ...]) -> tuple[Expr, ...]:
     return at[:n]
 
 
+def axis_of_neighbours(op: ComputeOp) -> IterVar:
+    """The last axis of more than one element, along which neighbours lie; the last where there is none."""
+    return next((a for a in reversed(op.axis) if constant(a.extent) != 1), op.axis[-1])
+
+
 def _unit(index: Expr, v: Var) -> bool:
     return poly(index).get((v,), 0) == 1
 

@@ -53,6 +53,15 @@ def test_tile_2(padding):
     )
 
 
+def test_volumes():
+    x, w, b = small(RNG, (2, 5, 4, 9, 11)), small(RNG, (6, 5, 2, 3, 3)), small(RNG, (6,))
+    exact(
+        run(lambda *a: ops.conv3d_winograd(*a, padding=1, tile=2), x, w, b),
+        images.conv(x, w, b, padding=1),
+        "float32",
+    )
+
+
 def test_tile_4():
     x, w, b = (RNG.standard_normal(s).astype("float32") for s in ((2, 5, 9, 11), (6, 5, 3, 3), (6,)))
     got = run(lambda *a: ops.conv2d_winograd(*a, padding=1), x, w, b)

@@ -161,7 +161,7 @@ def test_loads_in_a_fresh_process_without_the_compiler(tmp_path: Path) -> None:
         "import numpy as np\nfrom tensorlang.runtime import load\n"
         f"print(load({str(path)!r})(np.ones(3, np.float32), np.ones(3, np.float32)))\n"
         "print(sorted(m for m in sys.modules if m.startswith('tensorlang.') and m.split('.')[1] not in "
-        "('runtime', 'interface', 'native', 'core', 'boundary', 'entries', 'errors', 'lazy', 'options', "
+        "('runtime', 'interface', 'native', 'core', 'boundary', 'entries', 'errors', 'kinds', 'lazy', 'options', "
         "'protocols', 'signposts')))"
     )
     out = subprocess.run(

@@ -8,7 +8,16 @@ import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ...analysis import constant, moves_pieces, operations, own_place, reads_of, reduces_rows, transposed
+from ...analysis import (
+    axis_of_neighbours,
+    constant,
+    moves_pieces,
+    operations,
+    own_place,
+    reads_of,
+    reduces_rows,
+    transposed,
+)
 from ...analysis.work import work_of
 from ...expr.nodes import Choice, Expr
 from ...expr.walk import preorder
@@ -176,7 +185,7 @@ def in_lines(node: Node) -> bool:
 
 
 def _in_lines(node: Node) -> bool:
-    along = lambda op: op.axis and op.axis[-1].var in reads_of(op).contiguous[0]
+    along = lambda op: op.axis and axis_of_neighbours(op).var in reads_of(op).contiguous[0]
     return _only_moves(node, lambda op, read: bool(along(op)))
 
 
