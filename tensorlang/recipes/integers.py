@@ -151,7 +151,8 @@ def sum_panels(
 ) -> None:
     """Compute sums of columns from panels of fours, each so many columns wide, behind the copy, in the loop
     ``place`` of ``out`` or at the root: an instruction for each vector of a panel. A few at a time of so many
-    ``panels`` as a block has, for each addition waits for the one before; None are all columns.
+    ``panels`` as a block has, for each addition waits for the one before; None are all columns. ``tail`` says
+    what is behind the last term: zeros of a panel, or nothing where lines are read as they lie.
 
     Measured (Zen 5, one thread), where sums of the bytes as they lie were a pass of their own: int8, 16 × 768
     × 768 0.90 of the time, 8 × 768 × 768 0.90, 128 × 768 × 3072 0.97, 512 × 512 × 512 0.99.
