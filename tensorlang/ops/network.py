@@ -89,7 +89,7 @@ def room_for(n: Expr, width: int = WIDTH) -> Expr:
 def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr, width: int = WIDTH) -> None:
     """Put the first ``n`` keys of side 0 in order, the larger ones first: one memory of keys, or a second one
     of their places. What is between ``n`` and the end of the room counts as keys too: the least ones there
-    are. Lines are ``WIDE`` where there are ``LONG`` keys or more."""
+    are. Lines are of ``width`` keys."""
     known = const_int(n)
     near, turned = ([b.memory(name, (width**2,), m.dtype) for m in keys] for name in ("near", "turned"))
     tiles = b.let("tiles", make.ceildiv(n, width**2))

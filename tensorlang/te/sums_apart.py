@@ -43,7 +43,7 @@ class Part:
     @property
     def reads(self) -> tuple[Tensor, ...]:
         """The tensors whose elements are summed."""
-        return tuple({r.tensor for r in reads_in(self.inner)})
+        return tuple(dict.fromkeys(r.tensor for r in reads_in(self.inner)))
 
     @property
     def results(self) -> float:

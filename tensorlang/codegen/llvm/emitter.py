@@ -18,7 +18,7 @@ from ...core.dtype import DType
 from ...expr import linear
 from ...expr.nodes import READS, And, Const, Expr, IfThenElse, Mul, Or, Select, Var, const_int
 from ...expr.walk import variables
-from ...loopir.stmt import Buffer, Load, Stmt, loads
+from ...loopir.stmt import Buffer, Load, Stmt, load, loads
 from ...target import Target
 from . import types
 from .text import Block, Function, Module
@@ -83,6 +83,19 @@ def branches(e: Expr) -> bool:
     if kind is And or kind is Or:
         return bool(buffers_read(e.b))  # type: ignore[attr-defined]
     return kind is Load and e.mask is not None and e.mask.dtype.lanes == 1  # type: ignore[attr-defined]
+
+
+def of_lanes(mask: Expr) -> bool:
+    """Whether a mask is known of each lane without reading memory."""
+    return mask.dtype.lanes > 1 and not linear.reads_data(mask)
+
+
+def read_in_lanes(e: Expr) -> Load | None:
+    """What an ``if_then_else`` reads in the lanes where its condition holds; None for any other."""
+    if type(e) is not IfThenElse or type(e.a) is not Load or e.a.mask is not None or not of_lanes(e.cond):
+        return None
+    found = load(e.a.buffer, e.a.indices, e.cond)
+    return found if type(found) is Load else None
 
 
 def sized(e: object) -> bool:

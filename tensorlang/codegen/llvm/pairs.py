@@ -20,11 +20,11 @@ from collections.abc import Sequence
 from operator import is_
 
 from ...core.dtype import FLOAT32, INT32, DType
-from ...expr import linear, make
+from ...expr import make
 from ...expr.nodes import Add, Cast, Expr, IfThenElse, Mul, Ramp, const_int, lane_of
 from ...loopir.stmt import If, Load, Stmt, Store, load
 from . import gathers, memory, near, shuffles, types
-from .emitter import Emitter, buffers_read
+from .emitter import Emitter, buffers_read, read_in_lanes
 from .expression import is_zero
 
 # what is multiplied: neighbours, by the first of them; rows of lines that lie apart, which are mixed in
@@ -415,10 +415,9 @@ def _wide(e: Expr | None, kinds: Sequence[str]) -> Load | None:
 def _read(e: Expr) -> Load | None:
     """What is read, also under a condition of the lanes, of which those that are off are zeros, as the last
     columns of a rest are."""
-    if type(e) is IfThenElse and type(e.a) is Load and e.a.mask is None and is_zero(e.b):
-        conditional = e.cond.dtype.lanes > 1 and not linear.reads_data(e.cond)
-        e = load(e.a.buffer, e.a.indices, e.cond) if conditional else e
-    return e if type(e) is Load else None
+    if type(e) is Load:
+        return e
+    return read_in_lanes(e) if type(e) is IfThenElse and is_zero(e.b) else None
 
 
 def _in_turn(

@@ -19,7 +19,7 @@ from ...expr.nodes import LE, LT, Broadcast, Expr, IfThenElse, Ramp, const_int
 from ...expr.walk import rewrite, variables
 from ...loopir.stmt import Buffer, If, Load, Stmt, Store, load, loads, seq
 from . import memory, shuffles, types
-from .emitter import Emitter, buffers_read
+from .emitter import Emitter, buffers_read, of_lanes, read_in_lanes
 
 _NEAR = 4  # elements apart up to which whole vectors are loaded and thinned out
 
@@ -149,24 +149,18 @@ def prepare(em: Emitter, stmts: Sequence[Store]) -> None:
 def _evaluated(root: Expr) -> Iterator[Load]:
     """The reads that are made for certain: not those in the sides of an ``if_then_else``, of which the other
     may be out of bounds, but for one in the lanes where its condition holds."""
-    if type(root) is IfThenElse and type(root.a) is Load and _of_lanes(root.cond) and root.a.mask is None:
-        masked = load(root.a.buffer, root.a.indices, root.cond)
-        if type(masked) is Load:
-            yield masked
+    masked = read_in_lanes(root)
+    if masked is not None:
+        yield masked
     seen, stack = {root}, [root]
     while stack:
         e = stack.pop()
-        if type(e) is Load and (e.mask is None or _of_lanes(e.mask)):
+        if type(e) is Load and (e.mask is None or of_lanes(e.mask)):
             yield e
         for kid in reversed((e.cond,) if isinstance(e, IfThenElse) else e.children()):
             if kid not in seen:
                 seen.add(kid)
                 stack.append(kid)
-
-
-def _of_lanes(mask: Expr) -> bool:
-    """Whether a mask is known of each lane without reading memory."""
-    return mask.dtype.lanes > 1 and not linear.reads_data(mask)
 
 
 def _far(em: Emitter, e: Load) -> tuple[Expr, Expr] | None:
