@@ -12,6 +12,7 @@ from .cse import cse
 from .dead_code import dead_code
 from .double_buffer import double_buffer
 from .hoist_guards import hoist_guards
+from .join_loops import join_loops
 from .live_lanes import live_lanes
 from .one_end import one_end
 from .pad_rows import pad_rows
@@ -48,6 +49,8 @@ PIPELINE = PassPipeline(
         # a bound costs nothing in the loop, so it comes before the passes that copy loops for the sake of
         # guards
         Pass("tighten", tighten, "guards become bounds of the loops around them"),
+        # needs a nest of each stage that stands once, with its bounds settled
+        Pass("join loops", join_loops, "loops the schedule marks run as one with the next"),
         # the four that move nests and memory come before partition and unrolling: each nest of a stage still
         # stands once. Equal copies become one first, for then there is less to move and to share
         Pass("copies once", copies_once, "equal copies of an operand become one"),

@@ -130,7 +130,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         return
     iterations = work(inside)
     shared = worth_a_thread(inside.op, iterations, target)
-    if mixed_lines.applies(inside, product, fixed, keep, target):
+    if mixed_lines.applies(s, inside, product, fixed, keep, target):
         mixed_lines.apply(s, out, inside, product, own, shared, target)
         return
     threads = target.num_cores if shared and not keep else 1

@@ -8,12 +8,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ..analysis import Product, constant, parts_of, product_of, sums_columns, typical, windows_of
+from ..analysis import (
+    Product,
+    constant,
+    cost_of,
+    parts_of,
+    product_of,
+    reads_of,
+    sums_columns,
+    typical,
+    windows_of,
+)
 from ..ops import tags
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Operation, Tensor
-from .common import is_known, share_out, size, work
+from .common import PAGE, is_known, share_out, size, work
 from .inlining import reduction_to_fuse
 from .lanes import vector_width
 from .nests import Axes, Cut, nest, sums
@@ -25,6 +35,18 @@ from .nests import Axes, Cut, nest, sums
 # 0.77 to 1.03
 ROWS, COLUMNS, TERMS = 4, 16, 16
 FOUR = 4  # products that one instruction sums
+# the same of a product that mixes lines, whose sums of columns come with it (``mixed_lines``), in one thread;
+# one row has them where there is a zero point anyway, and threads, which have a cache each. Measured (Zen 5),
+# uint8 with a zero point by int8: 1 × 768 × 768 0.43 to 0.77 of the time, 1 × 2000 × 500 0.7, 2 × 768 × 768
+# 0.6, 3 × 300 × 2000 0.29; int8: 2 × 768 × 768 0.36 to 0.7, 3 × 1000 × 1400 0.55, 1 × 768 × 768 1.12, on two
+# threads 0.86, 1 × 1000 × 1400 1.15 and 0.61; 1 × 4000 × 3992 of uint8 by int8 1.40 and 0.82
+MIXED_ROWS = 2
+WIDE = 32  # columns of a tile that mixes lines, whose four bytes each are two registers
+DEPTH = 64  # terms of a sum whose lines are mixed, at least
+# in how many places of a page lines begin that lie as far from each other as a row is long, at least: the
+# first cache has room for few in each. Measured (Zen 5): 8 × 1024 × 1024 1.15 of the time, 8 × 768 × 1536
+# 1.04, 8 × 768 × 3072 1.33, 16 × 512 × 2048 1.54
+PLACES = 16
 MOST_PANELS = 4  # whose columns are summed up together
 OPEN = 64  # what an open size counts as
 LITTLE = 16  # times the terms of a sum that another one beside it has, which alone is worth much code
@@ -34,7 +56,7 @@ def begin_integers(s: Schedule, target: Target, constants: Sequence[Tensor] = ()
     """Zero points apart, and an operand of each product of one sign turned, where that takes less time: what
     is made of ``constants`` alone takes none."""
     for stage in s.stages:
-        if splits(s, stage, constants):
+        if splits(s, stage, target, constants):
             s.split_sum(stage.name)
     for stage in s.stages:
         operand = operand_to_turn(s, stage, target, constants)
@@ -42,14 +64,41 @@ def begin_integers(s: Schedule, target: Target, constants: Sequence[Tensor] = ()
             s.turn_sign(stage.name, operand)
 
 
-def splits(s: Schedule, stage: Stage, constants: Sequence[Tensor] = ()) -> bool:
+def lines_mix(m: int | None, n: int | None, depth: int | None, target: Target) -> bool:
+    """Whether a product of so many rows and columns by bytes that are given at the call mixes their lines in
+    registers, if it may (``mixed_lines``)."""
+    if m is None or n is None or depth is None or not target.mixes_bytes:
+        return False
+    apart = PAGE // math.gcd(n, PAGE) >= PLACES
+    most = cost_of(target).mixed_rows
+    return n >= WIDE and depth >= DEPTH and apart and most > 1 and m <= most
+
+
+def fewest_mixed(s: Schedule, op: ComputeOp, product: Product, target: Target) -> int:
+    """The fewest rows of a product whose lines are mixed."""
+    readers = (st.op for st in s.state.readers(s.state.of(product.right).name))
+    has_sums = any(isinstance(o, ComputeOp) and o is not op and sums_columns(o, product) for o in readers)
+    return 1 if has_sums or target.num_cores > 1 else MIXED_ROWS
+
+
+def _mixes(op: ComputeOp, target: Target) -> bool:
+    """Whether ``op``, a product of two operands or of differences of them, is one whose lines mix."""
+    if len(op.axis) != 2 or len(op.reduce_axis) != 1:
+        return False
+    (row, column), (over,) = op.axis, op.reduce_axis
+    in_lines = all(reads_of(op).along(a) for a in (column, over))
+    return in_lines and lines_mix(size(row), size(column), size(over), target)
+
+
+def splits(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor] = ()) -> bool:
     """Whether a stage sums differences of narrow integers that are better taken apart."""
     parts = parts_of(stage.op) if isinstance(stage.op, ComputeOp) else None
     if parts is None or not parts[0].is_narrow:
         return False
     main, others = parts
     taken = [p for p in others if not all(is_known(t, constants) for t in p.reads)]
-    return all(ROWS * p.results <= main.results for p in taken) and bool(s.can("split_sum", stage.name))
+    rows = 1 if _mixes(stage.op, target) else ROWS
+    return all(rows * p.results <= main.results for p in taken) and bool(s.can("split_sum", stage.name))
 
 
 def is_little(s: Schedule, stage: Stage) -> bool:
@@ -94,11 +143,11 @@ def operand_to_turn(
     op = stage.op
     if not target.summed(4) or target.has_tiles or not isinstance(op, ComputeOp) or not op.reduce_axis:
         return None
-    operand = _read_again(op, constants)
+    operand = _read_again(s, op, target, constants)
     return operand.name if operand is not None and s.can("turn_sign", stage.name, operand.name) else None
 
 
-def _read_again(op: ComputeOp, constants: Sequence[Tensor]) -> Tensor | None:
+def _read_again(s: Schedule, op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Tensor | None:
     """The left operand or the image, if each element is read often enough and has the sign of the other; a
     right operand that is known is turned ahead of the call.
 
@@ -116,9 +165,13 @@ def _read_again(op: ComputeOp, constants: Sequence[Tensor]) -> Tensor | None:
         return None
     if columns < COLUMNS or count(op.reduce_axis) < TERMS:
         return None
-    if rows < ROWS:
-        return right if product is not None and is_known(right, constants) else None
-    return left
+    if rows >= ROWS:
+        return left
+    if product is None:
+        return None
+    if is_known(right, constants):
+        return right
+    return left if _mixes(op, target) and rows >= fewest_mixed(s, op, product, target) else None
 
 
 def sums_beside(s: Schedule, out: Stage, inside: Stage, product: Product, together: int) -> Stage | None:

@@ -60,9 +60,12 @@ def one_sign_of(op: ComputeOp, tensor: Tensor) -> OneSign | None:
     return OneSign(mine[0], others[0], tuple(a for a in op.axis if a.var in used))
 
 
-def turned(op: ComputeOp, found: OneSign, named: Callable[[str], str]) -> tuple[list[ComputeOp], Expr]:
+def turned(
+    op: ComputeOp, found: OneSign, named: Callable[[str], str], known: Tensor | None = None
+) -> tuple[list[ComputeOp], Expr]:
     """The definitions in front of ``op`` and what it is of them: the operand of the other sign, sums of the
-    other operand, and the products. ``named`` gives each the name that it gets for the one it asks for."""
+    other operand, unless they are ``known``, and the products. ``named`` gives each the name that it gets for
+    the one it asks for."""
     other = OTHER[found.turned.dtype.name]
     half = HALF if other == "uint8" else -HALF
     # 128 more or less is the same bits but for the highest
@@ -72,16 +75,17 @@ def turned(op: ComputeOp, found: OneSign, named: Callable[[str], str]) -> tuple[
     shifted: Tensor = compute(given.shape, turns, name=named(f"{op.name}.{other}"), tag=LINES)
 
     one = make.cast("int32", found.beside)
-    sums: Tensor = compute(
-        tuple(a.extent for a in found.axes),
-        lambda *at: sum_of(op, one, found.axes, at),
-        name=named(f"{op.name}.sums"),
-    )
+    sums: Tensor
+    if known is None:
+        shape = tuple(a.extent for a in found.axes)
+        sums = compute(shape, lambda *at: sum_of(op, one, found.axes, at), name=named(f"{op.name}.sums"))
+    else:
+        sums = known
     read = intern(TensorRead, shifted, found.turned.indices)
-    known: dict[Expr, Expr] = {found.turned: read}
+    instead: dict[Expr, Expr] = {found.turned: read}
     first = op.body[0]
     assert isinstance(first, Reduce)
-    product = rewrite(first.sources[0], known.get)
+    product = rewrite(first.sources[0], instead.get)
     axes = tuple(op.axis)
     products: Tensor = compute(
         tuple(a.extent for a in axes),
@@ -91,4 +95,5 @@ def turned(op: ComputeOp, found: OneSign, named: Callable[[str], str]) -> tuple[
     )
     less = make.mul(sums(*(a.var for a in found.axes)), more)
     body = make.sub(products(*(a.var for a in axes)), less)
-    return [t.op for t in (shifted, sums, products) if isinstance(t.op, ComputeOp)], body
+    made = (shifted, sums, products) if known is None else (shifted, products)
+    return [t.op for t in made if isinstance(t.op, ComputeOp)], body

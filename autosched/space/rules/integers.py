@@ -21,12 +21,12 @@ class Integers:
         """Always where it is clearly less work."""
         if not untouched(stage) or stage.state.within is not None:
             return Answer.SKIP
-        turns = splits(s, stage) or operand_to_turn(s, stage, where.target) is not None
+        turns = splits(s, stage, where.target) or operand_to_turn(s, stage, where.target) is not None
         return Answer.ALWAYS if turns else Answer.SKIP
 
     def apply(self, s: tl.Schedule, stage: tl.Stage, where: Where) -> Iterable[tl.Schedule]:
         """One way."""
-        if splits(s, stage):
+        if splits(s, stage, where.target):
             return ways(s, lambda t: t.split_sum(stage.name))
         operand = operand_to_turn(s, stage, where.target)
         return [] if operand is None else ways(s, lambda t: t.turn_sign(stage.name, operand))

@@ -23,6 +23,8 @@ KNOWN = {
     "elements, is one masked vector longer",
     "matrix_tiles": "sums of products of 8-bit integers inside are computed in the tiles of a matrix unit, "
     "where the target has one and the loops are those of such tiles",
+    "join_next": "the loop runs as one with the next one of as many iterations, where neither needs the "
+    "other: what both read is loaded once",
     "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
 }
 PragmaName = Annotated[str, Meaning("pragma", tuple(KNOWN))]
@@ -69,7 +71,7 @@ class Pragma(Primitive):
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``whole_vectors``
-        (elements of a vector), ``stream_stores``, ``matrix_tiles`` or ``unroll_explicit``.
+        (elements of a vector), ``stream_stores``, ``matrix_tiles``, ``join_next`` or ``unroll_explicit``.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")

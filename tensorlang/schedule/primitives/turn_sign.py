@@ -9,18 +9,32 @@ Processors sum products of uint8 and int8 in fours, and of one sign in pairs of 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from ...te.signs import one_sign_of, turned
-from ...te.tensor import Operation, Tensor
+from ...te.products import product_of, sums_columns
+from ...te.signs import OneSign, one_sign_of, turned
+from ...te.tensor import ComputeOp, Operation, Tensor
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import ScheduleState
+from ..state import ScheduleState, StageState
 from .base import Primitive, check_formula, check_names, check_stage, in_parts
 from .fields import StageName, TensorName
 
 if TYPE_CHECKING:
     from ..python_text import Writer
     from ..schedule import Schedule, StageKey
+
+
+def _sums(state: ScheduleState, st: StageState, found: OneSign) -> Tensor | None:
+    """The sums of the columns of a product's right operand, where a stage makes them already, for a zero
+    point: of as many axes as tell their order."""
+    product = product_of(st.compute)
+    if product is None or product.right is not found.beside.tensor or len(found.axes) > 2:
+        return None
+    for other in takewhile(lambda other: other.name != st.name, state.stages):  # those computed before
+        if other.attach is None and isinstance(other.op, ComputeOp) and sums_columns(other.op, product):
+            return other.op.outputs[0]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +69,8 @@ class TurnSign(Primitive):
         st = state.stage(self.stage)
         found = one_sign_of(st.compute, state.stage(self.tensor).op.outputs[0])
         assert found is not None
-        new, body = turned(st.compute, found, state.free_name)
+        known = _sums(state, st, found)
+        new, body = turned(st.compute, found, state.free_name, known)
         return in_parts(state, self.stage, new, body), new[-1].outputs[0]
 
     def uncertain_name(self) -> str:
