@@ -105,6 +105,9 @@ class Cost:
     asked_bytes: int = 1
     # rows of a block of attention from which on it has no more than have their scores in the first cache
     few_rows: int = 16
+    equal: float = 1.0  # times the least time of a register tile that counts as the same
+    # vectors of a head of attention of which tiles have all, and as many of keys; 1: as of other products
+    head_vectors: int = 1
     product: float = 8.0  # iterations of a register tile in the time of one elsewhere
 
     @property

@@ -83,9 +83,12 @@ _ZEN4 = replace(
 # 44 from memory 1.03 (1.08). ``few_rows``: 14 drawn attentions of 770 to 1024 keys in blocks whose scores fit
 # the first cache take 0.97 to 0.995 of the time of blocks of up to 16 rows on one thread and two, 12 heads of
 # 1024 keys, 64 wide, 0.99; blocks of fewer than 12 rows lose where queries are few (20 of 1024 keys 1.14, 48
-# of 1000 1.16). ``by_tap``: of 113 drawn convolutions of 1 to 32 outputs on two threads the 30 that are taken
-# take 0.09 to 0.9 of the time, one 1.2; the costs of direct sums of few outputs are low. ``mixed_rows``: see
-# ``recipes.mixed_lines``
+# of 1000 1.16). ``head_vectors``: 12 heads of 64, 1024 tokens 0.98 of the time, 512 0.993, 256 0.989, 11 of
+# 304 × 1775 0.97, of 9 others 0.99 to 1.007; heads of 128 1.0 to 1.14. ``near_bytes``, ``equal``: 2048 ×
+# 2048 × 2048 by a constant 0.966 of the time, on two threads 0.961, 4000 × 1800 × 1000 0.973, 384 × 1024 ×
+# 4096 0.99, twenty drawn ones 0.97 to 1.01. ``by_tap``: of 113 drawn convolutions of 1 to 32 outputs on two
+# threads the 30 that are taken take 0.09 to 0.9 of the time, one 1.2; the costs of direct sums of few outputs
+# are low. ``mixed_rows``: see ``recipes.mixed_lines``
 _ZEN5 = replace(
     ROOFLINE,
     start=6300,
@@ -103,6 +106,9 @@ _ZEN5 = replace(
     requested=1.0,
     hidden_lines=8 << 20,
     few_rows=12,
+    head_vectors=4,
+    near_bytes=256 << 10,
+    equal=1.0005,
     by_tap=0.6,
 )
 # measured on Emerald Rapids, in a virtual machine of two cores: 117, 50 and 9 bytes a cycle come from

@@ -8,7 +8,7 @@ from .. import te
 from ..expr.nodes import Expr
 from ..te import Tensor
 from . import tags
-from .attention import IN_BITS, least, stages_of
+from .attention import least, stages_of
 
 
 def log_sums(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
@@ -20,7 +20,7 @@ def log_sums(q: Tensor, k: Tensor, mask: Tensor | None, is_causal: bool, scale: 
 
     def of_row(*i: Any) -> Expr:
         most = least(made.most(*i[:-1]), kind, masked)
-        return te.log(made.sums(*i[:-1])) + (most / te.const(IN_BITS, kind) if made.in_bits else most)
+        return te.log(made.sums(*i[:-1])) + most * te.const(made.unit, kind)
 
     found = te.compute((*made.sums.shape, 1), of_row, name="attention.log_sum", tag=tags.ATTENTION_LOG_SUM)
     return te.compute(made.sums.shape, lambda *i: found(*i, 0), name="log_sums")  # type: ignore[no-any-return]

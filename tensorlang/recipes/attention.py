@@ -155,6 +155,10 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
         high, wide = tile_for(rows, n, lanes, registers, cost_of(target).of_panels, whole=True)
         wide *= lanes
     high_out, wide_out = tile_for(rows, head, lanes, registers, cost_of(target).of_panels, whole=True)
+    all_of_it = cost_of(target).head_vectors
+    if not along and all_of_it > 1 and rows is not None and n is not None and n >= head == all_of_it * lanes:
+        # weights are read once for all of a head, which lies in one piece
+        wide, wide_out = head, all_of_it
     keys_here = n or typical(keys, 512)
     # rows of scores in a quarter of the second cache
     most_rows = min(target.l2_bytes // 4 // (keys_here * element.bytes), MOST_ROWS)
