@@ -155,10 +155,11 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
         high, wide = tile_for(rows, n, lanes, registers, cost_of(target).of_panels, whole=True)
         wide *= lanes
     high_out, wide_out = tile_for(rows, head, lanes, registers, cost_of(target).of_panels, whole=True)
-    all_of_it = cost_of(target).head_vectors
-    if not along and all_of_it > 1 and rows is not None and n is not None and n >= head == all_of_it * lanes:
+    vectors = cost_of(target).head_vectors
+    at_once = vectors * lanes if vectors > 1 and not along and rows is not None else 0
+    if at_once and head == at_once <= (n or 0):
         # weights are read once for all of a head, which lies in one piece
-        wide, wide_out = head, all_of_it
+        wide, wide_out = at_once, vectors
     keys_here = n or typical(keys, 512)
     # rows of scores in a quarter of the second cache
     most_rows = min(target.l2_bytes // 4 // (keys_here * element.bytes), MOST_ROWS)
