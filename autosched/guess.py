@@ -72,7 +72,7 @@ def _guess(task: SearchTask, most: int, seed: int) -> tl.Trace | None:
     best = CLEARLY - float(variants[0].expected(variants[0].present())[0])
     for v in variants:
         score = lambda rows, v=v: -v.expected(rows)
-        rows = Evolutionary(epsilon=0.0).propose(v, 1, rng, score, Seen(len(v.domains)))
+        rows = Evolutionary().propose(v, 1, rng, score, Seen(len(v.domains)))
         if len(rows) and (said := float(score(rows)[0])) > best:
             best, chosen = said, v.trace_of(rows[0])
     return chosen

@@ -32,15 +32,14 @@ class Booster:
         weakref.finalize(self, library().XGBoosterFree, self._handle)
 
     @staticmethod
-    def learnt(parameters: Mapping[str, Any], table: Any, label: Any, weight: Any, rounds: int) -> Booster:
+    def learnt(parameters: Mapping[str, Any], table: Any, label: Any, rounds: int) -> Booster:
         """So many rounds of learning what the rows of a table have as ``label``."""
         data, how = ctypes.c_void_p(), _json(missing=NO_VALUE, nthread=1)
         table = np.ascontiguousarray(table, np.float32)
         _call("XGDMatrixCreateFromDense", _interface(table), how, ctypes.byref(data))
         try:
-            for name, given in (("label", label), ("weight", weight)):
-                values = np.ascontiguousarray(given, np.float32)
-                _call("XGDMatrixSetInfoFromInterface", data, name.encode(), _interface(values))
+            values = np.ascontiguousarray(label, np.float32)
+            _call("XGDMatrixSetInfoFromInterface", data, b"label", _interface(values))
             result = Booster(data)
             result._set(parameters)
             for number in range(rounds):

@@ -10,10 +10,9 @@ one where all is decided by five per cent. A small booster learns of the present
 (``fit``), as logarithms of seconds: places become those by the line through what was measured, so that the
 first rounds are informed, and every measurement makes it more the task's own. Without a file, and with
 features that it does not know, a model begins with what the analysis says a candidate ought to cost, a
-column of the features. Scores are logarithms of speed. Of the present task fast candidates weigh more: it
-matters which of the good ones is best, not how bad the bad ones are. Raising the score where several small
-boosters disagree brought nothing (0.98 of the gain on real kernels, 1.00 to 1.01 on predicted times; see
-``benchmarks.autosched.strategies``), so there is one.
+column of the features. Scores are logarithms of speed. Neither fast candidates that weigh more than slow
+ones nor a higher score where several small boosters disagree brought anything (see
+``benchmarks.autosched.strategies``), so all weigh the same, and there is one.
 
 A tenth of what the analysis expects is added to what they say: trees say the same of all that lies beyond
 what they have seen, and places of all that are clearly slower. Without it 70.7 % of pairs of kinds held out
@@ -112,7 +111,7 @@ class XGBModel:
         label = np.concatenate([_places(_seconds(c)) for _, c in groups])
         how = {**self.PARAMETERS, "seed": self.seed % 2**63}
         self.start = None
-        self.base, self._said = Booster.learnt(how, table, label, np.ones(len(label)), self.ROUNDS), {}
+        self.base, self._said = Booster.learnt(how, table, label, self.ROUNDS), {}
 
     def save(self, file: str | Path) -> None:
         """Write what it knows of other tasks, for ``start``."""
@@ -125,14 +124,14 @@ class XGBModel:
         costs = np.asarray(costs, np.float64)
         if np.isfinite(costs).sum() < 2:
             return
-        table, weight = np.asarray(features, np.float32), _weight(costs)
+        table = np.asarray(features, np.float32)
         seconds, known = _seconds(costs), self._known(table)
-        self.steep = _steep(known, seconds, weight) if self._told(table) else 1.0
+        self.steep = _steep(known, seconds) if self._told(table) else 1.0
         left = seconds - self.steep * known
         # the constant apart, so that the trees need not spend their splits on it
-        self.level = float(np.average(left, weights=weight))
+        self.level = float(left.mean())
         how = {**self.PARAMETERS, **self.OWN, "seed": self.seed % 2**63}
-        self.own = Booster.learnt(how, table, left - self.level, weight, self.OWN_ROUNDS)
+        self.own = Booster.learnt(how, table, left - self.level, self.OWN_ROUNDS)
 
     def predict(self, features: Any) -> Any:
         """The logarithm of the predicted speed; zeros when it knows nothing."""
@@ -192,21 +191,15 @@ def _seconds(costs: Any) -> Any:
     return np.log(np.where(good, costs, XGBModel.FAILED * costs[good].max(initial=1e-12)))
 
 
-def _weight(costs: Any) -> Any:
-    """More for fast ones: a fifth and the share of the best speed."""
-    costs = np.asarray(costs, np.float64)
-    return 0.2 + costs[np.isfinite(costs)].min(initial=np.inf) / costs
-
-
 def _places(seconds: Any) -> Any:
     """For each candidate the share of others that are faster less the share that are slower, where those
     hardly apart count little."""
     return np.tanh((seconds[:, None] - seconds) / XGBModel.CLEAR).mean(axis=1)
 
 
-def _steep(known: Any, seconds: Any, weight: Any) -> float:
+def _steep(known: Any, seconds: Any) -> float:
     """How many times as far apart the candidates of this task are as was expected of them: the slope of the
     line through what was measured, nearer to 1 the less that is."""
-    x, y = known - np.average(known, weights=weight), seconds - np.average(seconds, weights=weight)
+    x, y = known - known.mean(), seconds - seconds.mean()
     usual = XGBModel.SHRUNK * XGBModel.SPREAD**2 / 3  # the square of a place, on the average
-    return max(0.1, (float((weight * x * y).sum()) + usual) / (float((weight * x * x).sum()) + usual))
+    return max(0.1, (float((x * y).sum()) + usual) / (float((x * x).sum()) + usual))

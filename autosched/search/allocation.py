@@ -3,8 +3,8 @@
 The very first candidate is the values the author of the first variant wrote, whatever the limits say: nothing
 that is found may be slower. Where no model knows anything, the first candidate of every variant follows in
 turn, then random ones. Else the variants that the model believes in propose, and the best-scored of all
-proposals are taken, whatever variant they are of, but of those that are much the same only one; a share goes
-to all variants in turn, so that none is given up for what the model believes. What it has learnt of loops
+proposals are taken, whatever variant they are of; a share goes to all variants in turn, so that none is given
+up for what the model believes. What it has learnt of loops
 says little of another algorithm: of each the first variant is measured before all else, as its author wrote
 it.
 """
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +27,6 @@ SEARCHED = 5  # variants that are searched in a round
 NEW, MOST = 2, 0.5
 GLANCE = 128  # random rows of which the best is taken
 EXPLORE = 0.1  # of a round, taken from variants in turn
-APART = 0.1  # of the logarithm of some feature: candidates that differ in none by so much are the same to it
 Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
 
 
@@ -56,29 +54,20 @@ def allocate(
     chosen += _of_new_algorithms(variants, seen)[: n - len(chosen)]
     for i, row in chosen:
         pooled[i].add(row[None, :], [0.0])
-    found: list[tuple[float, int, Rows, Any]] = []
+    found: list[tuple[float, int, Rows]] = []
     for i in _promising(variants, seen, scores):
         v = variants[i]
         rows = strategy.propose(v, n, rng, scores[i], seen[i])
         if len(rows):
-            parts = zip(known_score(scores[i], rows), rows, v.remembered(rows), strict=True)
-            found += [(-float(x), i, row, features) for x, row, features in parts]
+            found += [(-float(x), i, row) for x, row in zip(known_score(scores[i], rows), rows, strict=True)]
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
     explored = round(n * EXPLORE) if len(variants) > 1 else 0
     left = [math.ceil(n * MOST) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
-    others = _Others(variants, pooled)
-    for again in (False, True):  # those that are like another one only where there are too few
-        for _, i, row, features in found:
-            if (
-                len(chosen) < n - explored
-                and left[i]
-                and len(pooled[i].fresh(row[None, :]))
-                and (again or others.unlike(i, features))
-            ):
-                chosen.append((i, row))
-                pooled[i].add(row[None, :], [0.0])
-                others.add(i, features)
-                left[i] -= 1
+    for _, i, row in found:
+        if len(chosen) < n - explored and left[i] and len(pooled[i].fresh(row[None, :])):
+            chosen.append((i, row))
+            pooled[i].add(row[None, :], [0.0])
+            left[i] -= 1
     # each round begins with another variant: the number of all candidates has grown
     begin = sum(len(s.rows) for s in seen)
     return chosen + _in_turn(variants, pooled, n - len(chosen), rng, begin, scores)
@@ -97,26 +86,6 @@ def _of_new_algorithms(variants: Sequence[Variant], seen: Sequence[Seen]) -> Pro
             rows = v.present()
             chosen += [(i, row) for row in rows[v.valid(rows)]]
     return chosen
-
-
-class _Others:
-    """What was measured or chosen of each variant, by its features: blocks of 24 and of 25 rows, or of more
-    than there are, are hardly worth two measurements."""
-
-    def __init__(self, variants: Sequence[Variant], pooled: Sequence[Seen]) -> None:
-        self.known = [
-            v.remembered(p.rows) if len(p.rows) else None for v, p in zip(variants, pooled, strict=True)
-        ]
-
-    def unlike(self, i: int, features: Any) -> bool:
-        """Whether a candidate of variant ``i`` differs from all of them."""
-        known = self.known[i]
-        return known is None or bool(np.abs(known - features).max(axis=1).min() >= APART)
-
-    def add(self, i: int, features: Any) -> None:
-        """One more."""
-        known, new = self.known[i], features[None, :]
-        self.known[i] = new if known is None else np.concatenate([known, new])
 
 
 def _promising(variants: Sequence[Variant], seen: Sequence[Seen], scores: Sequence[Score]) -> list[int]:

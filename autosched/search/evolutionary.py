@@ -1,6 +1,6 @@
-"""Evolutionary search over an integer matrix, guided by the cost model: mutation by role, selection, a share
-of random rows (after Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning",
-OSDI 2020, section 5.1, without its crossover: with two parents nothing better was found than with one).
+"""Evolutionary search over an integer matrix, guided by the cost model: mutation by role and selection (after
+Zheng et al., "Ansor: Generating High-Performance Tensor Programs for Deep Learning", OSDI 2020, section 5.1,
+without its crossover and its share of random rows: nothing better was found with them).
 
 Knows variants and scores.
 """
@@ -20,21 +20,19 @@ from .strategy import Rows, Score, Seen, distinct
 
 @dataclass(frozen=True)
 class Evolutionary:
-    """``population`` rows through ``generations``; ``survivors`` of the measured best start it; a share
-    ``epsilon`` of the proposals is random, so that the model sees what it does not believe in."""
+    """``population`` rows through ``generations``; ``survivors`` of the measured best start it."""
 
     population: int = 128
     generations: int = 3
     survivors: int = 32
-    epsilon: float = 0.1
     mutation: float = 1.2  # knobs changed in a child, on average
 
     def propose(
         self, variant: Variant, n: int, rng: np.random.Generator, score: Score | None, seen: Seen
     ) -> Rows:
-        """The best-scored new rows, and a few random ones at the end."""
+        """The best-scored new rows; fewer than ``n`` where the population has no more."""
         if score is None:
-            return self._first(variant, n, rng, seen)
+            return Random().propose(variant, n, rng, None, seen)
         # the measured best first: what is cut off are random ones
         population = np.concatenate([seen.best(self.survivors), variant.sample_valid(rng, self.population)])
         population = population[: self.population]
@@ -46,18 +44,7 @@ class Evolutionary:
             population = np.concatenate([population, offspring])
             fitness = np.concatenate([fitness, score(offspring)])
             population, fitness = _best(population, fitness, self.population)
-        explored = round(n * self.epsilon)
-        chosen = seen.fresh(population)[: n - explored]
-        # the random ones must not repeat what was just chosen
-        also = Seen(len(variant.domains))
-        also.add(np.concatenate([seen.rows, chosen]), np.zeros(len(seen.rows) + len(chosen)))
-        return np.concatenate([chosen, Random().propose(variant, n - len(chosen), rng, None, also)])
-
-    def _first(self, variant: Variant, n: int, rng: np.random.Generator, seen: Seen) -> Rows:
-        # what the author of the schedule wrote is a guess worth a trial
-        own = variant.present()
-        rows = seen.fresh(np.concatenate([own[variant.valid(own)], variant.sample_valid(rng, 4 * n)]))
-        return rows[:n]
+        return seen.fresh(population)[:n]
 
     def offspring(self, variant: Variant, population: Rows, fitness: Any, rng: np.random.Generator) -> Rows:
         """As many valid offspring as the population has individuals, or fewer."""

@@ -18,7 +18,6 @@ import numpy as np
 
 from autosched import SearchTask, tune
 from autosched.measure import Measurer, Stages
-from autosched.space import variants_of
 
 from .arms import ARMS, Arm
 from .chains import said
@@ -57,13 +56,12 @@ def ablate(
 
 def _winner(task: SearchTask, arm: Arm, trials: int, seed: int) -> str | None:
     """The steps of the best; None where the arm has no space."""
-    if not arm.space(variants_of(task)):
+    if not arm.space(task):
         return None
-    left = lambda t: arm.space(variants_of(t))
     with (
         Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer,
         arm.made(),
-        patch("autosched.tuning.session.variants_of", left),
+        patch("autosched.tuning.session.variants_of", arm.space),
     ):
         result = tune(
             task,

@@ -29,13 +29,13 @@ from autosched.measure import Outcome, cores
 from autosched.measure.runner import Workbench
 from autosched.records import Record
 from autosched.records.replay import replay
-from autosched.search import Evolutionary
 from autosched.statuses import OK
 from autosched.tuning.adopted import Adopted
 from autosched.tuning.session import Session
 from tensorlang import te
 
 from . import samples
+from .sprinkled import Sprinkled
 
 SEED = 3
 MOST, PROCESSES = 40, 3  # candidates of a task; processes that time them all
@@ -97,7 +97,7 @@ def built(name: str, target: str, records: list[Record], directory: Path, most: 
     each."""
     task = samples.task_of(name, target)
     records = [replace(r, target=str(task.target)) for r in records]
-    session = Session(task, RecordLog(None), Evolutionary(epsilon=RANDOM), XGBModel(SEED), SEED, TIMEOUT)
+    session = Session(task, RecordLog(None), Sprinkled(RANDOM), XGBModel(SEED), SEED, TIMEOUT)
     traces = [v.trace for v in session.variants]
     own = Adopted(task, traces).own(records)
     every = sorted({r.steps for r in own if _is_in(r.trace(), traces)})

@@ -11,9 +11,10 @@ from unittest.mock import patch
 
 import numpy as np
 
-from autosched.cost_model import CostModel, RandomModel, XGBModel, xgb
+from autosched import SearchTask
+from autosched.cost_model import CostModel, RandomModel, XGBModel
 from autosched.search import Evolutionary, Random, Strategy, allocation
-from autosched.space import Variant
+from autosched.space import Variant, variants_of
 
 from .annealing import Annealing
 
@@ -22,12 +23,12 @@ LOOKED_AT = 4096  # random rows of which the best are taken, where there is no e
 
 @dataclass(frozen=True)
 class Arm:
-    """Who proposes, who learns (of a seed), which variants are left of the space (and how they are narrowed),
+    """Who proposes, who learns (of a seed), the variants of a task that are left (and how they are narrowed),
     how many candidates a round has, and what else is exchanged: values of attributes by their object."""
 
     strategy: Callable[[], Strategy] = Evolutionary
     model: Callable[[int], CostModel] = XGBModel
-    space: Callable[[Sequence[Variant]], Sequence[Variant]] = lambda variants: variants
+    space: Callable[[SearchTask], Sequence[Variant]] = variants_of
     batch: int = 16
     patches: Mapping[tuple[Any, str], Any] = field(default_factory=dict)
 
@@ -58,17 +59,23 @@ class Unlearning(XGBModel):
         """Nothing."""
 
 
-def _unpacked(variants: Sequence[Variant]) -> list[Variant]:
-    return [v for v in variants if not any(p.name == "cache_read" for p in v.trace.steps)]
+def _unpacked(task: SearchTask) -> list[Variant]:
+    return [v for v in variants_of(task) if not any(p.name == "cache_read" for p in v.trace.steps)]
 
 
-def _divisors(variants: Sequence[Variant]) -> Sequence[Variant]:
-    """Only tile sizes that divide the extent they are the tile of."""
+def _whole(task: SearchTask) -> Sequence[Variant]:
+    """Only tile sizes that divide an extent of the computation, also where its author wrote others."""
+    extents, open_, variants = set[int](), list(task.tensors), variants_of(task)
+    while open_:
+        op = open_.pop().op
+        open_ += op.input_tensors
+        extents |= {int(str(a.extent)) for a in (*getattr(op, "axis", ()), *getattr(op, "reduce_axis", ()))}
     for v in variants:
         for d in v.domains:
-            most = int(d.values.max())
-            whole = [n for n in d.values.tolist() if most % n == 0]
+            whole = [n for n in d.values.tolist() if any(e % n == 0 for e in extents)]
             object.__setattr__(d, "values", np.array(whole or d.values, np.int64))
+        row = v.adopt(v.decisions(v.present()[0]))
+        setattr(v, "present", lambda row=row: row[None, :])  # noqa: B010
     return variants
 
 
@@ -80,23 +87,17 @@ ARMS: dict[str, Arm] = {
     "random": Arm(Random, RandomModel),
     "twice as long": Arm(lambda: Evolutionary(generations=6)),
     "half as many": Arm(lambda: Evolutionary(population=64)),
-    "no random share": Arm(lambda: Evolutionary(epsilon=0.0)),
     # what is known and learnt
     "no shipped model": Arm(model=lambda seed: XGBModel(seed, start=None)),
     "no analysis": Arm(model=lambda seed: XGBModel(seed, start=None, prior=None)),
     "learns nothing": Arm(model=Unlearning),
-    "slow ones weigh as much": Arm(patches={(xgb, "_weight"): lambda costs: np.ones(len(costs))}),
     # who gets the trials
     "no turns": Arm(patches={(allocation, "EXPLORE"): 0.0}),
     "no half": Arm(patches={(allocation, "MOST"): 1.0}),
+    "neither": Arm(patches={(allocation, "EXPLORE"): 0.0, (allocation, "MOST"): 1.0}),
     "three variants a round": Arm(patches={(allocation, "SEARCHED"): 3}),
     "no algorithm first": Arm(patches={(allocation, "_of_new_algorithms"): lambda variants, seen: []}),
-    "like ones too": Arm(patches={(allocation, "APART"): 0.0}),
-    "none of four": Arm(
-        lambda: Evolutionary(epsilon=0.0),
-        patches={(allocation, "EXPLORE"): 0.0, (allocation, "APART"): 0.0, (allocation, "MOST"): 1.0},
-    ),
     # what there is to try
     "no packing rule": Arm(space=_unpacked),
-    "divisors only": Arm(space=_divisors),
+    "whole tiles only": Arm(space=_whole),
 }

@@ -16,10 +16,10 @@ from autosched import RecordLog, SearchTask
 from autosched.cost_model import XGBModel
 from autosched.measure import Measurer, Stages
 from autosched.records.database import load
-from autosched.search import Evolutionary
 from autosched.tuning.budget import Budget
 from autosched.tuning.session import Session, measured
 
+from .sprinkled import Sprinkled
 from .suites import declared
 from .worlds import Pool
 
@@ -35,7 +35,7 @@ def gather(name: str, trials: int, seed: int, directory: Path, random: float) ->
     task, log = SearchTask.of(declared(name), name=name), RecordLog(directory / f"{name}.jsonl")
     log.open()
     with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
-        session = Session(task, log, Evolutionary(epsilon=random), XGBModel(seed), seed, TIMEOUT)
+        session = Session(task, log, Sprinkled(random), XGBModel(seed), seed, TIMEOUT)
         for most, batch in ((min(trials, HUNDREDS), SMALL), (trials, LARGE)):
             for _ in measured(measurer, Budget(most, batch, None, None).batches(session)):
                 pass

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from autosched import SearchTask, tune
 from autosched.measure import Measurer, Stages
-from autosched.search import Evolutionary
 from tensorlang import ops, te
+
+from .sprinkled import Sprinkled
 
 SEED = 7
 RANDOM = 0.3  # of the candidates: the model has to know what is slow as well
@@ -277,7 +278,7 @@ def measure(records: Path, trials: int, names: Iterable[str] = TASKS, target: st
     ``target``: a lesser one than this machine, so that a model learns of other registers."""
     with Measurer(Stages(run="benchmarks.autosched.urgent:run")) as measurer:
         for name in names:
-            how = Evolutionary(epsilon=RANDOM)
+            how = Sprinkled(RANDOM)
             print(
                 tune(
                     task_of(name, target),

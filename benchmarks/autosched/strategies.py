@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 
 from autosched import RecordLog
-from autosched.space import variants_of
 from autosched.tuning.budget import Budget
 from autosched.tuning.session import Session, measured
 
@@ -57,7 +56,7 @@ def compare(
 def searched(world: World, seed: int, arm: str, trials: int) -> list[Entry]:
     """The seconds of the best after each trial, of the world; nothing where an arm has no space."""
     how = ARMS[arm]
-    variants = how.space(variants_of(world.task))
+    variants = how.space(world.task)
     if not variants:
         return []
     looks = Looks(world, seed)

@@ -8,12 +8,14 @@ from tensorlang import te
 
 from .ansor_suite import TASKS
 from .images import PIPELINES
+from .primes import PRIMES
 from .programs import PROGRAMS, Inputs
 
 SUITES: dict[str, dict[str, Callable[[Inputs], te.Tensor]]] = {
     "chains": PROGRAMS,
     "ansor": TASKS,
     "images": PIPELINES,
+    "primes": PRIMES,
 }
 
 

@@ -77,9 +77,8 @@ def test_boosters_are_those_of_the_package_of_xgboost(tmp_path: Path) -> None:
     loads the library first."""
     x, cost = _data(0)
     cost = np.where(np.isfinite(cost), cost, 1.0)
-    weight = np.arange(1.0, len(x) + 1)
     how = {**XGBModel.PARAMETERS, "seed": 5}
-    ours = Booster.learnt(how, x, cost, weight, 7)
+    ours = Booster.learnt(how, x, cost, 7)
     ours.save(tmp_path / "trees.json")
     again = Booster.read(tmp_path / "trees.json")
     code = f"""
@@ -88,10 +87,9 @@ from autosched.cost_model.boosters import Booster
 from tests.autosched.test_model import _data
 x, cost = _data(0)
 cost = np.where(np.isfinite(cost), cost, 1.0)
-weight = np.arange(1.0, len(x) + 1)
-data = xgboost.DMatrix(x, label=cost, weight=weight, nthread=1)
+data = xgboost.DMatrix(x, label=cost, nthread=1)
 theirs = xgboost.train({how!r}, data, 7)
-ours = Booster.learnt({how!r}, x, cost, weight, 7)
+ours = Booster.learnt({how!r}, x, cost, 7)
 assert (ours.predict(x) == theirs.inplace_predict(x)).all()
 gains = theirs.get_score(importance_type="total_gain")
 assert gains == {{f"f{{n}}": g for n, g in ours.gains().items()}}

@@ -44,7 +44,7 @@ def result() -> TuneResult:
         batch=8,
         measurer=Pretend(fail=True),
         progress=False,
-        seed=0,  # some end where they began, for every third measurement crashes
+        seed=1,  # some end where they began, for every third measurement crashes
     )
 
 
