@@ -10,9 +10,11 @@ import pytest
 
 from autosched import SearchTask
 from autosched.measure import Job
+from autosched.search import Seen
 from autosched.space import variants_of
 from benchmarks.autosched import strategies, worlds
 from benchmarks.autosched.arms import ARMS
+from benchmarks.autosched.sprinkled import Sprinkled
 from benchmarks.autosched.suites import declared
 from benchmarks.autosched.worlds import Looks, Pool, World
 
@@ -84,6 +86,27 @@ def test_every_arm_searches(world: World, arm: str) -> None:
     for e in strategies.searched(world, 0, arm, 20):
         assert len(e["best"]) >= 8
     assert before == {at: getattr(*at) for at in ARMS[arm].patches}
+
+
+def test_tiles_are_whole_where_only_such_are_tried() -> None:
+    """Also those that the author of a schedule wrote. Of a product of prime sizes single rows are left, and
+    vectors where there is nothing that divides."""
+    task = SearchTask.of(declared("prime product"), TARGET, name="prime product")
+    assert max(variants_of(task)[0].present()[0]) > 1
+    for v in ARMS["whole tiles only"].space(task):
+        kept = [d.values.tolist() for d in v.domains]
+        assert all({1, 251, 257, 263} >= set(x) or 1 not in x for x in kept) and [1] in kept
+        assert all(n in x for n, x in zip(v.present()[0], kept, strict=True))
+
+
+def test_collections_of_measurements_have_random_candidates() -> None:
+    v = variants_of(SearchTask.of(declared("GMM"), TARGET, name="GMM"))[1]
+    seen, score = Seen(len(v.domains)), lambda rows: -np.abs(np.log2(rows / 7.0)).sum(axis=1)
+    for share in (0.0, 0.5):
+        said = score(Sprinkled(share).propose(v, 24, np.random.default_rng(3), score, seen))
+        best = round(24 * (1 - share))
+        assert len(said) == 24 and (np.diff(said[:best]) <= 0).all()
+    assert said[12:].mean() < said[:12].min() - 1
 
 
 def test_figures_are_against_the_first_arm() -> None:
