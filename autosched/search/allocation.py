@@ -3,15 +3,13 @@
 The very first candidate is the values the author of the first variant wrote, whatever the limits say: nothing
 that is found may be slower. Where no model knows anything, the first candidate of every variant follows in
 turn, then random ones. Else the variants that the model believes in propose, and the best-scored of all
-proposals are taken, whatever variant they are of; a share goes to all variants in turn, so that none is given
-up for what the model believes. What it has learnt of loops
-says little of another algorithm: of each the first variant is measured before all else, as its author wrote
-it.
+proposals are taken, whatever variant they are of, but few of one of which nothing was measured. What it has
+learnt of loops says little of another algorithm: of each the first variant is measured before all else, as
+its author wrote it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -22,11 +20,8 @@ from .strategy import Rows, Score, Seen, Strategy, known_score, known_scores
 
 BEST = 8  # of the measured candidates of a variant tell what is hoped of it
 SEARCHED = 5  # variants that are searched in a round
-# candidates of a round that a variant may have of which nothing was measured, and the share that any may
-# have: a model that is wrong about one loses half of the trials, not all
-NEW, MOST = 2, 0.5
+NEW = 2  # candidates of a round that one of several variants may have of which nothing was measured
 GLANCE = 128  # random rows of which the best is taken
-EXPLORE = 0.1  # of a round, taken from variants in turn
 Proposals = list[tuple[int, Rows]]  # (number of the variant, one row)
 
 
@@ -61,10 +56,9 @@ def allocate(
         if len(rows):
             found += [(-float(x), i, row) for x, row in zip(known_score(scores[i], rows), rows, strict=True)]
     found.sort(key=lambda f: f[:2])  # stable: what a variant put first stays first
-    explored = round(n * EXPLORE) if len(variants) > 1 else 0
-    left = [math.ceil(n * MOST) if len(s.rows) else NEW for s in seen] if len(variants) > 1 else [n]
+    left = [n if len(s.rows) or len(variants) == 1 else NEW for s in seen]
     for _, i, row in found:
-        if len(chosen) < n - explored and left[i] and len(pooled[i].fresh(row[None, :])):
+        if len(chosen) < n and left[i] and len(pooled[i].fresh(row[None, :])):
             chosen.append((i, row))
             pooled[i].add(row[None, :], [0.0])
             left[i] -= 1
@@ -126,7 +120,6 @@ def _in_turn(
     i, without = start, 0
     while len(chosen) < n and without < len(variants):
         k = i % len(variants)
-        # the best of many random ones: exploring where the model does not look, not where anybody would not
         rows = Random().propose(variants[k], 1 if scores is None else GLANCE, rng, None, pooled[k])
         rows = rows if scores is None or not len(rows) else rows[[np.argmax(scores[k](rows))]]
         without = 0 if len(rows) else without + 1

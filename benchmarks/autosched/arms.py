@@ -92,9 +92,6 @@ ARMS: dict[str, Arm] = {
     "no analysis": Arm(model=lambda seed: XGBModel(seed, start=None, prior=None)),
     "learns nothing": Arm(model=Unlearning),
     # who gets the trials
-    "no turns": Arm(patches={(allocation, "EXPLORE"): 0.0}),
-    "no half": Arm(patches={(allocation, "MOST"): 1.0}),
-    "neither": Arm(patches={(allocation, "EXPLORE"): 0.0, (allocation, "MOST"): 1.0}),
     "three variants a round": Arm(patches={(allocation, "SEARCHED"): 3}),
     "no algorithm first": Arm(patches={(allocation, "_of_new_algorithms"): lambda variants, seen: []}),
     # what there is to try

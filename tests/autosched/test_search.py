@@ -133,7 +133,7 @@ def test_a_small_space_ends_whatever_the_strategy(strategy: str) -> None:
     assert len(set(pretend.traces)) == 20
 
 
-def test_every_variant_has_its_turn_and_the_best_ones_more() -> None:
+def test_every_variant_has_its_turn_until_a_model_believes_in_some() -> None:
     variants = variants_of(SearchTask(matmul, (512, 512, 512), X86))
     seen = [Seen(len(v.domains)) for v in variants]
     rng = np.random.default_rng(6)
@@ -145,7 +145,7 @@ def test_every_variant_has_its_turn_and_the_best_ones_more() -> None:
     scores = [lambda rows, i=i: np.full(len(rows), -float(i)) for i in range(len(variants))]
     after = allocate(variants, seen, Evolutionary(population=128, generations=1), 20, rng, scores)
     assert len(after) == 20
-    assert sum(i == 1 or i == 0 for i, _ in after) >= 17  # the model believes in the first; two go round
+    assert {i for i, _ in after} == {0}  # what the model believes in
     for i, row in after:
         assert len(seen[i].fresh(row[None, :])) == 1
 
@@ -166,7 +166,7 @@ def test_a_search_that_knows_something_still_begins_with_the_default_schedule() 
     found = allocate(
         variants, seen, Evolutionary(population=64, generations=1), 16, np.random.default_rng(0), scores
     )
-    assert Counter(i for i, _ in found).most_common(1) == [(len(variants) - 1, 8)]  # half of the round
+    assert Counter(i for i, _ in found) == {len(variants) - 1: 16}
 
 
 def test_a_variant_without_knobs_is_one_candidate() -> None:
