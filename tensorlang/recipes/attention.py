@@ -156,10 +156,10 @@ def _plan(out: Stage, parts: dict[str, Stage], target: Target) -> _Plan:
         wide *= lanes
     high_out, wide_out = tile_for(rows, head, lanes, registers, cost_of(target).of_panels, whole=True)
     vectors = cost_of(target).head_vectors
-    at_once = vectors * lanes if vectors > 1 and not along and rows is not None else 0
-    if at_once and head == at_once <= (n or 0):
+    whole_head = vectors * lanes if vectors > 1 and not along and rows is not None else 0
+    if whole_head and head == whole_head <= (n or 0):
         # weights are read once for all of a head, which lies in one piece
-        wide, wide_out = at_once, vectors
+        wide, wide_out = whole_head, vectors
     keys_here = n or typical(keys, 512)
     # rows of scores in a quarter of the second cache
     most_rows = min(target.l2_bytes // 4 // (keys_here * element.bytes), MOST_ROWS)
