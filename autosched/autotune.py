@@ -19,9 +19,9 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.boundary import check_path, close, guard
 from tensorlang.entries import public
+from tensorlang.errors import counted
 from tensorlang.options import user_directory
 
-from .plural import counted
 from .records import RecordLog
 from .task import SearchTask, check_template
 from .tune import tune

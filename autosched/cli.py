@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import tensorlang as tl
+from tensorlang.errors import counted
 
 from .doctor import examine
-from .plural import counted
 from .records import Record, RecordLog, best_of, merge
 from .reporting.units import measurements_text, seconds_text
 from .search import STRATEGIES

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.analysis import costs_text, saved_at
+from tensorlang.errors import counted
 from tensorlang.options import settings
 from tensorlang.roofline import peaks
 
 from .autotune import cache_directory
 from .measure import Job, Measurer
-from .plural import counted
 from .records import RecordLog
 from .statuses import OK
 from .task import SearchTask

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import tensorlang as tl
+from tensorlang.errors import counted
 
 from .cost_model import MODELS, CostModel
 from .measure import Measurer, Others
-from .plural import counted
 from .records import RecordLog, best_of
 from .records.database import ranked
 from .reporting.progress import Report, reporter

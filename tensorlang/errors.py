@@ -93,6 +93,11 @@ def _cell_numbers() -> dict[str, int]:
 Text = str | Callable[[], str] | None
 
 
+def counted(n: int, one: str, many: str = "") -> str:
+    """How many of something, in words: ``1 record``, ``2 records``; ``1 index``, ``2 indices``."""
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
 class TensorLangError(Exception):
     """Base of every error this project raises for a mistake of its user.
 

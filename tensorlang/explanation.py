@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from .analysis import Innermost, constant, cost_of, costs_text, innermost, iterations_of, least_for_a_thread
 from .entries import public
-from .errors import TensorLangError
+from .errors import TensorLangError, counted
 from .loopir.stmt import Func
 from .schedule.schedule import Schedule
 from .target import Target
@@ -91,7 +91,11 @@ def _stages(schedule: Schedule | None, why: Mapping[str, str]) -> dict[str, str]
         return {"the loops": "given as loop IR, whoever made it"}
     if not why:
         steps = len(schedule.trace.steps)
-        return {"the schedule": f"{steps} steps by hand or of a search" if steps else "plain loops, no step"}
+        return {
+            "the schedule": f"{counted(steps, 'step')} by hand or of a search"
+            if steps
+            else "plain loops, no step"
+        }
     inlined = {
         st.name: "written into what reads it"
         for st in schedule.state.stages

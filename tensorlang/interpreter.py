@@ -16,7 +16,7 @@ from .boundary import shown
 from .build import lower
 from .display import box, details, escape, page
 from .entries import public
-from .errors import CallError
+from .errors import CallError, counted
 from .loopir.stmt import Buffer, Func
 from .protocols import Entries, Listed
 from .runtime import files
@@ -69,7 +69,8 @@ class Run:
 
     def __str__(self) -> str:
         end = ", stopped" if self.stopped else ""
-        head = f"{self.func.name}: {len(self.accesses)} accesses, {len(self.writes)} of them writes{end}"
+        made = counted(len(self.accesses), "access", "accesses")
+        head = f"{self.func.name}: {made}, {len(self.writes)} of them writes{end}"
         return "\n".join([head, *map(str, self.accesses[-10:])])
 
     __repr__ = __str__
@@ -86,7 +87,7 @@ class Run:
         """The elements of an argument as cells, shaded by when they were first touched."""
         order = self.order(name)
         if not 0 < order.size <= CELLS:
-            return f"<div>{escape(name)}: {order.size} elements, too many to draw</div>"
+            return f"<div>{escape(name)}: {counted(order.size, 'element')}, too many to draw</div>"
         grid = order.reshape(-1, order.shape[-1]) if order.ndim else order.reshape(1, 1)
         kind = "write" if any(a.buffer == name and a.kind == "write" for a in self.accesses) else "read"
         most = max(1, len(self.accesses))
@@ -226,7 +227,7 @@ def _arguments(func: Func, arrays: Sequence[Any] | Mapping[Any, Any]) -> list[An
     given = _in_order(func, arrays) if isinstance(arrays, Mapping) else list(arrays)
     if not 0 <= len(func.params) - len(given) <= len(func.outputs):
         raise CallError(
-            f"interpret: {func.name} takes {len(func.params)} arrays, {len(given)} given",
+            f"interpret: {func.name} takes {counted(len(func.params), 'array')}, {len(given)} given",
             because=", ".join(p.name for p in func.params),
         )
     given = [x if not isinstance(p, Buffer) else np.asarray(x) for p, x in zip(func.params, given)]

@@ -14,6 +14,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.entries import public
+from tensorlang.errors import counted
 
 from ..signposts import GONE_OF_DYNAMIC
 from ..tiers.serves import GENERIC, SPECIALISED, TABLE, TIERS
@@ -280,7 +281,7 @@ class DynamicKernel:
         how = f"explain({', '.join(f'{d}=…' for d in self.dims)})"
         if shape is not None and not isinstance(shape, Mapping) and len(_tuple(shape)) != len(self.dims):
             raise tl.CallError(
-                f"explain: {len(_tuple(shape))} sizes",
+                f"explain: {counted(len(_tuple(shape)), 'size')}",
                 because=f"the dims are {', '.join(self.dims)}",
                 try_=how,
             )

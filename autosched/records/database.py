@@ -14,9 +14,9 @@ from pathlib import Path
 import tensorlang as tl
 from tensorlang.boundary import check_path
 from tensorlang.entries import public
+from tensorlang.errors import counted
 from tensorlang.protocols import element
 
-from ..plural import counted
 from ..whole_files import write_whole
 from .ranking import ranked
 from .record import Record

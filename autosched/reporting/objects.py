@@ -7,9 +7,8 @@ from collections import Counter
 from typing import Any
 
 from tensorlang.display import bars, box, code, details, strip, table
-from tensorlang.errors import TensorLangError
+from tensorlang.errors import TensorLangError, counted
 
-from ..plural import counted
 from ..records import best_of
 from .units import measurements_text, seconds_text
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from tensorlang.entries import share
-from tensorlang.errors import TensorLangError
+from tensorlang.errors import TensorLangError, counted
 from tensorlang.roofline import peak_flops
 
 from ..records import Record
@@ -127,7 +127,8 @@ class Lines:
         self.said, self.last = self.now.share, 0.0
         most = "" if seconds is None else f", at most {seconds:.0f} s"
         print(
-            f"tune {name}: {trials} trials{most}" + (f", {done} of them from records" if done else ""),
+            f"tune {name}: {counted(trials, 'trial')}{most}"
+            + (f", {done} of them from records" if done else ""),
             file=self.out,
             flush=True,
         )

@@ -15,6 +15,7 @@ import tensorlang as tl
 from tensorlang import te
 from tensorlang.boundary import check_path
 from tensorlang.entries import public
+from tensorlang.errors import counted
 from tensorlang.roofline import Position, position
 
 from ..records import Record
@@ -143,8 +144,8 @@ class TuneResult:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.task.name}: {self.trials} trials, {self.measured} measured now, in {self.seconds:.1f} s "
-            f"({self.measured / max(self.seconds, 1e-9):.1f} a second)"
+            f"{self.task.name}: {counted(self.trials, 'trial')}, {self.measured} measured now, "
+            f"in {self.seconds:.1f} s ({self.measured / max(self.seconds, 1e-9):.1f} a second)"
         ]
         if self.best is None:
             lines.append(f"  {self._nothing}")
@@ -178,7 +179,7 @@ class TuneReport:
     def __repr__(self) -> str:
         r = self.result
         best = r._nothing if r.best is None else best_text(r.best, r.flops)
-        return f"<report of {r.task.name}: {r.trials} trials, {best}; print shows it>"
+        return f"<report of {r.task.name}: {counted(r.trials, 'trial')}, {best}; print shows it>"
 
     @property
     def python(self) -> str:

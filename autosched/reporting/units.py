@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from tensorlang.entries import share
+from tensorlang.errors import counted
 
-from ..plural import counted
 from ..records import Record
 
 

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import tensorlang as tl
 from tensorlang.core.collector import uncollected
+from tensorlang.errors import counted
 
 from ..task import SearchTask
 from .rules import RULES, Where, chosen
@@ -138,7 +139,7 @@ def _nothing(s: tl.Schedule) -> str:
 
 def _kind(stage: tl.Stage) -> str:
     st = stage.state
-    return st.what if st.is_opaque else f"{len(stage.leaf_iter_vars)} loops"
+    return st.what if st.is_opaque else f"{counted(len(stage.leaf_iter_vars), 'loop')}"
 
 
 def placements(s: tl.Schedule) -> list[tl.Schedule]:

@@ -128,7 +128,7 @@ def tune_tasks(
                 "tune_tasks: no task can be searched", because="\n".join(run.closed.values())
             )
         report = reporter(progress)
-        report.begin(f"{len(tasks)} tasks", trials, run.measured)
+        report.begin(f"{counted(len(tasks), 'task')}", trials, run.measured)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         for session, record in measured(meter, run.batches(trials)):
             run.note(session)
@@ -153,7 +153,8 @@ def _weights(tasks: Sequence[SearchTask], weights: Sequence[float] | None) -> tu
         )
     if len(given) != len(tasks) or not all(0 < w < float("inf") for w in given):
         raise tl.TensorLangError(
-            f"tune_tasks: weights={list(given)}", because=f"{len(tasks)} tasks need as many positive numbers"
+            f"tune_tasks: weights={list(given)}",
+            because=f"one positive number for each of {counted(len(tasks), 'task')} is needed",
         )
     return given
 

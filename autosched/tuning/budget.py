@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 
 import tensorlang as tl
+from tensorlang.errors import counted
 
 from .session import Session
 
@@ -98,7 +99,7 @@ class Budget:
         if self.late():
             self._why = "there was no more time"
         elif self.patience is not None and self._idle >= self.patience:
-            self._why = f"{self._idle} candidates brought no gain"
+            self._why = f"{counted(self._idle, 'candidate')} brought no gain"
         return bool(self._why)
 
     def notes(self, session: Session) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.errors import counted
 
 from ..records import Record, best_of, load
 from ..space.cut import groups
@@ -47,7 +48,7 @@ class Pieces:
     def __str__(self) -> str:
         return "\n".join(
             [
-                f"{self.program.name}: {len(self.tasks)} tasks",
+                f"{self.program.name}: {counted(len(self.tasks), 'task')}",
                 *[f"  {w} × {t.name}" for t, w in zip(*self, strict=True)],
             ]
         )  # type: ignore[call-overload]

@@ -15,6 +15,7 @@ import numpy as np
 
 import tensorlang as tl
 from tensorlang.boundary import shown
+from tensorlang.errors import counted
 
 from ..cost_model import XGBModel
 from ..records import Record
@@ -44,7 +45,7 @@ def model_from(
     if not any(np.isfinite(costs).sum() >= 2 for _, costs in groups):
         raise tl.TensorLangError(
             "model_from: nothing to learn from",
-            because=f"{len(listed)} records, and of none of the {len(tasks)} tasks two that are right",
+            because=f"{counted(len(listed), 'record')}, and of no task two that are right",
             try_="the records of a tune of these tasks, with the same sizes and target",
         )
     model = XGBModel(seed, start=None)

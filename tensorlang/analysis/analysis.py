@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ..errors import counted
 from ..expr.nodes import Expr, Var, const_int
 from ..schedule.primitives.kind import MAX_LANES, MAX_UNROLL
 from ..schedule.relations import Fuse
@@ -76,7 +77,7 @@ class Analysis:
 
     def __repr__(self) -> str:
         names = ", ".join(st.name for st in self.statements)
-        return f"<analysis of {names}: {self.flops:,} operations, {len(self.knobs)} knobs>"
+        return f"<analysis of {names}: {self.flops:,} operations, {counted(len(self.knobs), 'knob')}>"
 
     @property
     def knobs(self) -> tuple[Var, ...]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.text import bytes_text
+from ..errors import counted
 from ..interface.signature import show
 from ..runtime.timing import seconds_text
 from .html import bars, box, code, coloured, details, folded, strip, table
@@ -42,7 +43,7 @@ def trace(t: Any) -> str:
 
 
 def _steps(n: int) -> str:
-    return f"{n} step{'' if n == 1 else 's'}"
+    return counted(n, "step")
 
 
 def func(f: Any) -> str:

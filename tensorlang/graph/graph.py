@@ -20,7 +20,7 @@ from ..boundary import answer, misfit, shown
 from ..core.dtype import DType, dtype
 from ..core.names import free_name
 from ..entries import public
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import linear, make
 from ..expr.nodes import Expr, Var, const_int
 from ..expr.walk import variables
@@ -310,7 +310,7 @@ class Program:
                 raise
             raise DeclareError(
                 f"Graph.call({shown(fn)}, …): the function takes other arguments",
-                because=f"{wrong}; it is called with {len(tensors)} tensors"
+                because=f"{wrong}; it is called with {counted(len(tensors), 'tensor')}"
                 + (f" and {', '.join(attrs)}" if attrs else ""),
                 try_="g.call(lambda a, b: ops.add(a, b), x, y)",
             ) from None
@@ -435,7 +435,7 @@ class Program:
 
     def _lines(self) -> Iterator[str]:
         weights = sum(v.data.nbytes for v in self.constants if v.data is not None)
-        yield f"graph {self.name}: {len(self.nodes)} operators, {_bytes(weights)} of constants"
+        yield f"graph {self.name}: {counted(len(self.nodes), 'operator')}, {_bytes(weights)} of constants"
         if self.dims:
             yield f"  dims {', '.join(str(d) for d in self.dims)}"
         for v in self.inputs:

@@ -14,7 +14,7 @@ import numpy as np
 from .. import signposts
 from ..boundary import misfit, shown
 from ..entries import public
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr.nodes import Var
 from ..runtime import files, num_threads
 from ..runtime.engine import Engine
@@ -102,7 +102,7 @@ class Graph(Program):
         wrong = misfit(fn, *inputs)
         if wrong:
             raise DeclareError(
-                f"Graph.trace({shown(fn)}, {len(inputs)} inputs): the function does not take them",
+                f"Graph.trace({shown(fn)}, {counted(len(inputs), 'input')}): the function does not take them",
                 because=None if "lambda" in str(wrong) else str(wrong),
                 try_="tl.Graph.trace(ops.relu, te.placeholder((te.dim('rows'), 4), name='x'))",
             )
@@ -372,7 +372,7 @@ class Graph(Program):
 
     def __repr__(self) -> str:
         inputs, count = ", ".join(map(str, self.inputs)), len(self.nodes)
-        end = f"{', '.join(self.output_names)}: {count} operator{'' if count == 1 else 's'}"
+        end = f"{', '.join(self.output_names)}: {counted(count, 'operator')}"
         text = f"<graph {self.name}({inputs}) → {end}>"
         return self._in_own_names(text)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arith.facts import Facts
 from ..core.collector import uncollected
+from ..errors import counted
 from ..expr.nodes import Const, Expr, Var, const_int
 from ..expr.walk import variables
 from ..interface.signature import Dim
@@ -106,7 +107,7 @@ class Source:
 
 def _reasons(graph: Program, parts: Sequence[Part]) -> str:
     """Of each region: its operators, what they have in common, why it reads what others make."""
-    lines, number = [f"{graph.name}: {len(graph.nodes)} operators"], 0
+    lines, number = [f"{graph.name}: {counted(len(graph.nodes), 'operator')}"], 0
     for part in parts:
         if isinstance(part, Node):
             lines.append(f"between kernels: {part!r}")

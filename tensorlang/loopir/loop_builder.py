@@ -13,7 +13,7 @@ from typing import Any
 
 from ..core.dtype import BOOL, DType
 from ..core.dtype import dtype as as_dtype
-from ..errors import LowerError
+from ..errors import LowerError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, IfThenElse, Var
@@ -35,7 +35,7 @@ class Elements:
         given = index if isinstance(index, tuple) else (index,)
         if len(given) != len(self.shape):
             raise LowerError(
-                f"a program of loops: {len(given)} indices of {self.buffer.name}",
+                f"a program of loops: {counted(len(given), 'index', 'indices')} of {self.buffer.name}",
                 because=f"it has {len(self.shape)} dimension(s)",
             )
         return tuple(make.as_expr(i) for i in given)

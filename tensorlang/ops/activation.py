@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import te
 from ..core.dtype import FLOAT64
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.nodes import Expr
 from ..te import Tensor
@@ -88,7 +88,7 @@ def prelu(x: Tensor, weight: Tensor, axis: int = 1) -> Tensor:
     x, weight = inputs.floating("prelu", x), inputs.floating("prelu", weight, "weight")
     if weight.ndim > 1:
         raise DeclareError(
-            f"ops.prelu: weight {inputs.text(weight.shape)} has {weight.ndim} dimensions",
+            f"ops.prelu: weight {inputs.text(weight.shape)} has {counted(weight.ndim, 'dimension')}",
             try_="one number, or one for each channel",
         )
     shared = weight.ndim == 0 or inputs.is_one(weight.shape[0])

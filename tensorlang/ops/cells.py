@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .. import te
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.nodes import Expr
 from . import inputs
@@ -56,7 +56,7 @@ def activation_of(
     listed = list(default) if names is None else [str(n).lower() for n in names]
     if len(listed) != len(default):
         raise DeclareError(
-            f"ops.{op}: {len(listed)} activations, {len(default)} are needed",
+            f"ops.{op}: {counted(len(listed), 'activation')}, {len(default)} are needed",
             try_=f"activations={tuple(default)}",
         )
     # iterators, so that each function takes the next number and those without a parameter take none

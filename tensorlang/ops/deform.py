@@ -9,7 +9,7 @@ from functools import reduce
 from typing import Any
 
 from .. import te
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
@@ -79,7 +79,7 @@ def col2im(
 def _check_windows(op: str, x: Tensor, kernel: Sequence[int], places: Sequence[Expr]) -> None:
     if x.ndim != 3:
         raise DeclareError(
-            f"ops.{op}: {inputs.named(x)} has {x.ndim} dimensions, 3 are needed",
+            f"ops.{op}: {inputs.named(x)} has {counted(x.ndim, 'dimension')}, 3 are needed",
             because="it is [N, C × taps, windows]",
         )
     count = math.prod(kernel)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import te
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
@@ -97,7 +97,8 @@ def stft(
     x = _complex(op, x)
     if x.ndim != 3:
         raise DeclareError(
-            f"ops.{op}: {inputs.named(x)} has {x.ndim} dimensions, 3 are needed", because="it is [B, L, 1]"
+            f"ops.{op}: {inputs.named(x)} has {counted(x.ndim, 'dimension')}, 3 are needed",
+            because="it is [B, L, 1]",
         )
     step = inputs.integer(op, "frame_step", frame_step)
     if step < 1:

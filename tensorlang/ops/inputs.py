@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arith.facts import Facts
 from ..core.dtype import FLOAT32, FLOAT64, INT32, INT64, DType, dtype
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Const, Expr, const_int
@@ -153,7 +153,7 @@ def axis_of(op: str, axis: Any, rank: int, what: str = "axis", of: str = "x") ->
     DeclareError."""
     n = integer(op, what, axis)
     if not -rank <= n < rank:
-        have = "no dimensions" if rank == 0 else f"{rank} dimension{'' if rank == 1 else 's'}"
+        have = "no dimensions" if rank == 0 else counted(rank, "dimension")
         raise DeclareError(
             f"ops.{op}: {what}={n}, and {of} has {have}", legal=f"{-rank} to {rank - 1}" if rank else None
         )
@@ -169,7 +169,8 @@ def axes_of(op: str, axis: Axis, rank: int, what: str = "axis", of: str = "x") -
     found = [axis_of(op, a, rank, what, of) for a in listed]
     if len(set(found)) != len(found):
         raise DeclareError(
-            f"ops.{op}: {what}={tuple(listed)} names a dimension twice", because=f"{of} has {rank} dimensions"
+            f"ops.{op}: {what}={tuple(listed)} names a dimension twice",
+            because=f"{of} has {counted(rank, 'dimension')}",
         )
     return tuple(sorted(found))
 

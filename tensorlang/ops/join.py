@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from .. import te
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Min, const_int
@@ -207,12 +207,12 @@ def strided_slice(
     )
     if not len(begin) == len(end) == len(steps) == len(which):
         raise DeclareError(
-            f"ops.strided_slice: {len(begin)} begins, {len(end)} ends, {len(steps)} strides and {len(which)} "
-            "axes"
+            f"ops.strided_slice: {counted(len(begin), 'begin')}, {counted(len(end), 'end')}, "
+            f"{counted(len(steps), 'stride')} and {counted(len(which), 'axis', 'axes')}"
         )
     if len(which) > x.ndim or len(set(which)) != len(which):
         raise DeclareError(
-            f"ops.strided_slice: {len(which)} ranges for {inputs.named(x)}",
+            f"ops.strided_slice: {counted(len(which), 'range')} for {inputs.named(x)}",
             because="each dimension has one at most",
         )
     if 0 in steps:

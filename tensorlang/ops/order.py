@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import te
 from ..core.dtype import INT32, INT64, DType
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
@@ -182,7 +182,8 @@ def compress(condition: Tensor, x: Tensor, axis: int | None = None) -> tuple[Ten
     x, condition = inputs.tensor("compress", x), inputs.tensor("compress", condition, "condition")
     if condition.ndim != 1:
         raise DeclareError(
-            f"ops.compress: condition {inputs.named(condition)} has {condition.ndim} dimensions, 1 is needed"
+            f"ops.compress: condition {inputs.named(condition)} has {counted(condition.ndim, 'dimension')}, "
+            "1 is needed"
         )
     if axis is None:
         x, axis = flatten(x), 0

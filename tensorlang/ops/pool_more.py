@@ -100,7 +100,7 @@ def max_pool_with_indices(
     column_major: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The largest element of each window of [N, C, …] as ``ops.max_pool2d``, and its place: int64, the
-    first of equals.
+    first of equals, and the last NaN.
 
     Places are counted row by row within the image of a channel, as torch's ``return_indices`` has them; with
     ``whole`` through the whole tensor; with ``column_major`` the first dimension of an image runs fastest.
@@ -128,19 +128,22 @@ def max_pool_with_indices(
         for at, m in zip(own, extents, strict=True):
             flat = flat * te.cast(INT64, m) + te.cast(INT64, at)
         value = source(*i[:2], *reads)
-        is_best = make.eq(value, best(*i))
-        if data.dtype.is_float:
-            # NaN is the largest, as for the pool, and equals nothing
-            is_best = te.any(is_best, te.isnan(value))
         # where a window holds nothing but the lowest number, its padding equals that, and has no place
         inside = te.all(*[te.all(at >= 0, at < m) for at, m in zip(own, extents, strict=True)])
-        return te.min(te.select(te.all(is_best, inside), flat, te.max_value(INT64)), axis=again)
+        key = te.select(te.all(make.eq(value, best(*i)), inside), flat, te.max_value(INT64))
+        if data.dtype.is_float:
+            # NaN is the largest, as for the pool, and equals nothing; its last is the least below 0
+            key = te.select(te.isnan(value), -1 - flat, key)
+        return te.min(key, axis=again)
 
     first = inputs.stage(f"{op}.first", tags.ARG_REDUCE, best.shape, place)
 
     def counted(*i: Any) -> Expr:
+        place: Expr = first(*i)
+        if data.dtype.is_float:
+            place = te.select(place < 0, -1 - place, place)
         # ONNX's storage_order = 1
-        place = _turned(first(*i), extents) if column_major else first(*i)
+        place = _turned(place, extents) if column_major else place
         if not whole:
             return place
         row = te.cast(INT64, i[0]) * te.cast(INT64, data.shape[1]) + te.cast(INT64, i[1])

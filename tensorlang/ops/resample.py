@@ -18,7 +18,7 @@ from typing import Any
 from .. import te
 from ..core.dtype import FLOAT32, FLOAT64, INT32, DType
 from ..core.dtype import dtype as as_dtype
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
@@ -165,7 +165,7 @@ def _lines(x: Tensor, which: Sequence[int], size: Any, scales: Any, roi: Any) ->
     for what, given, n in (("size", size, 1), ("scales", scales, 1), ("roi", roi, 2)):
         if given is not None and len(given) != n * len(which):
             raise DeclareError(
-                f"ops.{op}: {what} has {len(given)} numbers",
+                f"ops.{op}: {what} has {counted(len(given), 'number')}",
                 because=f"{n * len(which)} are needed for {len(which)} dimension(s) of {inputs.named(x)}",
             )
     lines = {}

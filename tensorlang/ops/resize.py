@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import te
 from ..core.dtype import DType
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
@@ -54,8 +54,8 @@ def resize(
     listed = tuple(size) if isinstance(size, tuple | list) else (size,) * n
     if len(listed) != n:
         raise DeclareError(
-            f"ops.resize: size={inputs.text(listed)} has {len(listed)} numbers for {n} spatial "
-            f"dimension{'' if n == 1 else 's'}",
+            f"ops.resize: size={inputs.text(listed)} has {counted(len(listed), 'number')} for "
+            f"{counted(n, 'spatial dimension')}",
             because=f"the layout is {layout}",
         )
     x, inside = data, data.dtype if mode == "nearest" else inputs.wide(data.dtype)

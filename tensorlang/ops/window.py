@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from .. import te
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
@@ -134,8 +134,8 @@ def sizes(op: str, what: str, value: Any, n: int, least: int) -> tuple[int, ...]
     if isinstance(value, tuple | list):
         if len(value) != n:
             raise DeclareError(
-                f"ops.{op}: {what}={value} has {len(value)} numbers for {n} spatial "
-                f"dimension{'' if n == 1 else 's'}",
+                f"ops.{op}: {what}={value} has {counted(len(value), 'number')} for "
+                f"{counted(n, 'spatial dimension')}",
                 try_=f"one number, or {n}",
             )
         result = tuple(inputs.integer(op, what, v) for v in value)
@@ -287,7 +287,7 @@ def _pairs(op: str, padding: Any, n: int) -> list[tuple[int, int]]:
     if isinstance(padding, tuple | list) and any(isinstance(p, tuple | list) for p in padding):
         if len(padding) != n or any(not isinstance(p, tuple | list) or len(p) != 2 for p in padding):
             raise DeclareError(
-                f"ops.{op}: padding={padding} is not a list of {n} pair{'' if n == 1 else 's'}",
+                f"ops.{op}: padding={padding} is not a list of {counted(n, 'pair')}",
                 try_="(before, after) for each spatial dimension",
             )
         return [(b, a) for b, a in (sizes(op, "padding", p, 2, 0) for p in padding)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import TensorLangError
+from ..errors import TensorLangError, counted
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -71,7 +71,7 @@ def made(graph: Any, shapes: Shapes) -> dict[str, np.ndarray]:
         given, declared = shapes.get(v.name), _declared(graph, v)
         if given is not None and len(given) != len(declared):
             raise TensorLangError(
-                f"--shape of {v.name} has {len(given)} sizes", because=f"the input is {v!r}"
+                f"--shape of {v.name} has {counted(len(given), 'size')}", because=f"the input is {v!r}"
             )
         dims.update(zip(declared, given or (), strict=False))
     rng, found = np.random.default_rng(0), {}

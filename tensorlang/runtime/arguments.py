@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import CallError
+from ..errors import CallError, counted
 from ..interface.signature import Signature, evaluate
 from .arrays import address_of, empty, in_kind_of, meet, span
 from .rules import Number, Slot, shown
@@ -131,7 +131,7 @@ class Binder:
 
     def _without_outputs(self, args: Sequence[Any]) -> list[Any]:
         if len(args) != len(self.given):
-            takes = f"{self.count} argument{'' if self.count == 1 else 's'}"
+            takes = f"{counted(self.count, 'argument')}"
             if self.outputs:
                 takes += f" ({len(self.given)} when the outputs are left out)"
             raise CallError(
@@ -179,8 +179,8 @@ class Binder:
             free = [i for i in free if i not in self.outputs]
         if len(args) > len(free):
             raise CallError(
-                f"{kernel}: {len(args)} arguments by position and {', '.join(named) or 'out_like'} by name "
-                "are too many",
+                f"{kernel}: {counted(len(args), 'argument')} by position and "
+                f"{', '.join(named) or 'out_like'} by name are too many",
                 because=str(self.signature),
             )
         if len(args) < len(free):

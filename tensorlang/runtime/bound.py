@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..core.dtype import dtype
-from ..errors import CallError
+from ..errors import CallError, counted
 
 if TYPE_CHECKING:
     from .engine import Engine
@@ -44,7 +44,7 @@ class Bound:
             mine = p.values[inputs[name]]
             if (value.dtype, len(value.shape)) != (mine.dtype, len(mine.shape)):
                 raise CallError(
-                    f"{where}: an output of {value.dtype} of {len(value.shape)} dimensions",
+                    f"{where}: an output of {value.dtype} of {counted(len(value.shape), 'dimension')}",
                     because=f"the input is {mine.dtype} of {len(mine.shape)}",
                 )
         if not pairs:

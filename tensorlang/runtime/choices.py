@@ -41,7 +41,9 @@ def counted_up(start: np.ndarray, stop: np.ndarray, step: np.ndarray) -> np.ndar
     first, last, by = start.item(), stop.item(), step.item()
     if by == 0 or not all(map(math.isfinite, (first, last, by))):
         raise CallError(f"a range from {first} to {last} by {by} has no end")
-    number = max(0, math.ceil((last - first) / by)) if dtype.kind == "f" else len(range(first, last, by))
+    # bfloat16 is a float to no numpy
+    whole = dtype.kind in "iu"
+    number = len(range(first, last, by)) if whole else max(0, math.ceil((last - first) / by))
     try:
         # the start and a whole number of steps: steps added up would round more
         return np.asarray(dtype.type(first) + np.arange(number).astype(dtype) * dtype.type(by), dtype)

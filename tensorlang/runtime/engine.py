@@ -151,7 +151,7 @@ class Engine:
         >>> g.output(g.call(ops.relu, g.input(("n", 4), name="x")), "y")
         >>> e = g.compile(cache=False)
         >>> print(e.explain())
-        g: 1 operators
+        g: 1 operator
         kernel 0: relu gives relu
         """
         if self.source is None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..core.dtype import dtype
-from ..errors import CallError, TensorLangError
+from ..errors import CallError, TensorLangError, counted
 from . import choices, engine_loops
 from .program import Host, Program, Row, Stored
 from .size_table import SizeTable
@@ -85,24 +85,33 @@ def _with_numbers(x: Any, known: Mapping[int, int]) -> Any:
 
 
 def run(p: Program, step: Host, arrays: dict[int, Any], dims: dict[str, int]) -> None:
-    """Run a function of arrays, and learn the sizes of what it gives."""
-    made = step.call([None if v is None else arrays[v] for v in step.inputs], dims)
+    """Run a function of arrays, and learn the sizes of what it gives. What it refuses it refuses by its name
+    and that of what it makes."""
+    try:
+        made = step.call([None if v is None else arrays[v] for v in step.inputs], dims)
+    except CallError as e:
+        e.what = f"{_named(p, step)}: {str(e).splitlines()[0]}"
+        raise
     for v, a in zip(step.outputs, made, strict=True):
         value = p.values[v]
         if value.dtype and isinstance(a, np.ndarray | np.generic):
             array = np.ascontiguousarray(a) if np.ndim(a) else np.asarray(a)
             if array.dtype != dtype(value.dtype).to_numpy() or array.ndim != len(value.shape):
                 raise TensorLangError(
-                    f"{step.name} gave {array.dtype} of {array.ndim} dimensions",
+                    f"{_named(p, step)} gave {array.dtype} of {counted(array.ndim, 'dimension')}",
                     because=f"it was declared as {value.dtype} of {len(value.shape)}",
                 )
-            _learn(p, step.name, value.shape, array, dims)
+            _learn(p, step, value.shape, array, dims)
             arrays[v] = array
         else:
             arrays[v] = a
 
 
-def _learn(p: Program, where: str, shape: Sequence[int], a: np.ndarray, dims: dict[str, int]) -> None:
+def _named(p: Program, step: Host) -> str:
+    return f"{step.name} {', '.join(p.values[v].name for v in step.outputs)}"
+
+
+def _learn(p: Program, step: Host, shape: Sequence[int], a: np.ndarray, dims: dict[str, int]) -> None:
     """The dims that the shape of an array tells."""
     for axis, (n, have) in enumerate(zip(shape, a.shape, strict=True)):
         row = p.sizes.rows[n]
@@ -111,7 +120,8 @@ def _learn(p: Program, where: str, shape: Sequence[int], a: np.ndarray, dims: di
         wanted = row if isinstance(row, int) else dims.setdefault(row, have)
         if wanted != have:
             raise CallError(
-                f"{where} gave {have} elements along dimension {axis}, {wanted} are needed",
+                f"{_named(p, step)} gave {counted(have, 'element')} along dimension {axis}, {wanted} are "
+                "needed",
                 because=f"{row} is {wanted} already" if isinstance(row, str) else None,
             )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..core.dtype import dtype
 from ..entries import public
-from ..errors import TensorLangError
+from ..errors import TensorLangError, counted
 from ..interface.signature import Dim, Param, Signature, evaluate, names_in, show
 from .module import Module
 
@@ -54,7 +54,7 @@ def check_shape(signature: Signature, shape: Shape) -> None:
     """Raises TensorLangError for sizes that are none of the dispatcher's."""
     if len(shape) != len(signature.dims):
         raise TensorLangError(
-            f"{signature.name}: {shape} are {len(shape)} sizes",
+            f"{signature.name}: {shape} are {counted(len(shape), 'size')}",
             because=f"its dims are {', '.join(d.name for d in signature.dims)}",
         )
     for d, n in zip(signature.dims, shape, strict=True):
@@ -92,7 +92,7 @@ def check_module(
             f"{where} cannot be dispatched", because="it checks bounds or calls Python while it runs"
         )
     if len(its.params) != len(mine.params):
-        raise TensorLangError(f"{where} takes {len(its.params)} arguments, not {len(mine.params)}")
+        raise TensorLangError(f"{where} takes {counted(len(its.params), 'argument')}, not {len(mine.params)}")
     fixed = {d: lo for d, (lo, hi) in (box or {}).items() if lo == hi}
     for d in its.dims:
         if d.name not in steps:

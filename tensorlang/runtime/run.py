@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import TensorLangError
+from ..errors import TensorLangError, counted
 from ..native import engine as native
 from .loader import load_functions
 from .threads import helpers
@@ -138,7 +138,7 @@ class _Table:
             if isinstance(s, Step):
                 if len(s.buffers) > native.MAX_BUFFERS:
                     raise TensorLangError(
-                        f"Engine: a kernel of {len(s.buffers)} arrays",
+                        f"Engine: a kernel of {counted(len(s.buffers), 'array')}",
                         because=f"one has {native.MAX_BUFFERS} at most",
                         try_="several operators of fewer inputs each",
                     )

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 from ..core.dtype import FLOAT32, DType
 from ..core.text import type_of
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Var
@@ -346,7 +346,7 @@ def axis_names(where: str, f: Callable[..., Any], rank: int, varargs: Sequence[s
     if len(named) > rank or (len(named) < rank and not star):
         takes = f"{len(named)} {'index' if len(named) == 1 else 'indices'}" + (" and more" if star else "")
         raise DeclareError(
-            f"{where}: the function takes {takes}, the shape has {rank} dimension{'' if rank == 1 else 's'}",
+            f"{where}: the function takes {takes}, the shape has {counted(rank, 'dimension')}",
             because=f"its parameters are ({', '.join([*named, '*…'] if star else named)}): one index each",
             try_="one parameter per dimension, or *indices",
         )

@@ -14,7 +14,7 @@ from ..boundary import misfit
 from ..core.dtype import DType, dtype
 from ..core.names import COMPILERS, identifier, is_symbol
 from ..core.node import intern
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr
@@ -293,5 +293,5 @@ def _dtypes(where: str, given: Any, inputs: Sequence[Tensor], n: int) -> tuple[D
         return (found.pop(),) * n
     listed = list(given) if isinstance(given, list | tuple) else [given] * n
     if len(listed) != n:
-        raise DeclareError(f"{where}: {len(listed)} dtypes for {n} output(s)")
+        raise DeclareError(f"{where}: {counted(len(listed), 'dtype')} for {n} output(s)")
     return tuple(dtype(t) for t in listed)

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..core.dtype import DType
 from ..core.dtype import dtype as as_dtype
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr
 from .axis import plain_name, size
@@ -168,7 +168,9 @@ def loops(
         if not isinstance(t, Tensor):
             raise DeclareError(f"{what}: {t!r} is not a tensor")
     if len(shapes) != len(dtypes) or not shapes:
-        raise DeclareError(f"{what}: {len(shapes)} shapes and {len(dtypes)} dtypes of outputs")
+        raise DeclareError(
+            f"{what}: {counted(len(shapes), 'shape')} and {counted(len(dtypes), 'dtype')} of outputs"
+        )
     sizes = tuple(tuple(size(e, f"{what}, dimension {d}") for d, e in enumerate(s)) for s in shapes)
     kinds = tuple(as_dtype(t) for t in dtypes)
     op = LoopsOp(name, program, tuple(inputs), sizes, kinds, tag, attrs)

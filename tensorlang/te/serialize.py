@@ -18,7 +18,7 @@ from typing import Any
 from ..core.dtype import DType, dtype
 from ..core.node import intern
 from ..core.text import type_of
-from ..errors import DeclareError, TensorLangError
+from ..errors import DeclareError, TensorLangError, counted
 from ..expr import make, nodes
 from ..expr.nodes import Binary, Call, Cast, CCall, Choice, Const, Expr, Not, Var
 from ..expr.walk import substitute
@@ -153,7 +153,7 @@ def renamed(tensors: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
     they are too few or too many."""
     document, own = _numbered(tensors)
     if len(names) != len(own):
-        raise DeclareError(f"{len(names)} names for a computation that has {len(own)}")
+        raise DeclareError(f"{counted(len(names), 'name')} for a computation that has {len(own)}")
     _write_names(document, names)
     return _Reader(document).tensors
 
@@ -365,7 +365,8 @@ class _Reader:
             )
         if len(data["nodes"]) > _MAX_NODES:
             raise DeclareError(
-                f"a computation of {len(data['nodes'])} nodes", because=f"the limit is {_MAX_NODES}"
+                f"a computation of {counted(len(data['nodes']), 'node')}",
+                because=f"the limit is {_MAX_NODES}",
             )
         self.data = data
         self.vars = [self.variable(*row) for row in data["vars"]]
@@ -502,7 +503,7 @@ class _Reader:
         if kind == "read":
             tensor = self.ops[row[1]].outputs[row[2]]
             if len(kids) != tensor.ndim:
-                raise ValueError(f"{len(kids)} indices for {tensor.name}")
+                raise ValueError(f"{counted(len(kids), 'index', 'indices')} for {tensor.name}")
             return intern(TensorRead, tensor, tuple(kids))  # type: ignore[no-any-return]
         if kind == "reduce":
             _, which, axes, count, has_condition, has_init, index, _ = row

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..core.dtype import INT64, DType
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, Var, const_int
@@ -63,8 +63,7 @@ def checked_strides(
         )
     if len(given) != len(shape):
         raise DeclareError(
-            f"{where}: {len(given)} stride{'' if len(given) == 1 else 's'} for {len(shape)} dimension"
-            f"{'' if len(shape) == 1 else 's'}",
+            f"{where}: {counted(len(given), 'stride')} for {counted(len(shape), 'dimension')}",
             because="each axis has one stride, counted in elements",
         )
     found = tuple(_stride(f"{where}, stride {d}", f"{name}.stride{d}", s) for d, s in enumerate(given))

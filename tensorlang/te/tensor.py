@@ -14,7 +14,7 @@ from ..boundary import missing
 from ..core.dtype import DType
 from ..core.node import intern
 from ..entries import public
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import READS, Access, Expr, const_int, over, together
@@ -346,8 +346,7 @@ class Tensor(Operators):
 
     def _element(self, given: tuple[ExprLike, ...]) -> TensorRead:
         if len(given) != self.ndim:
-            have = "1 index" if len(given) == 1 else f"{len(given)} indices"
-            count = f"{have} for {self.ndim} dimension{'' if self.ndim == 1 else 's'}"
+            count = f"{counted(len(given), 'index', 'indices')} for {counted(self.ndim, 'dimension')}"
             raise DeclareError(
                 f"{self.name}[{_shown(given)}]: {count}",
                 because=f"{self.name} has shape {self._shape_text()}",

@@ -10,7 +10,7 @@ from typing import Any
 from .. import ops, signposts
 from ..core.dtype import DType
 from ..entries import close
-from ..errors import DeclareError
+from ..errors import DeclareError, counted
 from ..ops import log_softmax, relu, softmax
 from ..te import Tensor
 from .broadcast import add, multiply
@@ -133,7 +133,7 @@ def layer_norm(
     axes = sorted(a % data.ndim for a in ([axis] if isinstance(axis, int) else axis))
     if axes != list(range(data.ndim - len(axes), data.ndim)):
         raise DeclareError(
-            f"topi.nn.layer_norm: axis={axis} of {data.ndim} dimensions",
+            f"topi.nn.layer_norm: axis={axis} of {counted(data.ndim, 'dimension')}",
             because="the last dimensions are normalised",
             try_="topi.transpose first",
         )

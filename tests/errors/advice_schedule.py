@@ -117,7 +117,30 @@ def _both_results(a):
     tl.lower(te.create_schedule(both[0].op), [A, *both])
 
 
+def _stored(outer):
+    """Memory at a loop of C once the stage is computed where the advice says."""
+
+    def follow(a):
+        i, j = a.C.op.axis
+        a("s[S].compute_at(s[C], j)", j=j)
+        a.s[a.S].store_at(a.s[a.C], i if outer else j)
+
+    return follow
+
+
+def _stored_inside(a):
+    i, j = a.C.op.axis
+    a("s[S].store_at(s[C], j)", j=j)
+    a.says("another loop that is vectorized")
+    s, _, _, S, C = _chain()
+    s[S].compute_at(s[C], C.op.axis[1])
+    s[S].store_at(s[C], C.op.axis[0])
+
+
 FOLLOW = {
+    "store_around_a_vector_loop": _stored_inside,
+    "store_at_of_a_stage_at_root": _stored(outer=True),
+    "store_at_inside_the_computation": _stored(outer=False),
     "compute_at_of_an_output": _cached_output,
     "compute_at_of_an_argument": _cached_argument,
     "schedule_of_a_placeholder": _says(

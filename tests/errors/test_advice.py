@@ -187,12 +187,6 @@ def partial_results():
     s[rf].parallel(s[rf].op.axis[0])
 
 
-def compute_at_before_store_at():
-    s, S, C, i = _waits()
-    s[S].compute_at(s[C], C.op.axis[1])
-    s[S].store_at(s[C], i)
-
-
 def cache_before_vectorize():
     s, C = _mm()
     s.cache_write("C", "local")
@@ -218,7 +212,6 @@ WORDS = [
         "s.rfactor(…) makes partial results that threads can compute apart",
         partial_results,
     ),
-    ("store_at_of_a_stage_at_root", "s[S].compute_at first", compute_at_before_store_at),
     ("cache_write_after_vectorize", "call cache_write before vectorize", cache_before_vectorize),
     ("cache_write_around_a_stage", "call cache_write before compute_at", cache_before_compute_at),
 ]

@@ -46,7 +46,7 @@ RANDOM = {
     "RandomUniform",
     "RandomUniformLike",
 }
-MISSING = re.compile(r"operators are not supported")
+MISSING = re.compile(r"operators? (is|are) not supported")
 SHARED = Compiler()
 LEVEL = "TENSORLANG_RIG_LEVEL"  # what worker processes compile
 

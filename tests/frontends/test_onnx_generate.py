@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -132,6 +133,17 @@ def test_a_range_of_a_call_that_cannot_be_is_an_error_of_the_call():
         model(nodes, [(k, TensorProto.INT64, []) for k in "abc"], [("y", TensorProto.INT64, None)])
     ).compile()
     assert f(np.int64(9), np.int64(0), np.int64(-4)).tolist() == [9, 5, 1]
-    for numbers, message in (((0, 5, 0), "no end"), ((0, 10**18, 1), "memory")):
+    for numbers, message in (((0, 5, 0), "^Range y: .* no end"), ((0, 10**18, 1), "^Range y: .* memory")):
         with pytest.raises(tl.TensorLangError, match=message):
             f(*map(np.int64, numbers))
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16", "float32", "int16"])
+def test_a_range_of_every_type_that_onnx_has_for_it(kind):
+    """bfloat16 is no float to numpy: ends of a call were counted as whole numbers."""
+    t = helper.np_dtype_to_tensor_dtype(np.dtype(kind if kind != "bfloat16" else ml_dtypes.bfloat16))
+    nodes = [helper.make_node("Range", ["a", "b", "c"], ["y"])]
+    f = tl.load_onnx(model(nodes, [(k, t, []) for k in "abc"], [("y", t, None)])).compile()
+    numpy = helper.tensor_dtype_to_np_dtype(t)
+    found = f(*(np.array(n, numpy) for n in (1, 9, 3)))
+    assert found.dtype == numpy and found.astype(float).tolist() == [1, 4, 7]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...errors import TensorLangError
+from ...errors import TensorLangError, counted
 from ...graph import Graph
 from . import (  # noqa: F401  they fill the table
     activation,
@@ -134,7 +134,8 @@ def _supported(model: Any) -> None:
         visit(f.calls)
     if missing:
         raise TensorLangError(
-            f"load_onnx: {len(missing)} operators are not supported: {', '.join(missing)}",
+            f"load_onnx: {counted(len(missing), 'operator is', 'operators are')} not supported: "
+            f"{', '.join(missing)}",
             because="\n".join(
                 f"{op}: {', '.join(nodes[:4])}{' …' if len(nodes) > 4 else ''}"
                 for op, nodes in missing.items()

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import TensorLangError
+from ...errors import TensorLangError, counted
 from .proto import Body, Call, Function, Model, Reference, Signature, Type, short, signature
 from .table import MANY, OPERATORS, Operator
 
@@ -149,7 +149,8 @@ def _standard(c: Call, declared: Signature) -> None:
             raise TensorLangError(f"load_onnx: {c!r}: {key} has inputs, a branch has none")
         if c.op == "If" and len(c.graphs[key].outputs) != len(c.outputs):
             raise TensorLangError(
-                f"load_onnx: {c!r}: {key} has {len(c.graphs[key].outputs)} outputs, the node {len(c.outputs)}"
+                f"load_onnx: {c!r}: {key} has {counted(len(c.graphs[key].outputs), 'output')}, "
+                f"the node {len(c.outputs)}"
             )
 
 

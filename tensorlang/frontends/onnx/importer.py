@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DeclareError, TensorLangError
+from ...errors import DeclareError, TensorLangError, counted
 from ...expr.make import as_expr
 from ...expr.nodes import Compare, Expr, Var, const_int
 from ...expr.walk import variables
@@ -543,7 +543,7 @@ class Rest:
     def __str__(self) -> str:
         pivot = self.of or self.pivot
         what = pivot.name if pivot is not None else ", ".join(d.name for d in self.dims)
-        return f"{len(self.importer.work)} operators, when {what} is known"
+        return f"{counted(len(self.importer.work), 'operator')}, when {what} is known"
 
 
 def _again(v: Value, shape: Sequence[Expr], equal: Equal) -> Value:

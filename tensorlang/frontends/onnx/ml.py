@@ -12,7 +12,7 @@ import numpy as np
 
 from ... import ops, te
 from ...core.dtype import FLOAT32, INT64
-from ...errors import DeclareError, TensorLangError
+from ...errors import DeclareError, TensorLangError, counted
 from ...expr import make
 from ...te import Tensor
 from ..words import constant_like, of_type
@@ -225,7 +225,7 @@ def linear_classifier(c: Importer, call: Call) -> Any:
     bias = numbers(call.attrs.get("intercepts", [0.0] * len(labels)))
     if len(bias) != len(labels):
         raise TensorLangError(
-            f"{call!r}: {len(bias)} scores for {len(labels)} labels",
+            f"{call!r}: {counted(len(bias), 'score')} for {counted(len(labels), 'label')}",
             because="each label has a score of its own",
         )
     weight = numbers(call.attrs.get("coefficients")).reshape(len(bias), -1)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ... import ops, te
 from ...arith.facts import Facts
-from ...errors import TensorLangError
+from ...errors import TensorLangError, counted
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...expr.walk import variables
@@ -189,7 +189,9 @@ def split(
 ) -> Any:
     sizes = split if sizes is None else sizes
     if num_outputs not in (None, results):
-        raise TensorLangError(f"Split: num_outputs is {num_outputs}, the node has {results} outputs")
+        raise TensorLangError(
+            f"Split: num_outputs is {num_outputs}, the node has {counted(results, 'output')}"
+        )
     if sizes is None:
         n = x.shape[axis]
         # the last part is the smaller one, since version 18

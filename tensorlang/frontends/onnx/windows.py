@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ... import ops, te
-from ...errors import DeclareError
+from ...errors import DeclareError, counted
 from ...expr import make
 from ...expr.nodes import Expr, const_int
 from ...ops.pool import lowest
@@ -43,7 +43,9 @@ class _Window:
         n = self.n = x.ndim - 2
         self.first = 1 if channels_last else 2
         if not 1 <= n <= 3:
-            raise DeclareError(f"an image of {n} dimensions", legal="one to three beside batch and channels")
+            raise DeclareError(
+                f"an image of {counted(n, 'dimension')}", legal="one to three beside batch and channels"
+            )
         self.kernel: tuple[int, ...] = tuple(_number(k) if isinstance(k, Expr) else k for k in kernel)
         self.strides = tuple(strides or [1] * n)
         self.dilations = tuple(dilations or [1] * n)

@@ -7,8 +7,8 @@ from typing import Any
 from ... import ops
 from ...te import Tensor
 from ..words import by_channel, constant_like, times
-from .table import aten
-from .types import as_type, floats, rounded_once, wide
+from .table import aten, needs
+from .types import as_type, floats, held, rounded_once, wide
 
 for _name, _op in {"hardswish": ops.hard_swish, "mish": ops.mish, "silu": ops.silu}.items():
     aten(_name)(wide(_op))
@@ -28,6 +28,18 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
 def leaky_relu(x: Tensor, slope: float = 0.01) -> Tensor:
     zero = constant_like(x, 0)
     return ops.where(ops.greater(x, zero), x, times(x, slope))
+
+
+@aten("rrelu")
+def rrelu(x: Tensor, low: float = 1 / 8, high: float = 1 / 3, training: bool = False, *_: Any) -> Tensor:
+    """Without training the slope is the middle of its range."""
+    needs(not training, "slopes that are drawn by chance")
+    return leaky_relu(x, (low + high) / 2)
+
+
+@aten("rrelu_with_noise_functional")
+def rrelu_with_noise(x: Tensor, noise: Tensor, *args: Any) -> Any:
+    return rrelu(x, *args), noise
 
 
 @aten("prelu", "_prelu_kernel")
@@ -65,7 +77,7 @@ def softplus(x: Tensor, beta: float = 1, threshold: float = 20) -> Tensor:
 @aten("threshold")
 def threshold(x: Tensor, least: float, value: float) -> Tensor:
     # asked this way round, since NaN stays
-    return ops.where(ops.less_equal(x, as_type(least, x.dtype)), as_type(value, x.dtype), x)
+    return ops.where(ops.less_equal(x, held(least, x.dtype)), held(value, x.dtype), x)
 
 
 @aten("glu")

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_flatten, tree_map
 
-from ...errors import TensorLangError
+from ...errors import TensorLangError, counted
 from . import backend
 from .memory import available
 from .region import version_of
@@ -320,7 +320,7 @@ class Adaptive:
         lines = [
             f"{name}: {_time(self.spent)} spent to compile" + (f"; {self.reason}" if self.reason else "")
         ]
-        lines += [f"  {k.name}: {k.calls} calls, {k.state}; {k.why}" for k in self.kinds.values()]
+        lines += [f"  {k.name}: {counted(k.calls, 'call')}, {k.state}; {k.why}" for k in self.kinds.values()]
         return "\n".join(lines)
 
 

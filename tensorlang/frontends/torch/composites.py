@@ -17,7 +17,7 @@ from .elementwise import mul
 from .index import from_start, index_copy
 from .reduce import distances
 from .table import aten, graph_op, known
-from .types import as_type, floats, rounded_once
+from .types import floats, held, rounded_once
 
 
 @aten("meshgrid", "meshgrid.indexing")
@@ -69,7 +69,7 @@ def diag_embed(x: Tensor, offset: int = 0, a: int = -2, b: int = -1) -> Tensor:
 
 @aten("index_fill.int_Scalar", "index_fill.int_Tensor")
 def index_fill(x: Tensor, dim: int, indices: Tensor, value: Any) -> Tensor:
-    number = as_type(value, x.dtype)
+    number = held(value, x.dtype)
     if not x.ndim:
         return ops.broadcast_to(number, x.shape)
     dim = dim % x.ndim

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import ops, te
-from ...core.dtype import BOOL, FLOAT32, DType
+from ...core.dtype import BOOL, FLOAT32
 from ...expr.make import as_expr
 from ...expr.nodes import const_int
 from ...te import Tensor
 from ..words import constant_like, paired, truncated, whole_power
 from .table import aten, needs
-from .types import around, as_type, is_just, of_floats, promoted, result_type, rounded_once, wide
+from .types import as_type, held, is_just, of_floats, promoted, result_type, rounded_once, wide
 
 _SAME: dict[str, Callable[..., Any]] = {
     "abs": ops.abs,
@@ -229,7 +229,8 @@ def pow_number(x: Tensor, exponent: Any) -> Tensor:
     x = as_type(x, result_type(x, exponent))
     if isinstance(exponent, int | float) and x.dtype.is_float and float(exponent) in _ROOTS:
         return wide(_ROOTS[float(exponent)])(x)
-    return pow_(x, exponent)
+    narrow = x.dtype.is_int or x.dtype.bits == 16  # torch turns the exponent to their type
+    return pow_(x, held(exponent, x.dtype) if narrow else exponent)
 
 
 @aten("maximum", "max.other")
@@ -371,18 +372,19 @@ for _name, _op in {
 
 @aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
 def where(condition: Tensor, x: Any, y: Any) -> Tensor:
-    return ops.where(as_type(condition, BOOL), *promoted(x, y))
+    t = result_type(x, y)
+    return ops.where(as_type(condition, BOOL), held(x, t), held(y, t))
 
 
 @aten("masked_fill.Scalar", "masked_fill.Tensor")
 def masked_fill(x: Tensor, mask: Tensor, value: Any) -> Tensor:
-    return ops.where(mask, as_type(value, x.dtype), x)
+    return ops.where(mask, held(value, x.dtype), x)
 
 
 @aten("hardtanh")
 def hard_tanh(x: Tensor, low: float = -1, high: float = 1) -> Tensor:
     """In the type of ``x``, be it one of whole numbers."""
-    return ops.minimum(ops.maximum(x, as_type(_in(x, low), x.dtype)), as_type(_in(x, high), x.dtype))
+    return ops.minimum(ops.maximum(x, held(_in(x, low), x.dtype)), held(_in(x, high), x.dtype))
 
 
 def _in(x: Tensor, n: float) -> float:
@@ -399,15 +401,8 @@ def clamp(x: Tensor, low: Any = None, high: Any = None) -> Tensor:
     # bounds take part in the promotion: an int tensor between floats is a float tensor
     t = result_type(*(a for a in (x, low, high) if a is not None))
     x = as_type(x, t)
-    x = x if low is None else ops.maximum(x, _held(low, t))
-    return x if high is None else ops.minimum(x, _held(high, t))
-
-
-def _held(x: Any, t: DType) -> Tensor:
-    """As a type. A number that comes round in it torch refuses here, but for negative ones among bytes."""
-    fits = not t.is_int or not isinstance(x, int) or around(x, t) == x or (t.code == "uint" and x < 0)
-    needs(fits, f"{x} in a tensor of {t}")
-    return as_type(x, t)
+    x = x if low is None else ops.maximum(x, held(low, t))
+    return x if high is None else ops.minimum(x, held(high, t))
 
 
 @aten("clamp_min", "clamp_min.Tensor")

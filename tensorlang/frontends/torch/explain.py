@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from ...entries import public
-from ...errors import TensorLangError
+from ...errors import TensorLangError, counted
 from ...runtime import files
 from . import backend, region, report, traced
 from .advice import OUTSIDE, advice_for
@@ -72,9 +72,9 @@ class Explanation:
         nodes, taken = sum(g.nodes for g in self.graphs), sum(g.taken for g in self.graphs)
         regions = [r for g in self.graphs for r in g.regions]
         head = [
-            f"{_many(len(self.graphs), 'graph')} of {_many(nodes, 'operator')}, "
-            f"{_many(len(self.breaks), 'break')}",
-            f"{_many(taken, 'operator')} in {_many(len(regions), 'region')}, {nodes - taken} in torch; "
+            f"{counted(len(self.graphs), 'graph')} of {counted(nodes, 'operator')}, "
+            f"{counted(len(self.breaks), 'break')}",
+            f"{counted(taken, 'operator')} in {counted(len(regions), 'region')}, {nodes - taken} in torch; "
             f"{self.seconds:.2f} s to compile",
         ]
         head += [] if self.graphs else ["no graph: Python runs the function as it is"]
@@ -86,7 +86,7 @@ class Explanation:
         """Titles with their lines."""
         left = [f"{n} × {op}: {why or 'torch does it as well'}" for op, (n, why) in self.left.items()]
         times = [
-            f"{what}, {_many(count, 'operator')}: eager {1e6 * eager:.0f} µs, here {1e6 * here:.0f} µs, "
+            f"{what}, {counted(count, 'operator')}: eager {1e6 * eager:.0f} µs, here {1e6 * here:.0f} µs, "
             f"{eager / here:.2f}×"
             for what, count, eager, here in self.times
         ]
@@ -150,11 +150,6 @@ def breaks_of(fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any
     breaks = [_break(r.reason, r.user_stack) for r in explanation.break_reasons] + first
     named = {(b.file, b.line): b for b in reversed(breaks)}  # in the words of the explanation
     return [named.pop(place) for b in first + breaks if (place := (b.file, b.line)) in named], explanation
-
-
-def _many(n: int, what: str) -> str:
-    """``1 graph``, ``2 graphs``."""
-    return f"{n} {what}{'' if n == 1 else 's'}"
 
 
 def _failure(error: Exception) -> Break:

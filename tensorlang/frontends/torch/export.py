@@ -10,7 +10,7 @@ import torch
 from torch.export.graph_signature import InputKind, OutputKind
 from torch.utils._sympy.value_ranges import ValueRanges
 
-from ...errors import TensorLangError
+from ...errors import TensorLangError, counted
 from ...graph import Graph
 from .backend import decompositions, spelled
 from .functional import functional, writes
@@ -213,7 +213,7 @@ def _supported(graph: Any) -> None:
                 missing.setdefault(f"{name_of(node)}: {reason}", []).append(node.name)
     if missing:
         raise TensorLangError(
-            f"load_torch: {len(missing)} operators are not supported",
+            f"load_torch: {counted(len(missing), 'operator is', 'operators are')} not supported",
             because="\n".join(f"{what} ({', '.join(names[:4])})" for what, names in missing.items()),
             try_=_IN_TORCH,
         )

@@ -18,7 +18,7 @@ from ...te import Tensor
 from ..words import constant_like
 from .elementwise import mul
 from .table import aten, graph_op, known, needs
-from .types import as_type, is_just, rounded_once
+from .types import as_type, held, is_just, rounded_once
 
 
 @aten("embedding")
@@ -216,7 +216,7 @@ def scatter_with(x: Tensor, dim: int, indices: Tensor, values: Any, reduce: str)
 
 def _scattered(x: Tensor, dim: int, indices: Tensor, values: Any, how: str) -> Tensor:
     if not isinstance(values, Tensor):
-        number = as_type(values, x.dtype)
+        number = held(values, x.dtype)
         values = te.compute(indices.shape, lambda *i: number(), name="values")
     else:
         whole = values

@@ -12,7 +12,15 @@ from .elementwise import mul
 from .table import aten, needs
 from .types import as_type, is_just, rounded_once
 
-aten("mm", "bmm", "matmul", "mv", "dot")(ops.matmul)
+
+@aten("mm", "bmm", "matmul", "mv", "dot")
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    return _narrow(ops.matmul(a, b), a)
+
+
+def _narrow(y: Tensor, x: Tensor) -> Tensor:
+    """A sum of products of whole numbers in their own type, in which torch lets it come round."""
+    return as_type(y, x.dtype) if x.dtype.is_int else y
 
 
 @aten("linear")
@@ -23,13 +31,13 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         y = ops.squeeze(ops.matmul(ops.expand_dims(x, (0,)), weight, False, True, wide), (0,))
     else:
         y = ops.matmul(x, weight, False, weight.ndim == 2, wide)
-    return y if bias is None else as_type(ops.add(y, as_type(bias, y.dtype)), x.dtype)
+    return _narrow(y, x) if bias is None else as_type(ops.add(y, as_type(bias, y.dtype)), x.dtype)
 
 
 @aten("addmm", "baddbmm", "addmv")
 @rounded_once
 def addmm(x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Tensor:
-    y = times(ops.matmul(a, b), alpha)
+    y = times(matmul(a, b), alpha)
     # torch does not read x for a beta of 0: NaN in it stays out
     return y if is_just(beta, 0) else ops.add(y, times(x, beta))
 
@@ -37,9 +45,8 @@ def addmm(x: Tensor, a: Tensor, b: Tensor, beta: Any = 1, alpha: Any = 1) -> Ten
 @aten("einsum")
 def einsum(equation: str, tensors: Sequence[Tensor], path: Any = None) -> Tensor:
     """Two operands at a time: from the left, or in the order of the ``path`` that torch has chosen."""
-    return (
-        ops.einsum(equation, *tensors) if not path or "." in equation else _in_pairs(equation, tensors, path)
-    )
+    y = ops.einsum(equation, *tensors) if not path or "." in equation else _in_pairs(equation, tensors, path)
+    return _narrow(y, tensors[0])
 
 
 def _in_pairs(equation: str, tensors: Sequence[Tensor], path: Sequence[int]) -> Tensor:

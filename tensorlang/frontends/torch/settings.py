@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from ... import options as environment
-from ...errors import TensorLangError
+from ...errors import TensorLangError, counted
 from ...graph.kernel_cache import Cache
 from ...graph.makers import schedules
 
@@ -174,7 +174,8 @@ def with_profile(settings: Settings, gm: fx.GraphModule) -> Settings:
             continue
         if len(shape) != len(entries):
             raise TensorLangError(
-                f"profile: {name!r} has {len(shape)} dimensions, the profile has {len(entries)}", try_=EXAMPLE
+                f"profile: {name!r} has {counted(len(shape), 'dimension')}, the profile has {len(entries)}",
+                try_=EXAMPLE,
             )
         for n, entry in zip(shape, entries, strict=True):
             bounds = _bounds(name, entry)

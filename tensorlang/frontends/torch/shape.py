@@ -17,7 +17,7 @@ from ...ops.inputs import at_most
 from ...te import Tensor
 from .symbols import MOST_BELOW
 from .table import aten, known, needs
-from .types import around, as_type, of_number, promoted, result_type
+from .types import as_type, held, of_number, promoted, result_type
 
 LEAST_ROLLED = 8  # elements of a row, below which all of them are one row
 
@@ -91,7 +91,7 @@ def copy(x: Tensor, source: Tensor, *_: Any) -> Tensor:
 
 @aten("fill.Scalar", "fill.Tensor")
 def fill(x: Tensor, value: Any) -> Tensor:
-    return ops.broadcast_to(as_type(value, x.dtype), x.shape)
+    return ops.broadcast_to(held(value, x.dtype), x.shape)
 
 
 @aten("zero")
@@ -292,7 +292,7 @@ def repeat_interleave(x: Tensor, repeats: Any, dim: int | None = None, *_: Any) 
 
 @aten("flip")
 def flip(x: Tensor, dims: Sequence[int]) -> Tensor:
-    return ops.flip(x, tuple(dims)) if dims else x
+    return ops.flip(x, tuple(dims)) if dims and x.ndim else x
 
 
 def _roll_rows(x: Tensor, shift: int | None) -> Tensor | None:
@@ -377,7 +377,7 @@ def pad(x: Tensor, widths: Sequence[Any], value: Any = 0, filler: Any = None) ->
     # torch counts from the last dimension
     margins = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
     if mode == "constant" and any(isinstance(n, Expr) for pair in margins for n in pair):
-        return _padded(x, margins, as_type(value, x.dtype))
+        return _padded(x, margins, held(value, x.dtype))
     if any(isinstance(n, int) and n < 0 for pair in margins for n in pair):
         begin = [max(0, -a) for a, _ in margins]
         end = [n - max(0, -b) for n, (_, b) in zip(x.shape, margins, strict=True)]
@@ -385,7 +385,7 @@ def pad(x: Tensor, widths: Sequence[Any], value: Any = 0, filler: Any = None) ->
         margins = [(max(0, a), max(0, b)) for a, b in margins]
     if all(isinstance(n, int) and n == 0 for pair in margins for n in pair):
         return x
-    return ops.pad(x, margins, mode, as_type(value, x.dtype) if mode == "constant" else 0)
+    return ops.pad(x, margins, mode, held(value, x.dtype) if mode == "constant" else 0)
 
 
 @aten("tril")
@@ -459,12 +459,8 @@ def full(shape: Sequence[Any], value: Any, kind: str | None = None) -> Tensor:
 
 def _filled(shape: Sequence[Any], value: Any, kind: Any) -> Tensor:
     t = dtype(kind)
-    number = te.cast(t, value) if isinstance(value, Expr) else te.const(_number(value, t), t)
-    return te.compute(list(shape), lambda *i: number, name="full")
-
-
-def _number(value: Any, t: Any) -> Any:
-    return bool(value) if t.is_bool else float(value) if t.is_float else around(int(value), t)
+    number = held(value, t)
+    return te.compute(list(shape), lambda *i: number(), name="full")
 
 
 @aten("full_like")
@@ -532,7 +528,7 @@ def empty_like(x: Tensor, kind: str | None = None) -> Tensor:
 
 @aten("scalar_tensor")
 def scalar_tensor(value: Any, kind: str | None = None) -> Tensor:
-    return as_type(value, kind or "float32")
+    return held(value, kind or "float32")
 
 
 @aten("arange", "arange.start", "arange.start_step")

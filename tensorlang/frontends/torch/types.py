@@ -7,13 +7,17 @@ is higher.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
+
+import ml_dtypes
 
 from ... import ops, te
 from ...core.dtype import BOOL, FLOAT32, INT64, DType, dtype
 from ...expr.nodes import Expr
 from ...te import Tensor
+from .table import needs
 
 Number = bool | int | float
 PARTS = {"complex64": "float32", "complex128": "float64"}  # of complex numbers
@@ -82,6 +86,29 @@ def as_type(x: Any, t: DType | str) -> Tensor:
     if x.dtype.is_float and t == "uint8":  # C's way round zero, by a wider whole number
         return ops.cast(ops.cast(x, "int64"), t)
     return ops.cast(x, t)
+
+
+def held(x: Any, t: DType | str) -> Tensor:
+    """A number that is put into a tensor of a type, as ``as_type``. Raises DeclareError for one beyond the
+    type, which torch refuses when it runs: masks of -1e9 in float16, 300 among bytes."""
+    t = dtype(t)
+    if not isinstance(x, Number):
+        return as_type(x, t)
+    needs(_takes(t, x), f"{x} in a tensor of {t}")
+    return as_type(int(x) if t.is_int else x, t)
+
+
+def _takes(t: DType, x: Number) -> bool:
+    """Whether torch takes a number for an element: an infinity is one of floats, and a negative whole number
+    comes round among bytes."""
+    if t.is_bool:
+        return True
+    if t.is_float:
+        return not math.isfinite(x) or abs(x) <= float(ml_dtypes.finfo(t.to_numpy()).max)
+    low, high = t.limits()
+    if isinstance(x, int) and t.code == "uint":
+        low = -high
+    return math.isfinite(x) and low <= x <= high
 
 
 def around(x: Number, t: DType) -> Number:

@@ -269,11 +269,6 @@ def _largest_of_windows(x: Tensor, pairs: Sequence[tuple[int, int]]) -> tuple[Te
     """Of windows of different sizes: all are as wide as the widest, and begin no later than it may, so that
     every element is in the image. What another window has is not looked at."""
     first = x.ndim - len(pairs)
-    shape: list[Any] = [*x.shape[:first], *(out for _, out in pairs)]
-    own, again = (
-        [te.reduce_axis((0, _widest(n, out)), name=f"{word}{d}") for d, (n, out) in enumerate(pairs)]
-        for word in ("k", "r")
-    )
 
     def within(i: Sequence[Any], ks: Sequence[Any]) -> tuple[list[Any], Any]:
         ends = [_window(j, *pair) for j, pair in zip(i[first:], pairs, strict=True)]
@@ -284,24 +279,82 @@ def _largest_of_windows(x: Tensor, pairs: Sequence[tuple[int, int]]) -> tuple[Te
         inside = [te.all(a >= begin, a < end) for a, (begin, end) in zip(at, ends, strict=True)]
         return at, te.all(*inside)
 
+    return _largest(x, [out for _, out in pairs], [_widest(*pair) for pair in pairs], within)
+
+
+def _largest(
+    x: Tensor, outs: Sequence[int], widths: Sequence[int], within: Callable[..., tuple[list[Any], Any]]
+) -> tuple[Tensor, Tensor]:
+    """The largest of each window, and its place within an image. ``within`` gives, for the indices of a
+    result and of an element of its window, the place of that element and whether it is one."""
+    first = x.ndim - len(outs)
+    sizes = x.shape[first:]
+    shape: list[Any] = [*x.shape[:first], *outs]
+    own, again = (
+        [te.reduce_axis((0, width), name=f"{word}{d}") for d, width in enumerate(widths)]
+        for word in ("k", "r")
+    )
+
+    lowest = -te.infinity(x.dtype) if x.dtype.is_float else te.min_value(x.dtype)
+
     def element(*i: Any) -> Any:
         at, inside = within(i, own)
-        return te.max(te.select(inside, x(*i[:first], *at), te.min_value(x.dtype)), axis=own)
+        return te.max(te.select(inside, x(*i[:first], *at), lowest), axis=own)
 
     best: Any = te.compute(shape, element, name="windows")
 
     def place(*i: Any) -> Any:
         at, inside = within(i, again)
         flat = te.const(0, INT64)
-        for a, (n, _) in zip(at, pairs, strict=True):
+        for a, n in zip(at, sizes, strict=True):
             flat = flat * n + te.cast(INT64, a)
         value = x(*i[:first], *at)
-        found = value == best(*i)
-        # of what is no number, which is the largest, torch names the last
-        found = te.any(found, te.isnan(value)) if x.dtype.is_float else found
-        return te.min(te.select(te.all(inside, found), flat, te.max_value(INT64)), axis=again)
+        key = te.select(value == best(*i), flat, te.max_value(INT64))
+        if x.dtype.is_float:
+            # of what is no number, which is the largest, torch names the last: below 0 that is the least
+            key = te.select(te.isnan(value), -1 - flat, key)
+        return te.min(te.select(inside, key, te.max_value(INT64)), axis=again)
 
-    return best, te.compute(shape, place, name="places")  # type: ignore[return-value]
+    found: Any = te.compute(shape, place, name="found")
+
+    def of_key(*i: Any) -> Any:
+        return te.select(found(*i) < 0, -1 - found(*i), found(*i))
+
+    return best, te.compute(shape, of_key, name="places")  # type: ignore[return-value]
+
+
+def _fractional(n: int) -> None:
+    @aten(f"fractional_max_pool{n}d")
+    def of(x: Tensor, size: Any, out: Any, samples: Tensor) -> Any:
+        """Windows of one size that begin where a number drawn for each channel says."""
+        outs = [known(k, "a result") for k in each(out, n)]
+        widths = [known(k, "a window") for k in each(size, n)]
+        images = [known(k, "an image") for k in x.shape[-n:]]
+        fit = all(o > 0 and w + o - 1 <= m for o, w, m in zip(outs, widths, images, strict=True))
+        needs(fit and x.dtype is samples.dtype and x.dtype.bits > 16, "windows that do not fit the image")
+        # of a picture the number for its rows is the second, of a volume all are in their order
+        order = [1, 0] if n == 2 else [0, 1, 2]
+
+        def within(i: Sequence[Any], ks: Sequence[Any]) -> tuple[list[Any], Any]:
+            lead = i[:-n] if x.ndim == n + 2 else (0, i[0])
+            at = []
+            for d, k in enumerate(ks):
+                room, last = images[d] - widths[d], outs[d] - 1
+                j, number = i[d - n], samples(*lead, order[d])
+                # as torch computes it, in the type of the image
+                step = te.const(room, x.dtype) / te.const(max(last, 1), x.dtype)
+                begin = te.cast("int32", (te.cast(x.dtype, j) + number) * step) - te.cast(
+                    "int32", number * step
+                )
+                # the last ends where the image does; a number beyond 0 to 1 reads nothing outside
+                at.append(te.select(j == last, room, te.max(te.min(begin, room), 0)) + k)
+            return at, te.const(True, "bool")
+
+        return _largest(x, outs, widths, within)
+
+
+for _n in (2, 3):
+    _fractional(_n)
 
 
 # -- sizes of images
@@ -342,6 +395,7 @@ def _sampled(x: Tensor, size: Any, given: Sequence[float], mode: str, align: boo
     where = "align_corners" if align else "asymmetric" if mode == "nearest" else "half_pixel"
     kind = {"nearest": "nearest", "nearest_exact": "nearest", "bicubic": "cubic"}.get(mode, "linear")
     narrow = x.dtype.bits == 16 and mode in ("linear", "bicubic")
+    needs(x.dtype.is_float or kind == "nearest", "weights of whole numbers")
     needs(not (x.dtype.bits == 16 and mode == "trilinear"), "weights of 16 bits in three dimensions")
     return ops.resample(
         x,

@@ -222,30 +222,48 @@ def store_verdict(state: ScheduleState, stage: StageState, place: At) -> Verdict
         return refuse(
             f"`{stage.name}` is computed at root, and its memory is made there",
             mark=mark,
-            try_=f"s[{stage.name}].compute_at first",
+            try_=lambda: _computed_within(state, stage, place),
         )
-    between: list[str] = []
+    between: tuple[str, str, str] | None = None
     for outer, p in chain(state, stage):
         for q in range(p, -1, -1):
             iv = outer.leaves[q]
             if outer.name == place.stage and iv.name == place.loop:
-                if between:
-                    return refuse(
-                        f"loop {between[0]} between storage and computation is {between[1]} would share the "
-                        "memory",
-                        mark=mark,
-                    )
-                return YES
+                if between is None:
+                    return YES
+                name, loop, kind = between
+                return refuse(
+                    f"loop {name}.{loop} between storage and computation is {_AT_ONCE[kind]} would share the "
+                    "memory",
+                    mark=mark,
+                    try_=f"s[{stage.name}].store_at(s[{name}], {loop}), or another loop that is {kind}",
+                )
             if outer.kind(iv) in _AT_ONCE:
                 # the innermost is named: it is the one that a user can move
-                between = between or [f"{outer.name}.{iv.name}", _AT_ONCE[outer.kind(iv)]]
+                between = between or (outer.name, iv.name, outer.kind(iv))
     return refuse(
         f"loop {place.stage}.{place.loop} is not around the place where `{stage.name}` is computed",
         mark=mark,
         legal=lambda: ", ".join(
             f"{o.name}.{iv.name}" for o, p in chain(state, stage) for iv in reversed(o.leaves[: p + 1])
         ),
+        try_=lambda: _computed_within(state, stage, place),
     )
+
+
+def _computed_within(state: ScheduleState, stage: StageState, place: At) -> str:
+    """What makes room for memory at ``place``: the stage computed there, or at a loop inside of it."""
+    if stage.is_output:
+        then = f"and compute_at and store_at of that at loops of {stage.name}"
+        return instead_of_output(state, stage.name, then=then)
+    target = state.stage(place.stage)
+    position = next((p for p, iv in enumerate(target.leaves) if iv.name == place.loop), 0)
+    places = legal_places(state, stage)
+    inside = [iv.name for iv in target.leaves[position:] if (target.name, iv.name) in places]
+    if inside:
+        return f"s[{stage.name}].compute_at(s[{target.name}], {inside[-1]}) first"
+    others = ", ".join(f"{name}.{loop}" for name, loop in places[:12])
+    return f"compute_at and store_at of it at {others}" if others else ""
 
 
 def _shaken(state: ScheduleState, before: ScheduleState) -> dict[str, None]:

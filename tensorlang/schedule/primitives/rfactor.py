@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ...arith.conditions import conjuncts
 from ...core.node import intern
+from ...errors import counted
 from ...expr import make
 from ...expr.nodes import Expr, Var
 from ...expr.walk import substitute
@@ -58,8 +59,9 @@ class Rfactor(Primitive):
                 + (", ".join(iv.name for iv in st.leaves if iv.kind == REDUCE) or "none"),
             )
         if not 0 <= self.factor_axis <= len(st.compute.axis):
+            have = counted(len(st.compute.axis), "data axis", "data axes")
             return refuse(
-                f"factor_axis={self.factor_axis}: `{self.stage}` has {len(st.compute.axis)} data axes",
+                f"factor_axis={self.factor_axis}: `{self.stage}` has {have}",
                 legal=f"0..{len(st.compute.axis)}",
             )
         for st2 in state.attached(self.stage):

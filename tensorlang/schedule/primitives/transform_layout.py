@@ -26,7 +26,7 @@ from ...arith.facts import Facts
 from ...core.dtype import DType
 from ...core.names import NameSupply
 from ...core.node import intern
-from ...errors import ScheduleError
+from ...errors import ScheduleError, counted
 from ...expr import linear, make
 from ...expr.literal import ExprLike
 from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
@@ -328,7 +328,8 @@ class TransformLayout(Primitive):
         except TypeError as e:
             names = [a.name for a in axes]
             raise ScheduleError(
-                f"s[{stage.name}].transform_layout: the map failed on {len(axes)} indices",
+                f"s[{stage.name}].transform_layout: the map failed on "
+                f"{counted(len(axes), 'index', 'indices')}",
                 because=f"`{stage.name}` has the axes {', '.join(names)}; " + str(e).rpartition("() ")[2],
                 try_=f"lambda {', '.join(names)}: [{', '.join(reversed(names))}]",
             ) from None
