@@ -183,6 +183,11 @@ def arange(
     if isinstance(first, Expr) or isinstance(last, Expr):
         return _counting(first, last, inputs.integer("arange", "step", step), as_dtype(dtype or "int64"))
     first, last = inputs.number("arange", "start", first), inputs.number("arange", "stop", last)
+    if not all(map(math.isfinite, (first, last, by))):
+        raise DeclareError(
+            f"ops.arange: from {first} to {last} by {by}",
+            because="only between finite numbers is there an end",
+        )
     whole = all(isinstance(v, int) for v in (first, last, by))
     t = as_dtype(dtype) if dtype is not None else as_dtype("int64" if whole else "float64")
     # numpy's length, in Python's floats

@@ -135,7 +135,14 @@ class Trace:
         True
         """
         try:
-            data = json.loads(text)
+            data = json.loads(text) if isinstance(text, str | bytes) else text
+            if not isinstance(data, dict):
+                what = (
+                    "not text" if data is text else f"JSON of a {type(data).__name__}, and not of an object"
+                )
+                raise ScheduleError(
+                    "not a trace", because=f"it is {what}", try_="text made by trace.to_json()"
+                )
             if data["version"] != VERSION:
                 raise ScheduleError(
                     f"a trace of version {data['version']!r}; this release reads version {VERSION}",

@@ -7,6 +7,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.errors import DeclareError
 from tests.ops.arrays import compiled, exact, sample
 
 ops = tl.ops
@@ -103,3 +104,9 @@ def test_an_embedding_of_torch():
         torch.nn.functional.embedding(torch.from_numpy(i), torch.from_numpy(a)).numpy(),
         "float32",
     )
+
+
+@pytest.mark.parametrize("given", [(float("nan"),), (0, float("inf")), (0, 5, float("nan"))])
+def test_arange_between_numbers_that_are_not_finite(given):
+    with pytest.raises(DeclareError, match=r"ops\.arange"):
+        ops.arange(*given)

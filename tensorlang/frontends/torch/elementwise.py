@@ -18,6 +18,7 @@ _SAME: dict[str, Callable[..., Any]] = {
     "abs": ops.abs,
     "ceil": ops.ceil,
     "floor": ops.floor,
+    "_neg_view": ops.negative,
     "neg": ops.negative,
     "round": ops.round,
     "trunc": ops.trunc,
@@ -229,6 +230,10 @@ def pow_number(x: Tensor, exponent: Any) -> Tensor:
     x = as_type(x, result_type(x, exponent))
     if isinstance(exponent, int | float) and x.dtype.is_float and float(exponent) in _ROOTS:
         return wide(_ROOTS[float(exponent)])(x)
+    needs(
+        not x.dtype.is_int or not isinstance(exponent, int) or exponent >= 0,
+        "whole numbers to the power of less than 0",
+    )
     narrow = x.dtype.is_int or x.dtype.bits == 16  # torch turns the exponent to their type
     return pow_(x, held(exponent, x.dtype) if narrow else exponent)
 

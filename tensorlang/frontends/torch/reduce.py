@@ -123,7 +123,8 @@ def _spread(x: Tensor, args: Sequence[Any], f: Callable[..., Tensor]) -> Tensor:
     """``f`` by the overloads' parameters: (unbiased), (dims, unbiased, keepdim), (dims, correction,
     keepdim)."""
     dims, correction, keepdim = args if len(args) == 3 else (None, args[0], False)
-    return f(x, _axes(dims), 1 if correction is None else correction + 0, keepdim)  # True for 1
+    axes = _axes(dims) if x.ndim else None  # torch lets a scalar have an axis 0
+    return f(x, axes, 1 if correction is None else correction + 0, keepdim)  # True for 1
 
 
 @aten("var", "var.dim", "var.correction")
@@ -138,7 +139,7 @@ def std(x: Tensor, *args: Any) -> Tensor:
 
 @aten("var_mean.correction", "var_mean.dim")
 def var_mean(x: Tensor, dims: Any = None, correction: Any = None, keepdim: bool = False) -> Any:
-    return _spread(x, (dims, correction, keepdim), ops.var), ops.mean(x, _axes(dims), keepdim)
+    return _spread(x, (dims, correction, keepdim), ops.var), mean(x, dims, keepdim, None)
 
 
 @aten("linalg_vector_norm")

@@ -126,3 +126,34 @@ def test_images_of_bytes_are_made_larger_by_torch():
     assert torch.equal(torch.compile(f, backend="tensorlang")(x), f(x))
     (graph,) = tlt.graphs()
     assert graph.taken == 0
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8, torch.int16, torch.int32])
+def test_products_of_whole_numbers_are_of_their_type(kind):
+    """Sums of products of bytes came in 32 bits, which torch lets come round."""
+    torch.manual_seed(0)
+    low = 0 if kind is torch.uint8 else -100
+    a, b = (torch.randint(low, 100, size).to(kind) for size in ((5, 7), (7, 3)))
+
+    def f(a, b):
+        made = a @ b, torch.bmm(a[None], b[None]), F.linear(a, b.t()), torch.mv(a, b[:, 0])
+        return *made, torch.addmm(a[:, :3], a, b, beta=2, alpha=3), torch.einsum("ij,jk,ij->k", a, b, a)
+
+    of_torch(f, a, b)
+
+
+def test_scalars_have_an_axis():
+    of_torch(
+        lambda a: (
+            a.flip(0),
+            a.flip(-1),
+            a.var(0, correction=0),
+            a.std(-1, correction=0, keepdim=True),
+            torch.var_mean(a, 0, correction=0),
+        ),
+        torch.tensor(0.7),
+    )
+
+
+def test_the_other_part_of_what_is_conjugated():
+    of_torch(lambda a: torch.complex(a, -a).conj().imag + 1, torch.randn(3, 4))
