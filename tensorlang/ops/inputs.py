@@ -227,6 +227,11 @@ def wide(t: DType) -> DType:
     return FLOAT32 if t.is_float and t.bits == 16 else t
 
 
+def for_numpy(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """An array as numpy puts it in order: of bfloat16, whose NaN it leaves where they are, as float32."""
+    return x if x.dtype.kind in "biuf" else x.astype(np.float32)
+
+
 def operands(op: str, values: Sequence[Any]) -> tuple[list[Tensor | Expr], DType]:
     """Tensors and numbers of an elementwise operator as tensors and expressions, and their common type. A
     Python number has no type of its own but lifts integers to float64 when it is a float, as in numpy; where

@@ -44,7 +44,7 @@ def _same(a: Expr, b: Expr) -> Expr:
 
 
 def _order_of_rows(x: Array) -> list[Array]:
-    return [np.lexsort(x.T[::-1]) if x.shape[1] else np.arange(len(x))]
+    return [np.lexsort(inputs.for_numpy(x).T[::-1]) if x.shape[1] else np.arange(len(x))]
 
 
 @te.loop_program("order_rows", _order_of_rows)

@@ -100,10 +100,11 @@ def _takes(now: Expr, before: Expr, largest: bool) -> Expr:
 
 
 def _in_numpy(x: np.ndarray, largest: bool) -> list[np.ndarray]:
-    values = (np.maximum if largest else np.minimum).accumulate(x, -1)
-    own = (x == values) | (np.isnan(x) if x.dtype.kind == "f" else False)
+    keys = inputs.for_numpy(x)
+    values = (np.maximum if largest else np.minimum).accumulate(keys, -1)
+    own = (keys == values) | (np.isnan(keys) if keys.dtype.kind == "f" else False)
     places = np.maximum.accumulate(np.where(own, np.arange(x.shape[-1]), 0), -1)
-    return [values, places.astype(np.int64)]
+    return [values.astype(x.dtype), places.astype(np.int64)]
 
 
 @te.loop_program("extreme_of_rows", _in_numpy)

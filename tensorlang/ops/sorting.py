@@ -19,6 +19,7 @@ from ..expr import make
 from ..expr.make import ExprLike
 from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
+from . import inputs
 from .keys import element_of, is_negative_zero, key_of, key_type, line_type, place_of, placed, placed_types
 from .network import LONG, WIDE, WIDTH, Key, room_for, sort_keys, sort_lanes
 from .places import kept_within
@@ -62,9 +63,10 @@ SHORT_VALUES, SHORT_PLACES = (8, 16, 32), (8, 16, 24)
 
 
 def sorted_rows(x: Array, descending: bool) -> list[Array]:
-    at = np.argsort(x, -1, kind="stable")
+    keys = inputs.for_numpy(x)
+    at = np.argsort(keys, -1, kind="stable")
     if descending:  # of the reversed rows, so that of equals the first stays first
-        at = x.shape[-1] - 1 - np.flip(np.argsort(np.flip(x, -1), -1, kind="stable"), -1)
+        at = x.shape[-1] - 1 - np.flip(np.argsort(np.flip(keys, -1), -1, kind="stable"), -1)
     return [np.take_along_axis(x, at, -1), at]
 
 

@@ -341,6 +341,62 @@ class Program:
             shape, t = self.names[x]
             self.add(f'ops.cumsum({x}, {self.random.randrange(len(shape))}, dtype="{t}")', shape, t)
 
+    def ordered(self) -> None:
+        """Elements in an order, their places, the largest of them, the largest so far."""
+        r = self.random
+        x = self.some(lambda s, t: len(s) > 0 and t != "bool")
+        if x is None:
+            return
+        shape, t = self.names[x]
+        axis = r.randrange(len(shape))
+        how = r.choice(("sort", "argsort", "top_k", "cummax", "cummin"))
+        if how in ("cummax", "cummin"):
+            code, rest = f"ops.{how}({x}, {axis})", shape
+        elif how == "top_k":
+            if shape[axis] in ("n", 0):
+                return
+            k = r.randint(1, shape[axis])
+            code = f"ops.top_k({x}, {k}, {axis}, {r.random() < 0.5})"
+            rest = (*shape[:axis], k, *shape[axis + 1 :])
+        else:
+            code, rest = f"ops.{how}({x}, {axis}, {r.random() < 0.5})", shape
+        places = how == "argsort" or (how not in ("sort", "argsort") and r.random() < 0.4)
+        if how not in ("sort", "argsort"):
+            code += f"[{int(places)}]"
+        self.add(f'ops.cast({code}, "int32")' if places else code, rest, "int32" if places else t)
+
+    def placed(self) -> None:
+        """Triangles, stacks, dimensions exchanged, products of few, elements put where data says."""
+        r = self.random
+        x = self.some(lambda s, t: len(s) > 1)
+        if x is None:
+            return
+        shape, t = self.names[x]
+        how = r.choice(("tril", "triu", "stack", "swapaxes", "rows", "elements", "one_hot"))
+        if how in ("tril", "triu"):
+            self.add(f"ops.{how}({x}, {r.randint(-2, 2)})", shape, t)
+        elif how == "swapaxes":
+            self.add(f"ops.swapaxes({x}, 0, {len(shape) - 1})", (shape[-1], *shape[1:-1], shape[0]), t)
+        elif how == "stack":
+            y = self.some(lambda s, u: s == shape and u == t)
+            self.add(f"ops.stack([{x}, {y}], 1)", (shape[0], 2, *shape[1:]), t)
+        elif how == "rows" and t != "bool" and shape[0] not in ("n", 0):
+            index = self.input((r.choice(self.pool), 1), r.choice(("int32", "int64")))
+            mode = r.choice(("clip", "wrap"))
+            rest = (self.names[index][0][0], *shape[1:])
+            self.add(f"ops.gather_nd({x}, {index}, 0, {mode!r})", rest, t)
+        elif how == "elements" and t in ("float32", "int32", "int64"):
+            index, axis = self.input(shape, "int32"), r.randrange(len(shape))
+            last = f"{shape[axis]} - 1" if shape[axis] == "n" else max(0, shape[axis] - 1)
+            at = ", ".join("ijlm"[: len(shape)])
+            held = f"te.compute({dims(shape)}, lambda {at}: te.max(te.min({index}[{at}], {last}), 0))"
+            kind = r.choice(("add", "max", "min"))
+            y = self.add(f"ops.scatter_elements({x}, {held}, {x}, {axis}, {kind!r})", shape, t)
+            if kind == "add" and not self.full:
+                self.small(y)
+        elif how == "one_hot" and t in ("int32", "int64"):
+            self.add(f'ops.one_hot({x}, 5, dtype="int32")', (*shape, 5), "int32")
+
     def recurrence(self) -> None:
         """A scan over rows; sometimes with a stage of its own in each step."""
         x = self.some(lambda s, t: len(s) == 2 and s[0] not in ("n", 0, 1) and t != "bool")
@@ -504,7 +560,8 @@ SELDOM = (
     "pair",
     "place",
     "ragged",
+    "placed",
 )
 COMMON = (*OFTEN, *OFTEN, *SELDOM)
-KINDS = (*COMMON, "window", "intrinsic")
+KINDS = (*COMMON, "window", "intrinsic", "ordered")
 WRAPPING = (*COMMON, *["wrapping"] * 8)
