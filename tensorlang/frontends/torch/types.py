@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import ml_dtypes
-
 from ... import ops, te
 from ...core.dtype import BOOL, FLOAT32, INT64, DType, dtype
 from ...expr.nodes import Expr
@@ -104,7 +102,8 @@ def _takes(t: DType, x: Number) -> bool:
     if t.is_bool:
         return True
     if t.is_float:
-        return not math.isfinite(x) or abs(x) <= float(ml_dtypes.finfo(t.to_numpy()).max)
+        most: float = te.max_value(t).value  # type: ignore[attr-defined]
+        return not math.isfinite(x) or abs(x) <= most
     low, high = t.limits()
     if isinstance(x, int) and t.code == "uint":
         low = -high
