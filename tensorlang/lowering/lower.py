@@ -55,6 +55,7 @@ from ..te.reducers import Reduce, parts_alone
 from ..te.scatter import COMBINE, ScatterOp, place
 from ..te.tensor import Tensor, TensorRead
 from ..te.tensor_intrin import declared
+from .answers import until_known
 from .buffers import argument_buffers, share_buffers, sizes_of, workspace_buffers
 from .lanes import in_range, spare_guards
 from .needs import cuts_of, needs_of, stated
@@ -242,7 +243,8 @@ class _Writer:
 
     def nest(self, node: TreeNode) -> Steps[Stmt]:
         stage = node.stage
-        if stage.name not in self.guards:
+        first = stage.name not in self.guards
+        if first:
             check_tails(stage, self.bounds)
             self.guards[stage.name] = self.placed_guards(stage)
             names: dict[Expr, Var] = {}
@@ -251,9 +253,6 @@ class _Writer:
                 (g,), parts = in_parts((g,), names)
                 self.tests[stage.name, p] = g, parts
             self.starts[stage.name] = stage.first_init() if stage.compute.reduce_axis else -1
-            first = True
-        else:
-            first = False
         position = stage.place_of(node.loop.name) if isinstance(node, LoopNode) else len(stage.leaves)
         assert position is not None
         if (
@@ -265,6 +264,7 @@ class _Writer:
         if isinstance(node, LoopNode):
             ahead = [self.prefetch(stage, node.loop, p) for p in stage.prefetches if p.loop == node.loop.name]
             inner = yield self.nodes(node.children)
+            inner = until_known(stage, node.loop, position, self.buffers, self.target, inner)
             out = self.loop(stage, node.loop, self.guarded(stage, position, seq(*ahead, inner)))
         else:
             out = self.update(stage)

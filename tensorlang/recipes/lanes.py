@@ -28,7 +28,7 @@ from ..analysis import (
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
-from . import histograms
+from . import histograms, searches
 from .across import laid_along
 from .choices import at_most, bound
 from .common import AHEAD, FEW_REGISTERS, PACKED_ROWS, far_inputs, in_registers, share_out, size, work
@@ -72,9 +72,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     together = one_stretch(op, op.reduce_axis)
     n = elements_of(together)
     least = _narrowest(stage, n if len(together) > 1 else size(last), target)
-    lanes = least * VECTORS
-    if not together and size(last) is None:
-        lanes = least  # a window, which is short
+    lanes = least if not together and size(last) is None else least * VECTORS  # a window is short
     if len(together) < 2 or _in_rows(n, size(last), least, len(together) == len(op.reduce_axis)):
         together, n = [last], size(last)
     if size(last) is None and len(together) == len(op.reduce_axis) == 1 and target.has_masks:
@@ -91,7 +89,9 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
             lanes //= 2
         if n is not None and n < lanes:
             return _all_lanes(s, stage, together, n, lanes, target)
-        _, inner = stage.split(stage.fuse(*together) if len(together) > 1 else last, lanes)
+        vectors, inner = stage.split(stage.fuse(*together) if len(together) > 1 else last, lanes)
+        if stage.state.attach is None and len(together) == len(op.reduce_axis) and searches.applies(op, n):
+            stage, inner = searches.by_block(s, stage, vectors, lanes, target)
     if s.can("rfactor", stage.name, inner):
         _add_up(s, stage, inner, n, lanes, target)
     return True
@@ -586,7 +586,10 @@ def share_reduction(s: Schedule, stage: Stage, target: Target) -> bool:
         # 1777 × 1999 0.5, of 20,000 × 7 0.33, of 300 × 500 0.8
         vectors, _ = stage.split(stage.fuse(*together), lanes)
         partial = s[s.rfactor(stage.name, stage.split(vectors, nparts=cores)[0])]
-        _add_up(s, partial, partial.op.reduce_axis[-1], n, lanes, target)
+        inner = partial.op.reduce_axis[-1]
+        if searches.applies(op, n):
+            partial, inner = searches.by_block(s, partial, partial.op.reduce_axis[0], lanes, target)
+        _add_up(s, partial, inner, n, lanes, target)
         return True
     longest = max(op.reduce_axis, key=lambda a: typical(a.extent, 64))
     group, _ = stage.split(longest, nparts=cores)

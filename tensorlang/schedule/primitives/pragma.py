@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from ...te.axis import IterVar
+from ...te.axis import REDUCE, IterVar
+from ...te.reducers import ALL, ANY, Reduce
 from ..legality.verdict import YES, Verdict, refuse
-from ..state import ScheduleState, change
+from ..state import ScheduleState, StageState, change
 from .base import Primitive, check_loop, leaf
 from .fields import LoopName, Meaning, StageName, whole
 
@@ -25,6 +26,8 @@ KNOWN = {
     "where the target has one and the loops are those of such tiles",
     "join_next": "the loop runs as one with the next one of as many iterations, where neither needs the "
     "other: what both read is loaded once",
+    "until_known": "a loop of te.any or te.all to one element asks before each iteration whether the answer "
+    "is known, and does nothing more if it is",
     "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
 }
 PragmaName = Annotated[str, Meaning("pragma", tuple(KNOWN))]
@@ -32,6 +35,37 @@ PragmaName = Annotated[str, Meaning("pragma", tuple(KNOWN))]
 
 def _lanes(value: int | None) -> bool:
     return value is not None and 2 <= value <= 256 and value & (value - 1) == 0
+
+
+def asks(stage: StageState) -> bool:
+    """Whether the stage is a ``te.any`` or ``te.all`` over axes."""
+    first = stage.compute.body[0] if stage.compute.reduce_axis else None
+    return isinstance(first, Reduce) and (first.reducer is ANY or first.reducer is ALL)
+
+
+def known_by(stage: StageState) -> bool:
+    """The value of one element by which the answer of such a stage is known."""
+    first = stage.compute.body[0]
+    return isinstance(first, Reduce) and first.reducer is ANY
+
+
+def beside(stage: StageState, position: int) -> list[str]:
+    """The loops from ``position`` inwards that are of several answers, where one alone may not be asked
+    for."""
+    return [iv.name for iv in stage.leaves[position:] if iv.kind != REDUCE]
+
+
+def _asks_one(state: ScheduleState, name: str, loop: str) -> Verdict:
+    st = state.stage(name)
+    if not asks(st):
+        return refuse(f"until_known: {name} is no te.any or te.all, whose answer one element may tell")
+    other = beside(st, next(p for p, iv in enumerate(st.leaves) if iv.name == loop))
+    if other:
+        return refuse(
+            f"until_known: inside {loop} is {other[0]}, a loop over other answers, perhaps not known",
+            try_=f"reorder {other[0]} outwards",
+        )
+    return YES
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +90,8 @@ class Pragma(Primitive):
             return refuse(f"auto_unroll_max_step={self.value}: a number of steps from 0 to 4096")
         if self.pragma == "whole_vectors" and not _lanes(self.value):
             return refuse(f"whole_vectors={self.value}: a power of two from 2 to 256")
+        if self.pragma == "until_known":
+            return _asks_one(state, self.stage, self.loop)
         return YES
 
     def apply(self, state: ScheduleState) -> tuple[ScheduleState, Any]:
@@ -71,7 +107,8 @@ class Pragma(Primitive):
     @staticmethod
     def call(stage: Stage, loop: IterVar | str, pragma_type: str, pragma_value: int | None = None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``whole_vectors``
-        (elements of a vector), ``stream_stores``, ``matrix_tiles``, ``join_next`` or ``unroll_explicit``.
+        (elements of a vector), ``stream_stores``, ``matrix_tiles``, ``until_known``, ``join_next`` or
+        ``unroll_explicit``.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
