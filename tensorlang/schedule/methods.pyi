@@ -299,7 +299,8 @@ class StageMethods:
         """
     def pragma(self, loop: IterVar | str, pragma_type: str, pragma_value: int | None=None) -> None:
         """Note ``pragma_type`` on a loop: ``auto_unroll_max_step`` (a number of steps), ``whole_vectors``
-        (elements of a vector), ``stream_stores``, ``matrix_tiles``, ``join_next`` or ``unroll_explicit``.
+        (elements of a vector), ``stream_stores``, ``matrix_tiles``, ``until_known``, ``join_next`` or
+        ``unroll_explicit``.
 
         >>> x = te.placeholder((8, 32), name="x")
         >>> y = te.compute((8, 32), lambda i, j: x[i, j] * 2, name="y")
