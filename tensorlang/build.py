@@ -19,6 +19,7 @@ from .errors import LowerError
 from .expr.nodes import Expr, Var, const_int
 from .given import check_lists, check_name, check_without, mapping_of, strides_of, values_of, with_a_schedule
 from .interface.signature import Signature
+from .loopir.loop_builder import vectors_of
 from .loopir.stmt import Func
 from .loopir.workspaces import with_workspaces
 from .lowering.constants import Packing, ahead, alike, check_constants, split_constants
@@ -312,7 +313,7 @@ def _scheduled(
     other sizes, ``declared`` the arguments with all of their dimensions."""
     values = values_of(mapping_of(asked.constants))
     lowered = partial(
-        _lowered,
+        vectors_of(asked.target.vector_bits)(_lowered),
         schedule,
         args,
         asked.name,
@@ -324,8 +325,7 @@ def _scheduled(
     )
     func, packings = lowered(hooks=asked.hooks)
     held = [a for p in packings for a in _packer(p, p.sources).packed([values[t] for t in p.sources])]
-    # a page of the kernel shows each pass; kept as a function, since the texts of all passes are larger than
-    # the kernel
+    # a page of the kernel shows each pass, whose texts are larger than the kernel
     again = lambda hooks: lowered(hooks=hooks)[0]
     return _module(func, asked, held, again, (schedule, args, why))
 
@@ -447,7 +447,7 @@ def unbound(
     for steps that are refused.
     """
     where, declared = as_target(target), args
-    with uncollected(), _depth("compile"):
+    with uncollected(), _depth("compile"), vectors_of(where.vector_bits):
         choices: Choices = ()
         if steps is None:
             args, constants, outputs = map(as_computed(outputs, constants).of, (args, constants, outputs))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from ..core.dtype import BOOL, DType
@@ -20,6 +21,19 @@ from ..expr.nodes import Expr, IfThenElse, Var
 from ..expr.walk import preorder, rewrite
 from .stmt import PARALLEL, SERIAL, VECTORIZED, Alloc, Buffer, For, If, Let, Stmt, Store, load, loads, seq
 from .stmt import preorder as statements
+
+# bits of the vectors of the processor that loops are built for; where nobody knows it those that most have
+_vector_bits: ContextVar[int] = ContextVar("vector_bits", default=256)
+
+
+@contextmanager
+def vectors_of(bits: int) -> Iterator[None]:
+    """Inside, and in a function that this decorates, programs of loops are for vectors of so many bits."""
+    before = _vector_bits.set(bits)
+    try:
+        yield
+    finally:
+        _vector_bits.reset(before)
 
 
 class Elements:
@@ -68,6 +82,7 @@ class Builder:
 
     def __init__(self) -> None:
         self._blocks: list[list[Any]] = [[]]
+        self.vector_bits = _vector_bits.get()
 
     def elements(self, buffer: Buffer) -> Elements:
         """The handle of memory that exists already."""

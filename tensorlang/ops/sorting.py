@@ -21,7 +21,7 @@ from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
 from . import inputs
 from .keys import element_of, is_negative_zero, key_of, key_type, line_type, place_of, placed, placed_types
-from .network import LONG, WIDE, WIDTH, Key, room_for, sort_keys, sort_lanes
+from .network import WIDE, WIDTH, Key, room_for, sort_keys, sort_lanes, width_for
 from .places import kept_within
 from .sorting_lines import MOST_LINES, enough_for_lines, sort_in_lines
 
@@ -177,7 +177,7 @@ def sorted_values(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
         if kind.bits == 64:
             of_64_bits()
         elif x.dtype.is_float or x.dtype.bits == 32:
-            compared(WIDTH if known is None or known < LONG else WIDE)
+            compared(width_for(known, b.vector_bits))
         elif known is not None and x.dtype.bits == 16 and LEAST_NARROW <= known <= MOST_NARROW:
             compared(WIDE, line_type(x.dtype))
         else:  # of few digits

@@ -49,6 +49,8 @@ class LoopBuilder(Protocol):
     """What a program is written with. Statements follow one another as the calls do; those made inside of a
     ``with`` stand inside of its loop or condition."""
 
+    vector_bits: int  # of the processor that the loops are built for, 256 where nobody knows it
+
     def loop(
         self,
         name: str,

@@ -91,3 +91,23 @@ def test_what_16_bit_floats_mean_with_nan_among_them(name, kind):
     for m, f, w in zip(meant, found, wanted, strict=True):
         np.testing.assert_array_equal(np.asarray(m).astype(w.dtype), w)
         np.testing.assert_array_equal(np.asarray(f).astype(w.dtype), w)
+
+
+@pytest.mark.parametrize(("cpu", "wide"), [("znver5", True), ("znver3", False)])
+def test_lines_are_as_wide_as_vectors_where_few_keys_are_added(cpu, wide):
+    """Of 501 keys two tiles of 16 lines; of 300 they would be a third empty."""
+    for n, lines in ((501, wide), (300, False), (4096, True)):
+        x = te.placeholder((n,), "int32", name="x")
+        out = ops.sort(x)
+        target = f"llvm -mcpu={cpu} -num-cores=1"
+        made = tl.build(te.create_schedule(out.op), [x, out], target, load=False).get_source("ir")
+        assert ("near: int32[256]" in made) == lines, (cpu, n)
+
+
+@pytest.mark.parametrize("n", [129, 171, 256, 385, 501, 513, 1000, 2047, 4095])
+def test_tiles_of_wide_lines_are_in_order(n):
+    x = te.placeholder((n,), "float32", name="x")
+    f = tl.compile([x, ops.sort(x)])
+    for most in (3, n, 1 << 30):
+        a = RNG.integers(-most, most, n).astype("float32")
+        np.testing.assert_array_equal(f(a), np.sort(a))
