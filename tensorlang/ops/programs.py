@@ -107,7 +107,7 @@ def nonzero(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory]) -> 
 
 
 def _elements_that_count(condition: Array, x: Array) -> list[Any]:
-    found = x[: len(condition)][condition]
+    found = x[: len(condition)][condition != 0]
     return [np.concatenate([found, np.zeros(len(condition) - len(found), x.dtype)]), np.int64(len(found))]
 
 
@@ -116,7 +116,7 @@ def kept_elements(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
     """The elements of a vector where a condition holds, zeros behind; and how many there are."""
     (condition, x), (values, count) = given, made
     total, n = b.cell("total", INT64, 0), condition.shape[0]
-    _count_on(b, n, lambda k: condition[k], lambda k, at: values.__setitem__(at, x[k]), total)
+    _count_on(b, n, lambda k: _counts(condition[k]), lambda k, at: values.__setitem__(at, x[k]), total)
     count[()] = total.value
     _fill(b, total.value, te.cast(INT64, n), lambda k: values.__setitem__(k, make.const(0, x.dtype)))
 
