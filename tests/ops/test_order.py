@@ -450,16 +450,6 @@ def test_places_and_elements_of_vectors_that_count(n, often):
     assert not places[:, count:].any() and not got[count:].any()
 
 
-@pytest.mark.parametrize("t", ["int32", "int8", "float32"])
-def test_a_condition_that_is_no_bool_holds_where_it_is_not_zero(t):
-    """A number of its own was added to the count: of 57 the next element was written behind the result."""
-    c, a = np.array([0, 57, -3, 0, 1, 0.5 if t == "float32" else 2], t), few((6,), "int16")
-    on, x = te.placeholder((6,), t, name="on"), te.placeholder((6,), "int16", name="x")
-    got, count = everywhere(list(ops.compress(on, x)), {on: c, x: a})
-    assert count == 4
-    exact(got, np.concatenate([a[c != 0], [0, 0]]), "int16")
-
-
 def test_no_branch_guesses_which_elements_count():
     on, x = te.placeholder((100,), "bool", name="on"), te.placeholder((100,), name="x")
     for args in ([on, x, *ops.compress(on, x)], [x, *ops.nonzero(x)], [on, *ops.nonzero(on)]):

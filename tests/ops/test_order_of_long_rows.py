@@ -111,3 +111,13 @@ def test_tiles_of_wide_lines_are_in_order(n):
     for most in (3, n, 1 << 30):
         a = RNG.integers(-most, most, n).astype("float32")
         np.testing.assert_array_equal(f(a), np.sort(a))
+
+
+@pytest.mark.parametrize("t", ["int32", "int8", "float32"])
+def test_a_condition_that_is_no_bool_holds_where_it_is_not_zero(t):
+    """A number of its own was added to the count: of 57 the next element was written behind the result."""
+    c, a = np.array([0, 57, -3, 0, 1, 0.5 if t == "float32" else 2], t), few((6,), "int16")
+    on, x = te.placeholder((6,), t, name="on"), te.placeholder((6,), "int16", name="x")
+    got, count = everywhere(list(ops.compress(on, x)), {on: c, x: a})
+    assert count == 4
+    exact(got, np.concatenate([a[c != 0], [0, 0]]), "int16")
