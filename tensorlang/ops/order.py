@@ -175,7 +175,8 @@ def nonzero(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def compress(condition: Tensor, x: Tensor, axis: int | None = None) -> tuple[Tensor, Tensor]:
     """The slices of x along ``axis`` (elements of the flattened tensor for None) where ``condition`` [n] is
-    true (not zero), zeros behind, and how many there are. A condition may be shorter than the dimension, as in numpy.
+    true (not zero), zeros behind, and how many there are. A condition may be shorter than the dimension, as
+    in numpy.
 
     Raises DeclareError for a condition that has not one dimension, or is longer.
     """

@@ -23,8 +23,8 @@ from ..errors import CallError
 ALLOCATION = 64  # outputs we allocate start on a cache line, so that full-width stores do not straddle two
 # bytes below which a start between cache lines costs less than aligning it. Measured (Emerald Rapids, with
 # stores of 64 bytes): sums of 12 KiB into new memory take 0.6 µs, aligned 1.5; of 250 KiB 7.0 and 7.8; of 500
-# KiB 17.4 and 17.1
-_LARGE = 1 << 18
+# KiB 17.4 and 17.1; (Zen 5) 273 KiB 4.0 and 4.7, 585 13.6 and 15.2, 1015 25.2 and 27.9
+_LARGE = 1 << 20
 # bytes from which on the C library gives a block back to the system as soon as it is free (glibc's
 # DEFAULT_MMAP_THRESHOLD_MAX). The next result of that size finds pages that the kernel has to look for and to
 # clear first, which takes as long as to fill them: a join of 95 MB 14.2 ms instead of 5.1
