@@ -198,6 +198,15 @@ class _Cleaner:
         self.found = iter(found)
         self.dead: dict[Buffer, frozenset[Store]] = {}
         self.shorter: dict[Buffer, dict[Store, int]] = {}
+        # variables that what is kept so far speaks of, of names only while they live. Networks that sort are
+        # chains of hundreds of names: what is inside is looked through once, and not for each of them
+        self.spoken: set[Var] = set()
+
+    def speak(self, s: Stmt) -> Stmt:
+        """A statement that is kept, and what it says itself."""
+        for e in s.buffer.shape if isinstance(s, Alloc) else s.exprs():
+            self.spoken |= variables(e)
+        return s
 
     def clean(self, s: Stmt) -> Steps[Stmt]:
         if type(s) in _LEAVES:
@@ -214,27 +223,38 @@ class _Cleaner:
             uses = next(self.found)
             self.dead[s.buffer] = uses.dead()
             self.shorter[s.buffer] = uses.shorter()
+        outside = isinstance(s, Let) and s.var in self.spoken
+        if isinstance(s, Let):
+            self.spoken.discard(s.var)
         body = yield self.clean(s.body)
+        if isinstance(s, Let):
+            asked = s.var in self.spoken
+            if not outside:
+                self.spoken.discard(s.var)
+            elif not asked:
+                self.spoken.add(s.var)
         if _idle(body):
             return NOTHING
-        if isinstance(s, Let) and not _speaks_of(body, s.var):
+        if isinstance(s, Let) and not asked:
             return body
         if isinstance(s, Alloc) and not (uses.live and uses.stores) and not _touches(body, s.buffer):
             return body
-        return s if body is s.body else s.with_parts(body)
+        return self.speak(s if body is s.body else s.with_parts(body))
 
     def kept(self, s: Stmt) -> Stmt:
         """A statement that holds no others, or nothing."""
         if not isinstance(s, Store) or s.buffer not in self.dead:
-            return s
+            return self.speak(s)
         if s in self.dead[s.buffer]:
             return NOTHING
         lanes = self.shorter[s.buffer].get(s)
-        return s if lanes is None else first_lanes(s, lanes, {})
+        return self.speak(s if lanes is None else first_lanes(s, lanes, {}))
 
     def branch(self, s: If) -> Steps[Stmt]:
         then = yield self.clean(s.then)
         orelse = None if s.orelse is None else (yield self.clean(s.orelse))
+        if not _idle(then) or (orelse is not None and not _idle(orelse)):
+            self.spoken |= variables(s.cond)
         if (
             then is s.then
             and orelse is s.orelse
@@ -251,15 +271,6 @@ class _Cleaner:
 
 def _idle(s: Stmt) -> bool:
     return isinstance(s, Seq) and not s.stmts
-
-
-def _speaks_of(s: Stmt, v: Var) -> bool:
-    # a plain loop: networks that sort are chains of hundreds of names, each asked about
-    for st in preorder(s):
-        for e in st.buffer.shape if isinstance(st, Alloc) else st.exprs():
-            if v in variables(e):
-                return True
-    return False
 
 
 def _touches(s: Stmt, b: Buffer) -> bool:

@@ -86,8 +86,9 @@ def _hoisted(body: Stmt, dims: frozenset[Var], facts: Facts) -> Stmt:
         then = _hoisted(body.then, dims, facts.assume(body.cond))
         return rebuilt(body, [then, _hoisted(body.orelse, dims, facts.assume(denied(body.cond)))])
     room = MOST_ADDED
-    for family in _families(body)[:MOST_FAMILIES]:
-        work = _Hoist(family, room, dims, facts)
+    looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
+    for family in _families(body, looping)[:MOST_FAMILIES]:
+        work = _Hoist(family, room, dims, facts, looping)
         body = run(work.walk(body))
         room = work.room
     return body
@@ -104,12 +105,10 @@ class Family:
     key: frozenset[object]
 
 
-def _families(body: Stmt) -> list[Family]:
+def _families(body: Stmt, looping: _Below) -> list[Family]:
     """The families of conditions tested inside serial loops that do not bind their variables, or beside such
     loops where a local buffer lives: what the tile does not write back it need not compute."""
     found: dict[frozenset[object], dict[int, dict[Expr, None]]] = {}
-    looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
-
     counted: list[Expr] = []  # the extents of the loops around, of which each has an iteration
 
     def visit(s: Stmt, loops: tuple[Var | None, ...]) -> Steps[None]:
@@ -124,7 +123,8 @@ def _families(body: Stmt) -> list[Family]:
                     key, room = _measure(c)
                     found.setdefault(key, {}).setdefault(room, {})[c] = None
         for part in s.parts():
-            yield visit(part, loops)
+            if part.parts():  # a leaf tests nothing
+                yield visit(part, loops)
         if isinstance(s, For):
             counted.pop()
 
@@ -163,7 +163,10 @@ class _Below:
         if result is None:
             result = self.wanted(s)
             for p in s.parts():
-                result = (yield self._look(p)) or result
+                found = self._found.get(p)
+                if found is None:  # most hold no others
+                    found = (yield self._look(p)) if p.parts() else self.wanted(p)
+                result = found or result
             self._found[s] = result
         return result
 
@@ -184,14 +187,16 @@ def _movable(c: Expr, counted: Sequence[Expr]) -> bool:
 class _Hoist:
     """One family hoisted wherever in a kernel it is tested."""
 
-    def __init__(self, family: Family, room: int, dims: frozenset[Var], facts: Facts) -> None:
+    def __init__(
+        self, family: Family, room: int, dims: frozenset[Var], facts: Facts, looping: _Below
+    ) -> None:
         self.family = family
         self.dims = dims
         self.facts = facts
         self.members = frozenset(c for row in family.rows for c in row)
         self.room = room
         self.tests = _Below(self.is_test)  # whether a condition of the family is tested in a statement
-        self.looping = _Below(lambda s: isinstance(s, For) and s.kind == SERIAL)
+        self.looping = looping
         self.binding = _Below(lambda s: isinstance(s, For | Let) and s.var in family.speaks_of)
         self._belongs: dict[Stmt, bool] = {}
 
