@@ -23,10 +23,10 @@ from . import inputs
 from .keys import element_of, is_negative_zero, key_of, key_type, line_type, place_of, placed, placed_types
 from .network import WIDE, WIDTH, Key, room_for, sort_keys, sort_lanes, width_for
 from .places import kept_within
+from .sorting_lanes import Written, key_at, take_rows, write_rows
 from .sorting_lines import MOST_LINES, enough_for_lines, sort_in_lines
 
 Array = np.ndarray[Any, Any]
-Written = Callable[[Expr, Expr, Expr], None]  # of a row, a place in order, and where its element came from
 LANES = 16  # keys that are compared at once
 DIGIT = 8  # bits by which the keys of long rows are distributed
 FEW_DIGITS = 2  # of integers, beyond which most differ in none
@@ -227,29 +227,30 @@ def _zeros_as_they_came(
 
 def _sort_together(b: LoopBuilder, x: Memory, first: Expr, n: int, values: Memory, descending: bool) -> None:
     """Rows from ``first`` on, of at most ``n`` elements, as many as a vector has lanes, each in a lane."""
-    taken, done = (b.memory(name, (n * LANES,), x.dtype) for name in ("taken", "done"))
-    _take_rows(b, x, first, n, LANES, taken)
+    (rows, there), known = x.shape, const_int(x.shape[1]) is not None
+    element_type = x.dtype if known else key_type(x.dtype)
+    taken, done = (b.memory(name, (n * LANES,), element_type) for name in ("taken", "done"))
     negative = b.cell("negative", INT32, 0)
+    take_rows(b, x, first, n, LANES, taken, descending, negative)
     with b.loop("k", LANES, vector=True) as k:
-        if x.dtype.is_float:
+        if x.dtype.is_float and known:
             for place in range(n):
                 negative.set(te.max(negative.value, is_negative_zero(taken[place * LANES + k])))
         keys: list[Key] = [
-            (b.let("key", _or_least(x, place, key_of(taken[place * LANES + k], descending))),)
-            for place in range(n)
+            (b.let("key", key_at(x, taken, place * LANES + k, descending)),) for place in range(n)
         ]
         sort_lanes(b, keys)
         for place, (key,) in enumerate(keys):
-            done[place * LANES + k] = element_of(key, x.dtype, descending)
-    rows, there = x.shape
-    if const_int(there) is None:
-        _write_rows(b, x, first, n, LANES, there, lambda row, j, at: values.__setitem__((row, j), done[at]))
-    else:
+            done[place * LANES + k] = element_of(key, x.dtype, descending) if known else key
+    if known:
         with b.loop("j", n, vector=True) as j:
             for lane in range(LANES):
                 values[first + lane, j] = done[j * LANES + lane]
+    else:
+        element = lambda row, j, at: values.__setitem__((row, j), element_of(done[at], x.dtype, descending))
+        write_rows(b, x, first, n, LANES, there, element)
     if x.dtype.is_float:
-        many: ExprLike = LANES if const_int(there) is not None else te.min(LANES, rows - first)
+        many: ExprLike = LANES if known else te.min(LANES, rows - first)
         with b.when(negative.value > 0), b.loop("row", many, first) as row:
             _zeros_as_they_came(b, x, row, there, lambda k: key_of(x[row, k], descending), values, descending)
 
@@ -264,43 +265,6 @@ def by_room(
             short(room)
     with b.when(n > rooms[-1]):
         long()
-
-
-def _take_rows(b: LoopBuilder, x: Memory, first: Expr, n: int, lanes: int, taken: Memory) -> None:
-    """The elements of rows from ``first`` on, each row in a lane; of an open number at most ``n`` elements
-    are there, and at the end of all rows the last one is taken again."""
-    rows, there = x.shape
-    if const_int(there) is not None:
-        with b.loop("k", lanes, vector=True) as k:
-            for place in range(n):
-                taken[place * lanes + k] = x[first + k, place]
-        return
-    # loops, and the lanes below too: written out they take half of the time to compile
-    with b.loop("place", te.min(there, n)) as at, b.loop("k", lanes, vector=True) as k:
-        taken[at * lanes + k] = x[te.min(first + k, rows - 1), at]
-    with b.loop("place", n - there, there) as at, b.loop("k", lanes, vector=True) as k:
-        taken[at * lanes + k] = make.const(0, x.dtype)
-
-
-def _or_least(x: Memory, place: int, key: Expr) -> Expr:
-    """The key of a place of a row, or what stands behind all others where an open row has ended."""
-    there = x.shape[1]
-    if const_int(there) is not None:
-        return key
-    return te.select(place < there, key, te.min_value(key.dtype))
-
-
-def _write_rows(
-    b: LoopBuilder, x: Memory, first: Expr, n: int, lanes: int, end: Expr, written: Written
-) -> None:
-    """The first ``end`` elements, in order, of the rows in lanes: ``written`` with the row, the element, and
-    where the lane has it."""
-    with (
-        b.loop("lane", te.min(x.shape[0] - first, lanes)) as lane,
-        b.loop("j", n, vector=True) as j,
-        b.when(j < end),
-    ):
-        written(first + lane, j, j * lanes + lane)
 
 
 def in_vectors(b: LoopBuilder, n: Expr, body: Callable[[Expr], None]) -> None:
@@ -380,15 +344,14 @@ def _order_together(
     b: LoopBuilder, x: Memory, first: Expr, n: int, descending: bool, written: Written, end: Expr
 ) -> None:
     """Rows from ``first`` on, of at most ``n`` elements, each in the lane of a vector."""
-    taken, done = b.memory("taken", (n * WIDTH,), x.dtype), b.memory("done", (n * WIDTH,), INT32)
-    _take_rows(b, x, first, n, WIDTH, taken)
+    element = x.dtype if const_int(x.shape[1]) is not None else key_type(x.dtype)
+    taken, done = b.memory("taken", (n * WIDTH,), element), b.memory("done", (n * WIDTH,), INT32)
+    take_rows(b, x, first, n, WIDTH, taken, descending)
     with b.loop("k", WIDTH, vector=True) as k:
         keys = [
             tuple(
                 b.let("key", e)
-                for e in placed(
-                    _or_least(x, i, key_of(taken[i * WIDTH + k], descending)), make.const(i, INT32)
-                )
+                for e in placed(key_at(x, taken, i * WIDTH + k, descending), make.const(i, INT32))
             )
             for i in range(n)
         ]
@@ -397,7 +360,7 @@ def _order_together(
             done[i * WIDTH + k] = place_of(key)
     kind = x.shape[1].dtype
     if const_int(x.shape[1]) is None:
-        _write_rows(
+        write_rows(
             b,
             x,
             first,

@@ -123,3 +123,27 @@ def test_few_rows_of_few_digits_are_compared(n):
     made = [tl.compile([x, y]) for y in (ops.sort(x), ops.argsort(x))]
     assert not any("counts" in kernel.get_source("ir") for kernel in made)
     right(a, "int16", False, *[kernel(a) for kernel in made])
+
+
+@pytest.mark.parametrize("places", [False, True])
+def test_keys_of_short_open_rows_are_made_in_a_loop(places):
+    """Written out for each place they were most of the code: 0.49 s to compile instead of 0.34."""
+    x = te.placeholder((te.var("m"), te.var("n")), "float64", name="x")
+    out = ops.argsort(x) if places else ops.sort(x)
+    text = str(tl.lower(te.create_schedule(out.op), [x, out]))
+    assert text.count("isnan") < 24
+
+
+@pytest.mark.parametrize("t", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("n", [1, 5, 8, 13, 24, 32])
+def test_zeros_of_short_open_rows_keep_their_order(t, n):
+    x = te.placeholder((te.var("m"), te.var("n")), t, name="x")
+    f = tl.compile([x, ops.sort(x)])
+    for rows in (1, 15, 16, 33):
+        for signs in (RNG.random((rows, n)) < 0.5, np.zeros((rows, n), bool), np.arange(n) == 1):
+            a = stored(np.where(signs, -0.0, 0.0) * np.ones((rows, n)), t)
+            a[RNG.random((rows, n)) < 0.3] = -1
+            got = f(a)
+            want = np.take_along_axis(a, np.argsort(a, -1, kind="stable"), -1)
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+            np.testing.assert_array_equal(got, want)
