@@ -22,7 +22,7 @@ from .streams import row_axes
 LONG = 32  # lines from which on to add up those that were summed apart takes little of the time
 
 
-def lines_for(inside: Stage, product: Product, lanes: int, target: Target) -> int:
+def _lines(inside: Stage, product: Product, lanes: int, target: Target) -> int:
     """How many lines are summed apart, so that there are chains of sums enough; 0 where it does not pay."""
     if len(inside.op.axis) != 2 or len(inside.op.reduce_axis) != 1 or not product.in_lines:
         return 0
@@ -35,17 +35,20 @@ def lines_for(inside: Stage, product: Product, lanes: int, target: Target) -> in
     return lines if depth >= LONG * lines else 0
 
 
-def apply(
+def sum_apart(
     s: Schedule,
     out: Stage,
     inside: Stage,
     product: Product,
     own: dict[IterVar, IterVar],
-    lines: int,
+    lanes: int,
     target: Target,
-) -> None:
-    """Compute the product ``inside`` within ``out``, whose axes ``own`` names by those of the product."""
-    n = size(product.column)
+) -> bool:
+    """Compute the product ``inside`` within ``out``, whose axes ``own`` names by those of the product.
+    Whether it was done: only where it pays."""
+    lines, n = _lines(inside, product, lanes, target), size(product.column)
+    if not lines:
+        return False
     assert n is not None
     (k,), rows = inside.op.reduce_axis, row_axes(product)
     shares = target.num_cores if worth_a_thread(inside.op, work(inside), target) else 1
@@ -70,6 +73,7 @@ def apply(
         apart.unroll(loop)
     apart.vectorize(j)
     _within(one, one.op.axis[-2:-1], one.op.axis[-1])
+    return True
 
 
 def _within(stage: Stage, rows: Sequence[IterVar], column: IterVar) -> None:

@@ -17,20 +17,11 @@ from ..analysis import Product, bytes_of, cost_of, product_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
-from . import (
-    column_blocks,
-    deep,
-    few_sums,
-    long_sums,
-    matrix_unit,
-    mixed_lines,
-    open_columns,
-    short_lines,
-    streams,
-)
+from . import column_blocks, deep, long_sums, matrix_unit, mixed_lines, open_columns, short_lines, streams
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, PAGE, converts, evenly, is_known, share_out, size, together_of, work
+from .few_sums import sum_apart
 from .integers import sum_panels, sums_beside, turn_as_packed, turn_in
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .narrow import PAIRED_ROWS, PAIRS_PAY, copied_across, halves, held_narrow, widens
@@ -132,9 +123,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         # a row at a time where a call tells how many: a tile of several has code for each number of them
         product_in_lanes(s, out, inside, product, own, m if turns else m or 1, lanes, target)
         return
-    apart = few_sums.lines_for(inside, product, lanes, target)
-    if apart:
-        few_sums.apply(s, out, inside, product, own, apart, target)
+    if sum_apart(s, out, inside, product, own, lanes, target):
         return
     if not fixed and long_sums.applies(inside, product, lanes, target):
         long_sums.apply(s, out, inside, product, own, lanes, target)
