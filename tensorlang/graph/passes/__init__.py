@@ -28,6 +28,7 @@ from .one_scale import multiply_once
 from .picked_bytes import pick_bytes
 from .repeats import multiply_repeated_once
 from .scales import scale_weights
+from .seen_taps import keep_seen_taps
 from .subnormals import flush_subnormals
 from .whole_numbers import multiply_whole_numbers
 from .winograd import fewer_multiplications
@@ -69,7 +70,9 @@ PASSES = (
     # before constants are folded: afterwards a quantised weight is a plain array of floats
     Pass("levels", keep_levels, 2),
     Pass("constants", fold_constants, 2),
-    # once weights are constants: a scale is written into the arrays
+    # once weights are constants, and before what looks for them among the inputs of a node
+    Pass("seen taps", keep_seen_taps, 1),
+    # a scale is written into the arrays
     Pass("scales", scale_weights, 2),
     # what scales have made of weights too
     Pass("subnormals", flush_subnormals, 2),
