@@ -213,6 +213,18 @@ def test_one_and_three_dimensions_and_a_symbolic_batch():
         exact(f(x, b), np.maximum(images.conv(x, w, b, groups=3, padding=1), 0), "float32")
 
 
+@pytest.mark.parametrize("size", [(4, 7, 7), (5, 12, 13), (3, 27, 33)], ids=str)
+@pytest.mark.parametrize("stride", [(1, 2, 2), 2, 3], ids=str)
+def test_volumes_at_a_stride_have_the_taps_of_a_plane_written_out(size, stride):
+    """27 taps are more than of any image that is taken at a stride that leaves out what they see."""
+    x, w, b = small(RNG, (2, 5, *size)), small(RNG, (5, 1, 3, 3, 3)), small(RNG, (5,))
+    options = {"groups": 5, "padding": 1, "stride": stride}
+    X, W, B, out = declared(x, w, b, ops.conv3d, **options)
+    f = tl.compile([X, W, B, out])
+    assert "depthwise" in str(f.explain())
+    exact(f(x, w, b), np.maximum(images.conv(x, w, b, **options), 0), "float32")
+
+
 def test_one_image_written_by_hand_is_known_by_its_shape():
     """No batch, no tag: the taps are written out around rows of vectors."""
     X, W = te.placeholder((5, 12, 20), name="X"), te.placeholder((5, 3, 3), name="W")
