@@ -62,7 +62,11 @@ class FilterSizes:
         images = math.prod(typical(a.extent, 1) for a in f.batch)
         height, width = (typical(axis.extent, SIDE) for axis, _, _ in f.places)
         channels, outputs = (constant(a.extent) or 1 for a in (f.channels, f.outputs))
-        return FilterSizes(images, height, width, channels, outputs)
+        if f.deep is None:
+            return FilterSizes(images, height, width, channels, outputs)
+        axis, tap, _ = f.deep
+        planes, taps = typical(axis.extent, DEPTH), constant(tap.extent) or 1
+        return FilterSizes(images * planes, height, width, channels, outputs, taps, images * (taps - 1))
 
 
 def outputs_at_once(

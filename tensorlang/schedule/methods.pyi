@@ -587,8 +587,9 @@ class ScheduleMethods:
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
         its channels, height and width known, its image and weight in any order of dimensions), by Winograd's
         minimal filtering F(tile×tile, 3×3), tile 2 or 4; returns the tensor of the products,
-        ``tensor.products``, [tile + 2, tile + 2, tiles, outputs]. After Lavin and Gray, "Fast algorithms for
-        convolutional neural networks", CVPR 2016, section 4.
+        ``tensor.products``, [tile + 2, tile + 2, tiles, outputs], or of a volume, whose kernels may be of any
+        depth, [tile + 2, tile + 2, images, planes, tiles of a plane, outputs]. After Lavin and Gray, "Fast
+        algorithms for convolutional neural networks", CVPR 2016, section 4.
 
         4 (2) saves 3/4 (5/9) of the multiplications, and the transforms cost a pass over image, weight and
         result each: it pays from some 32 channels on. Rounding differs from that of the direct sum: with

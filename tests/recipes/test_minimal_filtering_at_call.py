@@ -101,6 +101,52 @@ def test_images_of_a_batch_whose_number_is_open(batch):
     np.testing.assert_array_equal(tl.compile([x, w, b, y])(*arrays), want)
 
 
+@pytest.mark.parametrize("outputs", [C, C + 9])
+@pytest.mark.parametrize(
+    ("size", "kernel", "padding"),
+    [
+        ((5, 12, 13), (3, 3, 3), 1),
+        ((4, 20, 22), (1, 3, 3), (0, 1, 1)),
+        ((4, 17, 21), (2, 3, 3), ((1, 0), (2, 1), (0, 1))),
+        ((1, 24, 25), (3, 3, 3), 1),
+    ],
+    ids=["a volume", "planes by themselves", "two taps of depth", "one plane"],
+)
+def test_volumes(size, kernel, padding, outputs):
+    x, w = te.placeholder((2, C, *size), name="x"), te.placeholder((outputs, C, *kernel), name="k")
+    b = te.placeholder((outputs,), name="b")
+    y = ops.relu(ops.conv3d(x, w, b, padding=padding))
+    assert filtered(x, w, b, y) and not filtered(x, w, b, y, without=["winograd"])
+    arrays = whole(2, C, *size), whole(outputs, C, *kernel), whole(outputs)
+    want = np.maximum(images.conv(*arrays, padding=padding), 0)
+    np.testing.assert_array_equal(tl.compile([x, w, b, y])(*arrays), want)
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_volumes_with_channels_last(known):
+    x, w = te.placeholder((2, 4, 17, 18, C), name="x"), te.placeholder((3, 3, 3, C, C), name="k")
+    y = ops.relu(ops.conv3d(x, w, padding=1, layout="NDHWC"))
+    a, k = whole(2, 4, 17, 18, C), whole(3, 3, 3, C, C)
+    constants, given = ({w: k}, [x]) if known else ({}, [x, w])
+    assert filtered(*given, y, constants=constants)
+    want = images.conv(a.transpose(0, 4, 1, 2, 3), k.transpose(4, 3, 0, 1, 2), padding=1)
+    want = np.maximum(want, 0).transpose(0, 2, 3, 4, 1)
+    got = tl.compile([*given, y], constants=constants)(*([a] if known else [a, k]))
+    assert np.abs(got - want).max() <= (2e-5 * np.abs(want).max() if known else 0)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_volumes_of_open_batch_and_depth(batch):
+    x = te.placeholder((te.dim("n", 1, 64), C, te.dim("d", 1, 64), 20, 21), name="x")
+    w = te.placeholder((C, C, 3, 3, 3), name="k")
+    y = ops.conv3d(x, w, padding=1)
+    assert filtered(x, w, y)
+    f = tl.compile([x, w, y])
+    for depth in (1, 5):
+        arrays = whole(batch, C, depth, 20, 21), whole(C, C, 3, 3, 3)
+        np.testing.assert_array_equal(f(*arrays), images.conv(*arrays, padding=1))
+
+
 @pytest.mark.parametrize("outputs", [C + 1, 2 * C - 3, 23])
 def test_outputs_that_do_not_fill_vectors(outputs):
     x, w, b = inputs(outputs=outputs)

@@ -17,6 +17,11 @@ def image(shape, kernel, **how):
     return [A, B, ops.conv2d(A, B, **how)]
 
 
+def volume(shape, kernel, **how):
+    A, B = te.placeholder(shape, name="A"), te.placeholder(kernel, name="B")
+    return [A, B, ops.conv3d(A, B, **how)]
+
+
 def bare(height, width):
     """A convolution of one image, declared by hand, the taps of its weight in front, read one row down."""
     A, B = te.placeholder((5, height + 3, width + 2), name="A"), te.placeholder((3, 3, 5, 4), name="B")
@@ -37,6 +42,10 @@ PROGRAMS = {
     "odd sizes": lambda: image((1, 4, 7, 10), (3, 4, 3, 3)),
     "channels last": lambda: image((1, 9, 8, 4), (3, 3, 4, 6), padding=1, layout="NHWC"),
     "by hand": lambda: bare(5, 6),
+    "a volume": lambda: volume((2, 3, 4, 6, 7), (5, 3, 3, 3, 3), padding=1),
+    "planes by themselves": lambda: volume((2, 3, 3, 6, 5), (4, 3, 1, 3, 3)),
+    "two taps of depth": lambda: volume((1, 2, 4, 5, 5), (3, 2, 2, 3, 3), padding=((1, 0), (1, 1), (0, 1))),
+    "a volume, channels last": lambda: volume((1, 3, 5, 6, 4), (3, 3, 3, 4, 3), padding=1, layout="NDHWC"),
 }
 
 
@@ -84,6 +93,15 @@ def test_the_tree_shows_transforms_and_products():
     assert not s[tensors[-1]].op.reduce_axis
 
 
+def test_planes_of_a_volume_are_transformed_once():
+    tensors = PROGRAMS["a volume"]()
+    s = te.create_schedule(tensors[-1].op)
+    products = s.winograd(tensors[-1], tile=2)
+    assert [int(str(n)) for n in products.shape] == [4, 4, 2, 4, 3 * 4, 5]
+    assert [int(str(a.extent)) for a in products.op.reduce_axis] == [3, 3]
+    assert [int(str(n)) for n in s["conv3d.data"].op.outputs[0].shape] == [4, 4, 2, 6, 3 * 4, 3]
+
+
 def test_a_weight_with_outputs_innermost_is_not_copied():
     tensors = PROGRAMS["channels last"]()
     s = te.create_schedule(tensors[-1].op)
@@ -117,6 +135,13 @@ REFUSED = {
     "stride": (lambda: image((1, 3, 9, 9), (4, 3, 3, 3), stride=2), nothing, 2, "of stride 1"),
     "dilation": (lambda: image((1, 3, 9, 9), (4, 3, 3, 3), dilation=2), nothing, 2, "of stride 1"),
     "kernel": (lambda: image((1, 3, 9, 9), (4, 3, 5, 5)), nothing, 2, "3×3 kernels"),
+    "taps of a plane": (lambda: volume((1, 3, 5, 9, 9), (4, 3, 3, 1, 3)), nothing, 2, "3×3 kernels"),
+    "planes apart": (
+        lambda: volume((1, 3, 5, 9, 9), (4, 3, 3, 3, 3), stride=(2, 1, 1)),
+        nothing,
+        2,
+        "of stride 1",
+    ),
     "groups": (lambda: image((1, 4, 9, 9), (4, 2, 3, 3), groups=2), nothing, 2, "in one group"),
     "tile": (PROGRAMS["by hand"], nothing, 3, "tile × tile outputs"),
     "begun": (PROGRAMS["by hand"], split_before, 2, "its schedule is begun"),

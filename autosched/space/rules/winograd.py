@@ -37,6 +37,8 @@ class Winograd:
         found = filter_of(stage.op)
         if isinstance(found, str) or stage.op.body[0].dtype.name != "float32":
             return Answer.SKIP
+        if found.deep is not None:  # the default schedule, which a search begins with, has those of volumes
+            return Answer.SKIP
         least = min(constant(a.extent) or 0 for a in (found.channels, found.outputs))
         return Answer.APPLY if least >= where.lanes(stage) else Answer.SKIP
 

@@ -1,5 +1,5 @@
-"""Whether a stage is a convolution by 3×3 kernels that minimal filtering can compute, and which of its axes
-are what. Knows the state; changes nothing."""
+"""Whether a stage is a convolution by 3×3 kernels, of images or of the planes of a volume, that minimal
+filtering can compute, and which of its axes are what. Knows the state; changes nothing."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ TAPS = 3
 @dataclass(frozen=True, slots=True)
 class Filter:
     """``data`` and ``weight`` as they are read; the axes by their roles. ``places`` are height and width,
-    each with its tap and what is added to both in the index of ``data``."""
+    each with its tap and what is added to both in the index of ``data``; ``deep`` is the same along the depth
+    of a volume, with any number of taps."""
 
     data: TensorRead
     weight: TensorRead
@@ -25,6 +26,7 @@ class Filter:
     places: tuple[tuple[IterVar, IterVar, int], ...]
     outputs: IterVar
     channels: IterVar
+    deep: tuple[IterVar, IterVar, int] | None = None
 
 
 def filter_of(op: ComputeOp) -> Filter | str:
@@ -64,16 +66,19 @@ def _in_roles(op: ComputeOp, w: Windows, *reads: TensorRead) -> Filter | None:
             batch.append(m.axis)
         elif m.tap is not None:
             channels.append(m.tap)
-    if len(places) != 2 or len(channels) != 1:
+    if len(places) not in (2, 3) or len(channels) != 1:
         return None
     summed = {*channels, *(tap for _, tap, _ in places)}
     used = [*batch, w.outputs, *(axis for axis, _, _ in places)]
-    apart = len(set(used)) == len(used) and len(summed) == len(op.reduce_axis) == 3
-    whole = len(w.at) == 4 and w.weight_axes.keys() == {*summed, w.outputs}
+    apart = len(set(used)) == len(used) and len(summed) == len(op.reduce_axis) == 1 + len(places)
+    whole = len(w.at) == 2 + len(places) and w.weight_axes.keys() == {*summed, w.outputs}
+    deep = places.pop(0) if len(places) == 3 else None
     idle = all(const_int(a.extent) == 1 for a in op.axis if a not in set(used))
     known = all(const_int(axis.extent) for axis, _, _ in places) and const_int(channels[0].extent)
     if not (apart and whole and idle and known) or any(const_int(tap.extent) != TAPS for _, tap, _ in places):
         return None
+    if deep is not None and not const_int(deep[1].extent):
+        return None
     # reads as they stand in the sum, which indices tell apart: both may be of one tensor
     data, weight = reads if reads[1].indices is w.at else reads[::-1]
-    return Filter(data, weight, tuple(batch), tuple(places), w.outputs, channels[0])
+    return Filter(data, weight, tuple(batch), tuple(places), w.outputs, channels[0], deep)

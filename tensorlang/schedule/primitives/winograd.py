@@ -6,6 +6,9 @@ c]``, ``C.products[a, b, p, o] = sum(C.data[a, b, p, c] * C.kernel[a, b, c, o])`
 
 p are the tiles of m × m outputs. Channels are innermost in every new stage, so that transforms are sums of
 whole vectors; an image or a weight that has them elsewhere is copied first.
+
+Of a volume each plane is transformed once, and the taps along its depth are summed as they are: ``C.products[
+a, b, n, z, p, o] = sum(C.data[a, b, n, z + k, p, c] * C.kernel[a, b, k, c, o])``, p the tiles of a plane.
 """
 
 from __future__ import annotations
@@ -76,7 +79,8 @@ class Winograd(Primitive):
             state = state.insert_before(
                 self.stage, StageState(new.name, new, (*new.axis, *new.reduce_axis), in_part=st.in_part)
             )
-        places = tuple(a.var for a in (*found.batch, *(axis for axis, _, _ in found.places), found.outputs))
+        where = [*([] if found.deep is None else [found.deep]), *found.places]
+        places = tuple(a.var for a in (*found.batch, *(axis for axis, _, _ in where), found.outputs))
         leaves = tuple(iv for iv in st.leaves if iv.kind != REDUCE)
         state = state.with_stage(
             change(st, op=op.redefined((inverse(*places),), reduce_axis=()), leaves=leaves)
@@ -96,8 +100,9 @@ class Winograd(Primitive):
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
         its channels, height and width known, its image and weight in any order of dimensions), by Winograd's
         minimal filtering F(tile×tile, 3×3), tile 2 or 4; returns the tensor of the products,
-        ``tensor.products``, [tile + 2, tile + 2, tiles, outputs]. After Lavin and Gray, "Fast algorithms for
-        convolutional neural networks", CVPR 2016, section 4.
+        ``tensor.products``, [tile + 2, tile + 2, tiles, outputs], or of a volume, whose kernels may be of any
+        depth, [tile + 2, tile + 2, images, planes, tiles of a plane, outputs]. After Lavin and Gray, "Fast
+        algorithms for convolutional neural networks", CVPR 2016, section 4.
 
         4 (2) saves 3/4 (5/9) of the multiplications, and the transforms cost a pass over image, weight and
         result each: it pays from some 32 channels on. Rounding differs from that of the direct sum: with
@@ -123,27 +128,46 @@ class _Stages:
         self.points, self.alpha = POINTS[tile], tile + 2
         self.ops: list[ComputeOp] = []
         self.extents = [const_int(axis.extent) or 1 for axis, _, _ in conv.places]
-        self.tiles = [-(-n // tile) for n in self.extents]
+        self.sides = [-(-n // tile) for n in self.extents]  # of a plane, in tiles
         # may be symbols; the image's sizes are numbers, for tiles are counted in them
         self.batch: list[Any] = [a.extent for a in conv.batch]
-        self.count: Any = self.tiles[0] * self.tiles[1]
-        for n in self.batch:
-            self.count = make.mul(self.count, n)
+        # planes have an axis, and so have the images of a volume
+        self.front: list[Any] = [] if conv.deep is None else [*self.batch, conv.deep[0].extent]
+        self.taps = 1 if conv.deep is None else const_int(conv.deep[1].extent) or 1
+        plane: Any = self.sides[0] * self.sides[1]
+        if conv.deep is None:
+            for n in self.batch:
+                plane = make.mul(plane, n)
+        self.tiles = [*self.front, plane]
         self.channels, self.outputs = conv.channels.extent, conv.outputs.extent
 
     def made(self) -> tuple[Tensor, Tensor]:
         """The products and what is made of them."""
         kernel, data = self._kernel(), self._data()
         rc = fresh_axis("rc", self.channels, REDUCE)
+        rk = [fresh_axis("rk", make.as_expr(self.taps), REDUCE)] if self.taps > 1 else []
+
+        def summed(a: Any, b: Any, *at: Any) -> Expr:
+            *front, p, o = at
+            if rk:
+                front[-1] = make.add(front[-1], rk[0].var)
+            found: Expr = te_sum(data(a, b, *front, p, rc) * kernel(a, b, *rk, rc, o), axis=[*rk, rc])
+            return found
+
         products = self._compute(
             PRODUCT_STAGE,
             "products",
-            [*"abpo"],
-            [self.alpha, self.alpha, self.count, self.outputs],
-            lambda a, b, p, o: te_sum(data(a, b, p, rc) * kernel(a, b, rc, o), axis=rc),
+            [*"ab", *self._named("p"), "o"],
+            [self.alpha, self.alpha, *self.tiles, self.outputs],
+            summed,
+            *rk,
             rc,
         )
         return products, self._inverse(products)
+
+    def _named(self, *last: str) -> list[str]:
+        """The names of the axes of tiles."""
+        return [*[f"n{d}" for d in range(len(self.front) - 1)], *["z"] * bool(self.front), *last]
 
     def _compute(
         self,
@@ -163,61 +187,78 @@ class _Stages:
     def _kernel(self) -> Tensor:
         """G g Gᵀ, outputs innermost."""
         conv, (high, wide) = self.conv, [tap for _, tap, _ in self.conv.places]
+        deep, taps = (["k"], [self.taps]) if self.taps > 1 else ([], [])
 
-        def as_read(c: Any, i: Any, j: Any, o: Any) -> Expr:
+        def as_read(*place: Any) -> Expr:
+            *k, c, i, j, o = place
             at = {
                 conv.channels.var: c,
                 conv.outputs.var: o,
                 high.var: make.as_expr(i),
                 wide.var: make.as_expr(j),
             }
+            if conv.deep is not None:
+                at[conv.deep[1].var] = k[0] if k else make.const(0, "int32")
             return substitute(conv.weight, at)
 
         tap: Callable[..., Expr] = as_read
         # a copy first, or the sums of the transform would gather a vector of outputs from as many places
         if conv.weight.indices[-1] is not conv.outputs.var:
-            tap = self._compute(
-                WEIGHT_STAGE, "taps", [*"cijo"], [self.channels, TAPS, TAPS, self.outputs], as_read
-            )
+            names, shape = [*deep, *"cijo"], [*taps, self.channels, TAPS, TAPS, self.outputs]
+            tap = self._compute(WEIGHT_STAGE, "taps", names, shape, as_read)
+
+        def rows_of(*at: Any) -> Expr:
+            *ahead, a, j, o = at
+            return row(self.points.kernel, a, [tap(*ahead, i, j, o) for i in range(TAPS)])
+
         rows = self._compute(
             WEIGHT_STAGE,
             "kernel.rows",
-            [*"cajo"],
-            [self.channels, self.alpha, TAPS, self.outputs],
-            lambda c, a, j, o: row(self.points.kernel, a, [tap(c, i, j, o) for i in range(TAPS)]),
+            [*deep, *"cajo"],
+            [*taps, self.channels, self.alpha, TAPS, self.outputs],
+            rows_of,
         )
         return self._compute(
             WEIGHT_STAGE,
             "kernel",
-            [*"abco"],
-            [self.alpha, self.alpha, self.channels, self.outputs],
-            lambda a, b, c, o: row(self.points.kernel, b, [rows(c, a, j, o) for j in range(TAPS)]),
+            [*"ab", *deep, *"co"],
+            [self.alpha, self.alpha, *taps, self.channels, self.outputs],
+            lambda a, b, *at: row(self.points.kernel, b, [rows(*at[:-1], a, j, at[-1]) for j in range(TAPS)]),
         )
 
     def _data(self) -> Tensor:
         """Bᵀ d B of each tile, channels innermost."""
         image, m, alpha = self._image(), self.m, self.alpha
 
-        def place(p: Expr) -> list[Expr]:
+        def place(*at: Any) -> list[Expr]:
+            *front, p = map(make.as_expr, at)
             found: list[Expr] = []
-            for n in reversed([*self.batch, *self.tiles][1:]):
+            for n in reversed([*([] if front else self.batch), *self.sides][1:]):
                 found.insert(0, make.floormod(p, n))
                 p = make.floordiv(p, n)
-            return [p, *found]
+            return [*front, p, *found]
 
-        def rows_of(p: Any, a: Any, j: Any, c: Any) -> Expr:
-            *batch, y, x = place(p)
+        def rows_of(*at: Any) -> Expr:
+            *p, a, j, c = at
+            *batch, y, x = place(*p)
             return row(self.points.data, a, [image(*batch, y * m + i, x * m + j, c) for i in range(alpha)])
 
+        tiles = [*self.tiles]
+        if self.front:  # planes that are read
+            tiles[-2] = make.add(tiles[-2], self.taps - 1)
         rows = self._compute(
-            DATA_STAGE, "data.rows", [*"pajc"], [self.count, alpha, alpha, self.channels], rows_of
+            DATA_STAGE,
+            "data.rows",
+            [*self._named("p"), *"ajc"],
+            [*tiles, alpha, alpha, self.channels],
+            rows_of,
         )
         return self._compute(
             DATA_STAGE,
             "data",
-            [*"abpc"],
-            [alpha, alpha, self.count, self.channels],
-            lambda a, b, p, c: row(self.points.data, b, [rows(p, a, j, c) for j in range(alpha)]),
+            [*"ab", *self._named("p"), "c"],
+            [alpha, alpha, *tiles, self.channels],
+            lambda a, b, *p: row(self.points.data, b, [rows(*p[:-1], a, j, p[-1]) for j in range(alpha)]),
         )
 
     def _image(self) -> Callable[..., Expr]:
@@ -225,12 +266,16 @@ class _Stages:
         conv, m = self.conv, self.m
         read = conv.data
         spatial = [d for d, i in enumerate(read.indices) if not isinstance(i, Var) and const_int(i) is None]
+        spatial = spatial[-2:]  # behind the depth
         # a tile of m outputs reads m + 2 places, its neighbour the last two of them again
-        extents = [n * m + 2 for n in self.tiles]
+        extents = [n * m + 2 for n in self.sides]
+        ahead = [*conv.batch, *([] if conv.deep is None else [conv.deep[0]])]
 
         def element(*at: Any) -> Expr:
             *batch, y, x, c = at
-            known = {a.var: b for a, b in zip((*conv.batch, conv.channels), (*batch, c), strict=True)}
+            known = {a.var: b for a, b in zip((*ahead, conv.channels), (*batch, c), strict=True)}
+            if conv.deep is not None:
+                known[conv.deep[1].var] = make.const(0, "int32")
             known |= {axis.var: at for (axis, _, _), at in zip(conv.places, (y, x), strict=True)}
             known |= {tap.var: make.const(0, "int32") for _, tap, _ in conv.places}
             found: Expr = substitute(read, known)
@@ -244,33 +289,38 @@ class _Stages:
                     found = make.if_then_else(inside, found, make.const(0, found.dtype))
             return found
 
-        shape = [*self.batch, *extents, self.channels]
-        names = [*[f"n{d}" for d in range(len(self.batch))], "y", "x", "c"]
+        shape = [*(self.front or self.batch), *extents, self.channels]
+        if self.front:
+            shape[-4] = make.add(shape[-4], self.taps - 1)
+        names = [*(self._named() or [f"n{d}" for d in range(len(self.batch))]), "y", "x", "c"]
         return self._compute(DATA_STAGE, "image", names, shape, element)
 
     def _inverse(self, products: Tensor) -> Tensor:
         """Aᵀ M A, outputs innermost; whole tiles."""
-        m, (high, wide) = self.m, self.tiles
-        names = [f"n{d}" for d in range(len(self.batch))]
+        m, (high, wide) = self.m, self.sides
+        front = self.front or self.batch
+        names = self._named() or [f"n{d}" for d in range(len(self.batch))]
 
-        def number(batch: Sequence[Any], y: Any, x: Any) -> Expr:
+        def number(batch: Sequence[Any], y: Any, x: Any) -> list[Any]:
+            """Where a tile is among the products."""
+            ahead, counted = (batch, []) if self.front else ([], batch)
             p: Any = 0
-            for n, at in zip([*self.batch, high, wide], (*batch, y, x), strict=True):
+            for n, at in zip([*self.batch[: len(counted)], high, wide], (*counted, y, x), strict=True):
                 p = make.add(make.mul(p, n), at)
-            return make.as_expr(p)
+            return [*ahead, make.as_expr(p)]
 
         def rows_of(*at: Any) -> Expr:
             *batch, y, x, b, o = at
             p = number(batch, make.floordiv(y, m), x)
             return row(
-                self.points.inverse, make.floormod(y, m), [products(a, b, p, o) for a in range(self.alpha)]
+                self.points.inverse, make.floormod(y, m), [products(a, b, *p, o) for a in range(self.alpha)]
             )
 
         rows = self._compute(
             INVERSE_STAGE,
             "inverse.rows",
             [*names, *"yxbo"],
-            [*self.batch, high * m, wide, self.alpha, self.outputs],
+            [*front, high * m, wide, self.alpha, self.outputs],
             rows_of,
         )
 
@@ -280,9 +330,5 @@ class _Stages:
             return row(self.points.inverse, make.floormod(x, m), beside)
 
         return self._compute(
-            INVERSE_STAGE,
-            "inverse",
-            [*names, *"yxo"],
-            [*self.batch, high * m, wide * m, self.outputs],
-            whole_tile,
+            INVERSE_STAGE, "inverse", [*names, *"yxo"], [*front, high * m, wide * m, self.outputs], whole_tile
         )
