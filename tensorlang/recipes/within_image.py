@@ -6,9 +6,9 @@ kernels as deep as a volume. Zeros are multiplied as other elements are, and til
 of rows, so that no loop of theirs could leave a tap out.
 
 Another computation in their place, before there is a schedule; chosen by the table of costs. Measured (Zen 5,
-one thread and two, 3×3 where nothing is said): 512 to 256 channels of 33 × 33 at dilation 18 0.43 of the time,
-at 12 0.60, at 6 0.81 and 0.85; 256 to 128 of 10 × 10, 5×5 at dilation 3, 0.81 and 1.03; 64 to 32 of 2 × 32 ×
-32, 3×3×3 at stride (1, 2, 2), 0.71 and 0.80; 3 to 64 of 8 × 64 × 64, 7×7×7 at stride 2, 0.84.
+one thread and two, 3×3 where nothing is said; AVX2 alike): 512 to 256 channels of 33 × 33 at dilation 18 0.43
+of the time, at 12 0.60, at 6 0.81 and 0.85; 256 to 128 of 10 × 10, 5×5 at dilation 3, 0.81 and 1.03; 64 to 32
+of 2 × 32 × 32, 3×3×3 at stride (1, 2, 2), 0.71 and 0.80; 3 to 64 of 8 × 64 × 64, 7×7×7 at stride 2, 0.84.
 """
 
 from __future__ import annotations
