@@ -87,6 +87,7 @@ CASES = [
 def test_answers_stay(image, weight, options, monkeypatch):
     """Whatever the table says, with a bias and a maximum behind."""
     monkeypatch.setattr(within_image, "GAIN", 1e9)
+    monkeypatch.setattr(within_image, "STRIDED", 1e9)
     monkeypatch.setattr(within_image, "MOST", 64)
     x, w, y = declared(image, weight, **options)
     a, k, c = values(*image), values(*weight), values(weight[0])
@@ -103,6 +104,7 @@ def test_answers_stay(image, weight, options, monkeypatch):
 def test_places_that_see_no_tap_are_zero(monkeypatch):
     """Behind the margin of one side lie places all taps of which read it."""
     monkeypatch.setattr(within_image, "GAIN", 1e9)
+    monkeypatch.setattr(within_image, "STRIDED", 1e9)
     x, w, y = declared((1, 16, 8, 20), (32, 16, 3, 3), padding=((9, 9), (1, 1)), dilation=(2, 1))
     a, k = values(1, 16, 8, 20), values(32, 16, 3, 3)
     want = images.conv(a, k, padding=((9, 9), (1, 1)), dilation=(2, 1))
