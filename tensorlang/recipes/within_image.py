@@ -28,8 +28,8 @@ from .conv import time_by_pixel
 from .flat import plan
 
 # of the products of an axis that a band more has to save, and of the time that parts may take; the same of
-# rows and columns at a stride, of which the table knows less. Measured (Zen 5, two threads): 192 to 200
-# channels of 14 × 14, 7×7 at stride 2, would take 1.03 of the time, 256 to 200 of 28 × 14 1.06
+# rows and columns at a stride, of which the table knows less. Measured (Zen 5, two threads), 7×7 at stride
+# 2: 192 to 200 channels of 14 × 14 take 1.03 of the time, 256 to 200 of 28 × 14 would take 1.06
 BAND, GAIN, STRIDED = 0.06, 0.9, 0.8
 MOST = 9  # parts, each of which is a kernel's worth of code
 # cycles of an element that is put in its place, and of a vector of an image that is copied for a part
