@@ -135,11 +135,11 @@ class Trace:
         True
         """
         try:
-            data = json.loads(text) if isinstance(text, str | bytes) else text
+            data = json.loads(text) if isinstance(text, str | bytes) else None
             if not isinstance(data, dict):
-                what = (
-                    "not text" if data is text else f"JSON of a {type(data).__name__}, and not of an object"
-                )
+                what = f"a {type(text).__name__}, and not text"
+                if isinstance(text, str | bytes):
+                    what = f"JSON of a {type(data).__name__}, and not of an object"
                 raise ScheduleError(
                     "not a trace", because=f"it is {what}", try_="text made by trace.to_json()"
                 )
