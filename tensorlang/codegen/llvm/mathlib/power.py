@@ -152,7 +152,7 @@ def cbrt(m: Kit, x: Num) -> Num:
     digits and one more: so few that its square is nearly exact, and enough that Newton's step from
     ``x - y**3`` is off by a quarter of an ulp at most."""
     size, least = m.abs(x), _CUBE[m.bits][1]
-    near = m.copysign(_root_of_cube(m, size), x)
+    near = _root_of_cube(m, size, x)
     rare = outside(m, size, least, 1 / least) & size.differs(0.0)
     return m.repaired(near, rare, far_cbrt, x)
 
@@ -161,11 +161,13 @@ def far_cbrt(m: Kit, x: Num) -> Num:
     """cbrt of what is tiny, huge, infinite or NaN."""
     size, (_, _, up, down) = m.abs(x), _CUBE[m.bits]
     tiny = size < 1.0
-    out = _root_of_cube(m, size * m.select(tiny, up, 1 / up)) * m.select(tiny, down, 1 / down)
+    a = size * m.select(tiny, up, 1 / up)
+    out = _root_of_cube(m, a, a) * m.select(tiny, down, 1 / down)
     return m.select(size < math.inf, m.copysign(out, x), x)
 
 
-def _root_of_cube(m: Kit, a: Num) -> Num:
+def _root_of_cube(m: Kit, a: Num, x: Num) -> Num:
+    """Of ``x``, whose size is ``a``."""
     start = _CUBE[m.bits][0]
     if m.bits == 32:
         r = m.from_bits(m.to_integer(m.fma(m.to_float(m.bits_of(a)), -1 / 3, float(start))))
@@ -179,5 +181,7 @@ def _root_of_cube(m: Kit, a: Num) -> Num:
     r = m.fma(r * e, m.horner(e, _INVERSE[m.bits]), r)
     square = r * r
     half = m.format.fraction // 2
-    y = m.from_bits(m.bits_of(a * square) + (1 << half - 1) & -1 << half)
-    return m.fma(m.less_product(a, y * y, y) * square, 1 / 3, y)
+    y = m.from_bits(m.bits_of(x * square) + (1 << half - 1) & -1 << half)
+    if m.em.target.has_fma:  # turned round, what is left of a negative zero leaves it one
+        return m.fma(m.fma(y * y, y, -x) * square, -1 / 3, y)
+    return m.copysign(m.fma(m.less_product(x, y * y, y) * square, 1 / 3, y), x)
