@@ -127,7 +127,7 @@ def test_mistakes_are_one_message(network, tmp_path, capsys):
         (["--shape", "x"], "--shape x is not a shape"),
         (["--shape", "x=-1,8"], "is not a shape"),
         (["--shape", "z=3"], "there is no input z"),
-        (["--shape", "x=3"], "--shape of x has 1 sizes"),
+        (["--shape", "x=3"], "--shape of x has 1 size"),
         (["--shape", "x=3,7"], "x"),
         (["--inputs", str(tmp_path / "bad.npz")], "cannot be read"),
     ):

@@ -57,7 +57,7 @@ def test_schedules_by_hand_count_their_steps() -> None:
     s = te.create_schedule(y)
     assert tl.build(s, [x, y]).explain().stages == {"the schedule": "plain loops, no step"}
     s[y].unroll(y.op.axis[0])
-    assert tl.build(s, [x, y]).explain().stages == {"the schedule": "1 steps by hand or of a search"}
+    assert tl.build(s, [x, y]).explain().stages == {"the schedule": "1 step by hand or of a search"}
     assert "loop IR" in str(tl.build(tl.lower(s, [x, y])).explain())
 
 

@@ -206,7 +206,7 @@ def test_symbolic_time_and_batch_and_torchs_order_of_gates():
         (lambda x, w, r: ops.gru(x, w, r), "is 32, 24 is needed|24"),
         (lambda x, w, r: ops.lstm(x, w, r, direction="both"), "'forward', 'reverse', 'bidirectional'"),
         (lambda x, w, r: ops.lstm(x, w, r, gates="ifgo"), "in any order"),
-        (lambda x, w, r: ops.lstm(x, w, r, activations=["tanh"]), "1 activations, 3 are needed"),
+        (lambda x, w, r: ops.lstm(x, w, r, activations=["tanh"]), "1 activation, 3 are needed"),
         (lambda x, w, r: ops.lstm(x, w, r, activations=["tanh", "sin", "tanh"]), "'sin' is not known"),
         (lambda x, w, r: ops.lstm(x, w, r, direction="bidirectional"), "number of directions"),
         (lambda x, w, r: ops.lstm(x, w, r, initial_h=x), "dimension 0 of initial_h"),

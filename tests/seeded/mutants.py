@@ -227,8 +227,8 @@ MUTANTS = (
     M(
         "threads may share the memory of store_at",
         "schedule.legality.places:store_verdict",
-        "if between:",
-        "if False:",
+        "if between is None:",
+        "if True:",
         ("refusals",),
     ),
     M(

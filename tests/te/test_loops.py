@@ -85,7 +85,7 @@ def test_it_travels_as_text():
     [
         (lambda x: te.loops(len, [x], [()], ["int32"]), "is not a program"),
         (lambda x: te.loops(collatz, [3], [()], ["int32"]), "is not a tensor"),
-        (lambda x: te.loops(collatz, [x], [()], []), "1 shapes and 0 dtypes"),
+        (lambda x: te.loops(collatz, [x], [()], []), "1 shape and 0 dtypes"),
         (lambda x: te.loop_program("test.collatz", None)(lambda b, i, o: None), "the name is taken"),
     ],
 )
