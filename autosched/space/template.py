@@ -139,7 +139,7 @@ def _nothing(s: tl.Schedule) -> str:
 
 def _kind(stage: tl.Stage) -> str:
     st = stage.state
-    return st.what if st.is_opaque else f"{counted(len(stage.leaf_iter_vars), 'loop')}"
+    return st.what if st.is_opaque else counted(len(stage.leaf_iter_vars), "loop")
 
 
 def placements(s: tl.Schedule) -> list[tl.Schedule]:

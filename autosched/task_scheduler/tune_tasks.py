@@ -128,7 +128,7 @@ def tune_tasks(
                 "tune_tasks: no task can be searched", because="\n".join(run.closed.values())
             )
         report = reporter(progress)
-        report.begin(f"{counted(len(tasks), 'task')}", trials, run.measured)
+        report.begin(counted(len(tasks), "task"), trials, run.measured)
         meter: Measures = own if measurer is None else measurer  # type: ignore[assignment]
         for session, record in measured(meter, run.batches(trials)):
             run.note(session)

@@ -34,16 +34,14 @@ def tensor(t: Any) -> str:
 def schedule(s: Any) -> str:
     """The tree, and the calls that made it."""
     steps = s.trace.to_python() if s.trace.steps else ""
-    return box("", tree_svg(s.tree()), details(_steps(len(s.trace.steps)), code(steps)) if steps else "")
+    return box(
+        "", tree_svg(s.tree()), details(counted(len(s.trace.steps), "step"), code(steps)) if steps else ""
+    )
 
 
 def trace(t: Any) -> str:
     """The calls."""
-    return box(_steps(len(t.steps)), code(str(t)))
-
-
-def _steps(n: int) -> str:
-    return counted(n, "step")
+    return box(counted(len(t.steps), "step"), code(str(t)))
 
 
 def func(f: Any) -> str:

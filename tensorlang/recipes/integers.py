@@ -64,14 +64,20 @@ def begin_integers(s: Schedule, target: Target, constants: Sequence[Tensor] = ()
             s.turn_sign(stage.name, operand)
 
 
-def lines_mix(m: int | None, n: int | None, depth: int | None, target: Target) -> bool:
-    """Whether a product of so many rows and columns by bytes that are given at the call mixes their lines in
-    registers, if it may (``mixed_lines``)."""
-    if m is None or n is None or depth is None or not target.mixes_bytes:
+def lines_mix(op: ComputeOp, target: Target) -> bool:
+    """Whether ``op``, a product of two operands or of differences of them, by bytes that are given at the
+    call, has a form whose lines are mixed in registers (``mixed_lines``)."""
+    if len(op.axis) != 2 or len(op.reduce_axis) != 1 or not target.mixes_bytes:
         return False
+    (row, column), (over,) = op.axis, op.reduce_axis
+    m, n, depth = (size(a) for a in (row, column, over))
+    if m is None or n is None or depth is None:
+        return False
+    # the elements of a row that are multiplied together are neighbours, and so are those of a line
+    near = all(reads_of(op).along(a) for a in (column, over))
     apart = PAGE // math.gcd(n, PAGE) >= PLACES
     most = cost_of(target).mixed_rows
-    return n >= WIDE and depth >= DEPTH and apart and most > 1 and m <= most
+    return near and n >= WIDE and depth >= DEPTH and apart and most > 1 and m <= most
 
 
 def fewest_mixed(s: Schedule, op: ComputeOp, product: Product, target: Target) -> int:
@@ -81,15 +87,6 @@ def fewest_mixed(s: Schedule, op: ComputeOp, product: Product, target: Target) -
     return 1 if has_sums or target.num_cores > 1 else MIXED_ROWS
 
 
-def _mixes(op: ComputeOp, target: Target) -> bool:
-    """Whether ``op``, a product of two operands or of differences of them, is one whose lines mix."""
-    if len(op.axis) != 2 or len(op.reduce_axis) != 1:
-        return False
-    (row, column), (over,) = op.axis, op.reduce_axis
-    in_lines = all(reads_of(op).along(a) for a in (column, over))
-    return in_lines and lines_mix(size(row), size(column), size(over), target)
-
-
 def splits(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor] = ()) -> bool:
     """Whether a stage sums differences of narrow integers that are better taken apart."""
     parts = parts_of(stage.op) if isinstance(stage.op, ComputeOp) else None
@@ -97,7 +94,7 @@ def splits(s: Schedule, stage: Stage, target: Target, constants: Sequence[Tensor
         return False
     main, others = parts
     taken = [p for p in others if not all(is_known(t, constants) for t in p.reads)]
-    rows = 1 if _mixes(stage.op, target) else ROWS
+    rows = 1 if lines_mix(stage.op, target) else ROWS
     return all(rows * p.results <= main.results for p in taken) and bool(s.can("split_sum", stage.name))
 
 
@@ -171,7 +168,7 @@ def _read_again(s: Schedule, op: ComputeOp, target: Target, constants: Sequence[
         return None
     if is_known(right, constants):
         return right
-    return left if _mixes(op, target) and rows >= fewest_mixed(s, op, product, target) else None
+    return left if lines_mix(op, target) and rows >= fewest_mixed(s, op, product, target) else None
 
 
 def sums_beside(s: Schedule, out: Stage, inside: Stage, product: Product, together: int) -> Stage | None:

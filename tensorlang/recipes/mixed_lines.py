@@ -39,15 +39,10 @@ def applies(
     s: Schedule, inside: Stage, product: Product, fixed: bool, keep: list[IterVar], target: Target
 ) -> bool:
     """Whether the lines of the right operand of a product of bytes are mixed in registers."""
-    over, m, n = inside.op.reduce_axis, _rows(product), size(product.column)
-    if fixed or keep or len(over) != 1 or not product.in_lines or m is None:
+    m = _rows(product)
+    if fixed or keep or m is None or {product.left.dtype.name, product.right.dtype.name} != {"int8", "uint8"}:
         return False
-    if {product.left.dtype.name, product.right.dtype.name} != {"int8", "uint8"}:
-        return False
-    # the elements of a row that are multiplied together are neighbours
-    near = product.left_axes.get(over[0]) == len(product.left.shape) - 1
-    enough = m >= fewest_mixed(s, inside.op, product, target)
-    return near and enough and lines_mix(m, n, size(over[0]), target)
+    return lines_mix(inside.op, target) and m >= fewest_mixed(s, inside.op, product, target)
 
 
 def _rows(product: Product) -> int | None:

@@ -131,7 +131,7 @@ class Binder:
 
     def _without_outputs(self, args: Sequence[Any]) -> list[Any]:
         if len(args) != len(self.given):
-            takes = f"{counted(self.count, 'argument')}"
+            takes = counted(self.count, "argument")
             if self.outputs:
                 takes += f" ({len(self.given)} when the outputs are left out)"
             raise CallError(
