@@ -70,6 +70,23 @@ def test_a_state_beside_every_step_is_multiplied_once():
     same(g, whole(3, 50, 40), whole(3, 50, 24), whole(3, 1, 64))
 
 
+def joined_three(a, b, c, *, axis):
+    return ops.concatenate([a, b, c], axis)
+
+
+@pytest.mark.parametrize("at", [0, 1, 2])
+def test_the_others_are_joined_where_a_function_takes_three_only(at):
+    """As a join of torch does, whose arguments are in place: the network that scores what a user saw
+    beside one thing to buy, which was refused."""
+    g = Graph()
+    parts = [g.input((3, 50, 40), name="a"), g.input((3, 50, 24), name="b")]
+    one = g.input((3, 1, 64), name="one")
+    parts.insert(at, g.call(ops.broadcast_to, one, shape=(3, 50, 64), op="Expand"))
+    g.output(g.call(ops.matmul, g.call(joined_three, *parts, axis=2), g.constant(whole(128, 48))))
+    assert names(g) == ["joined_three", "matmul", "matmul", "Add"]
+    same(g, whole(3, 50, 40), whole(3, 50, 24), whole(3, 1, 64))
+
+
 def test_what_is_not_the_same_at_each_place_of_the_product_stays():
     """Windows reach over the edge of what is repeated; a repeated channel is summed along; little is not
     worth a kernel."""

@@ -164,7 +164,9 @@ def _sum(
 ) -> list[Node]:
     nodes, data = list[Node](), rest[0]
     if len(rest) > 1:
-        fewer = remade(joined, rest)
+        # its own function may take so many operands and no fewer, as what is placed for torch does
+        fewer = Node(joined.op, _joining, rest, {"axis": p.along}, joined.name)
+        fewer.was = joined.was
         data = _made(fewer, joined.outputs[0].name)
         nodes.append(fewer)
     weight, (begin, end) = p.weight.data, ends
@@ -183,6 +185,10 @@ def _sum(
         return []
     total.outputs = [out]
     return [*nodes, places, once, total]
+
+
+def _joining(*parts: Tensor, axis: int) -> Tensor:
+    return ops.concatenate(parts, axis)
 
 
 def _with(n: Node, given: dict[Value, Value]) -> Node:
