@@ -20,7 +20,10 @@ from ..te import Tensor
 from . import inputs
 from .maps import Operand, nary, unary
 
-__all__ = ["digamma", "erfc", "erfinv", "i0", "i0e", "lgamma", "nextafter", "polygamma", "xlog1py", "xlogy"]
+__all__ = [
+    "digamma", "erfc", "erfcx", "erfinv", "i0", "i0e", "i1", "i1e", "lgamma", "log_ndtr", "ndtri",
+    "nextafter", "polygamma", "xlog1py", "xlogy",
+]  # fmt: skip
 
 STEPS = 10  # from where on the series of the gamma function have the precision of float64
 
@@ -100,18 +103,110 @@ _ERFC = (
 
 
 def _erfc(x: Expr) -> Expr:
-    least, dropped = (0.0, 32) if x.dtype.bits == 64 else (1e-9, 12)
-    y = te.abs(x)
-    t = 2 / (2 + y)
-    series, _, before = _chebyshev(4 * t - 2, [te.const(c, x.dtype) for c in _ERFC if abs(c) > least])
-    # the last coefficient counts half of itself, as the first of such a series does
-    power = te.const(0.5, x.dtype) * (series - before)
-    # the square of the first half of the digits is exact; what is left of the other is small
-    whole = f"int{x.dtype.bits}"
-    short = te.float_of_bits(te.bitwise_and(te.float_bits(y), te.const(-1 << dropped, whole)))
-    found = t * te.exp(-short * short) * te.exp(power + (short - y) * (short + y))
+    y, scaled = te.abs(x), _scaled(te.abs(x))
+    square, rest = _square(y)
+    found = scaled * te.exp(-square) * te.exp(-rest)
     found = te.select(te.isinf(y), te.const(0, x.dtype), found)
     return te.select(x < 0, 2 - found, found)
+
+
+def _scaled(y: Expr) -> Expr:
+    """``erfc(y) exp(y²)`` of what is not negative."""
+    least = 0.0 if y.dtype.bits == 64 else 1e-9
+    t = 2 / (2 + y)
+    series, _, before = _chebyshev(4 * t - 2, [te.const(c, y.dtype) for c in _ERFC if abs(c) > least])
+    # the last coefficient counts half of itself, as the first of such a series does
+    return t * te.exp(te.const(0.5, y.dtype) * (series - before))
+
+
+def _square(y: Expr) -> tuple[Expr, Expr]:
+    """A square as the exact one of the first half of the digits, and what is left, which is small."""
+    whole, dropped = f"int{y.dtype.bits}", 32 if y.dtype.bits == 64 else 12
+    short = te.float_of_bits(te.bitwise_and(te.float_bits(y), te.const(-1 << dropped, whole)))
+    return short * short, (y - short) * (y + short)
+
+
+def erfcx(x: Tensor) -> Tensor:
+    """``exp(x²) erfc(x)``, which tells large numbers apart where ``erfc`` is 0. The shape is that of ``x``;
+    floats keep their type. Raises DeclareError for what is not a tensor."""
+    return _float("erfcx", x, _erfcx)
+
+
+def _erfcx(x: Expr) -> Expr:
+    y = te.abs(x)
+    square, rest = _square(y)
+    mirrored = 2 * te.exp(square) * te.exp(rest) - _scaled(y)
+    return te.select(x < 0, te.select(te.isinf(y), y, mirrored), _scaled(y))
+
+
+def log_ndtr(x: Tensor) -> Tensor:
+    """The logarithm of the normal distribution's function, exact far below 0 too. The shape is that of ``x``;
+    floats keep their type. Raises DeclareError for what is not a tensor."""
+    return _float("log_ndtr", x, _log_ndtr)
+
+
+def _log_ndtr(x: Expr) -> Expr:
+    t = x * te.const(math.sqrt(0.5), x.dtype)
+    below = te.log(_scaled(te.abs(t)) / 2) - t * t
+    return te.select(x < -1, te.select(te.isinf(x), x, below), te.log1p(-_erfc(t) / 2))
+
+
+# Cephes' quotients: in the middle, and of the tails up to exp(-32) and beyond
+# fmt: off
+_MIDDLE = (
+    (
+        -59.9633501014107895, 98.0010754185999661, -56.6762857469070293, 13.9312609387279679,
+        -1.23916583867381258,
+    ),
+    (
+        1.0, 1.95448858338141760, 4.67627912898881538, 86.3602421390890590, -225.462687854119371,
+        200.260212380060660, -82.0372256168333340, 15.9056225126211695, -1.18331621121330003,
+    ),
+)
+_TAILS = (
+    (
+        4.05544892305962420, 31.5251094599893866, 57.1628192246421288, 44.0805073893200835,
+        14.6849561928858024, 2.18663306850790268, -0.140256079171354496, -3.50424626827848203e-2,
+        -8.57456785154685413e-4,
+    ),
+    (
+        1.0, 15.7799883256466750, 45.3907635128879211, 41.3172038254672030, 15.0425385692907503,
+        2.50464946208309416, -0.142182922854787789, -3.80806407691578277e-2, -9.33259480895457427e-4,
+    ),
+    (
+        3.23774891776946036, 6.91522889068984212, 3.93881025292474443, 1.33303460815807542,
+        0.201485389549179082, 1.23716634817820021e-2, 3.01581553508235416e-4, 2.65806974686737551e-6,
+        6.23974539184983293e-9,
+    ),
+    (
+        1.0, 6.02427039364742014, 3.67983563856160859, 1.37702099489081330, 0.216236993594496636,
+        1.34204006088543189e-2, 3.28014464682127739e-4, 2.89247864745380684e-6, 6.79019408009981274e-9,
+    ),
+)
+# fmt: on
+
+
+def ndtri(x: Tensor) -> Tensor:
+    """The number below which the normal distribution has ``x``: infinite at 0 and 1, NaN beyond. The shape is
+    that of ``x``; floats keep their type. Raises DeclareError for what is not a tensor."""
+    return _float("ndtri", x, _ndtri)
+
+
+def _ndtri(p: Expr) -> Expr:
+    cut = math.exp(-2)
+    upper = p > te.const(1 - cut, p.dtype)
+    y = te.select(upper, 1 - p, p)
+    m = p - te.const(0.5, p.dtype)
+    s = m * m
+    middle = te.const(math.sqrt(2 * math.pi), p.dtype) * (
+        m + m * (s * _horner(s, _MIDDLE[0]) / _horner(s, _MIDDLE[1]))
+    )
+    z = te.sqrt(-2 * te.log(y))
+    w = 1 / z
+    near, far = (_horner(w, over) / _horner(w, under) for over, under in (_TAILS[:2], _TAILS[2:]))
+    tail = z - te.log(z) / z - w * te.select(z < 8, near, far)
+    found = te.select(y > te.const(cut, p.dtype), middle, te.select(upper, tail, -tail))
+    return te.select(make.eq(y, 0), te.copysign(te.const(math.inf, p.dtype), m), found)
 
 
 def _chebyshev(x: Expr, coefficients: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
@@ -297,6 +392,26 @@ _I0_FAR = (
     2.0489185894690638e-07, 2.8913705208347567e-06, 6.889758346916825e-05, 0.0033691164782556943,
     0.8044904110141088,
 )
+# the same of exp(-x) I1(x) / x, and of exp(-x) √x I1(x)
+_I1_NEAR = (
+    2.7779141127610464e-18, -2.111421214358166e-17, 1.5536319577362005e-16, -1.1055969477353862e-15,
+    7.600684294735408e-15, -5.042185504727912e-14, 3.223793365945575e-13, -1.9839743977649436e-12,
+    1.1736186298890901e-11, -6.663489723502027e-11, 3.625590281552117e-10, -1.8872497517228294e-09,
+    9.381537386495773e-09, -4.445059128796328e-08, 2.0032947535521353e-07, -8.568720264695455e-07,
+    3.4702513081376785e-06, -1.3273163656039436e-05, 4.781565107550054e-05, -0.00016176081582589674,
+    0.0005122859561685758, -0.0015135724506312532, 0.004156422944312888, -0.010564084894626197,
+    0.024726449030626516, -0.05294598120809499, 0.1026436586898471, -0.17641651835783406,
+    0.25258718644363365,
+)
+_I1_FAR = (
+    7.517296310842105e-18, 4.414348323071708e-18, -4.6503053684893586e-17, -3.209525921993424e-17,
+    2.96262899764595e-16, 3.3082023109209285e-16, -1.8803547755107825e-15, -3.8144030724370075e-15,
+    1.0420276984128802e-14, 4.272440016711951e-14, -2.1015418427726643e-14, -4.0835511110921974e-13,
+    -7.198551776245908e-13, 2.0356285441470896e-12, 1.4125807436613782e-11, 3.2526035830154884e-11,
+    -1.8974958123505413e-11, -5.589743462196584e-10, -3.835380385964237e-09, -2.6314688468895196e-08,
+    -2.512236237870209e-07, -3.882564808877691e-06, -0.00011058893876262371, -0.009761097491361469,
+    0.7785762350182801,
+)
 # fmt: on
 
 
@@ -311,13 +426,33 @@ def i0e(x: Tensor) -> Tensor:
     return _float("i0e", x, _i0e)
 
 
+def i1(x: Tensor) -> Tensor:
+    """The same of order 1, which is odd."""
+    return _float("i1", x, lambda e: te.exp(te.abs(e)) * _i1e(e))
+
+
+def i1e(x: Tensor) -> Tensor:
+    """``exp(-|x|) i1(x)``."""
+    return _float("i1e", x, _i1e)
+
+
 def _i0e(x: Expr) -> Expr:
+    return _bessel(x, _I0_NEAR, _I0_FAR, te.const(1, x.dtype))
+
+
+def _i1e(x: Expr) -> Expr:
+    found = _bessel(x, _I1_NEAR, _I1_FAR, te.abs(x))
+    return te.select(x < 0, -found, found)
+
+
+def _bessel(x: Expr, close: Sequence[float], beyond: Sequence[float], factor: Expr) -> Expr:
+    """By two series, with a factor of the first."""
     y = te.abs(x)
     near = y <= 8
     at = te.select(near, y / 2 - 2, 32 / y - 2)
     # terms that float32 does not see are left out of its series
     least = 0.0 if x.dtype.bits == 64 else 1e-9
-    first, second = ([c for c in series if abs(c) > least] for series in (_I0_NEAR, _I0_FAR))
+    first, second = ([c for c in series if abs(c) > least] for series in (close, beyond))
     second = [0.0] * (len(first) - len(second)) + second
     terms = [
         te.select(near, te.const(p, x.dtype), te.const(q, x.dtype))
@@ -325,7 +460,7 @@ def _i0e(x: Expr) -> Expr:
     ]
     a, _, c = _chebyshev(at, terms)
     found = te.const(0.5, x.dtype) * (a - c)
-    return te.select(near, found, found * te.rsqrt(y))
+    return te.select(near, found * factor, found * te.rsqrt(y))
 
 
 # -- of two tensors

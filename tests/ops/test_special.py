@@ -72,6 +72,39 @@ def test_bessel_of_order_0(t):
     close(of(ops.i0e, a), np.i0(a.astype("float64")) * np.exp(-abs(a.astype("float64"))), FLOATS[t])
 
 
+@pytest.mark.parametrize("t", FLOATS)
+def test_bessel_of_order_1(t):
+    """The derivative of order 0, and odd."""
+    a = np.linspace(-40, 40, 301).astype(t)
+    wide, h = a.astype("float64"), 1e-5
+    slope = (np.i0(wide + h) - np.i0(wide - h)) / (2 * h)
+    close(of(ops.i1, a), slope, 5 * max(FLOATS[t], 1e-9), 1e-9)
+    close(of(ops.i1e, a), of(ops.i1, a) * np.exp(-abs(wide)), 2 * FLOATS[t], 1e-30)
+    close(of(ops.i1, np.array([0, 1e-30], t)), [0, 5e-31], FLOATS[t])
+
+
+@pytest.mark.parametrize("t", FLOATS)
+def test_the_scaled_complement_of_erf(t):
+    a = np.linspace(-5, 8, 200).astype(t)
+    close(of(ops.erfcx, a), [math.erfc(v) * math.exp(v * v) for v in a.astype("float64")], FLOATS[t])
+    large = 10.0 ** np.arange(8, 30)
+    close(of(ops.erfcx, large.astype(t)), 1 / (large * math.sqrt(math.pi)), FLOATS[t])
+
+
+@pytest.mark.parametrize("t", FLOATS)
+def test_the_normal_distribution(t):
+    """Its logarithm, and the number below which it has so much: each undoes the other."""
+    a = np.linspace(-5, 5, 101).astype(t)
+    below, above = ([0.5 * math.erfc(s * v / math.sqrt(2)) for v in a.astype("float64")] for s in (-1, 1))
+    close(of(ops.log_ndtr, a), np.where(a < 0, np.log(below), np.log1p(-np.array(above))), 4 * FLOATS[t])
+    back = of(ops.ndtri, np.array(below[:70], t))
+    close(back, a[:70], 20 * FLOATS[t], 1e-6 if t == "float32" else 1e-13)
+    far = -np.linspace(6, 36, 61).astype(t) if t == "float64" else -np.linspace(6, 12, 61).astype(t)
+    close(of(ops.ndtri, np.exp(of(ops.log_ndtr, far))), far, 5 * FLOATS[t])
+    assert of(ops.ndtri, np.array([0, 1, 0.5], t)).tolist() == [-math.inf, math.inf, 0]
+    assert np.isnan(of(ops.ndtri, np.array([-0.1, 1.1], t))).all()
+
+
 def test_products_with_logarithms_and_numbers_beside():
     a = np.array([0, 0, 0, 2, 3], "float32")
     b = np.array([0, math.inf, math.nan, 1.5, 0.25], "float32")

@@ -15,7 +15,7 @@ from ...expr import make
 from ...te import Tensor
 from .elementwise import mul
 from .index import from_start, index_copy
-from .reduce import distances
+from .reduce import distances, vector_norm
 from .table import aten, graph_op, known
 from .types import floats, held, rounded_once
 
@@ -44,6 +44,14 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> Any:
 @aten("cdist")
 def cdist(x: Tensor, y: Tensor, order: float = 2, mode: int | None = None) -> Tensor:
     return distances(x, y, order, mode)
+
+
+@graph_op("pdist", "_pdist_forward")
+def pdist(g: Any, x: Any, order: float = 2) -> Any:
+    """Of each row to those behind it, one after the other."""
+    pairs = np.triu_indices(known(x.shape[0], "the rows of distances"), 1)
+    rows = [g(ops.take, x, g.graph.constant(i.astype("int64")), axis=0) for i in pairs]
+    return g(vector_norm, g(ops.subtract, *rows), order=order, dims=(-1,))
 
 
 @aten("diag_embed")

@@ -18,7 +18,7 @@ from ...ops.inputs import product
 from ...runtime import choices
 from ...te import Tensor
 from .index import index, mask_axes
-from .table import known, needs, of_program
+from .table import known, of_program
 
 
 def _places(g: Any, x: Any) -> Any:
@@ -28,8 +28,14 @@ def _places(g: Any, x: Any) -> Any:
 
 @of_program("nonzero", "argwhere")
 def nonzero(g: Any, x: Any) -> Any:
-    needs(x.ndim > 0, "places in what has no dimension")
-    return g(ops.transpose, _places(g, x), axes=(1, 0))
+    # a row for each place, with a number for each dimension: of a number that is not 0 a row of none
+    return g(_row_each, _places(g, x), width=x.ndim)
+
+
+def _row_each(places: Tensor, *, width: int) -> Tensor:
+    if width:
+        return ops.transpose(places, (1, 0))
+    return te.compute((places.shape[1], 0), lambda i, d: te.const(0, INT64), name="rows")  # type: ignore[return-value]
 
 
 @of_program("nonzero_numpy", "where")

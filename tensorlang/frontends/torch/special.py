@@ -21,7 +21,14 @@ for _name, _op in {
     "erfinv": ops.erfinv,
     "i0": ops.i0,
     "lgamma": ops.lgamma,
+    "special_erfcx": ops.erfcx,
     "special_i0e": ops.i0e,
+    "special_i1": ops.i1,
+    "special_i1e": ops.i1e,
+    "special_log_ndtr": ops.log_ndtr,
+    "special_modified_bessel_i0": ops.i0,
+    "special_modified_bessel_i1": ops.i1,
+    "special_ndtri": ops.ndtri,
 }.items():
     aten(_name)(of_floats(_op))
 
@@ -177,6 +184,29 @@ def nanmedian(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
 def nanmedian_of_all(x: Tensor) -> Tensor:
     found: Tensor = nanmedian(ops.reshape(x, (-1,)))[0]
     return found
+
+
+@aten("mode")
+def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> Any:
+    """The value that is there most often, the least of several, and its last place. Where the values are
+    sorted, equal ones lie in a run; how long it is there, the place where it began tells."""
+    if not x.ndim:
+        return x, ops.full((), 0, INT64)
+    d = dim % x.ndim
+    n = known(x.shape[d], "the elements of a mode")
+    needs(n > 0, "the mode of nothing")
+    order = as_type(ops.argsort(x, d), INT64)
+    values = ops.gather(x, d, order)
+
+    def begin(*i: Any) -> Any:
+        before = values(*i[:d], te.max(i[d] - 1, 0), *i[d + 1 :])
+        return te.select(make.eq(values(*i), before), te.const(0, INT64), te.cast(INT64, i[d]))
+
+    begins = ops.cummax(te.compute(x.shape, begin, name="begin"), d)[0]
+    length = te.compute(x.shape, lambda *i: te.cast(INT64, i[d]) - begins(*i), name="length")
+    at = ops.argmax(length, d, True)
+    found, place = ops.gather(values, d, at), ops.gather(order, d, at)
+    return (found, place) if keepdim else (ops.squeeze(found, (d,)), ops.squeeze(place, (d,)))
 
 
 @aten("addbmm")

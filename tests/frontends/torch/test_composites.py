@@ -24,6 +24,7 @@ CASES = {
         x(2, 5, 3),
         x(2, 4, 3),
     ),
+    "pdist": (lambda a: (torch.pdist(a), torch.pdist(a, 1), torch.pdist(a[:1])), x(7, 3)),
     "diagonal": (
         lambda a: (torch.diag_embed(a), torch.diag_embed(a, 2, 0, 2), torch.diag_embed(a, -1)),
         x(2, 3),

@@ -39,6 +39,8 @@ def written(x, at, values):
 MASKS = {
     "nonzero": lambda x, n: torch.nonzero(x > 0) * 2,
     "as tuple": lambda x, n: torch.nonzero(x > 0, as_tuple=True),
+    "of a number": lambda x, n: torch.nonzero(x[0, 0]),
+    "of nothing": lambda x, n: torch.nonzero(x[0, 0] * 0),
     "where": lambda x, n: torch.where(x > 0)[1] + 1,
     "argwhere": lambda x, n: torch.argwhere(x > 0),
     "elements": lambda x, n: x[x > 0] * 2,

@@ -33,6 +33,13 @@ SPECIAL = {
     "digamma": (torch.digamma, -5, 40),
     "i0": (torch.i0, -40, 40),
     "i0e": (torch.special.i0e, -40, 40),
+    "i1": (torch.special.i1, -40, 40),
+    "i1e": (torch.special.i1e, -40, 40),
+    "modified_bessel": (torch.special.modified_bessel_i1, -40, 40),
+    "erfcx": (torch.special.erfcx, -5, 60),
+    "ndtri": (torch.special.ndtri, 0, 1),
+    "ndtri_of_little": (torch.special.ndtri, 0, 1e-12),
+    "log_ndtr": (torch.special.log_ndtr, -30, 6),
     "multigammaln": (lambda x: torch.special.multigammaln(x, 2), 1, 40),
     "frexp": (torch.frexp, -1e-38, 1e-38),
     "sgn": (torch.sgn, -3, 3),
@@ -101,6 +108,14 @@ def test_medians_without_what_is_no_number():
     x[2, :, 3] = float("nan")
     of_torch(lambda t: (torch.nanmedian(t), torch.nanmedian(t, 1).values), x, rtol=0, atol=0)
     of_torch(lambda t: torch.nanmedian(t, -1, keepdim=True).values + torch.nanmean(t, -1, keepdim=True), x)
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_what_is_there_most_often(dim):
+    torch.manual_seed(2)
+    for x in (torch.randint(-2, 3, (4, 7, 12)), torch.randint(0, 2, (3, 1, 4)).float(), torch.tensor(3.0)):
+        d = min(dim, max(x.ndim - 1, 0))
+        of_torch(lambda t, d=d: (*torch.mode(t, d), torch.mode(t, d, True).values), x, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("how", ["prod", "mean", "amax", "amin"])
