@@ -15,10 +15,11 @@ from ..arith.facts import Facts
 from ..boundary import guard
 from ..errors import DeclareError
 from ..expr import make
+from ..expr.linear import poly
 from ..expr.make import ExprLike
-from ..expr.nodes import Const, Expr, const_int
+from ..expr.nodes import Const, Expr, FloorDiv, FloorMod, const_int
 from ..expr.operators import Operators
-from ..expr.walk import preorder, variables
+from ..expr.walk import preorder, rewrite, variables
 from .compute import compute, tag_around
 from .tensor import Tensor
 
@@ -37,7 +38,24 @@ def equal(a: ExprLike, b: ExprLike) -> bool | None:
     """Whether two sizes are one: True or False when that is sure whatever the symbols stand for, else
     None."""
     e = make.eq(a, b)
-    return bool(e.value) if isinstance(e, Const) else Facts(sizes=variables(e)).prove(e)
+    if not isinstance(e, Const):
+        found = Facts(sizes=variables(e)).prove(e)
+        if found is not None or not any(isinstance(n, FloorMod) for n in preorder(e)):
+            return found
+        # a length with what pads it to whole blocks is so many blocks as soon as both are said by quotients
+        e = make.eq(*(rewrite(make.as_expr(n), _by_quotient) for n in (a, b)))
+    return bool(e.value) if isinstance(e, Const) else None
+
+
+def _by_quotient(e: Expr) -> Expr:
+    if isinstance(e, FloorMod):
+        return make.sub(e.a, make.mul(make.floordiv(e.a, e.b), e.b))
+    if not isinstance(e, FloorDiv):
+        return e
+    # the places of a block, as a length over the number of its blocks
+    above, below = poly(e.a), poly(e.b)
+    times = next((above.get(m, 0) // c for m, c in below.items()), 0)
+    return make.const(times, e.dtype) if times and above == {m: times * c for m, c in below.items()} else e
 
 
 def text(shape: Sequence[Any]) -> str:

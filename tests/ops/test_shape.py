@@ -7,6 +7,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.te import whole
 from tests.ops.arrays import compiled, exact, sample
 
 ops = tl.ops
@@ -149,3 +150,19 @@ def test_a_chain_of_views_is_one_pass():
     x = te.placeholder(a.shape, name="x")
     out = ops.transpose(ops.reshape(ops.relu(x), (2, 3, 5, 7)), (0, 2, 1, 3))
     exact(compiled(out, {x: a}), np.maximum(a, 0).reshape(2, 3, 5, 7).transpose(0, 2, 1, 3), "float32")
+
+
+@pytest.mark.parametrize("pad", [lambda n: -n % 32, lambda n: (32 - n % 32) % 32], ids=["less", "rest"])
+def test_a_length_that_is_padded_to_whole_blocks_is_so_many_blocks(pad):
+    n = te.dim("n")
+    padded = n + pad(n)
+    x = te.placeholder((3, n), name="x")
+    wide = te.compute((3, padded), lambda i, j: te.if_then_else(j < n, x(i, te.min(j, n - 1)), te.const(0.0)))
+    kernel = tl.compile([x, ops.reshape(wide, (3, padded // 32, 32))])
+    for length in (1, 31, 32, 33, 64):
+        a = sample((3, length), "float32", 1)
+        expected = np.pad(a, ((0, 0), (0, -length % 32))).reshape(3, -1, 32)
+        assert np.array_equal(kernel(a), expected)
+    assert whole.equal(padded // (padded // 32), 32)
+    with pytest.raises(tl.DeclareError, match="which may differ"):
+        ops.reshape(te.placeholder((3, n + -n % 16), name="x"), (3, padded // 32, 32))
