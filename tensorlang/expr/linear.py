@@ -458,6 +458,20 @@ def wraps(e: Expr) -> bool:
     return e.contains & (READS | CALLS | DATA) != 0
 
 
+def without_mods(p: Poly, d: int) -> Poly:
+    """A sum with ``x`` for ``x % m`` where that is the same for a remainder by ``d``: where ``c m`` is a
+    multiple of it. So what pads a length to whole blocks is seen to do so."""
+    found: Poly | None = None
+    for m, c in p.items():
+        e = m[0] if len(m) == 1 else None
+        if type(e) is FloorMod and type(e.b) is Const and c * e.b.value % d == 0 and not wraps(e.a):
+            if found is None:
+                found = dict(p)
+            del found[m]
+            add_to(found, poly(e.a), c)
+    return p if found is None else found
+
+
 def divisor_of(p: Poly) -> int:
     """A number that divides every value of the polynomial (0 when it is 0): by its coefficients, and by what
     is known of symbolic sizes."""

@@ -302,7 +302,8 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
             return a
         if type(b) is Const and b.value > 0:
             d = int(b.value)
-            reduced = {m: c % d for m, c in _without_mods(p, d).items() if linear.divisor_of({m: c}) % d}
+            flat = linear.without_mods(p, d)
+            reduced = {m: c % d for m, c in flat.items() if linear.divisor_of({m: c}) % d}
             if reduced != p:
                 return floormod(linear.from_poly(reduced, t), b)
             g = math.gcd(d, *p.values())
@@ -313,20 +314,6 @@ def floormod(a: ExprLike, b: ExprLike) -> Expr:
             if q:
                 return floormod(linear.from_poly(r, t), b)
     return intern(FloorMod, a, b)
-
-
-def _without_mods(p: linear.Poly, d: int) -> linear.Poly:
-    """A sum with ``x`` for ``x % m`` where that is the same for a remainder by ``d``: where ``c m`` is a
-    multiple of it. So what pads a length to whole blocks is seen to do so."""
-    found: linear.Poly | None = None
-    for m, c in p.items():
-        e = m[0] if len(m) == 1 else None
-        if type(e) is FloorMod and type(e.b) is Const and c * e.b.value % d == 0 and not linear.wraps(e.a):
-            if found is None:
-                found = dict(p)
-            del found[m]
-            linear.add_to(found, linear.poly(e.a), c)
-    return p if found is None else found
 
 
 def _trunc(x: int, y: int) -> int:

@@ -427,12 +427,13 @@ def i0e(x: Tensor) -> Tensor:
 
 
 def i1(x: Tensor) -> Tensor:
-    """The same of order 1, which is odd."""
+    """Bessel's modified function of the first kind, of order 1, which is odd. The shape is that of ``x``;
+    floats keep their type. Raises DeclareError for what is not a tensor."""
     return _float("i1", x, lambda e: te.exp(te.abs(e)) * _i1e(e))
 
 
 def i1e(x: Tensor) -> Tensor:
-    """``exp(-|x|) i1(x)``."""
+    """``exp(-|x|) i1(x)``, which is in the range of floats where ``i1`` is not."""
     return _float("i1e", x, _i1e)
 
 
