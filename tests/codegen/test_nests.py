@@ -9,7 +9,7 @@ import pytest
 
 from tensorlang.codegen.llvm.nests import taken_apart
 from tensorlang.expr import make
-from tensorlang.expr.nodes import Expr
+from tensorlang.expr.nodes import Expr, Var
 from tensorlang.loopir.stmt import Alloc, Extern, Func, Stmt, preorder
 
 from . import helper
@@ -63,10 +63,88 @@ def test_one_nest_stays_where_it_is() -> None:
     assert apart(func) == (func, [])
 
 
-@pytest.mark.parametrize(("size", "scope"), [(64, "global"), (64, "local"), (1 << 14, "global")])
-def test_what_lies_on_the_stack_stays_with_all_who_use_it(size: int, scope: str) -> None:
+@pytest.mark.parametrize(("size", "scope"), [(64, "global"), (64, "local"), (1023, "global")])
+def test_what_may_be_registers_stays_with_all_who_use_it(size: int, scope: str) -> None:
     func, _ = chain(size, scope=scope)
     assert apart(func) == (func, [])
+
+
+@pytest.mark.parametrize("size", [1024, 1 << 14])
+def test_what_no_registers_hold_is_given_to_nests_also_on_the_stack(size: int) -> None:
+    func, t = chain(size)
+    main, nests = apart(func)
+    assert len(nests) == 2 and all(t in n.params for n in nests)
+    x, y = np.arange(64, dtype=np.float32), np.zeros(64, np.float32)
+    assert Kernel(main, nests=nests)(x, y) == 0
+    assert (y == x + 3).all() and not helper.live_blocks  # it was on the stack
+
+
+def tiled(rows: int, columns: int, kind: str = SERIAL) -> Func:
+    """For each of so many rows T = 2 X and Y = T + X, a workspace T for each, by two nests of two statements
+    an element."""
+    x, y, t = (buffer(name, "float32", *shape) for name, shape in _shapes(rows, columns).items())
+
+    def row(i: Var) -> Stmt:
+        twice = loop(columns, lambda j: seq(*[Store(t, load(x, (i, j)) * 2.0, (j,)) for _ in "ab"]))
+        both = lambda j: seq(*[Store(y, load(t, (j,)) + load(x, (i, j)), (i, j)) for _ in "ab"])
+        return Alloc(t, seq(twice, loop(columns, both)))
+
+    return Func("k", (x, y), loop(rows, row, kind, name="row"), (), (y,))
+
+
+def _shapes(rows: int, columns: int) -> dict[str, tuple[int, ...]]:
+    return {"X": (rows, columns), "Y": (rows, columns), "t": (columns,)}
+
+
+@pytest.mark.parametrize("kind", [SERIAL, PARALLEL])
+def test_nests_in_a_loop_are_given_its_variable(kind: str) -> None:
+    rows, columns = (5, 2048) if kind == SERIAL else (3, 1 << 14)
+    main, nests = apart(tiled(rows, columns, kind))
+    assert len(nests) == 2 and len({c.args[-1] for c in called(main)}) == 1
+    assert [(n.params[-1].lo, n.params[-1].hi) for n in nests] == [(0, rows - 1)] * 2  # type: ignore[union-attr]
+    x = np.arange(rows * columns, dtype=np.float32).reshape(rows, columns)
+    y = np.zeros_like(x)
+    assert Kernel(main, nests=nests)(x, y) == 0
+    assert (y == 3 * x).all()
+
+
+def test_a_nest_in_a_loop_is_worth_a_call() -> None:
+    """The loop with two short ones is short too, and the one nest of the kernel."""
+    func = tiled(5, 1024 // 8)
+    assert apart(func) == (func, [])
+
+
+def test_names_are_made_only_of_nests_that_are_taken() -> None:
+    """Each is made of all that a nest says: of loops in loops it would be the dearest part."""
+    number = itertools.count()
+    main, nests = taken_apart(tiled(5, 2048), lambda nest: f"nest_{next(number)}")
+    assert [n.name for n in nests] == [c.name for c in called(main)] == ["nest_0", "nest_1"]
+    assert next(number) == 2
+
+
+def test_a_nest_that_cannot_be_named_stays() -> None:
+    func = tiled(5, 2048)
+    main, nests = taken_apart(func, lambda nest: None)
+    assert not nests and not called(main)
+    assert str(main) == str(func)
+
+
+def test_a_row_of_what_threads_share_is_not_opened_in_a_nest() -> None:
+    """It would begin where that of all threads does."""
+    rows, columns = 3, 1 << 14
+    x, y = (buffer(name, "float32", rows, columns) for name in "XY")
+    space, t = buffer("space", "float32", 2, columns), buffer("t", "float32", columns, scope="global")
+
+    def row(i: Var) -> Stmt:
+        twice = loop(columns, lambda j: seq(*[Store(t, load(x, (i, j)) * 2.0, (j,)) for _ in "ab"]))
+        once = loop(columns, lambda j: seq(*[Store(y, load(t, (j,)), (i, j)) for _ in "ab"]))
+        alone = lambda: loop(2, lambda _: Alloc(t, seq(twice, once), space), name="again")
+        return seq(alone(), alone())
+
+    func = Func("k", (x, y, space), loop(rows, row, PARALLEL, name="row"), (), (y,))
+    main, nests = apart(func)
+    assert not any(isinstance(s, Alloc) and s.within is space for n in nests for s in preorder(n.body))
+    assert len(nests) == 4 and len([s for s in preorder(main.body) if isinstance(s, Alloc)]) == 2
 
 
 def test_only_those_that_can_be_apart_are() -> None:

@@ -3,12 +3,13 @@ search share most of theirs. The kernel calls them one after the other. Knows th
 will lie; nothing of who keeps what.
 
 Apart stands only what is compiled alone to the code that it is within the kernel: a nest that uses parameters
-and buffers of the heap, whose addresses it is given as the body of a parallel loop is. What lies on the stack
-may be registers, or be read beyond its end, and stays with all that use it.
+and buffers in memory, whose addresses it is given as the body of a parallel loop is. A small buffer on the
+stack may be registers, or be read beyond its end, and stays with all that use it.
 
-A schedule for several threads is often one parallel loop of few iterations, with all nests in it. Then these
-are taken apart, and given its variable: so long a loop is handed out one iteration at a time, whatever is in
-it, and of each iteration a call costs nothing.
+Where a loop has several nests in it that are long enough for a call of each to cost nothing, these are taken
+apart, and given the variables of the loops around them: tiles of a convolution by Winograd's algorithm are
+padded, transformed, multiplied, transformed back and finished by five nests, and the next candidate changes
+one. Of loops for threads this holds where they are handed out one iteration at a time, whatever is in them.
 """
 
 from __future__ import annotations
@@ -20,17 +21,36 @@ from ...core.recursion import Steps, run
 from ...expr import make
 from ...expr.nodes import Var, const_int
 from ...expr.walk import substitute
-from ...loopir.stmt import Alloc, Buffer, Extern, For, Func, Seq, Stmt, map_exprs, preorder, rebuilt, seq
+from ...loopir.stmt import (
+    SERIAL,
+    Alloc,
+    Buffer,
+    Extern,
+    For,
+    Func,
+    Seq,
+    Stmt,
+    map_exprs,
+    preorder,
+    rebuilt,
+    rewrite,
+    seq,
+)
 from . import tiles
 from .parallel import PIECE, WAKING, captured
 from .statement import STACK_LIMIT, size_in_elements, written
 from .work_estimate import ENDLESS, estimate
 
+Loops = tuple[For, ...]
 NEST = "nest"  # the kind of an Extern that is a part of the same kernel, and gives a status as it does
 LEAST = 2  # nests: where there is one, nothing is shared without the whole
-# statements, when loops are written out, from which on a nest in a loop is worth a module of its own, which
-# takes LLVM as long as a dozen of them
-WORTH = 24
+# statements, when loops are written out, and work, as ``estimate`` counts it (up to a nanosecond each), from
+# which on a nest in a loop is worth a module and a call of its own. Measured (Zen 5), a minimally filtered
+# convolution's 64 candidates: 94 ms each to build with none in serial loops, from 24 and 2048 on 79, from
+# 2 and 2048 on 71, from 2 and 1024 on 61; they take 0.99 to 1.04 of what they take built whole
+WORTH, CALLED = 2, 1024
+# bytes of a buffer from which on it is in no registers: twice what the widest have
+IN_MEMORY = 4 << 10
 
 
 def taken_apart(func: Func, name: Callable[[Func], str | None]) -> tuple[Func, list[Func]]:
@@ -38,64 +58,87 @@ def taken_apart(func: Func, name: Callable[[Func], str | None]) -> tuple[Func, l
     same kernel and none where it stays whole."""
     if func.dims or func.constants or func.needs:
         return func, []
-    nests: list[Func] = []
+    nests: list[tuple[For, Func]] = []
 
-    def called(s: Stmt, apart: frozenset[Buffer], within: For | None) -> Steps[Stmt]:
+    def called(s: Stmt, sight: frozenset[Buffer], apart: frozenset[Buffer], around: Loops) -> Steps[Stmt]:
         if isinstance(s, Alloc):
-            more = apart | {s.buffer} if s.within is None and _on_heap(s.buffer) else apart - {s.buffer}
-            return rebuilt(s, [(yield called(s.body, more, within))])
+            more = apart | {s.buffer} if _in_memory(s.buffer) else apart - {s.buffer}
+            return rebuilt(s, [(yield called(s.body, sight | {s.buffer}, more, around))])
         if isinstance(s, Seq):
             made = []
             for p in s.stmts:
-                made.append((yield called(p, apart, within)))
+                made.append((yield called(p, sight, apart, around)))
             return seq(*made)
         if not isinstance(s, For):
             return s
-        if within is None and _handed_out_singly(s):
+        threads = not around and _handed_out_singly(s)
+        if threads or s.kind == SERIAL:
             before = len(nests)
-            body = yield called(s.body, apart, s)
+            # what threads are given is in memory, however small
+            body = yield called(s.body, sight, sight if threads else apart, (*around, s))
             if len(nests) >= before + LEAST:
                 return rebuilt(s, [body])
             del nests[before:]
-        nest = _nest(s, apart, within)
-        known = None if nest is None else name(nest)
-        if nest is None or known is None:
+        nest = _nest(s, apart, around)
+        if nest is None:
             return s
-        nests.append(nest.changed(name=known))
-        values = () if len(nest.params) == len(nest.buffers()) or within is None else (within.var,)
-        return Extern(NEST, known, (*nest.buffers(), *values), nest.outputs, INT32)
+        nests.append((s, nest[0]))
+        return Extern(NEST, str(len(nests) - 1), (*nest[0].buffers(), *nest[1]), nest[0].outputs, INT32)
 
-    body = run(called(func.body, frozenset(func.buffers()), None))
-    return (func, []) if len(nests) < LEAST else (func.with_body(body), nests)
+    given = frozenset(func.buffers())
+    body = run(called(func.body, given, given, ()))
+    if len(nests) < LEAST:
+        return func, []
+    # only of those that are taken: a name takes as long to make as all that is above
+    names = [name(nest) for _, nest in nests]
+
+    def named(s: Stmt) -> Stmt | None:
+        if not isinstance(s, Extern) or s.kind != NEST:
+            return None
+        known = names[int(s.name)]
+        return nests[int(s.name)][0] if known is None else Extern(NEST, known, s.args, s.outputs, s.result)
+
+    found = [f.changed(name=n) for (_, f), n in zip(nests, names, strict=True) if n is not None]
+    return func.with_body(rewrite(body, named)), found
 
 
-def _nest(s: For, apart: frozenset[Buffer], within: For | None) -> Func | None:
-    """The nest as a kernel, None where it uses what it cannot be given. ``within`` is a parallel loop that it
-    stands in, whose variable is its last parameter where it reads that."""
+def _nest(s: For, apart: frozenset[Buffer], around: Loops) -> tuple[Func, list[Var]] | None:
+    """The nest as a kernel, and the variables of the loops ``around`` it that it reads, which are its last
+    parameters; None where it uses what it cannot be given."""
     buffers, names = captured(s)
     # sums in tiles of a matrix unit may begin with a store in front of the nest
     if any(isinstance(n, Extern) or tiles.noted(n) for n in preorder(s)):
         return None
     if not apart.issuperset(buffers):
         return None
-    values: list[Var] = []
-    body: Stmt = s
-    if within is not None:
+    if around:
         # buffers of the heap in a parallel loop are rows of what threads share
-        if any((isinstance(n, Alloc) and _on_heap(n.buffer)) or _parallel(n) for n in preorder(s)):
+        if any(_parallel(n) or (isinstance(n, Alloc) and _of_threads(n)) for n in preorder(s)):
             return None
-        if _copies(s) < WORTH:
+        if _copies(s) < WORTH or ((len(around) > 1 or not _parallel(around[0])) and _short(s)):
             return None
-        if len(names) == 1 and names[0] is within.var:
-            begin, count = const_int(within.begin), const_int(within.extent)
-            assert begin is not None and count is not None
-            v = Var(within.var.name, within.var.dtype, "value", begin, begin + count - 1)
-            values, names = [v], []
-            body = map_exprs(s, lambda e: substitute(e, {within.var: v}))
-    if names:
+    known = {loop.var: loop for loop in around}
+    values = {v: _value(known[v]) for v in names if v in known}
+    given = [v for v in values.values() if v is not None]
+    if len(given) < len(names):
         return None
+    body = map_exprs(s, lambda e: substitute(e, values)) if values else s  # type: ignore[arg-type]
     writes = written(s)
-    return Func(NEST, (*buffers, *values), body, outputs=tuple(b for b in buffers if b in writes))
+    func = Func(NEST, (*buffers, *given), body, outputs=tuple(b for b in buffers if b in writes))
+    return func, list(values)
+
+
+def _value(loop: For) -> Var | None:
+    """The variable of a loop as a parameter, None where it is not known how far it goes."""
+    begin, count = const_int(loop.begin), const_int(loop.extent)
+    if begin is None or count is None:
+        return None
+    return Var(loop.var.name, loop.var.dtype, "value", begin, begin + count - 1)
+
+
+def _short(s: For) -> bool:
+    """Whether a call of the nest would count."""
+    return estimate(s, {}).get((), 0.0) < CALLED
 
 
 def _copies(s: Stmt) -> int:
@@ -123,7 +166,22 @@ def _handed_out_singly(s: For) -> bool:
     return WAKING * PIECE <= total < ENDLESS and count * PIECE <= total
 
 
+def _in_memory(b: Buffer) -> bool:
+    """Whether a buffer is too large for registers in any case."""
+    size = _bytes(b)
+    return size is not None and size >= IN_MEMORY
+
+
+def _of_threads(s: Alloc) -> bool:
+    """Whether a buffer in a parallel loop is a row of what threads share."""
+    return s.within is not None or _on_heap(s.buffer)
+
+
 def _on_heap(b: Buffer) -> bool:
     """Whether a buffer is too large for the stack in any case."""
-    size = const_int(make.mul(size_in_elements(b), b.dtype.bytes))
+    size = _bytes(b)
     return size is not None and size > STACK_LIMIT
+
+
+def _bytes(b: Buffer) -> int | None:
+    return const_int(make.mul(size_in_elements(b), b.dtype.bytes))
