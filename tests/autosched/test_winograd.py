@@ -8,6 +8,7 @@ import pytest
 
 import tensorlang as tl
 from autosched import SearchTask
+from autosched.measure import Job, builder, runner
 from autosched.search import Evolutionary, Seen, allocate
 from autosched.space import Variant, variants_of
 from autosched.space.rules import Where
@@ -27,6 +28,12 @@ def block(channels=32, outputs=16, side=13, layout="NCHW"):
     return [x, w, old, ops.relu(ops.add(ops.conv2d(x, w, padding=1, layout=layout), old))]
 
 
+def volume(batch=1, channels=32, outputs=16, planes=5, side=9, taps=3, padding=1):
+    x = te.placeholder((batch, channels, planes, side, side), name="x")
+    w = te.placeholder((outputs, channels, taps, 3, 3), name="w")
+    return [x, w, ops.relu(ops.conv3d(x, w, padding=padding))]
+
+
 def sketches(tensors, target=HOST):
     return derive(SearchTask.of(tensors).schedule(), Where(target))
 
@@ -35,11 +42,20 @@ def with_winograd(found):
     return [x for x in found if any(r.startswith("winograd") for r in x.rules)]
 
 
-@pytest.mark.parametrize("layout", ("NCHW", "NHWC"))
-def test_sketches_by_winograd_are_right_with_any_numbers(layout):
-    tensors = block(layout=layout)
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        pytest.param(block(), id="NCHW"),
+        pytest.param(block(layout="NHWC"), id="NHWC"),
+        pytest.param(volume(), id="volume"),
+        pytest.param(volume(batch=2, taps=2), id="volumes"),
+        pytest.param(volume(planes=9, side=10, taps=1), id="planes alone"),
+        pytest.param(volume(planes=40, side=4, padding=(1, 0, 0)), id="a tile a plane"),
+    ],
+)
+def test_sketches_by_winograd_are_right_with_any_numbers(tensors):
     rng = np.random.default_rng(1)
-    inputs = [rng.integers(-3, 4, [int(str(n)) for n in t.shape]).astype("float32") for t in tensors[:3]]
+    inputs = [rng.integers(-3, 4, [int(str(n)) for n in t.shape]).astype("float32") for t in tensors[:-1]]
     (right,) = te.reference.evaluate([tensors[-1]], dict(zip(tensors, inputs, strict=False)))
     found = with_winograd(sketches(tensors))
     assert {p.tile for x in found for p in x.schedule.trace.steps if p.name == "winograd"} == {2, 4}
@@ -54,10 +70,45 @@ def test_sketches_by_winograd_are_right_with_any_numbers(layout):
             assert off <= (0 if exact else 2e-5 * np.abs(right).max())
 
 
+def test_tiles_of_all_planes_of_a_volume_are_counted_as_one_axis():
+    """Of a plane of 9 × 9 there are nine tiles of 4 × 4, fewer than a tile of registers has."""
+    x = with_winograd(sketches(volume()))[0]
+    point, other, image, tiles, outputs = x.schedule["conv3d.products"].op.axis
+    assert [int(str(a.extent)) for a in (point, other, image, tiles, outputs)] == [6, 6, 1, 5 * 9, 16]
+    # the data of planes beyond both ends is there too
+    assert int(str(x.schedule["conv3d.data"].op.axis[3].extent)) == (5 + 2) * 9
+
+
+def test_a_search_may_leave_the_default_of_a_volume_for_larger_tiles():
+    variants = variants_of(SearchTask.of(volume(channels=64, outputs=64, planes=6, side=14)))
+    assert {tile for v in variants for _, tile in v.algorithm} == {2, 4}
+    without = variants_of(SearchTask.of(volume(channels=64, outputs=64), without=["winograd"]))
+    assert not any(r.startswith("winograd") for v in without for r in v.why)
+
+
 def test_neither_few_channels_nor_other_types_are_proposed():
     assert not with_winograd(sketches(block(channels=3, outputs=64, side=40)))
     x, w = (te.placeholder(n, "float64", name="x") for n in ((1, 32, 16, 16), (32, 32, 3, 3)))
     assert not with_winograd(sketches([x, w, ops.conv2d(x, w)]))
+
+
+def test_what_large_tiles_round_is_no_wrong_answer(tmp_path):
+    """Long sums were off by more than other orders of summation are; a term that is missing is still seen."""
+    x, w = te.placeholder((1, 512, 8, 8), name="x"), te.placeholder((16, 512, 3, 3), name="w")
+    task = SearchTask.of([x, w, ops.conv2d(x, w, padding=1)])
+    v = next(v for v in variants_of(task) if ("winograd", 4) in v.algorithm)
+    job = Job(1, task.graph, task.exact_key, str(task.target), v.trace_of(v.present()[0]).to_json())
+    quiet = lambda phase: None
+    assert builder.build(job, str(tmp_path), quiet).status == "built"
+    assert runner.run(job, str(tmp_path), quiet).status == "ok"
+    bench = runner._workbenches.pop(job.key)
+    tl.load(builder.kernel_file(job, str(tmp_path)), mine=True)(*bench.arguments)
+    assert "should be" in bench.wrong() and not bench.wrong(lambda: True)
+    (out,) = bench.outputs
+    bench.arrays[out][0, 3, 4, 5] += 1.0  # the least that a term is
+    assert "1 of" in bench.wrong(lambda: True)
+    first = variants_of(task)[0].trace.to_json()
+    assert runner._filters(job.trace) and not runner._filters(first)
 
 
 def test_a_task_may_do_without():

@@ -1,5 +1,5 @@
-"""Convolutions by 3×3 kernels with fewer multiplications: ``s.winograd``, its transforms as vectors of
-channels, its products as a tiled nest. Knows schedules.
+"""Convolutions by 3×3 kernels, of images or of the planes of volumes, with fewer multiplications:
+``s.winograd``, its transforms as vectors of channels, its products as a tiled nest. Knows schedules.
 
 Rounding is another than that of the direct sum (see the primitive): ``SearchTask(without=["winograd"])``
 keeps this rule out.
@@ -7,6 +7,7 @@ keeps this rule out.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import partial
 
@@ -37,8 +38,6 @@ class Winograd:
         found = filter_of(stage.op)
         if isinstance(found, str) or stage.op.body[0].dtype.name != "float32":
             return Answer.SKIP
-        if found.deep is not None:  # the default schedule, which a search begins with, has those of volumes
-            return Answer.SKIP
         least = min(constant(a.extent) or 0 for a in (found.channels, found.outputs))
         return Answer.APPLY if least >= where.lanes(stage) else Answer.SKIP
 
@@ -57,30 +56,45 @@ def _by_tiles(name: str, m: int, where: Where, s: tl.Schedule) -> None:
     data, kernel = [s[s.state.of(t).name] for t in products.op.input_tensors]
     (back,) = [s[r.name] for r in s.state.readers(products.name)]
     (inverse,) = [s[r.name] for r in s.state.readers(back.name)]
-    for transform in (data, kernel, products):
-        _spread(transform)
+    for stage in (data, products):
+        _in_line(stage)
+    for stage in (data, kernel, products):
+        _spread(stage)
     _transform(s, kernel, lanes, shared)
     _transform(s, data, lanes, shared)
     _tile_back(s, back, inverse, m, lanes, shared)
     local = s[s.cache_write(products.name, "local")]
-    # axes are the two of a point, the tile, the output channel: for each point a matrix product of tiles by
-    # channels
-    tile(s, s[products.name], local, Form(column=3, rows=(2,), parallel=shared), where)
+    # axes are the two of a point, a volume's images, the tile, the output channel: for each point a matrix
+    # product of tiles by channels
+    column = len(products.op.axis) - 1
+    tile(s, s[products.name], local, Form(column=column, rows=(column - 1,), parallel=shared), where)
+
+
+def _in_line(stage: tl.Stage) -> None:
+    """The tiles of all planes of a volume, of which products sum several, counted as one axis: a tile of
+    registers runs over the end of a plane."""
+    if len(stage.op.axis) == 4:  # of images
+        return
+    plane = constant(stage.op.axis[-2].extent) or 1
+    if plane > 1:
+        stage.transform_layout(lambda *at: [*at[:-3], at[-3] * plane + at[-2], at[-1]])
+    else:
+        stage.transform_layout(lambda *at: [*at[:-3], at[-2], at[-3], at[-1]])
 
 
 def _transform(s: tl.Schedule, stage: tl.Stage, lanes: int, shared: bool) -> None:
     """All points of a tile from a vector of its channels, in registers; what holds the channels elsewhere is
     transposed before."""
     rows = s[s.state.of(stage.op.input_tensors[0]).name]
-    a, b, tiles, last = stage.op.axis
+    a, b, *tiles, last = stage.op.axis
     around, inner = stage.split(last, lanes)
-    stage.reorder(tiles, around, a, b, inner)
+    stage.reorder(*tiles, around, a, b, inner)
     _written_out(stage, (a, b), inner)
     if shared:
-        stage.parallel(tiles)
+        stage.parallel(fuse(stage, tiles))
     rows.compute_at(stage, around)
-    tiles, a, column, last = rows.op.axis
-    rows.reorder(tiles, column, a, last)
+    *tiles, a, column, last = rows.op.axis
+    rows.reorder(*tiles, column, a, last)
     rows.set_scope("local")
     _written_out(rows, (column, a), last)
     source = s[s.state.of(rows.op.input_tensors[0]).name]
@@ -92,8 +106,11 @@ def _channels_last(s: tl.Schedule, stage: tl.Stage, lanes: int, shared: bool) ->
     """A copy with channels innermost, in tiles that are transposed in registers: an image row by row, taps of
     a weight in the order in which they lie beside each other."""
     *front, last = stage.op.axis
-    if len(front) == 3 and all(constant(a.extent) == 3 for a in front[1:]):
-        front = [fuse(stage, front)]
+    if all(constant(a.extent) == 3 for a in front[-2:]):  # of an image these are longer
+        *deep, channel, i, j = front
+        taps = [channel, *deep, i, j]
+        stage.reorder(*taps)
+        front = [fuse(stage, taps)]
     along = front.pop()
     ahead, behind = stage.split(along, _side(s, stage, along))
     around, inner = stage.split(last, lanes)
@@ -132,7 +149,6 @@ def _written_out(stage: tl.Stage, loops: Iterable[te.IterVar], inner: te.IterVar
 
 def _spread(stage: tl.Stage) -> None:
     """Rows of points one line further apart where their stride would have them meet in the first cache."""
-    _, b, tiles, last = stage.op.axis
-    stride = (constant(tiles.extent) or 1) * (constant(last.extent) or 1)
-    if stride % FAR == 0:
+    _, b, *within = stage.op.axis
+    if math.prod(constant(axis.extent) or 1 for axis in within) % FAR == 0:
         stage.storage_align(b, FAR, SIDE)
