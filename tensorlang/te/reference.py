@@ -61,7 +61,7 @@ from ..expr.nodes import (
     TruncMod,
     Var,
 )
-from ..expr.walk import postorder
+from ..expr.walk import postorder, variables
 from ..interface.externs import c_function, packed
 from .extern import ExternBuffer, ExternOp
 from .graph import operations
@@ -162,7 +162,7 @@ def _compute(op: ComputeOp, arrays: Mapping[Tensor, Array], known: Mapping[Var, 
         inner = tuple(extent(op.name, a.extent, known) for a in op.reduce_axis)
         fits = _contracts(op.body[0])
         budget = max(1, (_CONTRACT_BLOCK if fits else _BLOCK) // max(1, math.prod(inner)))
-        for block in blocks(shape, budget):
+        for block in blocks(shape, budget, _axes_of_factors(op) if fits else ()):
             for o, part in zip(out, _reduce(op.body[0], space, block, inner), strict=True):
                 o[block] = np.broadcast_to(part, o[block].shape)
         return out
@@ -293,12 +293,11 @@ def _reduce(e: Reduce, space: _Space, data: tuple[slice, ...], inner: tuple[int,
             state = _fold(e, scope, state, len(data))
             continue
         product = _contract(e, scope, len(data)) if _contracts(e) else None
-        part = (
-            _BUILTIN[e.reducer.kind](_source(e, scope, axes, block), axes, wide[0])
-            if product is None
-            else product
-        )
-        state = (_COMBINE[e.reducer.kind](state[0], part),)
+        combine = _COMBINE[e.reducer.kind]
+        held: dict[str, Any] = {"dtype": wide[0]} if e.reducer.kind in ("add", "mul") else {}
+        if product is None:
+            product = combine.reduce(_source(e, scope, axes, block), axis=axes, **held)
+        state = (combine(state[0], product),)
     return tuple(rounded(s.dtype, x) for s, x in zip(e.sources, state, strict=True))
 
 
@@ -319,14 +318,12 @@ def _source(e: Reduce, scope: _Scope, axes: tuple[int, ...], block: tuple[slice,
     return np.broadcast_to(x, shape)
 
 
-_BUILTIN = {
-    "add": lambda x, axes, t: np.add.reduce(x, axis=axes, dtype=t),
-    "mul": lambda x, axes, t: np.multiply.reduce(x, axis=axes, dtype=t),
-    "min": lambda x, axes, t: np.minimum.reduce(x, axis=axes),
-    "max": lambda x, axes, t: np.maximum.reduce(x, axis=axes),
-    "or": lambda x, axes, t: np.logical_or.reduce(x, axis=axes),
-    "and": lambda x, axes, t: np.logical_and.reduce(x, axis=axes),
-}
+def _axes_of_factors(op: ComputeOp) -> list[set[int]]:
+    """Of a sum of products, the data axes that each factor depends on."""
+    product = op.body[0].sources[0]  # type: ignore[attr-defined]
+    return [{d for d, a in enumerate(op.axis) if a.var in variables(f)} for f in (product.a, product.b)]
+
+
 _COMBINE = {
     "add": np.add,
     "mul": np.multiply,

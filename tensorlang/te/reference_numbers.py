@@ -5,7 +5,8 @@ Knows dtypes and numpy, no expressions.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -105,15 +106,36 @@ def filled(shape: tuple[int, ...], kind: np.dtype[Any], values: Array) -> Array:
     return out
 
 
-def blocks(shape: tuple[int, ...], budget: int) -> Iterator[tuple[slice, ...]]:
-    """The space in blocks of at most ``budget`` points (at least one), in lexicographic order."""
-    steps: list[int] = []
-    for n in reversed(shape):
-        step = max(1, min(n, budget))
-        budget = budget // n if step == n else 1
-        steps.append(step)
-    spans = [
-        [slice(lo, min(lo + step, n)) for lo in range(0, n, step)]
-        for n, step in zip(shape, reversed(steps), strict=True)
-    ]
-    yield from itertools.product(*spans)
+def blocks(
+    shape: tuple[int, ...], budget: int, factors: Sequence[Set[int]] = ()
+) -> Iterator[tuple[slice, ...]]:
+    """The space in blocks of at most ``budget`` points (at least one). Where a point is
+    a product of ``factors``, which depend on these axes, the blocks for which the fewest elements of factors
+    are read: with a channel of a convolution in each, all windows would be gathered for each channel."""
+    natural = list(range(len(shape)))
+    # axes of one factor last, and so whole where there is room
+    orders = [natural]
+    orders += [sorted(natural, key=lambda d: d in f and sum(d in g for g in factors) == 1) for f in factors]
+
+    def read(order: Sequence[int]) -> int:
+        steps = _steps(shape, budget, order)
+        times = [-(-n // step) for n, step in zip(shape, steps, strict=True)]
+        return sum(math.prod(shape[d] if d in f else times[d] for d in natural) for f in factors)
+
+    order = min(orders, key=read)
+    steps = _steps(shape, budget, order)
+    spans = {
+        d: [slice(lo, min(lo + steps[d], shape[d])) for lo in range(0, shape[d], steps[d])] for d in order
+    }
+    for found in itertools.product(*spans.values()):
+        at = dict(zip(order, found, strict=True))
+        yield tuple([at[d] for d in natural])
+
+
+def _steps(shape: tuple[int, ...], budget: int, order: Sequence[int]) -> list[int]:
+    """The extents of a block, of which the axes that come last in ``order`` are whole."""
+    steps = [1] * len(shape)
+    for d in reversed(order):
+        steps[d] = max(1, min(shape[d], budget))
+        budget = budget // shape[d] if steps[d] == shape[d] else 1
+    return steps

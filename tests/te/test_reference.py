@@ -249,6 +249,21 @@ def test_blocks_cover_the_space_once_and_in_order():
             assert all(np.prod([s.stop - s.start for s in b]) <= budget for b in blocks(shape, budget))
 
 
+def test_blocks_of_a_product_read_each_factor_as_seldom_as_they_can():
+    """A block for each channel of a convolution of volumes gathered all its windows 64 times."""
+    images, windows, weight = (1, 64, 8, 28, 28), {0, 2, 3, 4}, {1}
+    found = list(blocks(images, 9709, [windows, weight]))
+    assert len(found) == 8 * 6 and all(b[1] == slice(0, 64) for b in found)
+    seen = np.zeros(images, int)
+    for b in found:
+        seen[b] += 1
+        assert np.prod([s.stop - s.start for s in b]) <= 9709
+    assert (seen == 1).all()
+    # a factor of all axes is read once anyhow, and then the other as seldom as can be
+    both = list(blocks((64, 100), 800, [{0, 1}, {1}]))
+    assert all(b[0] == slice(0, 64) for b in both)
+
+
 def test_small_blocks_change_nothing(rng, monkeypatch):
     A, B, C = matmul(5, 6, 7)
     k, q = te.reduce_axis((0, 5), "k"), te.reduce_axis((0, 6), "q")
