@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..entries import share
 from .chosen import chooses_along
-from .common import read_again
+from .common import read_again, together_of
 from .default_schedule import default_schedule, scheduled
 from .exchanges import another_way
 from .integers import operand_to_turn, splits
@@ -39,6 +39,7 @@ __all__ = [
     "splits",
     "strips",
     "sums",
+    "together_of",
     "transpose_pixels",
 ]
 

@@ -45,6 +45,26 @@ def test_a_guess_is_right_and_the_same_every_time(monkeypatch: pytest.MonkeyPatc
         assert (s.trace == default) == (promise > 0)
 
 
+@pytest.mark.parametrize(
+    ("left", "right", "sum_"), [("uint8", "int8", "int32"), ("bfloat16",) * 2 + ("float32",)]
+)
+def test_a_guess_leaves_products_that_are_summed_several_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, left: str, right: str, sum_: str
+) -> None:
+    """The analysis counts each product, and promised half of the time of what took a quarter."""
+    monkeypatch.setattr(guess, "CLEARLY", -1e9)
+    x, w = te.placeholder((64, 256), left, "x"), te.placeholder((256, 192), right, "w")
+    k = te.reduce_axis((0, 256), "k")
+    y = te.compute(
+        (64, 192), lambda i, j: te.sum(x[i, k].astype(sum_) * w[k, j].astype(sum_), axis=k), name="y"
+    )
+    default = lambda cpu: recipes.default_schedule([y], f"llvm -mcpu={cpu}").trace
+    guessed = lambda cpu: autosched.best_guess(SearchTask.of([x, w, y], f"llvm -mcpu={cpu}")).trace
+    assert guessed("znver4") == default("znver4")  # which has the instructions
+    if left == "bfloat16":
+        assert guessed("znver3") != default("znver3")  # which sums no pairs of them
+
+
 def test_what_cannot_be_tuned_has_its_default_schedule() -> None:
     a = te.placeholder((), name="a")
     out = te.compute((), lambda: a[()] + 1.0, name="out")
