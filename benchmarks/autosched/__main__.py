@@ -3,6 +3,7 @@
 python -m benchmarks.autosched peers --trials 64 --case matmul512 softmax   ours, MetaSchedule, libraries
 python -m benchmarks.autosched pool --trials 2000 --task C1D --directory pools   candidates of one long search
 python -m benchmarks.autosched strategies --seeds 5       strategies and parts left out, in worlds of pools
+python -m benchmarks.autosched strategies --arm --records both.jsonl --section "before and now"   judges runs
 python -m benchmarks.autosched reach                      after how many trials a search is as good as it gets
 python -m benchmarks.autosched ablation --task GMM --arm all random         the same on real kernels
 python -m benchmarks.autosched tails --trials 40                     what other tails of splits would be worth
@@ -82,7 +83,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--suite", nargs="+", choices=suites.SUITES, default=["ansor", "images"])
     parser.add_argument("--task", nargs="+", help="of the suites; default: all that are not in the file yet")
     parser.add_argument("--threads", type=int, help="that kernels may use; default: all processors")
-    parser.add_argument("--arm", nargs="+", choices=arms.ARMS, default=list(arms.ARMS))
+    parser.add_argument(
+        "--arm", nargs="*", choices=arms.ARMS, default=list(arms.ARMS), help="none: those of --records"
+    )
+    parser.add_argument("--section", default="arms", help="of the file of results (strategies)")
     parser.add_argument(
         "--tuner", nargs="*", choices=("ours", "metaschedule"), default=["ours", "metaschedule"]
     )
@@ -167,7 +171,8 @@ def main(arguments: list[str] | None = None) -> None:
             given.task or [], given.seeds, given.arm, RESULTS / "autosched_pools.jsonl.xz", given.records
         )
         rows = strategies.judged(runs)
-        _write("autosched_strategies", {"arms": rows}, strategies.table(rows))
+        file = RESULTS / "autosched_strategies.json"
+        _write("autosched_strategies", strategies.merged(file, given.section, rows), strategies.table(rows))
     elif given.what == "suite":
         for suite in given.suite:
             _suite(suite, given.task, given.trials, given.seed, given.threads)

@@ -131,6 +131,17 @@ def _seconds(found: list[Entry], arm: str) -> float:
     return float(np.mean([e["processor"] for e in found if e["arm"] == arm]))
 
 
+def merged(file: Path, section: str, rows: list[Entry]) -> dict[str, list[Entry]]:
+    """The sections of a file of results with these rows in one of them: in the place of rows of their arms,
+    or behind those of others. What was not measured now is kept, other sections whole: of searches as they
+    were before, say, whose code is gone and whose runs were judged from ``--records``."""
+    known = json.loads(file.read_text()) if file.exists() else {}
+    kept = {name: found for name, found in known.items() if isinstance(found, list)}
+    new = {r["arm"]: r for r in rows}
+    old = {r["arm"]: r for r in kept.get(section, [])}
+    return {**kept, section: list({**old, **new}.values())}
+
+
 def table(rows: list[Entry]) -> str:
     """A line an arm."""
     cell = lambda x: f"{x[0]:.3f} {x[1]:.3f}–{x[2]:.3f}".rjust(22)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from autosched import SearchTask
 from autosched.measure import Job
 from autosched.search import Seen
 from autosched.space import variants_of
+from benchmarks.autosched import __main__ as command
 from benchmarks.autosched import strategies, worlds
 from benchmarks.autosched.arms import ARMS
 from benchmarks.autosched.sprinkled import Sprinkled
@@ -120,3 +122,35 @@ def test_figures_are_against_the_first_arm() -> None:
     assert first["trials"] == pytest.approx([7 / 8] * 3)
     text = strategies.table([first, other])
     assert "1.000 1.000–1.000" in text.splitlines()[1] and "2.000 2.000–2.000" in text.splitlines()[2]
+
+
+def test_what_is_measured_is_merged_into_the_results(tmp_path, monkeypatch):
+    """Other arms and other sections were measured before, and stay."""
+    row = lambda arm, runs: {"arm": arm, "runs": runs}
+    file = tmp_path / "autosched_strategies.json"
+    assert strategies.merged(file, "arms", [row("all", 1)]) == {"arms": [row("all", 1)]}
+    before = {
+        "date": "then",
+        "machine": {},
+        "arms": [row("all", 1), row("random", 1)],
+        "parts": [row("x", 1)],
+    }
+    file.write_text(json.dumps(before))
+    now = [row("annealing", 2), row("all", 2)]
+    arms = [row("all", 2), row("random", 1), row("annealing", 2)]
+    assert strategies.merged(file, "arms", now) == {"arms": arms, "parts": [row("x", 1)]}
+    assert strategies.merged(file, "new", now) == {
+        "arms": before["arms"],
+        "parts": before["parts"],
+        "new": now,
+    }
+    # and so the command does; it searches nothing where it is told no arm
+    monkeypatch.setattr(command, "RESULTS", tmp_path)
+    monkeypatch.setattr(strategies, "judged", lambda found: now)
+    monkeypatch.setattr(strategies, "table", lambda rows: "")
+    asked = []
+    monkeypatch.setattr(strategies, "compare", lambda tasks, seeds, arms, *files: asked.append(arms) or [])
+    command.main(["strategies", "--arm", "--section", "parts"])
+    written = json.loads(file.read_text())
+    assert asked == [[]] and written["date"] != "then" and written["arms"] == before["arms"]
+    assert written["parts"] == [row("x", 1), *now]
