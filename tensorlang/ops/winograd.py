@@ -11,10 +11,14 @@ a vector of them, however few tiles there are.
 
 Of a volume the planes are transformed, each once, and the taps along its depth are summed as they are, with
 the channels between the brackets.
+
+Taps that lie apart read pixels of one phase alone: every phase of the image is an image by itself, with taps
+beside each other, and the results are put in order behind.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,7 +31,7 @@ from ..te import Tensor
 from ..te.minimal_filtering import POINTS, Points, row
 from . import inputs, tags
 from .matmul import biased, rounded
-from .window import Padding, image, layout_of, padded, window
+from .window import Layout, Padding, Sizes, Window, image, layout_of, padded, window
 
 __all__ = ["conv2d_winograd", "conv3d_winograd", "winograd_weight"]
 
@@ -39,16 +43,17 @@ def conv2d_winograd(
     padding: Padding = 0,
     tile: int = 4,
     transformed: bool = False,
+    dilation: Sizes = 1,
 ) -> Tensor:
-    """``ops.conv2d(data, weight, bias, padding=padding)`` for [N, C, H, W] and ``weight`` [O, C, 3, 3] of
-    floats, by F(tile×tile, 3×3).
+    """``ops.conv2d(data, weight, bias, padding=padding, dilation=dilation)`` for [N, C, H, W] and ``weight``
+    [O, C, 3, 3] of floats, by F(tile×tile, 3×3).
 
     ``tile`` is 2 or 4: 4 saves more and loses about two bits of accuracy. ``transformed=True`` takes the
     weight as :func:`winograd_weight` gives it (with the same tile), so that it can be computed once. N, H and
     W may be symbolic. 16-bit floats are computed in float32, rounded once. Raises DeclareError for another
     kernel or tile, for channels that do not fit, and for integers, of which the transforms make fractions.
     """
-    return _convolution("conv2d_winograd", "NCHW", data, weight, bias, padding, tile, transformed)
+    return _convolution("conv2d_winograd", "NCHW", data, weight, bias, padding, tile, transformed, dilation)
 
 
 def conv3d_winograd(
@@ -58,11 +63,12 @@ def conv3d_winograd(
     padding: Padding = 0,
     tile: int = 4,
     transformed: bool = False,
+    dilation: Sizes = 1,
 ) -> Tensor:
-    """``ops.conv3d(data, weight, bias, padding=padding)`` for [N, C, D, H, W] and ``weight`` [O, C, KD, 3, 3]
-    of floats: F(tile×tile, 3×3) over the last two axes, a direct sum along the depth. Otherwise
-    :func:`conv2d_winograd`; D may be symbolic too."""
-    return _convolution("conv3d_winograd", "NCDHW", data, weight, bias, padding, tile, transformed)
+    """``ops.conv3d(data, weight, bias, padding=padding, dilation=dilation)`` for [N, C, D, H, W] and
+    ``weight`` [O, C, KD, 3, 3] of floats: F(tile×tile, 3×3) over the last two axes, a direct sum along the
+    depth. Otherwise :func:`conv2d_winograd`; D may be symbolic too."""
+    return _convolution("conv3d_winograd", "NCDHW", data, weight, bias, padding, tile, transformed, dilation)
 
 
 def _convolution(
@@ -74,19 +80,77 @@ def _convolution(
     padding: Padding,
     tile: int,
     transformed: bool,
+    dilation: Sizes,
 ) -> Tensor:
-    points, m, rank = _points(op, tile), tile, len(layout) - 2
+    _points(op, tile)
+    rank = len(layout) - 2
     lay = layout_of(op, layout, rank)
     data, weight = inputs.floating(op, image(op, data, lay), "data"), inputs.floating(op, weight, "weight")
     kernel = winograd_weight(weight, tile) if not transformed else weight
     _check_kernel(op, data, weight, kernel, tile)
-    batch, channels, *extents = data.shape
+    extents = data.shape[2:]
     *deep, _, outputs = kernel.shape[2:]  # taps along the depth, where they are more than one
     along = [] if rank == 2 else deep or [make.as_expr(1)]
-    w = window(op, extents, [*along, *[make.as_expr(3)] * 2], 1, padding, 1)
+    w = window(op, extents, [*along, *[make.as_expr(3)] * 2], 1, padding, dilation)
     w.fits(op, "the kernel", extents, layout[2:])
     out_type = inputs.result_type(data.dtype, weight.dtype)
-    inside = inputs.wide(out_type)
+    if max(w.dilation) == 1:
+        result = _filtered(op, data, kernel, w, tile, inputs.wide(out_type))
+    else:
+        result = _by_phase(op, lay, data, kernel, w, tile, inputs.wide(out_type))
+    return rounded(op, biased(op, result, bias, lambda i: i[1], outputs), out_type)
+
+
+def _by_phase(
+    op: str, lay: Layout, data: Tensor, kernel: Tensor, w: Window, tile: int, inside: DType
+) -> Tensor:
+    """The sum of a kernel whose taps lie apart: the phases of an image, as many images, and their results put
+    in order."""
+    batch, channels, *extents = data.shape
+    apart, sizes = w.dilation, w.output(extents)
+    phases = [make.ceildiv(n, d) for n, d in zip(sizes, apart, strict=True)]  # outputs of the longest one
+    margins = list(zip(extents, apart, w.before, strict=True))
+
+    def seen(q: Any, c: Any, *at: Any) -> Expr:
+        q = make.as_expr(q)
+        places: list[Expr] = []
+        for i, (_, d, before) in reversed(list(zip(at, margins, strict=True))):
+            places.insert(0, make.sub(make.add(make.mul(i, d), make.floormod(q, d)), before))
+            q = make.floordiv(q, d)
+        within = te.all(*[te.all(p >= 0, p < n) for p, n in zip(places, extents, strict=True)])
+        return te.if_then_else(within, data(q, c, *places), te.cast(data.dtype, 0))
+
+    many = math.prod(apart)
+    images = te.compute(
+        (
+            make.mul(batch, many),
+            channels,
+            *[make.add(n, make.sub(k, 1)) for n, k in zip(phases, w.kernel, strict=True)],
+        ),
+        seen,
+        name=f"{op}.phases",
+        tag=tags.PAD,
+        varargs_names=[*"dhw"[3 - len(extents) :]],
+    )
+    beside = window(op, images.shape[2:], w.kernel, 1, 0, 1)
+    made = _filtered(f"{op}.of_phases", images, kernel, beside, tile, inside)
+
+    def in_order(n: Any, o: Any, *at: Any) -> Expr:
+        q = make.as_expr(n)
+        for i, d in zip(at, apart, strict=True):
+            q = make.add(make.mul(q, d), make.floormod(i, d))
+        return made(q, o, *[make.floordiv(i, d) for i, d in zip(at, apart, strict=True)])  # type: ignore[no-any-return]
+
+    return te.compute(  # type: ignore[no-any-return]
+        (batch, kernel.shape[-1], *sizes), in_order, name=op, tag=tags.INJECTIVE
+    )
+
+
+def _filtered(op: str, data: Tensor, kernel: Tensor, w: Window, tile: int, inside: DType) -> Tensor:
+    """The sum, of a kernel that is transformed and whose taps lie beside each other."""
+    points, m, rank = POINTS[tile], tile, data.ndim - 2
+    batch, channels, *extents = data.shape
+    *deep, _, outputs = kernel.shape[2:]
     *planes, height, width = w.output(extents)
     rows, columns = make.ceildiv(height, m), make.ceildiv(width, m)  # of tiles
     behind = [
@@ -111,13 +175,12 @@ def _convolution(
     )
     made = _inverse(op, product, points, m, grid)
     # what lies beyond the image in the last tiles is computed and not read
-    result = te.compute(
+    return te.compute(  # type: ignore[no-any-return]
         (batch, outputs, *planes, height, width),
         lambda n, o, *at: made(n, *at, o),
         name=op,
         tag=tags.WINOGRAD,
     )
-    return rounded(op, biased(op, result, bias, lambda i: i[1], outputs), out_type)
 
 
 def _check_kernel(op: str, data: Tensor, weight: Tensor, kernel: Tensor, tile: int) -> None:

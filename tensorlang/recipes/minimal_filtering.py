@@ -29,16 +29,16 @@ def fewer_multiplications(op: ComputeOp, target: Target, constants: Sequence[Ten
     kind = window.data.dtype
     if op.outputs[0].dtype != "float32" or kind != window.weight.dtype or kind.name not in KINDS:
         return None
-    sizes = FilterSizes.of_window(window, conv)
+    image, padding = _image(window.data)
+    sizes = FilterSizes.of_window(window, conv, padding)
     together = together_of(window.data, window.weight, target) if kind.bits == 16 else 1
     tile = None if sizes is None else outputs_at_once(sizes, True, target, together=together)
     if tile is None:
         return None
-    image, padding = _image(window.data)
     wide = image if kind == "float32" else ops.cast(image, "float32")
     weight = window.weight if kind == "float32" else ops.cast(window.weight, "float32")
     way = ops.conv2d_winograd if len(padding) == 2 else ops.conv3d_winograd
-    made: Tensor = way(wide, weight, padding=padding, tile=tile)
+    made: Tensor = way(wide, weight, padding=padding, tile=tile, dilation=window.dilation)
     return made
 
 

@@ -53,6 +53,37 @@ def test_tile_2(padding):
     )
 
 
+@pytest.mark.parametrize(
+    "shape, taps, dilation, padding",
+    [
+        ((2, 5, 9, 11), (), 2, 2),
+        ((2, 5, 9, 11), (), (1, 3), ((2, 0), (1, 3))),
+        ((1, 5, 3, 11), (), (4, 2), (4, 2)),  # a phase without a row of the image
+        ((1, 5, 12, 12), (), 2, 0),
+        ((2, 5, 4, 9, 11), (3,), (1, 2, 2), (1, 2, 2)),
+        ((2, 5, 5, 6, 7), (2,), (2, 1, 3), (2, 1, 3)),
+        ((2, 5, 5, 6, 7), (1,), (2, 1, 1), (0, 1, 1)),
+    ],
+)
+def test_taps_that_lie_apart(shape, taps, dilation, padding):
+    x, w, b = small(RNG, shape), small(RNG, (6, 5, *taps, 3, 3)), small(RNG, (6,))
+    way = ops.conv3d_winograd if taps else ops.conv2d_winograd
+    exact(
+        run(lambda *a: way(*a, padding=padding, dilation=dilation, tile=2), x, w, b),
+        images.conv(x, w, b, padding=padding, dilation=dilation),
+        "float32",
+    )
+
+
+def test_taps_that_lie_apart_in_an_open_image():
+    n, h, w = te.var("n"), te.var("h"), te.var("w")
+    f = symbolic(
+        lambda x, k: ops.conv2d_winograd(x, k, padding=2, dilation=2, tile=2), [(n, 4, h, w), (3, 4, 3, 3)]
+    )
+    x, kernel = small(RNG, (2, 4, 9, 6)), small(RNG, (3, 4, 3, 3))
+    exact(f(x, kernel), images.conv(x, kernel, padding=2, dilation=2), "float32")
+
+
 def test_volumes():
     x, w, b = small(RNG, (2, 5, 4, 9, 11)), small(RNG, (6, 5, 2, 3, 3)), small(RNG, (6,))
     exact(

@@ -10,6 +10,7 @@ import tensorlang as tl
 from tensorlang import ops, te
 from tensorlang.analysis import FilterSizes, outputs_at_once
 from tensorlang.core.dtype import dtype
+from tensorlang.recipes import another_way
 from tensorlang.target import Target
 from tests.ops import images
 
@@ -225,6 +226,38 @@ def test_less_than_a_vector_of_outputs_stays_direct(outputs, packed, monkeypatch
     sizes, target = FilterSizes(1, 53, 53, 190, outputs), Target.parse("llvm -mcpu=znver5 -num-cores=1")
     found = outputs_at_once(sizes, packed, target, exact=not packed)
     assert (found is None) == (outputs < 16)
+
+
+@pytest.mark.parametrize(
+    ("channels", "outputs", "size", "dilation", "padding", "taken"),
+    [
+        (512, 512, 28, 2, 2, True),  # direct sums took 2.7 times as long
+        (256, 256, 28, 4, 4, True),
+        (16, 32, 20, 3, 0, False),  # the phases would be copied in most of the time
+        (512, 256, 33, 18, 18, False),  # in bands, whose products are less than half
+    ],
+)
+def test_taps_that_lie_apart(channels, outputs, size, dilation, padding, taken, monkeypatch):
+    monkeypatch.delenv("TENSORLANG_COST", raising=False)
+    x = te.placeholder((1, channels, size, size), name="x")
+    w = te.placeholder((outputs, channels, 3, 3), name="w")
+    y = ops.conv2d(x, w, padding=padding, dilation=dilation)
+    target, weight = Target.parse("llvm -mcpu=znver5 -num-cores=1"), np.zeros((outputs, channels, 3, 3), "f")
+    made = another_way(y.op, target, [w])
+    assert (made is not None and made.name == "conv2d_winograd") == taken
+    assert not taken or filtered(tl.compile([x, y], target, constants={w: weight}).explain().stages)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16"])
+def test_answers_of_taps_that_lie_apart(kind):
+    shape, kernel = (1, 64, 30, 27), (64, 64, 3, 3)
+    x, w = te.placeholder(shape, kind, name="x"), te.placeholder(kernel, kind, name="w")
+    a, k = values(*shape).astype(kind), values(*kernel, scale=0.06).astype(kind)
+    f = tl.compile([x, ops.relu(ops.conv2d(x, w, padding=2, dilation=2))], constants={w: k})
+    wide = [v.astype("float64") for v in (a, k)]
+    want = np.maximum(images.conv(*wide, padding=2, dilation=2), 0)
+    rounded = np.abs(want) * (2.0**-11 if kind == "float16" else 0)
+    assert (np.abs(f(a) - want) <= 2e-5 * want.max() + rounded).all()
 
 
 @pytest.mark.parametrize("wrong", [["fusion"], "winograd", 3, [3]], ids=str)

@@ -43,10 +43,18 @@ def _transformed(n: Node, target: Target) -> Node | None:
     return made
 
 
-def winograd(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, padding: Margin, tile: int) -> Tensor:
+def winograd(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    padding: Margin,
+    tile: int,
+    dilation: tuple[int, ...] | int = 1,
+) -> Tensor:
     """A convolution of [N, C, H, W] by [O, C, 3, 3], or of [N, C, D, H, W] by [O, C, KD, 3, 3]."""
     way = ops.conv2d_winograd if x.ndim == 4 else ops.conv3d_winograd
-    return way(x, weight, bias, padding=padding, tile=tile)  # type: ignore[no-any-return]
+    return way(x, weight, bias, padding=padding, tile=tile, dilation=dilation)  # type: ignore[no-any-return]
 
 
 def _found(n: Node, target: Target) -> tuple[list[Value | None], dict[str, Any]] | None:
@@ -65,8 +73,11 @@ def _found(n: Node, target: Target) -> tuple[list[Value | None], dict[str, Any]]
     if len(images) != 1 or any(v.dtype is not kind for v in (*images, weight)):
         return None
     padding = margin_of(window.data, images[0])
-    sizes = FilterSizes.of_window(window, conv)
-    if padding is None or sizes is None:
+    sizes = None if padding is None else FilterSizes.of_window(window, conv, padding)
+    if sizes is None:
         return None
     tile = outputs_at_once(sizes, weight.data is not None, target)
-    return None if tile is None else ([images[0], weight, bias], {"padding": padding, "tile": tile})
+    if tile is None:
+        return None
+    apart = {"dilation": window.dilation} if max(window.dilation) > 1 else {}
+    return [images[0], weight, bias], {"padding": padding, "tile": tile, **apart}
