@@ -565,11 +565,10 @@ def compile(
 def _filtered(
     outputs: Sequence[Tensor], where: Target, constants: Sequence[Tensor]
 ) -> tuple[Exchanged, _Plan] | None:
-    """The computation with fewer multiplications and its default schedule, None where none gains by it."""
+    """The computation with fewer multiplications and its default schedule, None where none gains by it: most
+    want a weight that is known."""
     from .recipes import all_by_block, another_way
 
-    if not constants:
-        return None
     apart = windows_apart(outputs)
     fewer = exchanged(apart.of(outputs), lambda op: another_way(op, where, constants))
     if not fewer.tensors:

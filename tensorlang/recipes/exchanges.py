@@ -1,4 +1,4 @@
-"""Which other computation takes the place of a convolution whose weight is known ahead of a call."""
+"""Which other computation takes the place of a convolution; most want a weight known ahead of a call."""
 
 from __future__ import annotations
 
