@@ -410,6 +410,12 @@ def reduce_lanes(op: str, x: Array) -> Any:
     )
 
 
+def pack_lanes(x: Array, mask: Array) -> Array:
+    """The lanes where a mask holds, in front, and zeros."""
+    kept = x[mask]
+    return np.concatenate([kept, np.zeros(len(x) - len(kept), x.dtype)])
+
+
 def view(block: Block, corner: tuple[int, ...], extents: tuple[int, ...], strides: tuple[int, ...]) -> Array:
     """The box of a block's memory; its elements count as written from here on, since whoever gets it may
     write them."""
@@ -464,4 +470,5 @@ HELPERS: dict[str, Any] = {
     "from_bfloat": from_bfloat,
     "to_bfloat": to_bfloat,
     "reduce_lanes": reduce_lanes,
+    "pack_lanes": pack_lanes,
 }

@@ -40,6 +40,7 @@ from ..expr.nodes import (
     TruncMod,
 )
 from ..interface.externs import c_function
+from .packed import Packed
 from .stmt import Load, Reduction
 
 if TYPE_CHECKING:
@@ -241,6 +242,12 @@ def _reduction(t: Translator, e: Reduction) -> str:
     a = t.value(e.value)
     text = rounded(f"reduce_lanes({e.op!r}, {a})", e.dtype)
     return t.hoist(text if e.dtype.is_float else f"{'bool' if e.dtype.is_bool else 'int'}({text})", (a,))
+
+
+@expressions.on(Packed)
+def _packed(t: Translator, e: Packed) -> str:
+    value, mask = t.value(e.value), t.value(e.mask)
+    return t.hoist(f"pack_lanes({value}, {mask})", (value, mask))
 
 
 @expressions.on(Load)

@@ -36,6 +36,11 @@ def vectors_of(bits: int) -> Iterator[None]:
         _vector_bits.reset(before)
 
 
+def packs() -> bool:
+    """Whether the processor that loops are built for puts lanes that are kept one behind the other."""
+    return _vector_bits.get() >= 512
+
+
 class Elements:
     """A buffer by index."""
 
@@ -83,6 +88,7 @@ class Builder:
     def __init__(self) -> None:
         self._blocks: list[list[Any]] = [[]]
         self.vector_bits = _vector_bits.get()
+        self.packs = packs()
 
     def elements(self, buffer: Buffer) -> Elements:
         """The handle of memory that exists already."""

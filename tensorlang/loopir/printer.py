@@ -27,6 +27,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.nodes import Expr, Ramp, Var
 from ..expr.printer import Piece, Pieces, enclosed, listed, rules, show, text_of
+from .packed import Packed
 from .stmt import (
     Alloc,
     Buffer,
@@ -128,6 +129,11 @@ def _view(e: View, outer: int, name: Any) -> Pieces:
 @rules.on(Reduction)
 def _reduction(e: Reduction, outer: int, name: Any) -> Pieces:
     return f"{_REDUCTION_WORDS.get(e.op, e.op)}(", (e.value, 0), ")"
+
+
+@rules.on(Packed)
+def _packed(e: Packed, outer: int, name: Any) -> Pieces:
+    return "packed(", (e.value, 0), " if ", (e.mask, 0), ")"
 
 
 statements = TypeTable("text of a statement")

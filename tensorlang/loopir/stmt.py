@@ -15,6 +15,7 @@
            | Extern(kind, name, args, outputs)     a call of somebody else's function on whole buffers
     kind   = serial | parallel | vectorized | unrolled
     expr   = the nodes of expr.nodes | Load(buffer, indices, mask?) | Reduction(op, vector)
+           | Packed(vector, mask)                  its lanes where mask holds, in front, zeros behind
     index  = scalar int expr | vector int expr     the lanes of an access are those of its indices (all equal
                                                    or scalar); vector access = gather unless it is a Ramp
     buffer = Buffer(name, dtype, shape: expr*, strides: expr* | None, scope)

@@ -44,6 +44,7 @@ from ..expr.nodes import (
 from ..expr.printer import show
 from ..expr.walk import preorder, variables
 from .in_bounds import unproved
+from .packed import Packed
 from .printer import lines_of
 from .stmt import (
     KINDS,
@@ -254,6 +255,13 @@ def _reduction(e: Reduction) -> Problem:
         if e.value.dtype.is_bool == (e.op in ("and", "or"))
         else f"a reduction by {e.op} of {e.value.dtype}"
     )
+
+
+@rules.on(Packed)
+def _packed(e: Packed) -> Problem:
+    if e.dtype.lanes == 1 or not e.mask.dtype.is_bool or e.mask.dtype.lanes != e.dtype.lanes:
+        return f"lanes of {e.dtype} kept by {e.mask.dtype}"
+    return None
 
 
 @rules.on(Access)

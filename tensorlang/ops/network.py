@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import te
+from ..core.dtype import DType
 from ..expr import make
 from ..expr.nodes import Expr, const_int
 from ..te.loops import LoopBuilder, Memory
@@ -41,8 +42,14 @@ MOST_OF_BLOCKS = 0.2
 # bytes of keys that are put in order before they are merged with others. Measured (Zen 5): 100,000 of int64
 # take 0.9 of the time, a million 0.87
 NEAR = 32 << 10
+LINE = 64  # bytes of a line of a cache, and of a vector of 512 bits
 _AT_ONCE = 8  # lines that are compared in registers
 Key = tuple[Expr, ...]  # a key, and its place if it has one
+
+
+def packed_lanes(b: LoopBuilder, widest: DType) -> int | None:
+    """How many elements of that type, or smaller ones, are packed at once; None where none are."""
+    return min(LINE // widest.bytes, 16) if b.packs else None
 
 
 def exchanges(n: int) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from ..expr import make
 from ..expr.nodes import Expr
 from ..te.loops import Cell, LoopBuilder, Memory
 from . import inputs
+from .network import packed_lanes
 from .places import kept_within
 
 Array = np.ndarray[Any, Any]
@@ -98,7 +99,7 @@ def nonzero(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory]) -> 
             for d, i in enumerate((*index, k)):
                 places[d, at] = i
 
-        _count_on(b, x.shape[-1], lambda k: _counts(x[(*index, k)]), written, total)
+        _count_on(b, x.shape[-1], lambda k: _counts(x[(*index, k)]), written, total, INT64)
 
     inner(())
     count[()] = total.value
@@ -116,7 +117,9 @@ def kept_elements(b: LoopBuilder, given: Sequence[Memory], made: Sequence[Memory
     """The elements of a vector where a condition holds, zeros behind; and how many there are."""
     (condition, x), (values, count) = given, made
     total, n = b.cell("total", INT64, 0), condition.shape[0]
-    _count_on(b, n, lambda k: _counts(condition[k]), lambda k, at: values.__setitem__(at, x[k]), total)
+    _count_on(
+        b, n, lambda k: _counts(condition[k]), lambda k, at: values.__setitem__(at, x[k]), total, x.dtype
+    )
     count[()] = total.value
     _fill(b, total.value, te.cast(INT64, n), lambda k: values.__setitem__(k, make.const(0, x.dtype)))
 
@@ -131,13 +134,15 @@ def _count_on(
     counts: Callable[[Expr], Expr],
     written: Callable[[Expr, Expr], None],
     total: Cell,
+    widest: DType,
 ) -> None:
     """``written`` with each place below ``n`` that ``counts``, and how many did before it.
 
     It is called for the others too, and writes what the next one that counts writes over: no more have
     counted than have been looked at, so there is room, and no branch has to guess what data say. Measured
-    (Zen 5), behind a branch: of 100,000 elements of which half count 369 us, so 44. Vectors of which none
-    counts are passed over."""
+    (Zen 5), behind a branch: of 100,000 elements of which half count 369 us, so 44. Where lanes are packed
+    it is called for vectors of those that count. Vectors of which none counts are passed over."""
+    width = packed_lanes(b, widest)
 
     def one(k: Expr) -> None:
         at = b.let("at", total.value)
@@ -149,8 +154,15 @@ def _count_on(
         some = b.cell("some", INT32, 0)
         with b.loop("k", LANES, first, vector=True) as k:
             some.set(te.max(some.value, te.cast(INT32, counts(k))))
-        with b.when(some.value > 0), b.loop("k", LANES, first) as k:
-            one(k)
+        with b.when(some.value > 0):
+            if width is None:
+                with b.loop("k", LANES, first) as k:
+                    one(k)
+            else:
+                for low in range(0, LANES, width):
+                    with b.loop("k", width, first + low, vector=True) as k, b.when(counts(k)):
+                        written(k, total.value)
+                        total.set(total.value + 1)
     whole = b.let("whole", n // LANES * LANES)
     with b.loop("k", n - whole, whole) as k:
         one(k)

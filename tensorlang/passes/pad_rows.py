@@ -17,6 +17,7 @@ from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import REDUCED, Broadcast, Expr, Ramp, const_int
 from ..expr.walk import preorder as expr_preorder
+from ..loopir.packed import Packed
 from ..loopir.relocate import Place, relocate
 from ..loopir.stmt import Alloc, Buffer, Extern, For, Func, Reduction, Stmt, Store, loads, preorder, rewrite
 
@@ -71,7 +72,7 @@ def _uses(s: Stmt, own: dict[Buffer, _Row], facts: Facts) -> Steps[None]:
                 row.read, row.alike = max(row.read, reach or 0), row.alike and reach is not None
         # a sum of lanes has those that a mask leaves out, as zeros
         for lanes in expr_preorder(e) if e.contains & REDUCED else ():
-            if type(lanes) is Reduction:
+            if type(lanes) in (Packed, Reduction):
                 for read in loads(lanes):
                     own.pop(read.buffer, None)
     for part in s.parts():

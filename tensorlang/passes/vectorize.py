@@ -3,7 +3,8 @@
 ``for j in vectorized 0..8: if j0 + j < n: C[j0 + j] = A[j0 + j] * x`` →
 ``C[j0 : j0 + 8] = A[j0 : j0 + 8 if m] * x8(x) if m`` with ``m = x8(j0) + lanes < x8(n)``
 
-A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector. What has no vector form runs as a
+A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector; elements that are put behind those
+kept before, ``if c: B[n] = A[j]; n = n + 1``, are packed where processors do that. What has no vector form runs as a
 plain loop. Of the loops of a stage and of those computed inside it the outermost is the vector. With the
 pragma ``whole_vectors = n`` a loop whose rest would be several shorter vectors is one masked one longer.
 """
@@ -11,7 +12,7 @@ pragma ``whole_vectors = n`` a loop whose rest would be several shorter vectors 
 from __future__ import annotations
 
 from ..arith.conditions import conjunction, conjuncts
-from ..core.dtype import DType
+from ..core.dtype import INT32, DType
 from ..core.recursion import Steps, run
 from ..expr import make
 from ..expr.nodes import (
@@ -33,6 +34,8 @@ from ..expr.nodes import (
 )
 from ..expr.walk import preorder, substitute
 from ..expr.walk import rewrite as rewrite_expr
+from ..loopir.loop_builder import packs
+from ..loopir.packed import packed
 from ..loopir.stmt import (
     Alloc,
     Evaluate,
@@ -53,6 +56,8 @@ from ..loopir.stmt import (
 from ..loopir.stmt import preorder as statements
 from .pad_rows import row_mask
 
+PACKED = (8, 16)  # lanes that are packed at once
+REGISTER = 512  # bits of them at most: LLVM 22 takes wider ones apart on a stack that is not aligned for it
 _DIVISIONS = (FloorDiv, FloorMod, TruncDiv, TruncMod)
 _REDUCTIONS: dict[type, str] = {Add: "add", Mul: "mul", Min: "min", Max: "max", And: "and", Or: "or"}
 
@@ -185,6 +190,10 @@ class _Vectorizer:
                 varying = [c for c, v in zip(conjuncts(s.cond), conds, strict=True) if v.dtype.lanes > 1]
                 return (yield self.branch(If(conjunction(uniform), If(conjunction(varying), s.then)), mask))
         cond = self.expr(s.cond, mask)
+        if cond.dtype.lanes > 1 and mask is None and s.orelse is None:
+            kept = self.packed(s.then, cond)
+            if kept is not None:
+                return kept
         if cond.dtype.lanes == 1:
             then = yield self.stmt(s.then, mask)
             return If(cond, then, None if s.orelse is None else (yield self.stmt(s.orelse, mask)))
@@ -193,6 +202,42 @@ class _Vectorizer:
             return then
         other = make.not_(cond)
         return seq(then, (yield self.stmt(s.orelse, other if mask is None else make.and_(mask, other))))
+
+    def packed(self, s: Stmt, cond: Expr) -> Stmt | None:
+        """``B[n] = x; n = n + 1``, done by the lanes where ``cond`` holds: these one behind the other."""
+        stores = s.stmts if isinstance(s, Seq) else ()
+        count = stores[-1] if len(stores) > 1 else None
+        if not isinstance(count, Store) or self.lanes not in PACKED or not packs():
+            return None
+        old = load(count.buffer, count.indices)
+        if count.value is not make.add(old, make.const(1, old.dtype)) or not old.dtype.is_int:
+            return None
+        mine = Var("kept", cond.dtype, "data")
+        many = Var("many", INT32, "data")
+        there = make.lt(make.ramp(make.const(0, INT32), 1, self.lanes), make.broadcast(many, self.lanes))
+        new: list[Stmt] = []
+        for one in stores[:-1]:
+            if not isinstance(one, Store) or one.mask is not None or one.buffer is count.buffer:
+                return None
+            if (
+                one.buffer.dtype.bits * self.lanes > REGISTER
+                or _reads(one.value, count)
+                or sum(i is old for i in one.indices) != 1
+            ):
+                return None
+            indices = tuple(self.expr(i, None) for i in one.indices if i is not old)
+            value = self.expr(one.value, None)
+            value = make.broadcast(value, self.lanes) if value.dtype.lanes == 1 else packed(value, mine)
+            if any(i.dtype.lanes > 1 or _reads(i, count) or _reads(i, one) for i in indices):
+                return None
+            if any(_reads(e.value, one) for e in stores[:-1] if isinstance(e, Store)):
+                return None
+            rest = iter(indices)
+            places = [make.ramp(old, 1, self.lanes) if i is old else next(rest) for i in one.indices]
+            new.append(one.of_same(value, tuple(places), there))
+        new.append(count.of_same(make.add(old, make.cast(old.dtype, many)), count.indices))
+        found = reduction("add", make.cast(INT32.with_lanes(self.lanes), mine))
+        return Let(mine, cond, Let(many, found, seq(*new)))
 
     def store(self, s: Store, mask: Expr | None) -> Stmt:
         indices = tuple(self.expr(i, mask) for i in s.indices)

@@ -50,6 +50,9 @@ class LoopBuilder(Protocol):
     ``with`` stand inside of its loop or condition."""
 
     vector_bits: int  # of the processor that the loops are built for, 256 where nobody knows it
+    # whether it packs lanes that are kept: a vector loop of 8 or 16, `with b.when(c): m[n.value] = x;
+    # n.set(n.value + 1)`, is as fast as one that keeps all. Elsewhere it runs lane by lane, behind a branch
+    packs: bool
 
     def loop(
         self,
@@ -62,7 +65,8 @@ class LoopBuilder(Protocol):
     ) -> AbstractContextManager[Expr]:
         """``extent`` iterations, none if it is not positive; the value is the place, from ``begin`` on.
         Iterations of a ``parallel`` loop must not meet in memory, and those of a ``vector`` loop, so many as
-        a number says, only in a sum, product, minimum or maximum: they are done at once."""
+        a number says, only in a sum, product, minimum or maximum, or in the number of elements that were
+        kept before (``packs``): they are done at once."""
 
     def when(self, condition: Expr) -> AbstractContextManager[None]:
         """What stands inside is done where the condition holds."""

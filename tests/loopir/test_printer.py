@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tensorlang.expr import make
+from tensorlang.loopir.packed import packed
 from tensorlang.loopir.printer import show_func, show_stmt
 from tensorlang.loopir.stmt import NOTHING, Alloc, For, Func, If, Let, Stmt, reduction, seq
 
@@ -99,6 +100,8 @@ def test_slices() -> None:
         == "(A[i : i + 8] if ramp(i, 1, 8) < x8(9)) * (A[i : i + 8] if ramp(i, 1, 8) < x8(9))"
     )
     assert str(reduction("add", read(a, make.ramp(i, 1, 8)))) == "sum(A[i : i + 8])"
+    kept = packed(read(a, make.ramp(i, 1, 8)), make.ramp(i, 1, 8) < make.broadcast(n(9), 8))
+    assert str(kept) == "packed(A[i : i + 8] if ramp(i, 1, 8) < x8(9))"
 
 
 def test_the_order_of_float_arithmetic_is_seen() -> None:

@@ -8,6 +8,7 @@ from tensorlang.core.dtype import FLOAT32, dtype
 from tensorlang.errors import TensorLangError
 from tensorlang.expr import make
 from tensorlang.expr.nodes import READS, Access, Add, Broadcast, Call, Expr, Ramp, build, over, together
+from tensorlang.loopir.packed import Packed
 from tensorlang.loopir.stmt import (
     Alloc,
     Buffer,
@@ -137,6 +138,10 @@ MALFORMED: dict[str, tuple[Stmt | Func, str]] = {
     "reduction of a scalar": (
         store(C, 0, build(Reduction, "add", read(A, 0))),
         "a reduction over the lanes of a scalar",
+    ),
+    "lanes kept by numbers": (
+        Store(C, build(Packed, read(A, r8), r8), (r8,)),
+        "lanes of float32x8 kept by int32x8",
     ),
     "unknown intrinsic": (
         store(C, 0, build(Call, FLOAT32, "frobnicate", (read(A, 0),))),

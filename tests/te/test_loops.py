@@ -8,6 +8,8 @@ import pytest
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.loopir.interpret import interpret
+from tensorlang.loopir.loop_builder import vectors_of
+from tensorlang.target import Target
 from tensorlang.te.reference import evaluate
 from tensorlang.te.serialize import from_json, to_json
 
@@ -153,6 +155,51 @@ def test_conditions_are_tested_again_where_what_they_read_has_changed(size):
         assert np.array_equal(tl.build(s, [x, *outs])(a), want)
         interpret(tl.lower(s, [x, *outs]), a, out)
         assert np.array_equal(out, want)
+
+
+@te.loop_program("test.kept", lambda x, lanes: _kept(x))
+def kept(b, given, made, lanes):
+    """The places of elements above 3 and these, one behind the other, and how many there are."""
+    (x,), (places, values, count) = given, made
+    many = b.cell("many", "int32", 0)
+    for memory in (places, values):
+        with b.loop("i", x.shape[0]) as i:
+            memory[0, i] = 0
+    with (
+        b.loop("block", x.shape[0] // lanes) as block,
+        b.loop("k", lanes, block * lanes, vector=True) as k,
+        b.when(x[k] > 3),
+    ):
+        places[0, many.value] = te.cast("int32", k)
+        values[0, many.value] = x[k]
+        many.set(many.value + 1)
+    count[()] = many.value
+
+
+def _kept(x):
+    (places,) = np.nonzero(x > 3)
+    return [places[None], x[places][None], np.int32(len(places))]
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("int64", 8), ("int64", 16), ("int8", 4)])
+@pytest.mark.parametrize("cpu", ["znver4", "haswell"])
+def test_what_is_kept_of_a_vector_is_packed(dtype, lanes, cpu):
+    x = te.placeholder((96,), dtype, name="x")
+    outs = te.loops(kept, [x], [(1, 96), (1, 96), ()], ["int32", dtype, "int32"], attrs={"lanes": lanes})
+    s = te.create_schedule([outs[0].op])
+    with vectors_of(Target.parse(f"llvm -mcpu={cpu}").vector_bits):
+        func = tl.lower(s, [x, *outs])
+    # of one register, where processors do that
+    assert ("packed(x[" in str(func)) == (cpu == "znver4" and (dtype, lanes) != ("int64", 16) and lanes > 4)
+    kernel = tl.build(s, [x, *outs])
+    for a in (np.arange(96) % 8, np.zeros(96), np.full(96, 5), np.random.default_rng(1).integers(0, 9, 96)):
+        a = a.astype(dtype)
+        want = _kept(a)
+        got = [np.zeros((1, 96), "int32"), np.zeros((1, 96), dtype), np.zeros((), "int32")]
+        interpret(func, a, *got)
+        for result in (got, kernel(a)):
+            assert result[2] == want[2]
+            assert all(np.array_equal(r[:, : want[2]], w) for r, w in zip(result[:2], want, strict=False))
 
 
 def test_a_vector_loop_is_done_at_once():

@@ -51,8 +51,9 @@ from ...expr.nodes import (
     const_int,
     lane_of,
 )
+from ...loopir.packed import Packed
 from ...loopir.stmt import Buffer, Load, Reduction, load, reduction
-from . import convert, halves, index, joined, types
+from . import convert, halves, index, joined, packing, types
 from .emitter import Emitter, branches, buffers_read
 from .known_divisor import divided
 from .wide_registers import is_exact
@@ -543,6 +544,7 @@ def _ramp(em: Emitter, e: Ramp) -> str:
     return em.ins(f"add {t} {em.splat(em.value(e.base), element, e.lanes)}, {offsets}")
 
 
+rules.on(Packed)(packing.packed)
 _REDUCE_INT = {"add": "add", "mul": "mul", "and": "and", "or": "or"}
 
 
@@ -551,6 +553,8 @@ def _reduction(em: Emitter, e: Reduction) -> str:
     t: DType = e.value.dtype
     vector, element = em.type(t), em.element(t)
     suffix = types.mangle(element, t.lanes)
+    if (flags := packing.counted(em, e)) is not None:
+        return flags
     operand = em.value(e.value)
     if t.is_float and e.op in ("add", "mul"):
         # -0 leaves every number as it is: 0 would make 0 of -0
