@@ -111,12 +111,15 @@ def room_for(n: Expr, width: int = WIDTH) -> Expr:
     return make.ceildiv(n, unit) * unit
 
 
-def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr, width: int = WIDTH) -> None:
+def sort_keys(
+    b: LoopBuilder, keys: Sequence[Memory], n: Expr, width: int = WIDTH, near: bool = False
+) -> None:
     """Put the first ``n`` keys of side 0 in order, the larger ones first: one memory of keys, or a second one
     of their places. What is between ``n`` and the end of the room counts as keys too: the least ones there
-    are. Lines are of ``width`` keys."""
+    are. Lines are of ``width`` keys. ``near``: all are in the first cache, where to compare lines one stride
+    after the other is less code, and of 32 bits takes as long."""
     known = const_int(n)
-    near, turned = ([b.memory(name, (width**2,), m.dtype) for m in keys] for name in ("near", "turned"))
+    here, turned = ([b.memory(name, (width**2,), m.dtype) for m in keys] for name in ("near", "turned"))
     tiles = b.let("tiles", make.ceildiv(n, width**2))
     lines = b.let("lines", tiles * width)
     if in_blocks(known, width):  # all of the room
@@ -124,7 +127,7 @@ def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr, width: int = WIDT
             _sort_block(b, keys, b.let("first", block * width**3), width)
     else:
         with b.loop("tile", tiles) as tile:
-            _sort_tile(b, keys, near, turned, b.let("first", tile * width**2), width)
+            _sort_tile(b, keys, here, turned, b.let("first", tile * width**2), width)
     near_by = 1 << (NEAR // sum(m.dtype.bytes for m in keys) // width).bit_length() - 1  # lines
     zero = make.const(0, n.dtype)
 
@@ -141,14 +144,14 @@ def sort_keys(b: LoopBuilder, keys: Sequence[Memory], n: Expr, width: int = WIDT
             with b.when(grows if whole is None else te.any(whole, grows)):
                 with b.when(make.const(True) if whole is None else make.not_(whole)):
                     _mirrored(b, keys, begin, end, run, width, turned=True)
-                _halved(b, keys, begin, end, run, steps, width, width)
+                _halved(b, keys, begin, end, run, steps, width, width, near)
                 with b.loop("tile", (end - begin) // width, begin // width) as tile:
                     first = b.let("first", tile * width**2)
                     with b.loop("k", width, vector=True) as k:
                         taken = [_at(b, keys, first + width * j + k) for j in range(width)]
-                        _put(near, k, _strides(b, taken, width // 2), width)
-                    _within_lines(b, near, turned, width)
-                    _put_back(b, keys, near, first, width)
+                        _put(here, k, _strides(b, taken, width // 2), width)
+                    _within_lines(b, here, turned, width)
+                    _put_back(b, keys, here, first, width)
 
     most = lines if known is None else make.ceildiv(n, width**2) * width
     # of an open number the code would be twice as much: 0.25 s more to compile
@@ -359,12 +362,17 @@ def _halved(
     level: Expr,
     width: int,
     tile: int,
+    one_by_one: bool = False,
 ) -> None:
     """Bitonic runs of so many lines, from line ``low`` to ``lines``, until those of ``tile`` lines are
-    bitonic, in no more than ``level`` steps."""
+    bitonic, in no more than ``level`` steps: three strides at once in registers, or ``one_by_one``."""
     stride = b.cell("stride", run.dtype, run // 2)
     with b.loop("step", level), b.when(stride.value >= tile):
         here = b.let("here", stride.value)
+        if one_by_one:
+            _one_stride(b, keys, lines, b.let("begin", low), here, width)
+            stride.set(here // 2)
+            return
         begin, strides = b.cell("begin", run.dtype, low), b.cell("strides", run.dtype, 1)
         with b.when(here >= _AT_ONCE // 2 * tile):
             least = b.let("least", here // (_AT_ONCE // 2))

@@ -84,8 +84,8 @@ def _alone(op: str, x: Tensor, program: te.LoopProgram) -> list[Tensor]:
 def sort(x: Tensor, axis: int | None = -1, descending: bool = False) -> Tensor:
     """The elements along ``axis`` (of the flattened tensor for None) in rising order, or falling; NaN last,
     or first. Equal ones keep their order. Rows are put in order by a network of comparisons, many at once
-    where there are many; long ones, other than those of 32 bits, by the digits of their keys. Rows are shared
-    among threads.
+    where there are many; long ones by the digits of their keys, or parted first where vectors have 512 bits.
+    Rows, and parts of a single one, are shared among threads.
 
     >>> x = te.placeholder((2, 3), name="x")
     >>> ops.sort(x, 1)

@@ -4,12 +4,15 @@
 ``C[j0 : j0 + 8] = A[j0 : j0 + 8 if m] * x8(x) if m`` with ``m = x8(j0) + lanes < x8(n)``
 
 A sum over the lanes, ``s = s + A[j]``, becomes a reduction of the vector; elements that are put behind those
-kept before, ``if c: B[n] = A[j]; n = n + 1``, are packed where processors do that. What has no vector form runs as a
-plain loop. Of the loops of a stage and of those computed inside it the outermost is the vector. With the
-pragma ``whole_vectors = n`` a loop whose rest would be several shorter vectors is one masked one longer.
+kept before, ``if c: B[n] = A[j]; n = n + 1``, are packed where processors do that. What has no vector form
+runs as a plain loop. Of the loops of a stage and of those computed inside it the outermost is the vector.
+With the pragma ``whole_vectors = n`` a loop whose rest would be several shorter vectors is one masked one
+longer.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from ..arith.conditions import conjunction, conjuncts
 from ..core.dtype import INT32, DType
@@ -19,6 +22,7 @@ from ..expr.nodes import (
     Add,
     And,
     Binary,
+    Cast,
     Const,
     Expr,
     FloorDiv,
@@ -151,9 +155,14 @@ class _Vectorizer:
 
     def stmt(self, s: Stmt, mask: Expr | None) -> Steps[Stmt]:
         if isinstance(s, Seq):
-            new = []
-            for x in s.stmts:
-                new.append((yield self.apart(x, mask)))
+            new: list[Stmt] = []
+            waiting = list(reversed(s.stmts))
+            while waiting:
+                x = waiting.pop()
+                kept = self.kept(x, waiting[-1], mask) if waiting else None
+                if kept is not None:
+                    waiting.pop()
+                new.append(kept if kept is not None else (yield self.apart(x, mask)))
             return seq(*new)
         if isinstance(s, Alloc):  # of a stage computed in the loop, with elements for each lane
             return Alloc(s.buffer, (yield self.stmt(s.body, mask)))
@@ -190,8 +199,8 @@ class _Vectorizer:
                 varying = [c for c, v in zip(conjuncts(s.cond), conds, strict=True) if v.dtype.lanes > 1]
                 return (yield self.branch(If(conjunction(uniform), If(conjunction(varying), s.then)), mask))
         cond = self.expr(s.cond, mask)
-        if cond.dtype.lanes > 1 and mask is None and s.orelse is None:
-            kept = self.packed(s.then, cond)
+        if cond.dtype.lanes > 1 and s.orelse is None:
+            kept = self.counted(s.then, cond, mask)
             if kept is not None:
                 return kept
         if cond.dtype.lanes == 1:
@@ -203,41 +212,66 @@ class _Vectorizer:
         other = make.not_(cond)
         return seq(then, (yield self.stmt(s.orelse, other if mask is None else make.and_(mask, other))))
 
-    def packed(self, s: Stmt, cond: Expr) -> Stmt | None:
+    def kept(self, s: Stmt, count: Stmt, mask: Expr | None) -> Stmt | None:
+        """``B[n] = x; n = n + c``, where what is behind the last that counts may be anything: all lanes are
+        written, those that count in front."""
+        if not isinstance(s, Store) or not isinstance(count, Store) or mask is not None:
+            return None
+        old = load(count.buffer, count.indices)
+        if type(count.value) is not Add or (count.value.a is not old and count.value.b is not old):
+            return None
+        flag = count.value.b if count.value.a is old else count.value.a
+        if type(flag) is not Cast or not flag.a.dtype.is_bool:
+            return None
+        cond = self.expr(flag.a, None)
+        return None if cond.dtype.lanes == 1 else self.packed((s,), count, cond, None, spare=True)
+
+    def counted(self, s: Stmt, cond: Expr, mask: Expr | None) -> Stmt | None:
         """``B[n] = x; n = n + 1``, done by the lanes where ``cond`` holds: these one behind the other."""
         stores = s.stmts if isinstance(s, Seq) else ()
         count = stores[-1] if len(stores) > 1 else None
-        if not isinstance(count, Store) or self.lanes not in PACKED or not packs():
+        if not isinstance(count, Store):
             return None
         old = load(count.buffer, count.indices)
-        if count.value is not make.add(old, make.const(1, old.dtype)) or not old.dtype.is_int:
+        if not old.dtype.is_int or count.value is not make.add(old, make.const(1, old.dtype)):
             return None
+        return self.packed(stores[:-1], count, cond, mask, spare=False)
+
+    def packed(
+        self, stores: Sequence[Stmt], count: Store, cond: Expr, mask: Expr | None, spare: bool
+    ) -> Stmt | None:
+        """What ``stores`` write, at the place that ``count`` counts, for the lanes where ``cond`` holds. The
+        others are written behind them where there is room to ``spare``."""
+        if self.lanes not in PACKED or not packs():
+            return None
+        old = load(count.buffer, count.indices)
         mine = Var("kept", cond.dtype, "data")
         many = Var("many", INT32, "data")
         there = make.lt(make.ramp(make.const(0, INT32), 1, self.lanes), make.broadcast(many, self.lanes))
         new: list[Stmt] = []
-        for one in stores[:-1]:
+        for one in stores:
             if not isinstance(one, Store) or one.mask is not None or one.buffer is count.buffer:
                 return None
             if (
                 one.buffer.dtype.bits * self.lanes > REGISTER
                 or _reads(one.value, count)
+                or _reads(cond, one)
                 or sum(i is old for i in one.indices) != 1
             ):
                 return None
-            indices = tuple(self.expr(i, None) for i in one.indices if i is not old)
-            value = self.expr(one.value, None)
+            indices = tuple(self.expr(i, mask) for i in one.indices if i is not old)
+            value = self.expr(one.value, mask)
             value = make.broadcast(value, self.lanes) if value.dtype.lanes == 1 else packed(value, mine)
             if any(i.dtype.lanes > 1 or _reads(i, count) or _reads(i, one) for i in indices):
                 return None
-            if any(_reads(e.value, one) for e in stores[:-1] if isinstance(e, Store)):
+            if any(_reads(e.value, one) for e in stores if isinstance(e, Store)):
                 return None
             rest = iter(indices)
             places = [make.ramp(old, 1, self.lanes) if i is old else next(rest) for i in one.indices]
-            new.append(one.of_same(value, tuple(places), there))
+            new.append(one.of_same(value, tuple(places), None if spare else there))
         new.append(count.of_same(make.add(old, make.cast(old.dtype, many)), count.indices))
         found = reduction("add", make.cast(INT32.with_lanes(self.lanes), mine))
-        return Let(mine, cond, Let(many, found, seq(*new)))
+        return Let(mine, cond if mask is None else make.and_(mask, cond), Let(many, found, seq(*new)))
 
     def store(self, s: Store, mask: Expr | None) -> Stmt:
         indices = tuple(self.expr(i, mask) for i in s.indices)

@@ -51,7 +51,9 @@ class LoopBuilder(Protocol):
 
     vector_bits: int  # of the processor that the loops are built for, 256 where nobody knows it
     # whether it packs lanes that are kept: a vector loop of 8 or 16, `with b.when(c): m[n.value] = x;
-    # n.set(n.value + 1)`, is as fast as one that keeps all. Elsewhere it runs lane by lane, behind a branch
+    # n.set(n.value + 1)`, is as fast as one that keeps all. Elsewhere it runs lane by lane, behind a branch.
+    # Without one, `m[n.value] = x; n.set(n.value + te.cast(n.dtype, c))`, as many are written as there are
+    # lanes, and what is behind those that count may be anything
     packs: bool
 
     def loop(
