@@ -10,14 +10,15 @@ Multiplication", section 2).
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from ..analysis import Contraction, alone_in_of, contraction_of, cost_of, product_of
+from ..analysis import Contraction, alone_in_of, contraction_of, cost_of, product_of, reads_of
 from ..schedule import Schedule, Stage
 from ..target import Target
-from ..te import ComputeOp, IterVar, Tensor
+from ..te import ComputeOp, IterVar, Operation, Tensor
 from .common import is_known, size
 from .pixels import counted
 from .register_tile import tile_for, time_of
@@ -30,6 +31,11 @@ ADDED_UP = 3.5
 # (Zen 5, float32 and float64): 40 × 700 × 30 0.95 and 0.81 of the time, 16 × 1000 × 1000 0.74 and 0.64; of
 # those said to take more, 1000 × 100 × 40 0.91 and 1.15, 12 of 97 × 64 × 97 as before and 1.14
 SURE = 0.6
+# cycles of an iteration that is neither in vectors of columns nor in such of a sum
+SCALAR = 3.0
+WORTH = (
+    0.9  # of the time of tiles along one axis, at most, that those along several where they are are to take
+)
 
 
 def contraction_in(op: ComputeOp) -> Contraction | None:
@@ -38,12 +44,40 @@ def contraction_in(op: ComputeOp) -> Contraction | None:
     return c if c is not None and min(_elements(own) for _, _, own in c.sides) > 1 else None
 
 
+class AsMatrices(NamedTuple):
+    """A contraction as a product of matrices: the product, which is computed in tiles of ``out`` where that
+    is a stage, the copies that are to be scheduled, and those that only name other places of what they copy,
+    to be written into their readers in the end."""
+
+    inside: Stage
+    out: Stage | None
+    copies: list[Stage]
+    views: list[Stage]
+
+
+class _Plan(NamedTuple):
+    """What is counted as one on each side, in which order, in ``cycles``. The ``right`` side has the columns;
+    those of ``copied`` are copied; ``back`` is whether the result is, or has its axes where they are."""
+
+    right: int
+    groups: tuple[tuple[IterVar, ...], tuple[IterVar, ...]]
+    copied: tuple[int, ...]
+    back: bool
+    cycles: float
+
+
 def as_matrices(
-    s: Schedule, stage: Stage, c: Contraction, target: Target, constants: Sequence[Tensor], known: bool
-) -> tuple[Stage, list[Stage]] | None:
+    s: Schedule,
+    stage: Stage,
+    c: Contraction,
+    target: Target,
+    constants: Sequence[Tensor],
+    known: bool,
+    out: Stage | None,
+) -> AsMatrices | None:
     """Let a contraction be a product of matrices where that takes less time than tiles along two of its axes,
-    or than what becomes of it where no recipe has it ``known``. The product, and the copies that are to be
-    scheduled; None, and nothing is changed, where it stays as it is."""
+    or than what becomes of it where no recipe has it ``known``. ``out`` is what alone reads it, if there is
+    one. None, and nothing is changed, where it stays as it is."""
     op = stage.op
     assert isinstance(op, ComputeOp)
     sides = [own for _, _, own in c.sides]
@@ -51,16 +85,19 @@ def as_matrices(
     if all(len(own) == 1 for own in sides):
         turned = _turned(op, c, known, lanes, target, constants)
         if turned is not None and (stage.state.is_output or not known):
-            return _laid_out(s, stage, c, turned)
+            groups = (c.sides[0][2], c.sides[1][2])
+            return _laid_out(s, stage, c, _Plan(turned, groups, (), True, 0.0), out)
         if known:
             return None
     # of equals the one whose axis comes last has the columns
     order = sorted((0, 1), key=lambda n: -op.axis.index(sides[n][-1]))
-    times = {n: _time(op, c, n, lanes, target, constants) for n in order}
-    right = min(times, key=lambda n: times[n])
-    if times[right] > _along_axes(op, known, lanes, target):
+    plans = [_apart(op, c, n, lanes, target, constants) for n in order]
+    if c.sides[0][0] is not c.sides[1][0]:
+        plans += [p for n in order if (p := _in_place(op, c, n, out, lanes, target, constants)) is not None]
+    best = min(plans, key=lambda p: p.cycles)
+    if best.cycles > _along_axes(op, known, lanes, target) * (1 if best.back else WORTH):
         return None
-    return _laid_out(s, stage, c, right)
+    return _laid_out(s, stage, c, best, out)
 
 
 def _turned(
@@ -120,29 +157,110 @@ def in_columns(
 
 
 def _known(op: ComputeOp) -> bool:
-    """Whether all sizes are."""
-    return all(size(a) is not None for a in (*op.axis, *op.reduce_axis))
+    """Whether all sizes are, and none is 0."""
+    return all(size(a) for a in (*op.axis, *op.reduce_axis))
 
 
 def _elements(axes: Sequence[IterVar]) -> int:
     return math.prod(size(a) or 1 for a in axes)
 
 
-def _time(
+def _apart(
     op: ComputeOp, c: Contraction, right: int, lanes: int, target: Target, constants: Sequence[Tensor]
-) -> float:
-    """Cycles of the product of matrices and of the copies."""
-    m, n = (_elements(c.sides[side][2]) for side in (1 - right, right))
-    sums = _elements(c.both) * _elements(op.reduce_axis) * _in_tiles(m, n, lanes, target)
-    copied = [places for t, places, own in c.sides if len(own) > 1 and not is_known(t, constants)]
-    return sums + COPIED * (_elements(op.axis) + sum(_elements(list(places)) for places in copied))
+) -> _Plan:
+    """All axes of each side as one, and a copy of the result: a tensor in which they lie side by side is read
+    as it is, one of columns if they come last in it."""
+    groups, copied = list[tuple[IterVar, ...]](), list[int]()
+    for side, (t, places, own) in enumerate(c.sides):
+        last = max(places[a] for a in own) == len(t.shape) - 1
+        lies = _together(places, mine := tuple(sorted(own, key=lambda a: places[a])))
+        if is_known(t, constants):
+            lies, last = lies or len(own) == 1, True
+        groups.append(mine if lies else own)
+        if not lies or (side == right and not last):
+            copied.append(side)
+    m, n = (_elements(groups[side]) for side in (1 - right, right))
+    cycles = _elements(c.both) * _elements(op.reduce_axis) * _in_tiles(m, n, lanes, target)
+    moved = [c.sides[n] for n in copied]
+    cycles += COPIED * _elements(op.axis)
+    cycles += COPIED * sum(_elements(list(places)) for t, places, _ in moved if not is_known(t, constants))
+    return _Plan(right, (groups[0], groups[1]), tuple(copied), True, cycles)
+
+
+def _in_place(
+    op: ComputeOp,
+    c: Contraction,
+    right: int,
+    out: Stage | None,
+    lanes: int,
+    target: Target,
+    constants: Sequence[Tensor],
+) -> _Plan | None:
+    """Runs of axes that lie side by side in a tensor and in the result as one, where they are; None where
+    there are none, or what reads the result would have to gather for it."""
+    at = {a: d for d, a in enumerate(op.axis)}
+    groups = list[tuple[IterVar, ...]]()
+    for side, (_, places, own) in enumerate(c.sides):
+        runs = [r for r in _runs(own, places, at) if side != right or r[-1] is op.axis[-1]]
+        if not runs:
+            return None
+        groups.append(max(runs, key=lambda r: (_elements(r), at[r[-1]])))
+    columns = groups[right]
+    if len(columns) == 1 == len(groups[1 - right]) or (out is not None and _gathers(out.op, op, columns)):
+        return None
+    t, places, _ = c.sides[right]
+    if places[columns[-1]] != len(t.shape) - 1 and not is_known(t, constants):
+        return None
+    m, n = (_elements(groups[side]) for side in (1 - right, right))
+    every = _elements(op.axis) * _elements(op.reduce_axis)
+    cycles = every / (m * n) * _in_tiles(m, n, lanes, target)
+    return _Plan(right, (groups[0], groups[1]), (), False, cycles)
+
+
+def _runs(own: Sequence[IterVar], *orders: Mapping[IterVar, int]) -> list[tuple[IterVar, ...]]:
+    """Axes of more than one element each in runs that lie side by side in all of the ``orders``."""
+    runs = list[tuple[IterVar, ...]]()
+    for a in own:
+        if (
+            runs
+            and size(a) != 1
+            and size(runs[-1][-1]) != 1
+            and all(_together(o, (runs[-1][-1], a)) for o in orders)
+        ):
+            runs[-1] = (*runs[-1], a)
+        else:
+            runs.append((a,))
+    return runs
+
+
+def _together(places: Mapping[IterVar, int], axes: Sequence[IterVar]) -> bool:
+    """Whether axes are neighbours in this order."""
+    return all(places[a] + 1 == places[b] for a, b in itertools.pairwise(axes))
+
+
+def _gathers(reader: Operation, op: ComputeOp, columns: Sequence[IterVar]) -> bool:
+    """Whether an operation that reads ``op`` at its own place reads another tensor at some of the columns, or
+    at all of them that are no neighbours in it."""
+    if not isinstance(reader, ComputeOp):
+        return True
+    mine = [reader.axis[op.axis.index(a)].var for a in columns]
+    reads = reads_of(reader)
+    for used, (_, at) in zip(reads.everywhere, reads.plain, strict=True):
+        if used.isdisjoint(mine):
+            continue
+        first = next((d for d, i in enumerate(at) if i is mine[0]), 0)
+        if not all(i is v for i, v in itertools.zip_longest(at[first : first + len(mine)], mine)):
+            return True
+    return False
 
 
 def _along_axes(op: ComputeOp, known: bool, lanes: int, target: Target) -> float:
     """Cycles of register tiles along one axis of each side."""
     p, every = product_of(op), _elements(op.axis) * _elements(op.reduce_axis)
-    if p is None or p.row is None or not known:
-        return every / (1 if p is None else min(lanes, size(p.column) or 1))
+    if p is None:
+        return every
+    if p.row is None or not known:
+        return every / min(lanes, size(p.column) or 1) if p.in_lines else every * SCALAR
     m, n = size(p.row) or 1, size(p.column) or 1
     return every / (m * n) * _in_tiles(m, n, lanes, target)
 
@@ -154,25 +272,55 @@ def _in_tiles(m: int, n: int, lanes: int, target: Target) -> float:
     return time_of(m, n, *tile, lanes, table)
 
 
-def _laid_out(s: Schedule, stage: Stage, c: Contraction, right: int) -> tuple[Stage, list[Stage]]:
-    op, copies = stage.op, []
+def _laid_out(s: Schedule, stage: Stage, c: Contraction, p: _Plan, out: Stage | None) -> AsMatrices:
+    op, copies, views = stage.op, list[Stage](), list[Stage]()
     assert isinstance(op, ComputeOp)
-    place = {a: d for d, a in enumerate(op.axis)}
-    sums = [[places[a] for a in op.reduce_axis] for _, places, _ in c.sides]
-    for side, (tensor, places, own) in enumerate(c.sides):
-        if len(own) > 1:
+    at = {a: d for d, a in enumerate(op.axis)}
+    for side, (tensor, places, _) in enumerate(c.sides):
+        mine = [places[a] for a in p.groups[side]]
+        one = (mine, [size(a) or 1 for a in p.groups[side]])
+        if side in p.copied:
             copy = s[s.cache_read(tensor, "global", [stage.name])]
-            front, behind = [[places[a] for a in c.both]], [sums[side]]
-            mine = ([places[a] for a in own], [size(a) or 1 for a in own])
+            # what is summed in the order in which the other tensor has it, which is read where it lies
+            other = {} if 1 - side in p.copied else c.sides[1 - side][1]
+            sums = sorted(op.reduce_axis, key=lambda a: other.get(a, 0))
+            front, behind = [[places[a] for a in c.both]], [[places[a] for a in sums]]
             copy.transform_layout(
-                _layout([*front, *behind], [mine]) if side == right else _layout(front, [mine], behind)
+                _layout([*front, *behind], [one]) if side == p.right else _layout(front, [one], behind)
             )
             copies.append(copy)
+        elif len(mine) > 1:
+            view = s[s.cache_read(tensor, "global", [stage.name])]
+            view.transform_layout(_where_they_are(len(tensor.shape), [one]))
+            views.append(view)
+    groups = [([at[a] for a in g], [size(a) or 1 for a in g]) for g in p.groups]
+    if not p.back:
+        target_of = out or stage
+        inside = stage if out is not None else s[s.cache_write(stage.name, "local")]
+        inside.transform_layout(_where_they_are(len(op.axis), groups))
+        return AsMatrices(inside, target_of, copies, views)
     inside, back = _written_back(s, stage)
-    groups = [([place[a] for a in own], [size(a) or 1 for a in own]) for _, _, own in c.sides]
-    rows, columns = groups[1 - right], groups[right]
-    inside.transform_layout(_layout([[place[a] for a in c.both]], [rows, columns]))
-    return inside, [*copies, *back]
+    inside.transform_layout(_layout([[at[a] for a in c.both]], [groups[1 - p.right], groups[p.right]]))
+    return AsMatrices(inside, None, [*copies, *back], views)
+
+
+def _where_they_are(
+    dims: int, together: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> Callable[..., list[Any]]:
+    """Neighbouring dimensions as one, in their place, and others as they are."""
+    groups = {ds[0]: (ds, sizes) for ds, sizes in together}
+    inner = {d for ds, _ in together for d in ds[1:]}
+
+    def layout(*at: Any) -> list[Any]:
+        found = list[Any]()
+        for d in range(dims):
+            if d in groups:
+                found += counted([at[k] for k in groups[d][0]], groups[d][1])
+            elif d not in inner:
+                found.append(at[d])
+        return found
+
+    return layout
 
 
 def _written_back(s: Schedule, stage: Stage) -> tuple[Stage, list[Stage]]:

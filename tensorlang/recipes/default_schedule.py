@@ -150,12 +150,16 @@ def scheduled(
 
 
 def _begun(outputs: Iterable[Tensor | Operation], where: Target, constants: Sequence[Tensor]) -> Schedule:
-    """A schedule whose windows read stages of their own, and whose products of narrow integers have no zero
-    points, and are of both signs, where that pays."""
+    """A schedule whose windows read stages of their own, whose reductions go over their axes in an order of
+    memory, and whose products of narrow integers have no zero points, and are of both signs, where that
+    pays."""
     s = create_schedule(outputs)
     for stage in s.stages:
         while s.can("cache_windows", stage.name):
             s.cache_windows(stage.name)
+    for stage in s.stages:
+        if isinstance(stage.op, ComputeOp) and stage.op.tag not in KEPT:
+            memory_order.reduce_in_memory_order(s, stage)
     integers.begin_integers(s, where, constants)
     return s
 
@@ -240,11 +244,11 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
             family.apply(s, stage, inside, where, constants, between)
             continue
         fused = reduction_to_fuse(s, stage)
-        whole = _as_matrices(s, fused or stage, where, constants, fused is not None)
+        whole = _as_matrices(s, fused or stage, where, constants, stage if fused is not None else None)
         if whole:
             done |= whole.keys()
             why |= whole
-            if fused is not None:
+            if stage.name not in why:
                 why[stage.name] = _elementwise(s, stage, where)
         elif fused is not None:
             done.add(fused.name)
@@ -257,17 +261,31 @@ def _by_recipes(s: Schedule, where: Target, constants: Sequence[Tensor]) -> dict
 
 
 def _as_matrices(
-    s: Schedule, stage: Stage, where: Target, constants: Sequence[Tensor], fused: bool
+    s: Schedule, stage: Stage, where: Target, constants: Sequence[Tensor], out: Stage | None
 ) -> dict[str, str]:
-    """Schedule a reduction with its axes in another order, and copies, where that takes less time: a
-    contraction as a product of matrices; how each is computed. Nothing where it does not."""
+    """Schedule a reduction, which ``out`` alone may read, with its axes in another order, and copies, where
+    that takes less time: a contraction as a product of matrices; how each is computed. Nothing where it does
+    not."""
     c = contraction.contraction_in(stage.op)
     if c is not None:
         known = gemm.applies(s, stage, where, constants)
-        found = contraction.as_matrices(s, stage, c, where, constants, known)
-    elif stage.op.reduce_axis and not any(f.applies(s, stage, where, constants) for f in FAMILIES):
+        m = contraction.as_matrices(s, stage, c, where, constants, known, out)
+        if m is None:
+            return {}
+        why = {copy.name: _elementwise(s, copy, where) for copy in m.copies}
+        if m.out is None:
+            why[m.inside.name] = _reduction(s, m.inside, where, constants)
+        else:
+            gemm.apply(s, m.out, m.inside, where, constants)
+            why[m.out.name] = f"`{m.inside.name}` within it; {_known_as(gemm)}"
+            why[m.inside.name] = f"in the tiles of `{m.out.name}`"
+        for view in m.views:
+            view.compute_inline()
+            why[view.name] = "the same memory, counted otherwise"
+        return why
+    if stage.op.reduce_axis and not any(f.applies(s, stage, where, constants) for f in FAMILIES):
         found = contraction.in_columns(s, stage, where, constants)
-        found = found or memory_order.in_memory_order(s, stage, fused)
+        found = found or memory_order.in_memory_order(s, stage, out is not None)
     else:
         found = None
     if found is None:

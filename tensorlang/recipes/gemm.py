@@ -18,6 +18,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from . import column_blocks, deep, long_sums, matrix_unit, mixed_lines, open_columns, short_lines, streams
+from .as_one import rows_counted
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, PAGE, converts, evenly, is_known, share_out, size, together_of, work
@@ -26,7 +27,6 @@ from .integers import sum_panels, sums_beside, turn_as_packed, turn_in
 from .lanes import beside, in_lanes, product_in_lanes, rows_in_lanes, turn, turned
 from .narrow import PAIRED_ROWS, PAIRS_PAY, copied_across, halves, held_narrow, widens
 from .nests import fill, lines_at_once, nest, pack, sums, widen
-from .pixels import counted
 from .register_tile import MANY, column, computes_much_twice, rows_that_stay, tile_for
 from .streams import right_bytes
 
@@ -43,9 +43,6 @@ MANY_TILES = 6
 # 96 0.84 and 1.00, 128 1.00 and 1.14, 512 1.08 and 1.14; the requests take places of the loads that a tile
 # lives on
 AHEAD_ROWS = 96
-# pixels of a line that is counted on to the next one; with longer ones there are rows enough for tiles, and
-# quotients to compute. Measured (Zen 4): 50 × 50 × 32 × 64 1.07 of the time
-SHORT_LINES = 32
 # elements of the result for each of the right operand, from which it is written row by row. Measured (Granite
 # Rapids, one thread and two): 414 × 14 × 1338 0.54 and 0.81 of the time, 1904 × 7 × 560 0.77 and 0.40, 2000 ×
 # 64 × 2000 0.92 and 0.79, 1000 × 128 × 1000 0.96 and 0.95; 1024 × 256 × 512, of four, 1.00 and 1.04
@@ -100,7 +97,7 @@ def _many(product: Product) -> bool:
 def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Sequence[Tensor]) -> None:
     """Compute the product ``inside`` in register tiles of ``out``, which has its shape and reads it at its
     own place."""
-    axes = _rows_counted(inside, out)
+    axes = rows_counted(inside, out)
     product = product_of(inside.op, views=True)
     assert product is not None
     own = dict(zip(inside.op.axis, axes, strict=True))
@@ -155,9 +152,13 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     if d is not None:
         _in_blocks_of_k(s, out, inside, product, own, fixed, t, d, shared, target)
         return
+    # in the order in which the left operand lies, of which each row is read in its own place
+    over = inside.op.reduce_axis
+    if t.together == 1:
+        over = tuple(sorted(over, key=lambda a: product.left_axes.get(a, 0)))
     columns = sums_beside(s, out, inside, product, t.together) if t.packs and not fixed else None
     also = () if columns is None else (columns,)
-    right = _right(s, inside, product, fixed, t, target, *also) if t.packs else None
+    right = _right(s, inside, product, fixed, t, target, *also, deep=over) if t.packs else None
     left = _left(s, inside, product, t, constants, target)
 
     rows = [] if product.row is None else [product.row]
@@ -214,7 +215,6 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         left.compute_at(out, loops.around[-2])
     elif cores > 1 and not keep and (share or (block and n is not None and n <= cores * block * t.width)):
         turn_in(s, out, inside, product, loops.around[0], target)
-    over = inside.op.reduce_axis
     made = sums(
         s,
         inside,
@@ -247,35 +247,6 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         share_out(right, [right.leaf_iter_vars[0]], iterations // 16, target)
     if columns is not None:
         sum_panels(s, columns, out, place, t.width, block if each else None, target)
-
-
-def _rows_counted(inside: Stage, out: Stage) -> list[IterVar]:
-    """The loops of ``out`` for the axes of a product, those of its rows as one where they are the pixels of
-    an image, of short lines: a tile has rows of several lines, and the right operand is read once for all of
-    them. Measured (Zen 4, one thread and two): an open batch of 7 × 7 × 512 × 2048 0.43 and 0.39 of the
-    time, 7 × 7 × 2048 × 512 0.42, 14 × 14 × 1024 × 256 0.99 and 0.94, 28 × 28 × 128 × 512 1.00.
-    """
-    product, loops = product_of(inside.op), list(out.op.axis)
-    if product is None or product.row is None:
-        return loops
-    # what is read at quotients is known as rows where an element of one is read for each index of the sum
-    *more, last = inside.op.reduce_axis
-    if more or product.left_axes[last] < len(product.left.shape) - 1:
-        return loops
-    rows = [a for a in inside.op.axis if a in product.left_axes and a not in product.right_axes]
-    at = {a: (d, product.left_axes.get(a, 0)) for d, a in enumerate(inside.op.axis)}
-    run: list[IterVar] = []
-    for a in reversed(rows):
-        beside = not run or all(m + 1 == n for m, n in zip(at[a], at[run[0]], strict=True))
-        if not beside or size(a) in (None, 0, 1) or product.left.shape[at[a][1]] is not a.extent:
-            break
-        run.insert(0, a)
-    if len(run) < 2 or (size(run[-1]) or 0) >= SHORT_LINES:
-        return loops
-    first = inside.op.axis.index(run[0])
-    behind, sizes = first + len(run), [size(a) or 1 for a in run]
-    inside.transform_layout(lambda *at: [*at[:first], *counted(at[first:behind], sizes), *at[behind:]])
-    return [*loops[:first], out.fuse(*loops[first:behind]), *loops[behind:]]
 
 
 def _in_blocks_of_k(
@@ -409,9 +380,17 @@ def _blocks(
 
 
 def _right(
-    s: Schedule, inside: Stage, product: Product, fixed: bool, t: _Tiles, target: Target, *also: Stage
+    s: Schedule,
+    inside: Stage,
+    product: Product,
+    fixed: bool,
+    t: _Tiles,
+    target: Target,
+    *also: Stage,
+    deep: Sequence[IterVar] = (),
 ) -> Stage:
-    """The right operand in panels of a tile's width, which other stages ``also`` read."""
+    """The right operand in panels of a tile's width, its sums in the order ``deep``, which other stages
+    ``also`` read."""
     # a fixed one stays as narrow as it is: it takes half the memory, and converting a vector of it costs
     # nothing beside the products of a tile. Measured (Zen 5, float16, bfloat16 and int8, 768 × 768): 1 to
     # 384 rows 0.97 to 1.02 of the time, one row 0.57
@@ -419,7 +398,18 @@ def _right(
     dtype = "float32" if wide and t.together == 1 else "int16" if t.together == 2 and product.narrow else ""
     right, axes = product.right, product.right_axes
     names = [st.name for st in also]
-    copy = pack(s, inside, right, axes, product.column, t.width, together=t.together, dtype=dtype, also=names)
+    copy = pack(
+        s,
+        inside,
+        right,
+        axes,
+        product.column,
+        t.width,
+        deep=deep,
+        together=t.together,
+        dtype=dtype,
+        also=names,
+    )
     if t.together > 1 and not fixed:
         turn_as_packed(s, right, copy)
     return copy

@@ -1,13 +1,18 @@
 """Reductions whose results are declared in another order than the elements they read lie in, as sums over the
 first axis of a tensor whose other axes change places: neighbouring results read elements far apart, and each
 is a sum in scalar code. The results are computed in the order of memory, by whatever recipe knows such a
-reduction, and copied, transposed in tiles of registers. Uses public primitives only.
+reduction, and copied, transposed in tiles of registers. And reductions whose axes are named in another order
+than that of memory. Uses public primitives only.
 """
 
 from __future__ import annotations
 
-from ..analysis import read_order
+import math
+from collections.abc import Sequence
+
+from ..analysis import read_order, reads_of, step, typical
 from ..schedule import Schedule, Stage
+from ..te import Expr, IterVar
 from .common import size
 
 # results that are neighbours in memory, of which there are vectors then. Measured (Zen 4, two threads): sums
@@ -32,3 +37,35 @@ def in_memory_order(s: Schedule, stage: Stage, fused: bool) -> tuple[Stage, list
     inside = stage if fused else s[s.cache_write(stage.name, "global")]
     inside.transform_layout(lambda *at: [at[d] for d in order])
     return inside, [] if fused else [stage]
+
+
+def reduce_in_memory_order(s: Schedule, stage: Stage) -> None:
+    """Let a reduction go over its axes in the order in which they lie in the largest tensor that it reads
+    along all of them, where they are named in an order in which they lie in none: recipes take the last one
+    for that along memory.
+
+    Measured (Zen 5, float32): the sum of all of 60 × 50 × 40, named from the last to the first, 0.04 of the
+    time, the largest 0.02, products of a matrix and a vector of 20 × 30 elements 0.05.
+    """
+    axes = stage.op.reduce_axis
+    if len(axes) < 2 or not s.can("reorder_reduction", stage.name, *axes):
+        return
+    orders = list[tuple[int, list[IterVar]]]()
+    for tensor, at in reads_of(stage.op).plain:
+        places = [_place(at, a) for a in axes]
+        if None not in places and len(set(places)) == len(axes):
+            by_place = dict(zip(places, axes, strict=True))
+            found = [by_place[k] for k in sorted(by_place)]  # type: ignore[type-var]
+            orders.append((math.prod(typical(n, 64) for n in tensor.shape), found))
+    if orders and not any(all(a is b for a, b in zip(axes, o, strict=True)) for _, o in orders):
+        stage.reorder_reduction(*max(orders, key=lambda o: o[0])[1])
+
+
+def _place(at: Sequence[Expr], axis: IterVar) -> tuple[int, int] | None:
+    """The dimension that moves with an axis, and by how little in one iteration; None where it is not one, or
+    not always by as much."""
+    steps = [(d, step(i, axis)) for d, i in enumerate(at)]
+    moved = [(d, n) for d, n in steps if n != 0]
+    if len(moved) != 1 or moved[0][1] is None:
+        return None
+    return moved[0][0], -abs(moved[0][1])

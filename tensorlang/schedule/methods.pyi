@@ -189,6 +189,27 @@ class StageMethods:
            └─ loop z.j       0..32
               └─ compute z   reads x
         """
+    def reorder_reduction(self, *axes: IterVar | str) -> None:
+        """Reduce over the axes in this order, the last the fastest: as the elements lie in memory, where they
+        were named in another one. Floats are added up in another order, as they are by vectors anyway.
+
+        ``reorder`` changes the loops of a schedule; this changes the declaration that primitives see, as
+        ``rfactor`` and recipes do, which take the last axis for that along memory. ``tl.compile`` does so by
+        itself. Raises ScheduleError where the axes are not those of the reduction, for reducers of the user's
+        own, and where the schedule of the stage is begun.
+
+        >>> A = te.placeholder((8, 4, 16), name="A")
+        >>> x, y = te.reduce_axis((0, 4), "x"), te.reduce_axis((0, 16), "y")
+        >>> B = te.compute((8,), lambda i: te.sum(A[i, x, y], axis=[y, x]), name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> s[B].reorder_reduction(x, y)
+        >>> print(s.tree())
+        root
+        └─ loop B.i          0..8
+           └─ loop B.x       0..4    reduce
+              └─ loop B.y    0..16   reduce
+                 └─ compute B   reads A
+        """
     def set_scope(self, scope: str) -> None:
         """Keep the results of this stage in ``"local"`` or ``"global"`` memory.
 

@@ -21,6 +21,7 @@ from .pragma import Pragma
 from .precompute import Precompute
 from .prefetch import Prefetch
 from .reorder import Reorder
+from .reorder_reduction import ReorderReduction
 from .reverse_compute_at import ReverseComputeAt
 from .reverse_compute_inline import ReverseComputeInline
 from .rfactor import Rfactor
@@ -55,6 +56,7 @@ TABLE: tuple[type[Primitive], ...] = (
     CacheRead,
     CacheWrite,
     Rfactor,
+    ReorderReduction,
     Separate,
     Precompute,
     CacheWindows,
