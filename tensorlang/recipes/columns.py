@@ -14,10 +14,10 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from . import few_columns
+from .as_one import elements_of, one_stretch
 from .choices import at_most
 from .common import far_inputs, size, work
 from .integers import is_little
-from .lanes import elements_of, one_stretch
 from .register_tile import even
 
 ROWS = 8  # read for each time the partial results are read and written

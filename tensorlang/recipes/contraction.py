@@ -15,10 +15,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..analysis import Contraction, alone_in_of, contraction_of, cost_of, product_of, reads_of
+from ..analysis import Contraction, alone_in_of, constant, contraction_of, cost_of, product_of, reads_of
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Operation, Tensor
+from .across import few_and_deep, lying_across
 from .common import is_known, size
 from .pixels import counted
 from .register_tile import tile_for, time_of
@@ -95,7 +96,7 @@ def as_matrices(
     if c.sides[0][0] is not c.sides[1][0]:
         plans += [p for n in order if (p := _in_place(op, c, n, out, lanes, target, constants)) is not None]
     best = min(plans, key=lambda p: p.cycles)
-    if best.cycles > _along_axes(op, known, lanes, target) * (1 if best.back else WORTH):
+    if best.cycles > _along_axes(stage, known, lanes, target, constants) * (1 if best.back else WORTH):
         return None
     return _laid_out(s, stage, c, best, out)
 
@@ -254,15 +255,23 @@ def _gathers(reader: Operation, op: ComputeOp, columns: Sequence[IterVar]) -> bo
     return False
 
 
-def _along_axes(op: ComputeOp, known: bool, lanes: int, target: Target) -> float:
-    """Cycles of register tiles along one axis of each side."""
-    p, every = product_of(op), _elements(op.axis) * _elements(op.reduce_axis)
+def _along_axes(stage: Stage, known: bool, lanes: int, target: Target, constants: Sequence[Tensor]) -> float:
+    """Cycles of register tiles along one axis of each side, or of what becomes of it otherwise."""
+    op = stage.op
+    assert isinstance(op, ComputeOp)
+    p, every = product_of(op), float(_elements(op.axis) * _elements(op.reduce_axis))
     if p is None:
         return every
-    if p.row is None or not known:
-        return every / min(lanes, size(p.column) or 1) if p.in_lines else every * SCALAR
-    m, n = size(p.row) or 1, size(p.column) or 1
-    return every / (m * n) * _in_tiles(m, n, lanes, target)
+    if known and p.row is not None:
+        m, n = size(p.row) or 1, size(p.column) or 1
+        return every / (m * n) * _in_tiles(m, n, lanes, target)
+    in_vectors = every / min(lanes, size(p.column) or 1)
+    if p.in_lines:
+        return in_vectors
+    laid = [] if few_and_deep(stage, target) else lying_across(stage, constants)
+    if not laid:
+        return every * SCALAR
+    return in_vectors + COPIED * sum(math.prod(constant(n) or 1 for n in t.shape) for t, _ in laid)
 
 
 def _in_tiles(m: int, n: int, lanes: int, target: Target) -> float:

@@ -71,6 +71,7 @@ from . import (
     windows,
     winograd,
 )
+from .as_one import elements_of
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import plain_work, read_again, share_out, size, stream_stores, work
@@ -78,7 +79,6 @@ from .inlining import KEPT, inline, reduction_to_fuse
 from .lanes import (
     FEW_STRETCHES,
     apart_from_parts,
-    elements_of,
     moved_in_halves,
     parts_inside,
     reduce_in_lanes,

@@ -18,10 +18,10 @@ from ..analysis import Windows, constant, cost_of, has_calls, reads_of, reducer_
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
+from .as_one import elements_of
 from .choices import at_most
 from .common import FEW_REGISTERS, in_registers, size, work
 from .conv import padding_of, rows_in_vectors
-from .lanes import elements_of
 from .narrow import wide_copies
 from .register_tile import even
 from .taps import FOUR, fours_of, rows_of_bytes, taps_in_fours, weight_in_fours

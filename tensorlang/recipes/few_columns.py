@@ -22,8 +22,8 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from . import whole_rows
+from .as_one import elements_of, one_stretch
 from .common import in_registers, share_out, size, work
-from .lanes import elements_of, one_stretch
 
 CHAINS = 2  # vectors of partial results, of which none waits for the addition before
 OPEN = 64  # rows that an open number counts as

@@ -18,7 +18,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar, Tensor
 from . import column_blocks, deep, long_sums, matrix_unit, mixed_lines, open_columns, short_lines, streams
-from .as_one import rows_counted
+from .as_one import elements_of, rows_counted, summed_along
 from .choices import at_most, bound
 from .column_blocks import block_of, copied_for_rows, share_of, shared_panels, shares_pay, stays_near, uneven
 from .common import LINE, PACKED_ROWS, PAGE, converts, evenly, is_known, share_out, size, together_of, work
@@ -516,9 +516,9 @@ def _overlaps(inside: Stage, product: Product, high: int, width: int, target: Ta
 
 
 def _in_lanes(inside: Stage, product: Product, m: int | None, lanes: int, target: Target) -> bool:
-    depth, n = size(inside.op.reduce_axis[-1]), size(product.column)
     if not _along(inside, product):
         return False
+    depth, n = elements_of(summed_along(inside.op)), size(product.column)
     pairs = halves(inside, product) and target.sums_bfloat16
     if pairs and (m or 0) >= PAIRS_PAY:
         return False

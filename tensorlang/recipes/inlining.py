@@ -28,8 +28,8 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, Tensor
 from . import enlarged, stencils, terms, winograd
+from .as_one import elements_of, one_stretch
 from .common import is_known, size
-from .lanes import elements_of, one_stretch
 
 # choices among the rows of a transform: one for a whole vector in a stage of its own, one for each lane in a
 # reader; rows of a product, which is known by what it reads; and tables

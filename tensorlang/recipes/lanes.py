@@ -5,7 +5,6 @@ How wide elementwise loops are. Uses public primitives only.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from ..analysis import (
@@ -30,6 +29,7 @@ from ..target import Target
 from ..te import ComputeOp, IterVar
 from . import histograms, searches
 from .across import laid_along
+from .as_one import elements_of, one_stretch, summed_along
 from .choices import at_most, bound
 from .common import AHEAD, FEW_REGISTERS, PACKED_ROWS, far_inputs, in_registers, share_out, size, work
 from .copies import transpose_in_tiles
@@ -173,37 +173,6 @@ def _all_lanes(s: Schedule, stage: Stage, row: Sequence[IterVar], n: int, lanes:
     return True
 
 
-def elements_of(axes: Sequence[IterVar]) -> int | None:
-    """The number of elements of all these axes, None when it is symbolic."""
-    sizes = [size(a) for a in axes]
-    return None if None in sizes else math.prod(n for n in sizes if n is not None)
-
-
-def one_stretch(op: ComputeOp, axes: Sequence[IterVar]) -> list[IterVar]:
-    """The last of ``axes``, as many as every read that moves with them takes for one stretch of memory: whole
-    dimensions, one after the other. Longer rows have fewer rests."""
-    found = list[IterVar]()
-    if not axes:
-        return found
-    reads = reads_of(op).plain
-    moving = [r for r in reads if any(step(i, axes[-1]) != 0 for i in r[1])]
-    for at in range(1, len(axes) + 1):
-        axis = axes[-at]
-        # what a read that moves with none of them gives is the same in all of the stretch
-        more = any(step(i, axis) != 0 for r in reads if all(r is not m for m in moving) for i in r[1])
-        if (
-            more
-            or not moving
-            or not all(
-                len(index) >= at and index[-at] is axis.var and tensor.shape[-at] is axis.extent
-                for tensor, index in moving
-            )
-        ):
-            break
-        found.insert(0, axis)
-    return found
-
-
 def stretch_of(stage: Stage, target: Target) -> list[IterVar]:
     """The last axes of an elementwise stage that are one stretch of memory in all it reads and writes, where
     the last one is of an open size, or leaves a rest: it may be short, and all together fill more vectors.
@@ -283,12 +252,13 @@ def lanes_of(depth: int | None, lanes: int) -> int:
 
 
 def sums_in_lanes(s: Schedule, inside: Stage, out: Stage, place: IterVar, keep: Axes, lanes: int) -> Stage:
-    """Compute the product ``inside``, whose last reduced axis runs along memory in both operands, in
+    """Compute the product ``inside``, whose last reduced axes run along memory in both operands, in
     ``place`` of ``out``: each sum in the lanes of a register of its own, which are added up at the end.
     ``keep`` are its axes: ``b`` outside of the tile, ``i`` and ``j`` in it. Gives the stage of partial
     sums."""
     inside.compute_at(out, place)
-    _, lane = inside.split(inside.op.reduce_axis[-1], lanes)
+    along = summed_along(inside.op)
+    _, lane = inside.split(along[0] if len(along) == 1 else inside.fuse(*along), lanes)
     partial = s[s.rfactor(inside.name, lane)]
     partial.transform_layout(lambda at, *rest: [*rest, at])  # the lanes of a sum lie side by side
     own = dict(zip(inside.op.axis, partial.op.axis, strict=False))
@@ -480,7 +450,7 @@ def product_in_lanes(
     """Compute the product ``inside`` of ``m`` rows within ``out``, whose axes ``own`` names by those of the
     product: each sum in the lanes of a register. None are many rows, of which a call tells how many."""
     n = size(product.column)
-    depth = size(inside.op.reduce_axis[-1])
+    depth = elements_of(summed_along(inside.op))
     lanes = lanes_of(depth, lanes)
     high, wide = tile_in_lanes(m or OPEN_HIGH, n, depth, lanes, target)
     rows = [] if product.row is None else [product.row]

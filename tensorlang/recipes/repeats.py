@@ -15,8 +15,9 @@ from ..analysis import cut_at, open_times, period
 from ..schedule import Stage
 from ..target import Target
 from ..te import IterVar
+from .as_one import elements_of, one_stretch
 from .common import size
-from .lanes import VECTORS, elements_of, one_stretch
+from .lanes import VECTORS
 
 FEW_AGAIN = 16  # elements that are read again: fewer are gathered
 

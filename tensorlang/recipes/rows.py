@@ -27,8 +27,9 @@ from ..analysis import (
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
+from .as_one import one_stretch
 from .common import in_registers, plain_work, size, stream_stores, with_attached, work
-from .lanes import one_stretch, reduce_in_lanes, vector_width
+from .lanes import reduce_in_lanes, vector_width
 from .register_tile import even
 
 LONG_ROW = 2 << 10  # bytes, which take about as long as a line of the third cache takes to come
