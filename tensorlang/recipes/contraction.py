@@ -40,9 +40,9 @@ WORTH = (
 
 
 def contraction_in(op: ComputeOp) -> Contraction | None:
-    """The contraction of known sizes that ``op`` is, each side with axes of its own."""
+    """The contraction of known sizes that ``op`` is, some side with several results of its own."""
     c = contraction_of(op) if op.reduce_axis and _known(op) else None
-    return c if c is not None and min(_elements(own) for _, _, own in c.sides) > 1 else None
+    return c if c is not None and max(_elements(own) for _, _, own in c.sides) > 1 else None
 
 
 class AsMatrices(NamedTuple):
@@ -83,6 +83,8 @@ def as_matrices(
     assert isinstance(op, ComputeOp)
     sides = [own for _, _, own in c.sides]
     lanes = target.vector_lanes(op.body[0].dtype)
+    if not all(sides) and (known or _summed_along(op, c)):
+        return None
     if all(len(own) == 1 for own in sides):
         turned = _turned(op, c, known, lanes, target, constants)
         if turned is not None and (stage.state.is_output or not known):
@@ -91,7 +93,7 @@ def as_matrices(
         if known:
             return None
     # of equals the one whose axis comes last has the columns
-    order = sorted((0, 1), key=lambda n: -op.axis.index(sides[n][-1]))
+    order = sorted((n for n in (0, 1) if sides[n]), key=lambda n: -op.axis.index(sides[n][-1]))
     plans = [_apart(op, c, n, lanes, target, constants) for n in order]
     if c.sides[0][0] is not c.sides[1][0]:
         plans += [p for n in order if (p := _in_place(op, c, n, out, lanes, target, constants)) is not None]
@@ -99,6 +101,11 @@ def as_matrices(
     if best.cycles > _along_axes(stage, known, lanes, target, constants) * (1 if best.back else WORTH):
         return None
     return _laid_out(s, stage, c, best, out)
+
+
+def _summed_along(op: ComputeOp, c: Contraction) -> bool:
+    """Whether a tensor that has results of its own is summed along memory."""
+    return any(own and places[a] == len(t.shape) - 1 for t, places, own in c.sides for a in op.reduce_axis)
 
 
 def _turned(
@@ -173,7 +180,7 @@ def _apart(
     as it is, one of columns if they come last in it."""
     groups, copied = list[tuple[IterVar, ...]](), list[int]()
     for side, (t, places, own) in enumerate(c.sides):
-        last = max(places[a] for a in own) == len(t.shape) - 1
+        last = max((places[a] for a in own), default=0) == len(t.shape) - 1
         lies = _together(places, mine := tuple(sorted(own, key=lambda a: places[a])))
         if is_known(t, constants):
             lies, last = lies or len(own) == 1, True
@@ -201,6 +208,8 @@ def _in_place(
     there are none, or what reads the result would have to gather for it."""
     at = {a: d for d, a in enumerate(op.axis)}
     groups = list[tuple[IterVar, ...]]()
+    if not c.sides[1 - right][2]:
+        return None
     for side, (_, places, own) in enumerate(c.sides):
         runs = [r for r in _runs(own, places, at) if side != right or r[-1] is op.axis[-1]]
         if not runs:
@@ -345,7 +354,7 @@ def _layout(
     """Some dimensions as they are, then those of each group as one, then others as they are."""
 
     def layout(*at: Any) -> list[Any]:
-        one = [i for dims, sizes in together for i in counted([at[d] for d in dims], sizes)]
+        one = [i for dims, sizes in together if dims for i in counted([at[d] for d in dims], sizes)]
         return [*(at[d] for ds in front for d in ds), *one, *(at[d] for ds in behind for d in ds)]
 
     return layout

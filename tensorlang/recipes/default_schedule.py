@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 
 from ..analysis import (
+    Contraction,
     cost_of,
     divides_places,
     edges_of,
@@ -267,32 +268,38 @@ def _as_matrices(
     that takes less time: a contraction as a product of matrices; how each is computed. Nothing where it does
     not."""
     c = contraction.contraction_in(stage.op)
-    if c is not None:
-        known = gemm.applies(s, stage, where, constants)
-        m = contraction.as_matrices(s, stage, c, where, constants, known, out)
-        if m is None:
-            return {}
-        why = {copy.name: _elementwise(s, copy, where) for copy in m.copies}
-        if m.out is None:
-            why[m.inside.name] = _reduction(s, m.inside, where, constants)
-        else:
-            gemm.apply(s, m.out, m.inside, where, constants)
-            why[m.out.name] = f"`{m.inside.name}` within it; {_known_as(gemm)}"
-            why[m.inside.name] = f"in the tiles of `{m.out.name}`"
-        for view in m.views:
-            view.compute_inline()
-            why[view.name] = "the same memory, counted otherwise"
-        return why
-    if stage.op.reduce_axis and not any(f.applies(s, stage, where, constants) for f in FAMILIES):
-        found = contraction.in_columns(s, stage, where, constants)
-        found = found or memory_order.in_memory_order(s, stage, out is not None)
-    else:
-        found = None
-    if found is None:
+    if c is not None and all(own for _, _, own in c.sides):
+        return _as_product(s, stage, c, where, constants, out)
+    if not stage.op.reduce_axis or any(f.applies(s, stage, where, constants) for f in FAMILIES):
         return {}
+    found = contraction.in_columns(s, stage, where, constants)
+    found = found or memory_order.in_memory_order(s, stage, out is not None)
+    if found is None:
+        return {} if c is None else _as_product(s, stage, c, where, constants, out)
     inside, copied = found
-    why = {c.name: _elementwise(s, c, where) for c in copied}
+    why = {copy.name: _elementwise(s, copy, where) for copy in copied}
     return why | {inside.name: _reduction(s, inside, where, constants)}
+
+
+def _as_product(
+    s: Schedule, stage: Stage, c: Contraction, where: Target, constants: Sequence[Tensor], out: Stage | None
+) -> dict[str, str]:
+    """The same for a contraction, as a product of matrices."""
+    known = gemm.applies(s, stage, where, constants)
+    m = contraction.as_matrices(s, stage, c, where, constants, known, out)
+    if m is None:
+        return {}
+    why = {copy.name: _elementwise(s, copy, where) for copy in m.copies}
+    if m.out is None:
+        why[m.inside.name] = _reduction(s, m.inside, where, constants)
+    else:
+        gemm.apply(s, m.out, m.inside, where, constants)
+        why[m.out.name] = f"`{m.inside.name}` within it; {_known_as(gemm)}"
+        why[m.inside.name] = f"in the tiles of `{m.out.name}`"
+    for view in m.views:
+        view.compute_inline()
+        why[view.name] = "the same memory, counted otherwise"
+    return why
 
 
 def _family(s: Schedule, inside: Stage, target: Target, constants: Sequence[Tensor]) -> ModuleType | None:
