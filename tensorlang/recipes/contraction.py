@@ -83,7 +83,7 @@ def as_matrices(
     assert isinstance(op, ComputeOp)
     sides = [own for _, _, own in c.sides]
     lanes = target.vector_lanes(op.body[0].dtype)
-    if not all(sides) and (known or _summed_along(op, c)):
+    if not all(sides) and _summed_along(op, c):
         return None
     if all(len(own) == 1 for own in sides):
         turned = _turned(op, c, known, lanes, target, constants)
@@ -94,11 +94,13 @@ def as_matrices(
             return None
     # of equals the one whose axis comes last has the columns
     order = sorted((n for n in (0, 1) if sides[n]), key=lambda n: -op.axis.index(sides[n][-1]))
-    plans = [_apart(op, c, n, lanes, target, constants) for n in order]
+    plans = [_apart(op, c, n, lanes, target, constants) for n in order if all(sides) or not known]
     if c.sides[0][0] is not c.sides[1][0]:
         plans += [p for n in order if (p := _in_place(op, c, n, out, lanes, target, constants)) is not None]
-    best = min(plans, key=lambda p: p.cycles)
-    if best.cycles > _along_axes(stage, known, lanes, target, constants) * (1 if best.back else WORTH):
+    best = min(plans, key=lambda p: p.cycles, default=None)
+    if best is None or best.cycles > _along_axes(stage, known, lanes, target, constants) * (
+        1 if best.back else WORTH
+    ):
         return None
     return _laid_out(s, stage, c, best, out)
 
@@ -208,15 +210,18 @@ def _in_place(
     there are none, or what reads the result would have to gather for it."""
     at = {a: d for d, a in enumerate(op.axis)}
     groups = list[tuple[IterVar, ...]]()
-    if not c.sides[1 - right][2]:
-        return None
     for side, (_, places, own) in enumerate(c.sides):
+        if side != right and not own:
+            groups.append(())
+            continue
         runs = [r for r in _runs(own, places, at) if side != right or r[-1] is op.axis[-1]]
         if not runs:
             return None
         groups.append(max(runs, key=lambda r: (_elements(r), at[r[-1]])))
     columns = groups[right]
-    if len(columns) == 1 == len(groups[1 - right]) or (out is not None and _gathers(out.op, op, columns)):
+    if (len(columns) == 1 and len(groups[1 - right]) < 2) or (
+        out is not None and _gathers(out.op, op, columns)
+    ):
         return None
     t, places, _ = c.sides[right]
     if places[columns[-1]] != len(t.shape) - 1 and not is_known(t, constants):
@@ -326,7 +331,7 @@ def _where_they_are(
     dims: int, together: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> Callable[..., list[Any]]:
     """Neighbouring dimensions as one, in their place, and others as they are."""
-    groups = {ds[0]: (ds, sizes) for ds, sizes in together}
+    groups = {ds[0]: (ds, sizes) for ds, sizes in together if ds}
     inner = {d for ds, _ in together for d in ds[1:]}
 
     def layout(*at: Any) -> list[Any]:

@@ -268,9 +268,10 @@ def _as_matrices(
     that takes less time: a contraction as a product of matrices; how each is computed. Nothing where it does
     not."""
     c = contraction.contraction_in(stage.op)
-    if c is not None and all(own for _, _, own in c.sides):
+    family = _family(s, stage, where, constants) if stage.op.reduce_axis else None
+    if c is not None and (all(own for _, _, own in c.sides) or family is gemm):
         return _as_product(s, stage, c, where, constants, out)
-    if not stage.op.reduce_axis or any(f.applies(s, stage, where, constants) for f in FAMILIES):
+    if not stage.op.reduce_axis or family is not None:
         return {}
     found = contraction.in_columns(s, stage, where, constants)
     found = found or memory_order.in_memory_order(s, stage, out is not None)
