@@ -38,6 +38,8 @@ class ReorderReduction(Primitive):
             return verdict
         op = state.stage(self.stage).compute
         there = [a.name for a in op.reduce_axis]
+        if not there:
+            return refuse(f"`{self.stage}` is no reduction", mark=mark)
         if sorted(self.axes) != sorted(there):
             return refuse(
                 f"`{self.stage}` is reduced over {_listed(there)}, and not over {_listed(self.axes)}",
