@@ -27,10 +27,9 @@ def digits_of(op: ComputeOp) -> dict[IterVar, list[int]]:
             for e in preorder(index):
                 if not isinstance(e, FloorDiv | FloorMod):
                     continue
-                within, inner = e.a, 1
-                if isinstance(within, FloorDiv):  # of p // 3 % 5 the digits are worth 3 and 15
-                    within, inner = within.a, const_int(within.b) or 0
-                worth = inner * (const_int(e.b) or 0)  # type: ignore[attr-defined]
+                # of p // 3 % 5 the digits are worth 3 and 15
+                within, inner = (e.a.a, const_int(e.a.b) or 0) if isinstance(e.a, FloorDiv) else (e.a, 1)
+                worth = inner * (const_int(e.b) or 0)
                 if within in by_var and worth > 0:
                     found.setdefault(by_var[within], set()).update({worth, inner} - {1})
             plain |= {by_var[v] for v in variables(rewrite(index, told_apart)) if v in by_var}

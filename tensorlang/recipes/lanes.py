@@ -59,6 +59,7 @@ OPEN_HIGH = 4
 # Measured (Zen 4), a right operand that lies column by column: 12 × 512 × 512 0.38 of the time of a copy, 11
 # × 911 × 658 0.70, 10 × 658 × 53 0.36, 24 × 512 × 512 0.56, 30 × 400 × 252 0.87; 40 × 300 × 300 0.95
 MOST_AHEAD = 2 * PACKED_ROWS
+NEAR_STEPS = (-1, 2, 3, 4)  # between elements of which vectors are put together
 OPEN_ROWS = (8, 16, 32, 64, 128)  # from one of which on they pay, as the table of costs says
 
 
@@ -67,7 +68,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     done."""
     op = stage.op
     last = op.reduce_axis[-1]
-    if reducer_kind(op) in (None, "custom") or not reads_of(op).along(last):
+    if reducer_kind(op) in (None, "custom") or not _reads_near(op, last):
         return False
     together = one_stretch(op, op.reduce_axis)
     n = elements_of(together)
@@ -95,6 +96,17 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     if s.can("rfactor", stage.name, inner):
         _add_up(s, stage, inner, n, lanes, target)
     return True
+
+
+def _reads_near(op: ComputeOp, axis: IterVar) -> bool:
+    """Whether some read runs through memory as ``axis`` advances, or backwards, or picks every second, third
+    or fourth element, which vectors are put together of. Measured (Zen 5, one thread): sums of 512 rows of
+    768 from the last to the first 0.09 of the time, of every second element 0.15."""
+    reads = reads_of(op)
+    return reads.along(axis) or any(
+        at and step(at[-1], axis) in NEAR_STEPS and all(step(i, axis) == 0 for i in at[:-1])
+        for _, at in reads.plain
+    )
 
 
 def _narrowest(stage: Stage, n: int | None, target: Target) -> int:

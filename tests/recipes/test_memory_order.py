@@ -130,3 +130,70 @@ def test_what_is_left_as_it_is():
     few = reduced(te.placeholder((6, 20, 3), name="A"), 0, (1, 0))
     assert [st.name for st in default_schedule(few).stages] == ["A", "R.local", "R"]
     assert [st.name for st in default_schedule(reduced(A, 0, (1, 0))).stages] == ["A", "R.global", "R"]
+
+
+def _pixels_as_one_axis(n, c, o):
+    x, w = te.placeholder((1, c, n + 2, n + 2), name="x"), te.placeholder((o, c, 3, 3), name="w")
+    r, p, q = (te.reduce_axis((0, k), name) for k, name in ((c, "r"), (3, "p"), (3, "q")))
+    at = lambda b, f, i: te.sum(x[b, r, i // n + p, i % n + q] * w[f, r, p, q], axis=[r, p, q])
+    return x, w, te.compute((1, o, n * n), at, name="out")
+
+
+@pytest.mark.parametrize("epilogue", [False, True])
+def test_pixels_that_are_counted_in_one_axis_are_those_of_an_image(epilogue):
+    """Sums of single elements: 57 times the time of the same convolution with an axis for rows and columns."""
+    x, w, out = _pixels_as_one_axis(9, 5, 7)
+    result = te.compute(out.shape, lambda *i: te.max(out[i], 0.0), name="relu") if epilogue else out
+    tree = str(default_schedule(result, "llvm -mcpu=znver4").tree())
+    assert "vectorized" in tree and "i.inner" in tree, tree
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-3, 4, [int(str(n)) for n in t.shape]).astype("float32") for t in (x, w))
+    windows = np.lib.stride_tricks.sliding_window_view(a, (3, 3), axis=(2, 3))
+    want = np.einsum("bcijpq,ocpq->boij", windows, b).reshape(1, 7, 81)
+    assert (tl.compile([x, w, result])(a, b) == (np.maximum(want, 0) if epilogue else want)).all()
+
+
+def test_three_digits_of_a_number():
+    A, B = te.placeholder((4, 5, 6, 8), name="A"), te.placeholder((8, 33), name="B")
+    k = te.reduce_axis((0, 8), "k")
+    at = lambda i, j: te.sum(A[i // 30, i // 6 % 5, i % 6, k] * B[k, j], axis=k)
+    out = te.compute((120, 33), at, name="out")
+    rng = np.random.default_rng(2)
+    a, b = (rng.integers(-3, 4, s).astype("float32") for s in ((4, 5, 6, 8), (8, 33)))
+    assert (tl.compile([A, B, out])(a, b) == a.reshape(120, 8) @ b).all()
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        lambda i: (i // 7, i),
+        lambda i: (i // 7, i % 3),
+        lambda i: (i // 7 + i, i % 7),
+        lambda i: (i // 7, i % 7 * 2),
+        lambda i: (i // 6, i % 6),
+    ],
+    ids=["plain", "no multiple", "beside", "twice", "a rest"],
+)
+def test_axes_that_are_more_than_numbers_of_digits(places):
+    A = te.placeholder((64, 16, 64), name="A")
+    k = te.reduce_axis((0, 16), "k")
+
+    def element(i):
+        first, last = places(i)
+        return te.sum(A[first, k, last], axis=k)
+
+    out = te.compute((35,), element, name="out")
+    a = np.random.default_rng(2).integers(-3, 4, (64, 16, 64)).astype("float32")
+    first, last = places(np.arange(35))
+    assert (tl.compile([A, out])(a) == a[first, :, last].sum(1)).all()
+
+
+@pytest.mark.parametrize("step", [-1, 2, 3, 4])
+def test_sums_along_memory_backwards_or_of_some_elements_are_in_vectors(step):
+    n, m = 100, 9
+    A = te.placeholder((m, n * abs(step)), name="A")
+    k = te.reduce_axis((0, n), "k")
+    out = te.compute((m,), lambda i: te.sum(A[i, n - 1 - k if step < 0 else k * step], axis=k), name="out")
+    assert "vectorized" in str(default_schedule(out, "llvm -mcpu=znver4").tree())
+    a = np.random.default_rng(2).integers(-3, 4, (m, n * abs(step))).astype("float32")
+    assert (tl.compile([A, out])(a) == a[:, :: abs(step)].sum(1)).all()
