@@ -448,16 +448,10 @@ def redefined(
 
 
 def _digits_known(e: Expr, axes: Sequence[IterVar]) -> Expr:
-    """An expression whose indices know what values axes have: quotients and remainders by which they were
-    told apart before are gone, so that others see what is read along which."""
+    """An expression that knows what values axes have: quotients and remainders by which they were told apart
+    before are gone, so that others see what is read along which."""
     facts = Facts().bind_all((a.var, make.const(0, a.dtype), make.sub(a.extent, 1)) for a in axes)
-
-    def read(e: Expr) -> Expr | None:
-        if type(e) is not TensorRead:
-            return None
-        return intern(TensorRead, e.tensor, tuple(simplify_expr(i, facts) for i in e.indices))
-
-    return rewrite(e, read)
+    return rewrite(e, lambda e: simplify_expr(e, facts) if isinstance(e, FloorDiv | FloorMod) else None)
 
 
 def _as_digits(stage: str, e: Expr, axes: tuple[Var, ...], extents: Sequence[Expr]) -> tuple[Digit, ...]:
