@@ -9,12 +9,10 @@ from tensorlang import Target
 from tensorlang.analysis import (
     Access,
     Expr,
-    Loop,
     Statement,
     absolute,
     ceil_quotient,
     choose,
-    constant,
     minus,
     most,
     plus,
@@ -43,7 +41,7 @@ class Tile:
 def tile_of(st: Statement, target: Target) -> Tile:
     """The tile of a statement."""
     level = len(st.loops)
-    while level > st.own and _written_out(st.loops[level - 1]):
+    while level > st.own and st.loops[level - 1].kind in ("unrolled", "vectorized"):
         level -= 1
     at = vector_loop(st, level)
     write, reads = st.accesses[0], [a for a in st.accesses if not a.write]
@@ -64,11 +62,6 @@ def tile_of(st: Statement, target: Target) -> Tile:
         return choose(step, 0, alone, choose(step, SHUFFLED, times(together, most(step, 1)), alone))
 
     return Tile(level, lanes, vectors, vectors_of(write), plus(*[vectors_of(a) for a in reads]))
-
-
-def _written_out(loop: Loop) -> bool:
-    """Whether nothing of a loop is left, as of one iteration: sums within it stay in registers."""
-    return loop.kind in ("unrolled", "vectorized") or constant(loop.extent) == 1
 
 
 def vector_loop(st: Statement, level: int) -> int | None:
