@@ -469,7 +469,8 @@ def without_mods(p: Poly, d: int) -> Poly:
                 found = dict(p)
             del found[m]
             add_to(found, poly(e.a), c)
-    return p if found is None else found
+    # nor is it worth a longer sum, which within the next remainder would be longer still
+    return p if found is None or len(found) > len(p) > 1 else found
 
 
 def divisor_of(p: Poly) -> int:

@@ -282,6 +282,11 @@ def _along_axes(stage: Stage, known: bool, lanes: int, target: Target, constants
     in_vectors = every / min(lanes, size(p.column) or 1)
     if p.in_lines:
         return in_vectors
+    last = op.reduce_axis[-1]
+    if all(
+        axes.get(last) == len(x.shape) - 1 for x, axes in ((p.left, p.left_axes), (p.right, p.right_axes))
+    ):
+        return every / lanes + ADDED_UP * _elements(op.axis)
     laid = [] if few_and_deep(stage, target) else lying_across(stage, constants)
     if not laid:
         return every * SCALAR
