@@ -21,6 +21,7 @@ from ..target import Target
 from ..te import ComputeOp, IterVar, Operation, Tensor
 from .across import few_and_deep, lying_across
 from .common import is_known, size
+from .lanes import NEAR_STEPS
 from .pixels import counted
 from .register_tile import tile_for, time_of
 
@@ -106,8 +107,12 @@ def as_matrices(
 
 
 def _summed_along(op: ComputeOp, c: Contraction) -> bool:
-    """Whether a tensor that has results of its own is summed along memory."""
-    return any(own and places[a] == len(t.shape) - 1 for t, places, own in c.sides for a in op.reduce_axis)
+    """Whether a tensor that has results of its own is summed along memory, or nearly so."""
+    return any(
+        own and math.prod(constant(n) or 1 for n in t.shape[places[a] + 1 :]) <= max(NEAR_STEPS)
+        for t, places, own in c.sides
+        for a in op.reduce_axis
+    )
 
 
 def _turned(
