@@ -15,7 +15,16 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..analysis import Contraction, alone_in_of, constant, contraction_of, cost_of, product_of, reads_of
+from ..analysis import (
+    Contraction,
+    alone_in_of,
+    constant,
+    contraction_of,
+    cost_of,
+    product_of,
+    reads_of,
+    typical,
+)
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Operation, Tensor
@@ -33,6 +42,7 @@ ADDED_UP = 3.5
 # (Zen 5, float32 and float64): 40 × 700 × 30 0.95 and 0.81 of the time, 16 × 1000 × 1000 0.74 and 0.64; of
 # those said to take more, 1000 × 100 × 40 0.91 and 1.15, 12 of 97 × 64 × 97 as before and 1.14
 SURE = 0.6
+OPEN = 16  # what an open size counts as
 # cycles of an iteration that is neither in vectors of columns nor in such of a sum
 SCALAR = 3.0
 WORTH = (
@@ -41,8 +51,12 @@ WORTH = (
 
 
 def contraction_in(op: ComputeOp) -> Contraction | None:
-    """The contraction of known sizes that ``op`` is, some side with several results of its own."""
-    c = contraction_of(op) if op.reduce_axis and _known(op) else None
+    """The contraction that ``op`` is, some side with several results of its own."""
+    c = (
+        contraction_of(op)
+        if op.reduce_axis and not any(size(a) == 0 for a in (*op.axis, *op.reduce_axis))
+        else None
+    )
     return c if c is not None and max(_elements(own) for _, _, own in c.sides) > 1 else None
 
 
@@ -86,7 +100,8 @@ def as_matrices(
     lanes = target.vector_lanes(op.body[0].dtype)
     if not all(sides) and _summed_along(op, c):
         return None
-    if all(len(own) == 1 for own in sides):
+    whole = _known(op)  # of open sizes nothing is copied
+    if whole and all(len(own) == 1 for own in sides):
         turned = _turned(op, c, known, lanes, target, constants)
         if turned is not None and (stage.state.is_output or not known):
             groups = (c.sides[0][2], c.sides[1][2])
@@ -95,7 +110,7 @@ def as_matrices(
             return None
     # of equals the one whose axis comes last has the columns
     order = sorted((n for n in (0, 1) if sides[n]), key=lambda n: -op.axis.index(sides[n][-1]))
-    plans = [_apart(op, c, n, lanes, target, constants) for n in order if all(sides) or not known]
+    plans = [_apart(op, c, n, lanes, target, constants) for n in order if whole and (all(sides) or not known)]
     if c.sides[0][0] is not c.sides[1][0]:
         plans += [p for n in order if (p := _in_place(op, c, n, out, lanes, target, constants)) is not None]
     best = min(plans, key=lambda p: p.cycles, default=None)
@@ -177,7 +192,7 @@ def _known(op: ComputeOp) -> bool:
 
 
 def _elements(axes: Sequence[IterVar]) -> int:
-    return math.prod(size(a) or 1 for a in axes)
+    return math.prod(typical(a.extent, OPEN) for a in axes)
 
 
 def _apart(
@@ -238,14 +253,16 @@ def _in_place(
 
 
 def _runs(own: Sequence[IterVar], *orders: Mapping[IterVar, int]) -> list[tuple[IterVar, ...]]:
-    """Axes of more than one element each in runs that lie side by side in all of the ``orders``."""
+    """Axes of known length, of more than one element each, in runs that lie side by side in all of the
+    ``orders``; others by themselves."""
     runs = list[tuple[IterVar, ...]]()
     for a in own:
+        before = runs[-1][-1] if runs else None
         if (
-            runs
-            and size(a) != 1
-            and size(runs[-1][-1]) != 1
-            and all(_together(o, (runs[-1][-1], a)) for o in orders)
+            before is not None
+            and (size(before) or 0) > 1
+            and (size(a) or 0) > 1
+            and all(_together(o, (before, a)) for o in orders)
         ):
             runs[-1] = (*runs[-1], a)
         else:
@@ -282,7 +299,7 @@ def _along_axes(stage: Stage, known: bool, lanes: int, target: Target, constants
     if p is None:
         return every
     if known and p.row is not None:
-        m, n = size(p.row) or 1, size(p.column) or 1
+        m, n = _elements([p.row]), _elements([p.column])
         return every / (m * n) * _in_tiles(m, n, lanes, target)
     in_vectors = every / min(lanes, size(p.column) or 1)
     if p.in_lines:
