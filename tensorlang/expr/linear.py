@@ -469,8 +469,8 @@ def without_mods(p: Poly, d: int) -> Poly:
                 found = dict(p)
             del found[m]
             add_to(found, poly(e.a), c)
-    # nor is it worth a longer sum, which within the next remainder would be longer still
-    return p if found is None or len(found) > len(p) > 1 else found
+    # of a sum only where it becomes shorter: within the next remainder a longer one would be longer still
+    return p if found is None or len(found) >= len(p) > 1 else found
 
 
 def divisor_of(p: Poly) -> int:

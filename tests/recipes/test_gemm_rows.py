@@ -109,7 +109,7 @@ def test_rows_of_an_open_axis_among_others_are_tested_in_front_of_the_sums() -> 
     out = ops.einsum("bhwc,cnd->bhwnd", x, y)
     text = str(tl.lower(default_schedule(out, AVX512), [x, y, out]))
     loops = re.split(r"\n *for c in ", text)[1:]
-    assert len(loops) >= 14
+    assert len(loops) >= 9
     assert not any(line.lstrip().startswith("if ") for part in loops for line in sums_of(part))
     f = tl.compile([x, y, out])
     rng = np.random.default_rng(5)
