@@ -75,7 +75,7 @@ def laid_along(s: Schedule, inside: Stage, tensor: Tensor, d: int) -> Stage:
     return copy
 
 
-def moves_along(at: Sequence[Expr], axis: IterVar) -> bool:
-    """Whether a read at these indices moves by one element as ``axis`` advances; that of a number, which has
-    none, does not."""
-    return bool(at) and step(at[-1], axis) == 1 and all(step(i, axis) == 0 for i in at[:-1])
+def moves_along(at: Sequence[Expr], axis: IterVar, steps: Sequence[int] = (1,)) -> bool:
+    """Whether a read at these indices moves by one element as ``axis`` advances, or by one of the ``steps``;
+    that of a number, which has none, does not."""
+    return bool(at) and step(at[-1], axis) in steps and all(step(i, axis) == 0 for i in at[:-1])

@@ -6,7 +6,8 @@ stages; no tiles.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from ..analysis import product_of, reads_of, step
 from ..schedule import Stage
@@ -44,8 +45,27 @@ def rows_counted(inside: Stage, out: Stage) -> list[IterVar]:
         return loops
     first = inside.op.axis.index(run[0])
     behind, sizes = first + len(run), [size(a) or 1 for a in run]
-    inside.transform_layout(lambda *at: [*at[:first], *counted(at[first:behind], sizes), *at[behind:]])
+    inside.transform_layout(where_they_are(len(inside.op.axis), [(range(first, behind), sizes)]))
     return [*loops[:first], out.fuse(*loops[first:behind]), *loops[behind:]]
+
+
+def where_they_are(
+    dims: int, together: Sequence[tuple[Sequence[int], Sequence[int]]]
+) -> Callable[..., list[Any]]:
+    """Neighbouring dimensions as one, in their place, and others as they are."""
+    groups = {ds[0]: (ds, sizes) for ds, sizes in together if ds}
+    inner = {d for ds, _ in together for d in ds[1:]}
+
+    def layout(*at: Any) -> list[Any]:
+        found = list[Any]()
+        for d in range(dims):
+            if d in groups:
+                found += counted([at[k] for k in groups[d][0]], groups[d][1])
+            elif d not in inner:
+                found.append(at[d])
+        return found
+
+    return layout
 
 
 def as_counted(out: Stage, inside: Stage) -> list[IterVar]:

@@ -33,6 +33,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Operation, Tensor
 from .across import few_and_deep, lying_across
+from .as_one import where_they_are
 from .common import is_known, size
 from .lanes import NEAR_STEPS
 from .pixels import counted
@@ -340,35 +341,16 @@ def _laid_out(s: Schedule, stage: Stage, c: Contraction, p: _Plan, out: Stage | 
             copies.append(copy)
         elif len(mine) > 1:
             view = s[s.cache_read(tensor, "global", [stage.name])]
-            view.transform_layout(_where_they_are(len(tensor.shape), [one]))
+            view.transform_layout(where_they_are(len(tensor.shape), [one]))
             views.append(view)
     groups = [([at[a] for a in g], [size(a) or 1 for a in g]) for g in p.groups]
     if not p.back:
         inside = stage if out is not None else s[s.cache_write(stage.name, "local")]
-        inside.transform_layout(_where_they_are(len(op.axis), groups))
+        inside.transform_layout(where_they_are(len(op.axis), groups))
         return AsMatrices(inside, out or stage, copies, views)
     inside, back = _written_back(s, stage)
     inside.transform_layout(_layout([[at[a] for a in c.both]], [groups[1 - p.right], groups[p.right]]))
     return AsMatrices(inside, None, [*copies, *back], views)
-
-
-def _where_they_are(
-    dims: int, together: Sequence[tuple[Sequence[int], Sequence[int]]]
-) -> Callable[..., list[Any]]:
-    """Neighbouring dimensions as one, in their place, and others as they are."""
-    groups = {ds[0]: (ds, sizes) for ds, sizes in together if ds}
-    inner = {d for ds, _ in together for d in ds[1:]}
-
-    def layout(*at: Any) -> list[Any]:
-        found = list[Any]()
-        for d in range(dims):
-            if d in groups:
-                found += counted([at[k] for k in groups[d][0]], groups[d][1])
-            elif d not in inner:
-                found.append(at[d])
-        return found
-
-    return layout
 
 
 def _written_back(s: Schedule, stage: Stage) -> tuple[Stage, list[Stage]]:

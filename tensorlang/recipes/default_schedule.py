@@ -161,7 +161,7 @@ def _begun(outputs: Iterable[Tensor | Operation], where: Target, constants: Sequ
     for stage in s.stages:
         if isinstance(stage.op, ComputeOp) and stage.op.tag not in KEPT:
             memory_order.reduce_in_memory_order(s, stage)
-            if stage.op.reduce_axis and _family(s, stage, where, constants) is None:
+            if memory_order.counts_several(stage) and _family(s, stage, where, constants) is None:
                 memory_order.tell_apart(s, stage)
     integers.begin_integers(s, where, constants)
     return s

@@ -28,7 +28,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from . import histograms, searches
-from .across import laid_along
+from .across import laid_along, moves_along
 from .as_one import elements_of, one_stretch, summed_along
 from .choices import at_most, bound
 from .common import AHEAD, FEW_REGISTERS, PACKED_ROWS, far_inputs, in_registers, share_out, size, work
@@ -103,10 +103,7 @@ def _reads_near(op: ComputeOp, axis: IterVar) -> bool:
     or fourth element, which vectors are put together of. Measured (Zen 5, one thread): sums of 512 rows of
     768 from the last to the first 0.09 of the time, of every second element 0.15."""
     reads = reads_of(op)
-    return reads.along(axis) or any(
-        at and step(at[-1], axis) in NEAR_STEPS and all(step(i, axis) == 0 for i in at[:-1])
-        for _, at in reads.plain
-    )
+    return reads.along(axis) or any(moves_along(at, axis, NEAR_STEPS) for _, at in reads.plain)
 
 
 def _narrowest(stage: Stage, n: int | None, target: Target) -> int:

@@ -328,9 +328,10 @@ def check_plain(state: ScheduleState, stage: str, mark: tuple[str, str | None]) 
 
 
 def check_formula(state: ScheduleState, stage: str, name: str, mark: tuple[str, str | None]) -> Verdict:
-    """Whether the formula of a stage may be written anew by the primitive ``name``: of a compute of which
-    nothing has been said."""
-    return check_plain(state, stage, mark) and check_untouched(state, stage, name, mark)
+    """Whether there is such a stage, and its formula may be written anew by the primitive ``name``: of a
+    compute of which nothing has been said."""
+    there = check_stage(state, stage) and check_plain(state, stage, mark)
+    return there and check_untouched(state, stage, name, mark)
 
 
 def parts_before(state: ScheduleState, stage: str, parts: Iterable[ComputeOp]) -> ScheduleState:

@@ -17,7 +17,7 @@ from ...te.tensor import ComputeOp, Operation, Tensor
 from ...te.windows_apart import window_apart
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, StageState, change
-from .base import Primitive, check_formula, check_stage
+from .base import Primitive, check_formula
 from .fields import StageName
 
 if TYPE_CHECKING:
@@ -35,14 +35,11 @@ class CacheWindows(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        verdict = check_stage(state, self.stage)
-        if not verdict:
-            return verdict
-        st = state.stage(self.stage)
         mark = (self.stage, None)
         verdict = check_formula(state, self.stage, self.name, mark)
         if not verdict:
             return verdict
+        st = state.stage(self.stage)
         if window_apart(st.compute) is not None:
             return YES
         return refuse(

@@ -13,7 +13,7 @@ from ...te.patterns import reducer_kind
 from ...te.reducers import Reduce
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, check_formula, check_stage
+from .base import Primitive, check_formula
 from .fields import LoopName, StageName
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ class ReorderReduction(Primitive):
     name = "reorder_reduction"
 
     def check(self, state: ScheduleState) -> Verdict:
-        verdict = check_stage(state, self.stage)
-        if not verdict:
-            return verdict
         mark = (self.stage, None)
         verdict = check_formula(state, self.stage, self.name, mark)
         if not verdict:

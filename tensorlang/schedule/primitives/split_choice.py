@@ -14,7 +14,7 @@ from ...te.choices_apart import choice_of, chosen_apart
 from ...te.tensor import Operation, Tensor
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState, change
-from .base import Primitive, check_formula, check_stage, parts_before
+from .base import Primitive, check_formula, parts_before
 from .fields import StageName
 
 if TYPE_CHECKING:
@@ -31,9 +31,6 @@ class SplitChoice(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        verdict = check_stage(state, self.stage)
-        if not verdict:
-            return verdict
         mark = (self.stage, None)
         verdict = check_formula(state, self.stage, self.name, mark)
         if not verdict:

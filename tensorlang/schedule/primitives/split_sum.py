@@ -13,7 +13,7 @@ from ...te.sums_apart import apart, parts_of
 from ...te.tensor import Operation, Tensor
 from ..legality.verdict import YES, Verdict, refuse
 from ..state import ScheduleState
-from .base import Primitive, check_formula, check_stage, in_parts
+from .base import Primitive, check_formula, in_parts
 from .fields import StageName
 
 if TYPE_CHECKING:
@@ -30,14 +30,11 @@ class SplitSum(Primitive):
     of = "schedule"
 
     def check(self, state: ScheduleState) -> Verdict:
-        verdict = check_stage(state, self.stage)
-        if not verdict:
-            return verdict
-        st = state.stage(self.stage)
         mark = (self.stage, None)
         verdict = check_formula(state, self.stage, self.name, mark)
         if not verdict:
             return verdict
+        st = state.stage(self.stage)
         if parts_of(st.compute) is not None:
             return YES
         return refuse(
