@@ -24,6 +24,7 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from . import across, whole_rows
+from .as_one import elements_of
 from .common import FEW_REGISTERS, in_registers, share_out, size, work
 from .lanes import reduce_in_lanes
 from .register_tile import even
@@ -75,7 +76,7 @@ def _of_place(op: ComputeOp, last: IterVar) -> bool:
     reads, reduced = reads_of(op), op.reduce_axis[-1]
     if last.var not in made_of_place(op) or any(step(i, last) != 0 for _, at in reads.plain for i in at):
         return False
-    n, long = size(last), size(reduced)
+    n, long = size(last), elements_of(op.reduce_axis)
     return not reads.along(reduced) or (n is not None and long is not None and long <= n)
 
 

@@ -58,6 +58,22 @@ def test_counts_of_every_row(first: bool) -> None:
     assert (tl.build(default_schedule(c), [x, c])(a) == (want.T if first else want)).all()
 
 
+def test_counts_of_the_shades_of_tiles() -> None:
+    """Of 8 × 8 pixels and 10 shades, which were vectors of the shades: 0.6 of the time (Zen 5, one thread)."""
+    x = te.placeholder((32, 48), "int32", name="x")
+    r, k = te.reduce_axis((0, 8), "r"), te.reduce_axis((0, 8), "k")
+    c = te.compute(
+        (4, 6, 10),
+        lambda i, j, b: te.sum(te.select(x[i * 8 + r, j * 8 + k] == b, 1, 0), axis=(r, k)),
+        name="c",
+    )
+    s = default_schedule(c, "llvm -mcpu=znver5")
+    assert any("c.rf.b " in line and "0..5 " in line for line in s.tree().splitlines())
+    a = np.random.default_rng(1).integers(0, 10, (32, 48)).astype("int32")
+    tiles = a.reshape(4, 8, 6, 8).transpose(0, 2, 1, 3).reshape(4, 6, 64, 1)
+    assert (tl.build(default_schedule(c), [x, c])(a) == (tiles == np.arange(10)).sum(2)).all()
+
+
 def test_the_least_distance_to_each_of_some_values() -> None:
     x, p = te.placeholder((1000,), name="x"), te.placeholder((9,), name="p")
     k = te.reduce_axis((0, 1000), "k")

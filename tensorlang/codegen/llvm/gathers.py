@@ -6,6 +6,8 @@ instruction puts its elements where they belong. Knows indices and vectors; no s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ...expr import make
 from ...expr.nodes import Expr, Ramp
 from ...loopir.stmt import Buffer, Load
@@ -26,10 +28,21 @@ _PICKS = {
 }
 
 
-def row_of(em: Emitter, e: Load) -> int | None:
-    """From which dimension on all that lanes read is one row that a few registers hold: they differ behind it
-    alone, in a way that is not known. None where it may be longer, where a processor does not pick, and on
-    the stack, whose blocks become registers themselves."""
+@dataclass(frozen=True)
+class Row:
+    """What a few registers hold of a buffer: so many elements (``size``) from the one at ``start``, the first
+    indices, on. The lanes are at ``places`` of it."""
+
+    start: tuple[Expr, ...]
+    size: Expr
+    places: Expr
+
+
+def row_of(em: Emitter, e: Load) -> Row | None:
+    """The row that a few registers hold in which all that lanes read lies, in a way that is not known: they
+    differ in the last dimensions alone, or by few steps, which are known, in the one before these, as pixels
+    do that read the shades of their tile of an image. None where it may be longer, where a processor does not
+    pick, and on the stack, whose blocks become registers themselves."""
     buffer, indices = e.buffer, e.indices
     if em.target.vector_bits < BITS or buffer.strides is not None or em.storage[buffer].on_stack is not None:
         return None
@@ -37,39 +50,59 @@ def row_of(em: Emitter, e: Load) -> int | None:
     if known is None or known[-1] not in em.target.instruction_sets:
         return None
     first = next(d for d, i in enumerate(indices) if i.dtype.lanes > 1)
-    whole, count = _registers(em, buffer, first)
-    # few lanes are loaded one by one in as much time
-    if not count or e.dtype.lanes > MOST * whole or (count > 1 and 2 * count > e.dtype.lanes):
+    row = Row(indices[:first], _size(buffer, first), _places(buffer, indices, first))
+    known_lanes = near.parts(row.places) is not None
+    if known_lanes and (e.mask is None or near.flags_of(e.mask) is not None):
         return None
-    known_lanes = near.parts(_places(buffer, indices, first)) is not None
-    return None if known_lanes and (e.mask is None or near.flags_of(e.mask) is not None) else first
+    return next(
+        (r for r in (row, _few_steps(row, e, first)) if r is not None and _held_by_few(em, e, r)), None
+    )
 
 
-def _registers(em: Emitter, buffer: Buffer, first: int) -> tuple[int, int]:
-    """The lanes of a register, and how many a row of the dimensions from ``first`` on fills: 0 for more than
-    a few, else a power of two."""
+def _few_steps(row: Row, e: Load, first: int) -> Row | None:
+    """The part of a row that lanes read whose steps in its first dimension are known. Measured (Zen 5, one
+    thread): 256 × 384 pixels between shades of the tiles of an image, four gathers for each, 0.4 of the
+    time."""
+    steps = near.parts(e.indices[first])
+    if steps is None or e.mask is not None or first + 1 == len(e.indices):
+        return None
+    least, lanes = make.add(steps.base, min(steps.at)), e.dtype.lanes
+    size = make.cast("int32", _size(e.buffer, first + 1))
+    inside = make.sub(e.indices[first], make.broadcast(least, lanes))
+    places = _places(e.buffer, (*row.start, inside, *e.indices[first + 1 :]), first)
+    return Row((*row.start, least), make.mul(size, max(steps.at) - min(steps.at) + 1), places)
+
+
+def _held_by_few(em: Emitter, e: Load, row: Row) -> bool:
+    """Whether so few registers hold a row that lanes are picked out of them."""
+    whole, count = _registers(em, row, e.buffer)
+    # few lanes are loaded one by one in as much time
+    return count > 0 and e.dtype.lanes <= MOST * whole and not (count > 1 and 2 * count > e.dtype.lanes)
+
+
+def _registers(em: Emitter, row: Row, buffer: Buffer) -> tuple[int, int]:
+    """The lanes of a register, and how many a row fills: 0 for more than a few, else a power of two."""
     whole = BITS // 8 // buffer.dtype.bytes
-    most = index.interval(em, _size(buffer, first))[1]
+    most = index.interval(em, row.size)[1]
     if most is None or most > MOST * whole:
         return whole, 0
     return whole, 1 << (-(-max(most, 1) // whole) - 1).bit_length()
 
 
-def picked(em: Emitter, e: Load, first: int, start: str) -> str:
-    """The lanes of the row that begins at the address ``start``, whose indices are those from ``first`` on.
-    Where the mask does not hold they are 0, and where it holds in none of them nothing is read: there may be
-    no such row."""
+def picked(em: Emitter, e: Load, row: Row, start: str) -> str:
+    """The lanes of the row that begins at the address ``start``. Where the mask does not hold they are 0, and
+    where it holds in none of them nothing is read: there may be no such row."""
     buffer, lanes, bytes_each = e.buffer, e.dtype.lanes, e.dtype.bytes
     element, word = types.memory_element(e.dtype, em.target), f"i{8 * bytes_each}"
-    whole, registers = _registers(em, buffer, first)
+    whole, registers = _registers(em, row, buffer)
     flags = None if e.mask is None else em.value(e.mask)
-    held = _held(em, _size(buffer, first), e.mask, whole, registers)
-    row = _row(em, start, held, element, whole, bytes_each)
-    places = em.value(make.cast(f"int{8 * bytes_each}", _places(buffer, e.indices, first)))
+    held = _held(em, row.size, e.mask, whole, registers)
+    pieces = _row(em, start, held, element, whole, bytes_each)
+    places = em.value(make.cast(f"int{8 * bytes_each}", row.places))
     parts = 1 << (-(-lanes // whole) - 1).bit_length()
     places = shuffles.resized(em, places, lanes, parts * whole, word)
     out = [
-        _picked(em, row, shuffles.part(em, places, parts * whole, n * whole, whole, word), bytes_each)
+        _picked(em, pieces, shuffles.part(em, places, parts * whole, n * whole, whole, word), bytes_each)
         for n in range(parts)
     ]
     all_of_it = shuffles.resized(em, shuffles.joined(em, out, whole, word), parts * whole, lanes, word)

@@ -205,9 +205,9 @@ def _load(em: Emitter, e: Load) -> str:
     place = locate(em, e.buffer, e.indices, t.lanes)
     if place.offsets is not None and (apart := sides.of_sides(em, e, place.offsets)) is not None:
         return em.value(apart)
-    if place.offsets is not None and (first := gathers.row_of(em, e)) is not None:
-        start = pointer(em, e.buffer, _row_start(e.buffer, e.indices[:first]))
-        return from_memory(em, gathers.picked(em, e, first, start), t)
+    if place.offsets is not None and (row := gathers.row_of(em, e)) is not None:
+        start = pointer(em, e.buffer, _row_start(e.buffer, row.start))
+        return from_memory(em, gathers.picked(em, e, row, start), t)
     if place.offsets is not None and type(flat := flat_offset(em, e.buffer, e.indices)) is Ramp:
         if (registers := gathers.far_apart(em, e, flat)) is not None:
             start = pointer(em, e.buffer, flat.base)
