@@ -606,7 +606,7 @@ class ScheduleMethods:
         """
     def winograd(self, tensor: Tensor | Operation | str, tile: int=4) -> Tensor:
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
-        its channels, height and width known, its image and weight in any order of dimensions), by Winograd's
+        its channels known, its image and weight in any order of dimensions), by Winograd's
         minimal filtering F(tile×tile, 3×3), tile 2 or 4; returns the tensor of the products,
         ``tensor.products``, [tile + 2, tile + 2, tiles, outputs], or of a volume, whose kernels may be of any
         depth, [tile + 2, tile + 2, images, planes, tiles of a plane, outputs]. After Lavin and Gray, "Fast

@@ -8,6 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.loopir.interpret import interpret
 
 RNG = np.random.default_rng(3)
 
@@ -161,15 +162,49 @@ def test_what_is_no_such_convolution_is_refused_and_nothing_changed(name):
     assert s.trace.to_json() == steps
 
 
-def test_integers_and_open_sizes_are_refused():
+def test_integers_and_open_channels_are_refused():
     A, B = te.placeholder((1, 3, 8, 8), "int32", name="A"), te.placeholder((4, 3, 3, 3), "int32", name="B")
     C = ops.conv2d(A, B)
     with pytest.raises(tl.ScheduleError, match="float32 and float64"):
         te.create_schedule(C.op).winograd(C)
     n = te.dim("n", 1, 64)
-    C = ops.conv2d(te.placeholder((1, 3, n, n), name="A"), te.placeholder((4, 3, 3, 3), name="B"), padding=1)
-    with pytest.raises(tl.ScheduleError, match="of known size"):
+    C = ops.conv2d(te.placeholder((1, n, 8, 8), name="A"), te.placeholder((4, n, 3, 3), name="B"), padding=1)
+    with pytest.raises(tl.ScheduleError, match="of a known number of channels"):
         te.create_schedule(C.op).winograd(C)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("last", [False, True], ids=["channels first", "channels last"])
+@pytest.mark.parametrize("deep", [0, 1, 3])
+def test_images_may_be_of_open_size(deep, last, tile):
+    """Batch, height and width, and the depth of a volume: rows and columns of tiles have an axis each."""
+    n, h, w, d = te.dim("n"), te.dim("h", 1), te.dim("w", 1), te.dim("d", 3)
+    planes, taps = ((d,), (deep,)) if deep else ((), ())
+    image, kernel = (
+        ((n, *planes, h, w, 3), (*taps, 3, 3, 3, 5)) if last else ((n, 3, *planes, h, w), (5, 3, *taps, 3, 3))
+    )
+    A, B = te.placeholder(image, name="A"), te.placeholder(kernel, name="B")
+    layout = ("NDHWC" if deep else "NHWC") if last else ("NCDHW" if deep else "NCHW")
+    C = (ops.conv3d if deep else ops.conv2d)(A, B, padding=(0, 1, 1) if deep else 1, layout=layout)
+    s = te.create_schedule(C.op)
+    s.winograd(next(st.name for st in s.stages if st.name.startswith("conv") and "pad" not in st.name), tile)
+    f, plain, text = (
+        tl.build(s, [A, B, C]),
+        tl.build(te.create_schedule(C.op), [A, B, C]),
+        tl.lower(s, [A, B, C]),
+    )
+    for sizes in ((2, 1, 1, 3), (1, 7, 4, 3), (3, 4, 9, 5)):
+        known = dict(zip("nhwd", sizes, strict=True))
+        shape = [known.get(str(e)) or int(str(e)) for e in image]
+        a, b = RNG.integers(-3, 4, shape).astype("float32"), RNG.integers(-3, 4, kernel).astype("float32")
+        want = plain(a, b)
+        near = 0 if tile == 2 else 2e-5 * np.abs(want).max()
+        np.testing.assert_allclose(f(a, b), want, atol=near)
+        if sizes[0] == 1:
+            got = np.zeros_like(want)
+            interpret(text, a, b, got)
+            np.testing.assert_allclose(got, want, atol=near)
 
 
 def test_a_batch_may_be_open():

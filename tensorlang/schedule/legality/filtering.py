@@ -48,7 +48,7 @@ def filter_of(op: ComputeOp) -> Filter | str:
     # asked last: the other answers are plainer
     windows = windows_of(op)
     found = None if windows is None else _in_roles(op, windows, *reads)
-    none = "it is not a convolution by 3×3 kernels of stride 1, in one group, of an image of known size"
+    none = "it is not a convolution by 3×3 kernels of stride 1, in one group, of a known number of channels"
     return none if found is None else found
 
 
@@ -74,8 +74,8 @@ def _in_roles(op: ComputeOp, w: Windows, *reads: TensorRead) -> Filter | None:
     whole = len(w.at) == 2 + len(places) and w.weight_axes.keys() == {*summed, w.outputs}
     deep = places.pop(0) if len(places) == 3 else None
     idle = all(const_int(a.extent) == 1 for a in op.axis if a not in set(used))
-    known = all(const_int(axis.extent) for axis, _, _ in places) and const_int(channels[0].extent)
-    if not (apart and whole and idle and known) or any(const_int(tap.extent) != TAPS for _, tap, _ in places):
+    none = any(const_int(axis.extent) == 0 for axis, _, _ in places) or not const_int(channels[0].extent)
+    if not (apart and whole and idle) or none or any(const_int(tap.extent) != TAPS for _, tap, _ in places):
         return None
     if deep is not None and not const_int(deep[1].extent):
         return None

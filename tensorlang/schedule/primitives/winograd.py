@@ -98,7 +98,7 @@ class Winograd(Primitive):
     @staticmethod
     def call(schedule: Schedule, tensor: Tensor | Operation | str, tile: int = 4) -> Tensor:
         """Compute ``tensor``, a convolution by 3×3 kernels of stride 1 in one group (of float32 or float64,
-        its channels, height and width known, its image and weight in any order of dimensions), by Winograd's
+        its channels known, its image and weight in any order of dimensions), by Winograd's
         minimal filtering F(tile×tile, 3×3), tile 2 or 4; returns the tensor of the products,
         ``tensor.products``, [tile + 2, tile + 2, tiles, outputs], or of a volume, whose kernels may be of any
         depth, [tile + 2, tile + 2, images, planes, tiles of a plane, outputs]. After Lavin and Gray, "Fast
@@ -127,18 +127,23 @@ class _Stages:
         self.state, self.stage, self.conv, self.m = state, stage, conv, tile
         self.points, self.alpha = POINTS[tile], tile + 2
         self.ops: list[ComputeOp] = []
-        self.extents = [const_int(axis.extent) or 1 for axis, _, _ in conv.places]
-        self.sides = [-(-n // tile) for n in self.extents]  # of a plane, in tiles
-        # may be symbols; the image's sizes are numbers, for tiles are counted in them
+        # of a plane, in tiles; may be symbols, as the number of images
+        self.sides: list[Any] = [make.ceildiv(axis.extent, tile) for axis, _, _ in conv.places]
         self.batch: list[Any] = [a.extent for a in conv.batch]
-        # planes have an axis, and so have the images of a volume
-        self.front: list[Any] = [] if conv.deep is None else [*self.batch, conv.deep[0].extent]
         self.taps = 1 if conv.deep is None else const_int(conv.deep[1].extent) or 1
-        plane: Any = self.sides[0] * self.sides[1]
-        if conv.deep is None:
-            for n in self.batch:
+        # an axis for rows and columns each, where they are open: of one for both nobody could tell which rows
+        # of the image some tiles read
+        self.apart = any(const_int(n) is None for n in self.sides)
+        # planes have an axis, and so have the images of a volume
+        deep = [] if conv.deep is None else [conv.deep[0].extent]
+        self.front: list[Any] = [*self.batch, *deep] if deep or self.apart else []
+        if self.apart:
+            self.tiles = [*self.front, *self.sides]
+        else:
+            plane: Any = make.mul(*self.sides)
+            for n in [] if self.front else self.batch:
                 plane = make.mul(plane, n)
-        self.tiles = [*self.front, plane]
+            self.tiles = [*self.front, plane]
         self.channels, self.outputs = conv.channels.extent, conv.outputs.extent
 
     def made(self) -> tuple[Tensor, Tensor]:
@@ -148,16 +153,16 @@ class _Stages:
         rk = [fresh_axis("rk", make.as_expr(self.taps), REDUCE)] if self.taps > 1 else []
 
         def summed(a: Any, b: Any, *at: Any) -> Expr:
-            *front, p, o = at
+            *p, o = at
             if rk:
-                front[-1] = make.add(front[-1], rk[0].var)
-            found: Expr = te_sum(data(a, b, *front, p, rc) * kernel(a, b, *rk, rc, o), axis=[*rk, rc])
+                p[len(self.batch)] = make.add(p[len(self.batch)], rk[0].var)
+            found: Expr = te_sum(data(a, b, *p, rc) * kernel(a, b, *rk, rc, o), axis=[*rk, rc])
             return found
 
         products = self._compute(
             PRODUCT_STAGE,
             "products",
-            [*"ab", *self._named("p"), "o"],
+            [*"ab", *self._named(), "o"],
             [self.alpha, self.alpha, *self.tiles, self.outputs],
             summed,
             *rk,
@@ -165,9 +170,11 @@ class _Stages:
         )
         return products, self._inverse(products)
 
-    def _named(self, *last: str) -> list[str]:
+    def _named(self) -> list[str]:
         """The names of the axes of tiles."""
-        return [*[f"n{d}" for d in range(len(self.front) - 1)], *["z"] * bool(self.front), *last]
+        deep = ["z"] * (self.conv.deep is not None)
+        images = [f"n{d}" for d in range(len(self.front) - len(deep))]
+        return [*images, *deep, *("yx" if self.apart else "p")]
 
     def _compute(
         self,
@@ -232,6 +239,8 @@ class _Stages:
 
         def place(*at: Any) -> list[Expr]:
             *front, p = map(make.as_expr, at)
+            if self.apart:
+                return [*front, p]
             found: list[Expr] = []
             for n in reversed([*([] if front else self.batch), *self.sides][1:]):
                 found.insert(0, make.floormod(p, n))
@@ -244,19 +253,15 @@ class _Stages:
             return row(self.points.data, a, [image(*batch, y * m + i, x * m + j, c) for i in range(alpha)])
 
         tiles = [*self.tiles]
-        if self.front:  # planes that are read
-            tiles[-2] = make.add(tiles[-2], self.taps - 1)
+        if self.conv.deep is not None:  # planes that are read
+            tiles[len(self.batch)] = make.add(tiles[len(self.batch)], self.taps - 1)
         rows = self._compute(
-            DATA_STAGE,
-            "data.rows",
-            [*self._named("p"), *"ajc"],
-            [*tiles, alpha, alpha, self.channels],
-            rows_of,
+            DATA_STAGE, "data.rows", [*self._named(), *"ajc"], [*tiles, alpha, alpha, self.channels], rows_of
         )
         return self._compute(
             DATA_STAGE,
             "data",
-            [*"ab", *self._named("p"), "c"],
+            [*"ab", *self._named(), "c"],
             [alpha, alpha, *tiles, self.channels],
             lambda a, b, *p: row(self.points.data, b, [rows(*p[:-1], a, j, p[-1]) for j in range(alpha)]),
         )
@@ -268,7 +273,7 @@ class _Stages:
         spatial = [d for d, i in enumerate(read.indices) if not isinstance(i, Var) and const_int(i) is None]
         spatial = spatial[-2:]  # behind the depth
         # a tile of m outputs reads m + 2 places, its neighbour the last two of them again
-        extents = [n * m + 2 for n in self.sides]
+        extents = [make.add(make.mul(n, m), 2) for n in self.sides]
         ahead = [*conv.batch, *([] if conv.deep is None else [conv.deep[0]])]
 
         def element(*at: Any) -> Expr:
@@ -282,27 +287,31 @@ class _Stages:
             for d, n, (_, _, added) in zip(spatial, extents, conv.places, strict=True):
                 # the last tiles are whole ones, which an image of another size than a multiple of a tile does
                 # not fill
-                if const_int(read.tensor.shape[d]) is None or n + added > (
-                    const_int(read.tensor.shape[d]) or 0
-                ):
+                beyond = const_int(make.sub(make.add(n, added), read.tensor.shape[d]))
+                if beyond is None or beyond > 0:
                     inside = make.lt(substitute(read.indices[d], known), read.tensor.shape[d])
                     found = make.if_then_else(inside, found, make.const(0, found.dtype))
             return found
 
         shape = [*(self.front or self.batch), *extents, self.channels]
-        if self.front:
+        if conv.deep is not None:
             shape[-4] = make.add(shape[-4], self.taps - 1)
-        names = [*(self._named() or [f"n{d}" for d in range(len(self.batch))]), "y", "x", "c"]
-        return self._compute(DATA_STAGE, "image", names, shape, element)
+        return self._compute(DATA_STAGE, "image", [*self._places(), "c"], shape, element)
+
+    def _places(self) -> list[str]:
+        """The names of the axes of an image."""
+        deep = ["z"] * (self.conv.deep is not None)
+        return [*[f"n{d}" for d in range(len(self.batch))], *deep, "y", "x"]
 
     def _inverse(self, products: Tensor) -> Tensor:
         """Aᵀ M A, outputs innermost; whole tiles."""
         m, (high, wide) = self.m, self.sides
-        front = self.front or self.batch
-        names = self._named() or [f"n{d}" for d in range(len(self.batch))]
+        front, names = self.front or self.batch, self._places()
 
         def number(batch: Sequence[Any], y: Any, x: Any) -> list[Any]:
             """Where a tile is among the products."""
+            if self.apart:
+                return [*batch, y, x]
             ahead, counted = (batch, []) if self.front else ([], batch)
             p: Any = 0
             for n, at in zip([*self.batch[: len(counted)], high, wide], (*counted, y, x), strict=True):
@@ -319,8 +328,8 @@ class _Stages:
         rows = self._compute(
             INVERSE_STAGE,
             "inverse.rows",
-            [*names, *"yxbo"],
-            [*front, high * m, wide, self.alpha, self.outputs],
+            [*names, *"bo"],
+            [*front, make.mul(high, m), wide, self.alpha, self.outputs],
             rows_of,
         )
 
@@ -330,5 +339,9 @@ class _Stages:
             return row(self.points.inverse, make.floormod(x, m), beside)
 
         return self._compute(
-            INVERSE_STAGE, "inverse", [*names, *"yxo"], [*front, high * m, wide * m, self.outputs], whole_tile
+            INVERSE_STAGE,
+            "inverse",
+            [*names, "o"],
+            [*front, make.mul(high, m), make.mul(wide, m), self.outputs],
+            whole_tile,
         )
