@@ -379,7 +379,9 @@ def _products(
         product,
         {"k": [a, b], "f": front, "p": p, "o": o},
         "(k oo) f po | pi oi" if parallel else "k oo f po | pi oi",
-        {"p": (high, "shift"), "o": width},
+        # of open rows a last tile that begins earlier computes more again than smaller ones take. Measured
+        # (Zen 5, one thread), 28 × 28 to 80 × 80: 0.72 to 0.96 of the time, compiled in 0.85
+        {"p": high if size(p) is None else (high, "shift"), "o": width},
         parallel=parallel,
     )
     # those in front of rows of tiles are among them

@@ -96,6 +96,10 @@ def test_an_image_of_open_size(width, target):
     s, why = scheduled(made, as_target(target))
     assert any(text.startswith(WAY) for text in why.values())
     assert re.search(r"storage conv2d_winograd\.data\.pixels +float32\[1, 4, ", str(s.tree()))
+    again = [
+        p for p in s.trace.steps if "matmul" in getattr(p, "stage", "") and getattr(p, "tail", "") == "shift"
+    ]
+    assert bool(again) == (width != "w")  # tiles of a row of open length compute nothing twice
     f = tl.compile([X, W, made], target=target)
     for n, h, wide in ((1, 1, 1), (2, 9, 11), (1, 3, 40), (1, 30, 2), (1, 0, 5), (0, 4, 4)):
         x = small(RNG, (n, 5, h, wide if width == "w" else width))
