@@ -201,8 +201,10 @@ def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:
     lo, hi = facts.interval(e.a)
     # all values lie between the same two multiples
     if lo is not None and hi is not None and lo // c == hi // c:
-        q = lo // c
-        return make.const(q, e.dtype) if is_div else make.sub(e.a, q * c)
+        return _within(e, lo // c, c)
+    # a guard may tell, as that of the rest of a loop that was split twice
+    if lo is not None and facts.known and facts.prove(make.lt(e.a, (lo // c + 1) * c)):
+        return _within(e, lo // c, c)
     p = poly(e.a)
     whole = not wraps(e.a) or (lo is not None and hi is not None)  # a sum of data may have wrapped
     # the largest stride first: it leaves the smallest rest
@@ -219,6 +221,11 @@ def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:
                 return make.floordiv(upper, rest)
             return make.add(make.mul(make.floormod(upper, rest), g), from_poly(small, e.dtype))
     return e
+
+
+def _within(e: FloorDiv | FloorMod, q: int, c: int) -> Expr:
+    """The same where all values lie from ``q * c`` to below the next multiple."""
+    return make.const(q, e.dtype) if isinstance(e, FloorDiv) else make.sub(e.a, q * c)
 
 
 def simplify_expr(e: Expr, facts: Facts) -> Expr:

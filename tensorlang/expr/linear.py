@@ -299,12 +299,17 @@ def _whole(quotient: FloorDiv, rest: FloorMod) -> Poly | None:
     if quotient.b is n:
         return poly(quotient.a) if _congruent(quotient.a, inner, n) else None
     p = poly(inner)
-    if type(n) is Const and type(quotient.b) is Const and n.value > 0 and quotient.b.value % n.value == 0:
+    if type(n) is Const and type(quotient.b) is Const and n.value > 0 and quotient.b.value > 0:
+        whole, size, q = int(quotient.b.value), int(n.value), poly(quotient.a)
         # the remainder in lowest terms: 6 x // 56 and 3 x % 28 make 3 x
-        whole, q = int(quotient.b.value), poly(quotient.a)
-        g = whole // int(n.value)
-        if all(c % whole == 0 for c in add_poly(q, p, -g).values()):
+        g = whole // size
+        if whole % size == 0 and all(c % whole == 0 for c in add_poly(q, p, -g).values()):
             return {mono: c // g for mono, c in q.items()}
+        # the quotient likewise: (3 x + 1) // 28 and (6 x + 3) % 56 make 6 x + 3
+        g = size // whole
+        apart = add_poly(p, q, -g)
+        if size % whole == 0 and not apart.keys() - {()} and 0 <= apart.get((), 0) < g:
+            return p
     once = lone_atom(p)
     if type(once) is FloorDiv and all(type(d) is Const for d in (n, once.b, quotient.b)):
         m, whole = once.b.value, quotient.b.value  # type: ignore[attr-defined]

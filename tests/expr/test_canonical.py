@@ -131,6 +131,7 @@ def test_quotient_and_remainder_make_the_whole():
     assert x % 7 + y + (x // 7) * 7 - y is x
     assert ((x * 6 + 2) // 56) * 56 + (x * 6 + 2) % 56 is x * 6 + 2
     assert (x * 6 // 56) * 56 + (x * 6) % 56 is x * 6  # both are kept in lowest terms
+    assert ((x * 6 + 3) // 56) * 56 + (x * 6 + 3) % 56 is x * 6 + 3  # only the quotient is
     assert (x * 6 + y) // 5 * 5 + (x * 6 + y) % 5 is x * 6 + y  # the remainder says (x + y) % 5
     assert (x * 4) % 16 is x % 4 * 4 and (x * 4) % 16 - x % 4 * 4 is make.const(0, "int32")
     assert ((x * 6 + 2 + y * 56) // 56) * 56 + (x * 6 + 2) % 56 is x * 6 + 2 + y * 56
