@@ -6,13 +6,18 @@ transposed in the first cache and written in long rows. Uses public primitives o
 
 from __future__ import annotations
 
-from ..analysis import Transposition, constant, cost_of, reads_of, typical
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from ..analysis import Transposition, Turned, constant, cost_of, reads_of, transposed, turned, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
 from . import open_rows
 from .choices import at_most
-from .common import FEW_REGISTERS, LINE, PAGE, share_out, size, stream_stores, work
+from .common import FEW_REGISTERS, LINE, PAGE, PIECE, evenly, share_out, size, stream_stores, work
+from .nests import fuse
 
 BLOCK = 64  # rows and columns of a block that is transposed in the first cache, in elements of 4 bytes
 # rows of the source, and of the result, from which on walking down a column of tiles waits for addresses, as
@@ -31,79 +36,189 @@ SMALL = 8 / 3  # times that what is moved fits the third cache, where it stays n
 # masked lanes as for many. Measured (Zen 5, one thread): 3 × 10,001 takes 0.33 of the time, 4 × 1000 0.48,
 # 3000 matrices of 3 × 3 0.44, 30 of 3 × 1000 0.28
 FEW_LINES = 4
+LONGER = 1.25  # times its share of tiles, at most, that a thread computes of parts of a side
 AGAIN = 8  # of so many vectors one may be computed twice for the sake of tiles of two
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The loops of a copy: ``last`` of ``n`` elements that are neighbours in the result and lie ``row``
+    elements apart in the source, ``along`` of ``m`` that are neighbours in the source, of which ``every``
+    this many stand together, and lie ``line`` elements apart in the result; others outside. None and 0: of
+    an open number. Of those outside some may stand ``between`` in the result."""
+
+    outer: list[IterVar]
+    along: IterVar
+    m: int | None
+    last: IterVar
+    n: int | None
+    row: int
+    line: int
+    every: int | None = None
+    between: Sequence[IterVar] = ()
+
+
+def turn_over(s: Schedule, stage: Stage, target: Target) -> bool:
+    """Schedule a stage that turns what it reads, if it is one; whether it is. Axes that stay together are
+    counted as one, and one that counts several dimensions is several."""
+    found, transposition = turned(stage.op), transposed(stage.op)
+    if found is not None:  # fewer elements are not turned in registers
+        few = found.elements(found.along) * stage.op.body[0].dtype.bytes < PIECE
+        found = None if few or (transposition is not None and _long(stage, transposition)) else found
+    if found is None:
+        if transposition is not None:
+            transpose_in_tiles(s, stage, transposition, target)
+        return transposition is not None
+    loops = [loop for a in stage.op.axis for loop in _parts(stage, a, found)]
+    outer = [loop for k, loop in enumerate(loops) if k not in found.along and k not in found.last]
+    between = loops[found.along.stop : found.last.start]
+    along, last = (fuse(stage, [loops[k] for k in side]) for side in (found.along, found.last))
+    m, n = found.elements(found.along), found.elements(found.last)
+    line = found.elements(range(found.along.stop, len(loops)))
+    _in_tiles(stage, Sides(outer, along, m, last, n, found.row, line, None, between), target)
+    return True
+
+
+def _long(stage: Stage, transposition: Transposition) -> bool:
+    """Whether both sides are axes of many elements, of which blocks may be copied."""
+    sides = (size(stage.op.axis[-1]), size(transposition.axis))
+    return min(n or 0 for n in sides) >= 2 * BLOCK
+
+
+def _parts(stage: Stage, axis: IterVar, found: Turned) -> list[IterVar]:
+    """The loops of an axis, one for each dimension that it counts."""
+    loops, rest = list[IterVar](), axis
+    for part in found.parts:
+        if part.axis is axis and part.worth > 1:
+            outer, rest = stage.split(rest, part.worth)
+            loops.append(outer)
+    return [*loops, rest]
 
 
 def transpose_in_tiles(s: Schedule, stage: Stage, transposition: Transposition, target: Target) -> None:
     """Schedule a stage for which ``analysis.transposed`` found ``transposition``."""
     op = stage.op
-    bytes_each = op.body[0].dtype.bytes
-    lanes = target.vector_lanes(op.body[0].dtype)
     last, along = op.axis[-1], transposition.axis
     outer = [a for a in op.axis if a is not last and a is not along]
-    iterations = work(stage)
-    fixed = all(size(a) is not None for a in op.axis)
+    row, line = _source_row(stage, last), typical(last.extent, 0)
+    sides = Sides(outer, along, size(along), last, size(last), row, line, transposition.every)
+    bytes_each = op.body[0].dtype.bytes
     block = BLOCK * 4 // bytes_each if bytes_each > 4 else BLOCK
-    far_source = fixed and _aliases(_source_row(stage, last), bytes_each)
-    if fixed and not far_source and _few_lines(stage, transposition, 2 * iterations * bytes_each, target):
-        _in_few_lines(stage, outer, along, target)
-        return
     blocked = (
-        fixed
+        _fixed(stage)
         and transposition.every is None
-        and 2 * iterations * bytes_each >= target.l3_bytes
-        and min(size(last) or 0, size(along) or 0) >= 2 * block
+        and 2 * work(stage) * bytes_each >= target.l3_bytes
+        and min(sides.n or 0, sides.m or 0) >= 2 * block
         and s.can("cache_write", stage.name, "local")
     )
-    if blocked:
-        _in_blocks(s, stage, outer, along, block, lanes, target)
+    if blocked and not _few_lines(stage, sides, target):
+        _in_blocks(s, stage, outer, along, block, target.vector_lanes(op.body[0].dtype), target)
         return
-    far_result = fixed and _aliases(typical(last.extent, 0), bytes_each)
-    near = fixed and 2 * (size(last) or 0) * (size(along) or 0) * bytes_each <= target.l2_bytes
+    front = list(op.axis[: list(op.axis).index(along)])
+    whole = None if _fixed(stage) else open_rows.matrices(stage, front, target)
+    if whole is None:
+        _in_tiles(stage, sides, target)
+        return
+    loops = open_rows.row_by_row(stage, front, stage.fuse(*op.axis[len(front) :]), whole)
+    share_out(stage, loops, work(stage), target)
+
+
+def _fixed(stage: Stage) -> bool:
+    return all(size(a) is not None for a in stage.op.axis)
+
+
+def _in_tiles(stage: Stage, sides: Sides, target: Target) -> None:
+    """Tiles of one or two vectors along both sides."""
+    fixed, iterations = _fixed(stage), work(stage)
+    bytes_each, lanes = stage.op.body[0].dtype.bytes, target.vector_lanes(stage.op.body[0].dtype)
+    outer, every, n, m = sides.outer, sides.every, sides.n or 0, sides.m or 0
+    if _few_lines(stage, sides, target):
+        _in_few_lines(stage, sides, target)
+        return
+    far_source = fixed and _aliases(sides.row, bytes_each)
+    far_result = fixed and _aliases(sides.line, bytes_each)
+    far = far_source or far_result
+    near = fixed and 2 * n * m * bytes_each <= target.l2_bytes
     # two lines of each side of a tile take more registers than sixteen. Measured (Zen 3): of 20 matrices
     # from 64 × 300 to 4000 × 2700 tiles of one vector take 0.83 of the time in the mean, where the shorter
     # side is walked first: far apart are the pages of fewer lines then (2000 × 1300: 0.38, 1000 × 3000: 0.7)
     scarce = target.vector_registers <= FEW_REGISTERS
-    few = fixed and bytes_each >= 4 and scarce and not (far_source or far_result)
-    walked = _shorter(along, last) if few else near and _many_long_rows(stage, last, along)
-    along_rows = far_source if far_source != far_result else walked
+    few = fixed and bytes_each >= 4 and scarce and not far
+    walked = m < n if few else near and bytes_each >= 4 and _many_long_rows(n, m)
+    # rows half a page apart meet in two places of the first cache. Measured (Zen 5, one thread): 49 × 512,
+    # 150 × 1536 and 333 × 512 take 0.65 to 0.75 of the time of tiles of two vectors
+    half = PAGE // 2 // bytes_each
+    crowded = fixed and bytes_each >= 4 and not far and sides.row % half == 0 and sides.line % half > 0
+    along_rows = far_source if far_source != far_result else walked or crowded
     shared = cost_of(target).shared(iterations)
     # whole lines of both sides are read and written, two of the one that is walked along: of both, the code
     # of a tile would be very long. Measured (Granite Rapids): 374 × 169, 636 × 110 and 196 × 2178 take 0.8 of
     # the time in tiles of two vectors
     long = 2 * lanes if fixed and bytes_each >= 4 and not few else lanes
-    high = min(transposition.every or (lanes if far_source or far_result else long), 16)
-    wide = lanes if along_rows or _twice(size(last) or 0, lanes) else long
-    if bytes_each < 4 and ((size(last) or 1) % wide or (size(along) or 1) % high):
-        wide = min(wide, 16)  # nor in the copy of the tile with masks
-    front = list(op.axis[: list(op.axis).index(along)])
-    whole = None if fixed else open_rows.matrices(stage, front, target)
-    if whole is not None:
-        row = stage.fuse(*op.axis[len(front) :])
-        loops = open_rows.row_by_row(stage, front, row, whole)
-        share_out(stage, loops, iterations, target)
-        return
-    if size(last) is None and at_most(last.extent, FEW_LINES):
+    high = min(every or (lanes if far else long), 16)
+    wide = lanes if along_rows or _twice(n, lanes) else long
+    if sides.n is None and at_most(sides.last.extent, FEW_LINES):
         wide = min(wide, FEW_LINES)
     # of one tile in that direction, those along rows are what threads share out. Measured (Zen 5, two
     # threads): 891,725 × 5 0.46 of the time, 300,000 × 7 0.5
-    along_rows = along_rows or (fixed and (size(along) or 0) <= high)
-    jo, ji = _tiles(stage, last, wide, shared and along_rows)
-    io, ii = _tiles(stage, along, high, (shared and not along_rows) or transposition.every is not None)
+    along_rows = along_rows or (fixed and m <= high)
+    # a line of the result that has several stretches is written at once. Measured (Zen 5, one thread): 4 × 4
+    # × 4 × 2 × 11 × 12 floats whose last two axes come first, in stretches of 4, take 0.17 of the time
+    within = list(sides.between) if m > high and n * bytes_each < LINE else []
+    outer = [a for a in outer if a not in within]
+    along_rows = along_rows and not within
+    halves, tiles = list[IterVar](), shared  # what threads share out: parts of a side, or tiles
+    if shared and fixed and bytes_each == 1 and every is None:
+        outside = math.prod(size(a) or 0 for a in stage.op.axis) // (n * m)
+        tiles = not evenly(outside, target.num_cores)
+        if tiles and (n % wide or m % high):
+            halves, sides = _in_even_parts(stage, sides, high, target)
+            tiles, n, m = not halves, sides.n or 0, sides.m or 0
+    if bytes_each < 4:
+        wide = _width(n, m, wide, high, bytes_each == 1 and not tiles and every is None)
+    jo, ji = _tiles(stage, sides.last, sides.n, wide, tiles and along_rows)
+    io, ii = _tiles(stage, sides.along, sides.m, high, (tiles and not along_rows) or every is not None)
     parts, order = [], [jo, io] if along_rows else [io, jo]
-    if not along_rows and _far_rows(stage):
+    if not along_rows and _far_rows(stage, sides):
         part, order[1] = stage.split(jo, FAR_ROWS // wide)
         parts = [part]
-    stage.reorder(*parts, *outer, *order, ii, ji)
+    stage.reorder(*parts, *outer, *halves, order[0], *within, order[1], ii, ji)
     stage.unroll(ii)
     stage.vectorize(ji)
     if shared:
-        loops = [*outer, order[0]]
-        stage.parallel(loops[0] if len(loops) == 1 else stage.fuse(*loops))
+        stage.parallel(fuse(stage, [*outer, *(order[:1] if tiles else halves)]))
 
 
-def _few_lines(stage: Stage, transposition: Transposition, moved: int, target: Target) -> bool:
-    """Whether tiles of half a line of the source pay: where ``moved`` bytes come from the third cache or from
+def _in_even_parts(stage: Stage, sides: Sides, high: int, target: Target) -> tuple[list[IterVar], Sides]:
+    """A loop over parts of the lines of the result that are as long as each other, for threads to share out,
+    and the sides in it; none, and the sides as they are, where that leaves a thread waiting. (Of parts of a
+    line two threads would write the same lines of memory.)
+
+    The last of tiles that are shared out cannot overlap the one before, and of bytes under masks each is
+    gathered. Measured (Zen 5), 300 × 330 bytes: 0.67 of the time of tiles of 16 lanes on one thread, 0.60 on
+    two.
+    """
+    m, threads = sides.m or 0, target.num_cores
+    counts = [k for k in range(threads, m // high + 1) if m % k == 0]
+    rounds = lambda k: -(-k // threads) * -(-m // (k * high))
+    k = min(counts, key=rounds, default=0)
+    if not k or rounds(k) * threads > LONGER * -(-m // high):
+        return [], sides
+    part, rest = stage.split(sides.along, nparts=k)
+    return [part], replace(sides, along=rest, m=m // k)
+
+
+def _width(n: int, m: int, wide: int, high: int, overlaps: bool) -> int:
+    """Lanes of a tile of narrow elements. Where the last one ``overlaps``, of a vector of 64 bytes each
+    element takes 1 / 1.3 as long as of one of 16."""
+    if overlaps and n:
+        return min((w for w in (wide, wide // 2, wide // 4) if w >= 16), key=lambda w: -(-n // w) * (w + 7))
+    # else a rest is a copy of the tile with masks
+    return min(wide, 16) if (n or 1) % wide or (m or 1) % high else wide
+
+
+def _few_lines(stage: Stage, sides: Sides, target: Target) -> bool:
+    """Whether tiles of half a line of the source pay: where what is moved comes from the third cache or from
     memory. Lines of the source are used twice then, and asked for in time, and those of the result that are
     written side by side are few enough for the processor to ask for ahead.
 
@@ -111,25 +226,26 @@ def _few_lines(stage: Stage, transposition: Transposition, moved: int, target: T
     2007 × 1950 0.54, 2679 × 2614 0.53 of that of blocks; 1000 × 1000 1.1, tiles of a quarter of a line 1.2
     times as long.
     """
-    lanes = target.vector_lanes(stage.op.body[0].dtype)
-    sizes = [size(stage.op.axis[-1]) or 0, size(transposition.axis) or 0]
+    lanes, bytes_each = target.vector_lanes(stage.op.body[0].dtype), stage.op.body[0].dtype.bytes
     return (
-        stage.op.body[0].dtype.bytes == 4
+        _fixed(stage)
+        and not _aliases(sides.row, bytes_each)
+        and bytes_each == 4
         and lanes * 4 == LINE
-        and transposition.every is None
-        and min(sizes) >= 2 * lanes
-        and SMALL * moved >= target.l3_bytes
+        and sides.every is None
+        and min(sides.n or 0, sides.m or 0) >= 2 * lanes
+        and SMALL * 2 * work(stage) * bytes_each >= target.l3_bytes
     )
 
 
-def _in_few_lines(stage: Stage, outer: list[IterVar], along: IterVar, target: Target) -> None:
+def _in_few_lines(stage: Stage, sides: Sides, target: Target) -> None:
     """Tiles of half a line × a vector, those of one half of the lines one after the other."""
     iterations, lanes = work(stage), target.vector_lanes(stage.op.body[0].dtype)
-    shared = cost_of(target).shared(iterations)
-    jo, ji = _tiles(stage, stage.op.axis[-1], lanes, False)
-    io, ii = _tiles(stage, along, lanes // 2, shared)
+    outer, shared = sides.outer, cost_of(target).shared(iterations)
+    jo, ji = _tiles(stage, sides.last, sides.n, lanes, False)
+    io, ii = _tiles(stage, sides.along, sides.m, lanes // 2, shared)
     parts = []
-    if _far_rows(stage):
+    if _far_rows(stage, sides):
         part, jo = stage.split(jo, FAR_ROWS // lanes)
         parts = [part]
     stage.reorder(*parts, *outer, io, jo, ii, ji)
@@ -141,10 +257,9 @@ def _in_few_lines(stage: Stage, outer: list[IterVar], along: IterVar, target: Ta
         stage.parallel(stage.fuse(*outer, io) if outer else io)
 
 
-def _tiles(stage: Stage, axis: IterVar, high: int, parallel: bool) -> tuple[IterVar, IterVar]:
+def _tiles(stage: Stage, axis: IterVar, n: int | None, high: int, parallel: bool) -> tuple[IterVar, IterVar]:
     """The loops over tiles and in a tile. A rest is a tile that overlaps the one before, unless tiles are
     shared out: the other copy of a tile, with masks, took LLVM longer than all else (1000 × 1000: 250 ms)."""
-    n = size(axis)
     if n is None or n <= high or n % high == 0 or parallel:
         return stage.split(axis, high if n is None else min(high, n))
     return stage.split(axis, high, tail="shift")
@@ -177,11 +292,10 @@ def _in_blocks(
     kept.vectorize(ci)
 
 
-def _far_rows(stage: Stage) -> bool:
+def _far_rows(stage: Stage, sides: Sides) -> bool:
     """Whether rows of the source lie in more pages than a processor keeps the addresses of."""
-    last = stage.op.axis[-1]
-    rows = size(last) or 0
-    return min(rows, rows * _source_row(stage, last) * stage.op.body[0].dtype.bytes // PAGE) > FAR_ROWS
+    rows = sides.n or 0
+    return min(rows, rows * sides.row * stage.op.body[0].dtype.bytes // PAGE) > FAR_ROWS
 
 
 def _source_row(stage: Stage, last: IterVar) -> int:
@@ -203,15 +317,9 @@ def _twice(n: int, lanes: int) -> bool:
     return (twos - ones) * AGAIN > ones
 
 
-def _shorter(axis: IterVar, other: IterVar) -> bool:
-    return (size(axis) or 0) < (size(other) or 0)
-
-
-def _many_long_rows(stage: Stage, last: IterVar, along: IterVar) -> bool:
+def _many_long_rows(rows: int, long: int) -> bool:
     """Whether source and result have many rows, those of the source not much longer."""
-    rows, long = size(last) or 0, size(along) or 0
-    many = min(rows, long) >= MANY_ROWS and long <= MUCH_LONGER * rows
-    return many and stage.op.body[0].dtype.bytes >= 4
+    return min(rows, long) >= MANY_ROWS and long <= MUCH_LONGER * rows
 
 
 def _aliases(elements: int, bytes_each: int) -> bool:

@@ -22,7 +22,6 @@ from ..analysis import (
     reads_of,
     reducer_kind,
     reduces_rows,
-    transposed,
     ways_of,
 )
 from ..schedule import Schedule, Stage, create_schedule
@@ -364,9 +363,7 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if strips is not None and stencils.apply(s, stage, strips, target):
         names = ", ".join(f"`{p.name}`" for p in reversed(strips.held))
         return f"strips of `{stage.op.axis[strips.axis].name}`, with {names} held: {_known_as(stencils)}"
-    transposition = transposed(stage.op)
-    if transposition is not None:
-        copies.transpose_in_tiles(s, stage, transposition, target)
+    if copies.turn_over(s, stage, target):
         return f"a copy in another order of axes: {_known_as(copies)}"
     ways = None if _in_whole_rows(stage, target) else ways_of(stage.op) or interleaved.planes(stage, target)
     if (

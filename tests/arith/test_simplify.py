@@ -88,3 +88,13 @@ def test_what_is_assumed_of_a_choice_of_places_keeps_the_ranges_that_are_known()
     assert narrowed.interval(n) == (5, None)
     assert before.interval(n) == (0, None)
     assert narrowed.assume(i < m).interval(n) == (5, None)
+
+
+def test_a_guard_decides_quotients_and_remainders():
+    """Where ranges alone do not: in the rest of an axis that was split twice."""
+    o, i = (te.var(name) for name in "oi")
+    known = Facts().bind(o, make.const(0, "int32"), make.const(18, "int32"))
+    known = known.bind(i, make.const(0, "int32"), make.const(15, "int32")).assume(o * 16 + i < 300)
+    assert simplify_expr((o * 16 + i) // 300, known) is make.const(0, "int32")
+    assert simplify_expr((o * 16 + i) % 300, known) is o * 16 + i
+    assert simplify_expr((o * 16 + i) % 299, known) is not o * 16 + i
