@@ -52,6 +52,7 @@ from .inequalities import (
     less,
     nonneg_forms,
     of_one_dim,
+    one_end,
     primitive,
     unconverted,
     undivided,
@@ -345,7 +346,7 @@ class Facts:
             return True
         if (hi is not None and hi < 0) or depth == 0:
             return False
-        atom = self._innermost(p)
+        atom = self._innermost(p := one_end(p))
         if atom is None:
             return False
         q, r = split_by_atom(p, atom)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from math import gcd
 from typing import TypeGuard
 
-from ..expr.linear import Poly, add_poly, poly, reads_data, split_by_atom, wraps
-from ..expr.nodes import EQ, LE, LT, Cast, Const, Expr, FloorDiv, Var
+from ..expr.linear import Poly, add_poly, mul_poly, poly, reads_data, split_by_atom, wraps
+from ..expr.nodes import EQ, LE, LT, Cast, Const, Expr, FloorDiv, Max, Min, Var
 from ..expr.walk import variables
 from .conditions import conjuncts
 
@@ -75,6 +75,26 @@ def whole(p: Poly) -> Poly:
     c = gcd(*[k for m, k in p.items() if m])
     rest = p.get((), 0) % c if c > 1 else 0
     return add_poly(p, {(): -rest}) if rest else p
+
+
+def one_end(p: Poly) -> Poly:
+    """``p`` with one of the maxima and minima that choose by the same difference, and that difference in the
+    place of the others: ``max(5 - n, 0)`` is ``max(n - 5, 0) + 5 - n``."""
+    atoms = dict.fromkeys(a for m in p for a in m if isinstance(a, Min | Max))
+    over: list[tuple[Poly, Poly]] = []  # a - b, and what it is above 0
+    for atom in atoms if len(atoms) > 1 else ():
+        a, b = poly(atom.a), poly(atom.b)
+        d = add_poly(a, b, -1)
+        turned = add_poly({}, d, -1)
+        found = next((k if n == d else add_poly(k, d) for n, k in over if n in (d, turned)), None)
+        if found is None:
+            this: Poly = {(atom,): 1}
+            over.append((d, add_poly(this, b, -1) if isinstance(atom, Max) else add_poly(a, this, -1)))
+            continue
+        times, rest = split_by_atom(p, atom)
+        end = mul_poly(times, add_poly(b, found) if isinstance(atom, Max) else add_poly(a, found, -1))
+        p = p if end is None else add_poly(rest, end)
+    return p
 
 
 def primitive(p: Poly) -> Poly:

@@ -19,6 +19,7 @@ from ..expr.nodes import Const, Expr, const_int
 from ..expr.walk import variables
 from ..te import Tensor, compute, whole
 from ..te.row_major import product as product
+from ..te.whole import at_most as at_most
 from ..te.whole import equal, text
 from ..te.whole import is_one as is_one
 
@@ -114,13 +115,6 @@ def in_order(op: str, x: Tensor, lo: Any, hi: Any) -> None:
             because=f"every element would be {hi}",
             try_=f"ops.{op}({x.name}, {hi}, {lo})",
         )
-
-
-def at_most(a: ExprLike, b: ExprLike) -> bool | None:
-    """Whether ``a <= b``: True or False when that is sure whatever the symbols stand for, else None."""
-    e = make.le(a, b)
-    # symbols of shapes are sizes, and so not negative; more is not known of them here
-    return bool(e.value) if isinstance(e, Const) else Facts(sizes=variables(e)).prove(e)
 
 
 def divides(divisor: ExprLike, size: ExprLike) -> bool:

@@ -119,6 +119,8 @@ def _inferred(x: Tensor, wanted: list[Any]) -> list[Expr]:
                 f"ops.reshape: -1 beside a 0 in shape {inputs.text(wanted)}", because="any size would do"
             )
         found = _quotient(x.shape, others)
+        if found is None:  # a length with what pads it to whole blocks, over their number
+            found = _quotient(*([whole.by_quotients(n) for n in side] for side in (x.shape, others)))
         if found is None:
             apart = _first_apart(x.shape, sizes[: free[0]])
             error = DeclareError(

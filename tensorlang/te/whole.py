@@ -17,7 +17,7 @@ from ..errors import DeclareError
 from ..expr import make
 from ..expr.linear import poly
 from ..expr.make import ExprLike
-from ..expr.nodes import Const, Expr, FloorDiv, FloorMod, const_int
+from ..expr.nodes import Const, Expr, FloorDiv, FloorMod, Var, const_int
 from ..expr.operators import Operators
 from ..expr.walk import preorder, rewrite, variables
 from .compute import compute, tag_around
@@ -34,20 +34,40 @@ def is_one(n: ExprLike) -> bool:
     return const_int(make.as_expr(n)) == 1
 
 
+def at_most(a: ExprLike, b: ExprLike) -> bool | None:
+    """Whether ``a <= b``: True or False when that is sure whatever the symbols stand for, else None."""
+    e = make.le(a, b)
+    if isinstance(e, Const):
+        return bool(e.value)
+    # symbols of shapes are sizes, and so not negative; more is not known of them here
+    facts = Facts(sizes=variables(e))
+    found = facts.prove(e)
+    return facts.looking_closely().prove(e) if found is None else found
+
+
 def equal(a: ExprLike, b: ExprLike) -> bool | None:
     """Whether two sizes are one: True or False when that is sure whatever the symbols stand for, else
     None."""
     e = make.eq(a, b)
     if not isinstance(e, Const):
         found = Facts(sizes=variables(e)).prove(e)
+        if found is None and at_most(a, b) and at_most(b, a):
+            return True
         if found is not None or not any(isinstance(n, FloorMod) for n in preorder(e)):
             return found
         # a length with what pads it to whole blocks is so many blocks as soon as both are said by quotients
-        e = make.eq(*(rewrite(make.as_expr(n), _by_quotient) for n in (a, b)))
+        e = make.eq(by_quotients(a), by_quotients(b))
     return bool(e.value) if isinstance(e, Const) else None
 
 
+def by_quotients(n: ExprLike) -> Expr:
+    """A size without remainders, and that of blocks where it is known to be so many."""
+    return rewrite(make.as_expr(n), _by_quotient)
+
+
 def _by_quotient(e: Expr) -> Expr:
+    if isinstance(e, Var) and e.multiple_of > 1:
+        return make.mul(make.floordiv(e, e.multiple_of), e.multiple_of)
     if isinstance(e, FloorMod):
         return make.sub(e.a, make.mul(make.floordiv(e.a, e.b), e.b))
     if not isinstance(e, FloorDiv):
@@ -56,6 +76,13 @@ def _by_quotient(e: Expr) -> Expr:
     above, below = poly(e.a), poly(e.b)
     times = next((above.get(m, 0) // c for m, c in below.items()), 0)
     return make.const(times, e.dtype) if times and above == {m: times * c for m, c in below.items()} else e
+
+
+def shortest(n: Expr) -> Expr:
+    """A size in the fewest words: a number where quotients tell that it is one, as the places of a block,
+    said as a padded length over the number of its blocks, are."""
+    found = by_quotients(n)
+    return found if isinstance(found, Const) else n
 
 
 def text(shape: Sequence[Any]) -> str:

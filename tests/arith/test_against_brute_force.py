@@ -10,10 +10,11 @@ import pytest
 
 from tensorlang.arith.extents import extent_bound
 from tensorlang.arith.facts import Facts
-from tensorlang.arith.inequalities import undivided
+from tensorlang.arith.inequalities import one_end, undivided
 from tensorlang.arith.simplify import simplify_expr
 from tensorlang.core.dtype import INT32, INT64
 from tensorlang.expr import make
+from tensorlang.expr.linear import from_poly, poly
 from tensorlang.expr.nodes import Const, Expr, Var
 from tests.expr.naive import evaluate
 
@@ -143,6 +144,26 @@ def test_no_close_look_proves_what_is_wrong_and_it_proves_more():
                 assert truths == {answer}, f"{cond} was proved {answer} under {w.ranges} and {w.assumed}"
             more += answer is not None and w.facts.prove(cond) is None
     assert more > 20
+
+
+def test_one_of_the_ends_that_choose_by_the_same_difference_says_the_others():
+    fewer = 0
+    for w in worlds():
+        ends = [w.integer(1) for _ in range(2)]
+        for _ in range(8):
+            shift = w.random.choice((0, 0, 1))
+            a, b = ends if w.random.random() < 0.5 else ends[::-1]
+            ends_of = [
+                w.random.choice((make.max_, make.min_))(x, y) for x, y in (ends, (make.add(a, shift), b))
+            ]
+            before = make.add(
+                make.mul(ends_of[0], w.integer(1)), make.mul(ends_of[1], w.random.choice((1, -2, 3)))
+            )
+            after = from_poly(one_end(poly(before)), before.dtype)
+            for env in w.points:
+                assert evaluate(after, env) == evaluate(before, env), f"{before} became {after}"
+            fewer += after is not before
+    assert fewer > 20
 
 
 def test_quotients_of_different_divisors_are_compared_when_looking_closely():

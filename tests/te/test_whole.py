@@ -10,6 +10,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
+from tensorlang.te import whole
 from tests.te.oracles import agree
 
 SHAPES = [((3, 5), (3, 5)), ((3, 5), (5,)), ((3, 1), (4,)), ((2, 1, 3), (4, 1)), ((3,), ()), ((), (3,))]
@@ -119,3 +120,17 @@ def test_axes_do_not_mix_with_whole_tensors(wrong):
 def test_equality_still_asks_whether_two_are_one_tensor():
     A, B = te.placeholder((4,), name="A"), te.placeholder((4,), name="B")
     assert (A == A) is True and (A == B) is False and len({A, B}) == 2
+
+
+def test_sizes_in_blocks_and_windows_are_compared():
+    n, m = te.dim("n"), te.dim("m", 1)
+    whole_blocks = m + (16 - m % 16) % 16
+    blocks, cut = whole_blocks // 16, te.min(te.max(n - 5, 0) * 2 - te.max(5 - n, 0) + 10, n * 2)
+    assert whole.at_most(0, blocks) and whole.at_most(1, blocks) and whole.at_most(2, blocks) is None
+    assert whole.equal(te.max(blocks, 0), blocks)
+    assert whole.equal(cut, 2 * n) and whole.equal(m * cut * n * 2, n * n * m * 4)
+    assert whole.equal(te.max(n - 5, 0) - te.max(6 - n, 0), n - 5) is None
+    k = te.dim("k", 16, multiple_of=16)
+    assert [int(whole.shortest(e)) for e in (whole_blocks // blocks, 2 * k // (k // 16))] == [16, 32]
+    open_one = 2 * m // (m // 16)
+    assert whole.shortest(open_one) is open_one

@@ -373,6 +373,8 @@ def pad(x: Tensor, widths: Sequence[Any], value: Any = 0, filler: Any = None) ->
     if isinstance(value, str):
         mode, value = value, filler or 0.0
     mode = {"replicate": "edge", "circular": "wrap"}.get(mode, mode)
+    # an open margin may turn out to be a number, and nothing
+    widths = [n if (known := const_int(n)) is None else known for n in widths]
     pairs = [(widths[k], widths[k + 1]) for k in range(0, len(widths), 2)]
     # torch counts from the last dimension
     margins = [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]

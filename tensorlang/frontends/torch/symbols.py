@@ -19,6 +19,7 @@ from ...expr.linear import poly
 from ...expr.nodes import Expr, Var
 from ...ops.inputs import at_most
 from ...te import dim
+from ...te.whole import shortest
 
 MAX_DIM = 10**9
 EMPTY: Mapping[Any, Any] = MappingProxyType({})
@@ -35,6 +36,7 @@ class Sizes:
         self.dims: dict[Any, Expr] = {}
         self.opaque: dict[Any, Expr] = {}
         self.late: dict[Any, Callable[[], Expr]] = {}  # numbers that are data become sizes when one is needed
+        self.multiples: dict[Any, int] = {}  # of what number torch knows symbols to be multiples
         self.below: dict[Any, Expr] = {}  # what symbols that may be negative are less than 0
 
     def read(self, n: Any) -> int | Expr:
@@ -44,7 +46,7 @@ class Sizes:
         e = self.same.get(e, e)
         if e is not None and e.is_Symbol and e not in self.dims:
             low, high = self._range(e)
-            self.dims[e] = dim(str(e), max(low, 0), high)
+            self.dims[e] = self._dim(e, max(low, 0), high)
         try:
             return self.of(n)
         except DeclareError:
@@ -64,8 +66,34 @@ class Sizes:
 
     def _ranges_of(self, n: Any) -> None:
         node = getattr(n, "node", None)
-        if node is not None and not self.ranges and node.shape_env is not None:
-            self.ranges = node.shape_env.var_to_range
+        env = getattr(node, "shape_env", None)
+        if env is None:
+            return
+        self.ranges = self.ranges or env.var_to_range
+        if not self.multiples:
+            tested = [g.expr for g in getattr(env, "guards", ())]
+            # of a remainder that is 0, or not more, the program has the branch that the sample took
+            none = [t.args[0] for t in tested if type(t).__name__ in _NONE and t.args[1] == 0]
+            for e in (*getattr(env, "divisible", ()), *none):
+                if _is_mod(e) and e.args[1].is_Integer:
+                    self._multiple(e.args[0], int(e.args[1]))
+
+    def _multiple(self, e: Any, n: int) -> None:
+        """Notes what follows for a symbol where ``e`` is a multiple of ``n``."""
+        # of what is taken off, as of ``16 - s % 16``, only its own remainder counts
+        e = e.replace(
+            lambda x: _is_mod(x) and x.args[1].is_Integer and x.args[1] % n == 0, lambda x: x.args[0]
+        )
+        times = {s: int(c) % n for s, c in e.expand().as_coefficients_dict().items()}
+        left = [s for s, c in times.items() if c]
+        if len(left) == 1 and left[0].is_Symbol:
+            s = left[0]
+            self.multiples[s] = math.lcm(self.multiples.get(s, 1), n // math.gcd(times[s], n))
+
+    def _dim(self, s: Any, low: int, high: int) -> Expr:
+        n = self.multiples.get(s, 1)
+        low = -(-low // n) * n
+        return dim(str(s), low, high, multiple_of=n) if n > 1 and low <= high else dim(str(s), low, high)
 
     def expression(self, e: Any) -> int | Expr:
         if e in self.opaque:
@@ -142,7 +170,7 @@ class Sizes:
         if s not in self.dims:
             low, high = self._range(s)
             if low >= 0:
-                self.dims[s] = dim(str(s), low, high)
+                self.dims[s] = self._dim(s, low, high)
             else:
                 below = self.below[s] = dim(f"{s}_below", max(-high, 0), -low)
                 self.dims[s] = 0 - below if high <= 0 else dim(str(s), 0, high) - below
@@ -167,6 +195,13 @@ class Sizes:
             max(int(low), -MAX_DIM) if low.is_Integer else -MAX_DIM,
             min(int(high), MAX_DIM) if high.is_Integer else MAX_DIM,
         )
+
+
+_NONE = ("Equality", "LessThan")
+
+
+def _is_mod(e: Any) -> bool:
+    return type(e).__name__ in ("Mod", "PythonMod")
 
 
 def symbols_of(val: Any) -> set[Any]:
@@ -225,8 +260,8 @@ _FUNCTIONS: dict[str, Any] = {
     "Mul": _product,
     "Pow": _power,
     "PowByNatural": _power,
-    "FloorDiv": te.floordiv,
-    "CleanDiv": te.floordiv,
+    "FloorDiv": lambda a, b: shortest(te.floordiv(a, b)),
+    "CleanDiv": lambda a, b: shortest(te.floordiv(a, b)),
     "CeilDiv": te.ceildiv,
     "Mod": te.floormod,
     "PythonMod": te.floormod,

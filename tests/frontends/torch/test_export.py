@@ -455,3 +455,63 @@ def test_what_is_refused_as_it_stands_is_said_by_others(tmp_path):
     with pytest.raises(TensorLangError, match=r"\n *try +torch.compile\(module, backend=") as e:
         tl.load_torch(torch.export.export(Chosen(), (torch.randn(3, 3),)))
     assert str(e.value).count("because") == 1
+
+
+def _in_blocks(x):
+    """Lengths padded to whole blocks, each of which starts with what the one before ended with."""
+    y = F.pad(x, (0, 0, 0, (16 - x.shape[1] % 16) % 16))
+    y = y.reshape(y.shape[0], y.shape[1] // 16, -1, y.shape[2]).cumsum(2)
+    ends = torch.cat([torch.zeros_like(y[:, :1, -1]), y[:, :, -1]], 1)[:, :-1]
+    return (y + ends[:, :, None]).reshape(x.shape[0], -1, x.shape[2])[:, : x.shape[1]]
+
+
+def _relative(x):
+    """Weights of distances, padded or cut to the length, become weights of places."""
+    n = x.shape[1]
+    pad, start = max(n - 5, 0), max(5 - n, 0)
+    w = F.pad(torch.arange(9.0)[None], (pad, pad))[:, start : start + 2 * n - 1]
+    y = F.pad(x.sum(-1)[..., None] * w, (0, 1)).reshape(-1, 2 * n * n)
+    return F.pad(y, (0, n - 1)).view(-1, n + 1, 2 * n - 1)[:, :n, n - 1 :]
+
+
+def _landmarks(x):
+    """Means of sixteenths of a length that torch knows to be a multiple of 16."""
+    b, n, c = x.shape
+    return (
+        x.view(b, 16, n // 16, -1).mean(2)
+        @ x.view(b, n, 2, -1)[:, :, 0].transpose(1, 2).repeat(1, c // 4, 1)[:, :8]
+    )
+
+
+def _padded_by_nothing(x):
+    """As where a sample's length is a multiple of the blocks': the program is one of such lengths alone."""
+    more = (16 - x.shape[1] % 16) % 16
+    y = F.pad(x, (0, 0, 0, more)).reshape(x.shape[0], -1, 16, x.shape[2]).cumsum(2)
+    y = y.reshape(x.shape[0], -1, x.shape[2])
+    return y[:, :-more] if more > 0 else y.reshape(x.shape[0], x.shape[1], -1)
+
+
+@pytest.mark.parametrize(
+    ("f", "lengths"),
+    [
+        (_in_blocks, (40, 64, 3, 16, 1)),
+        (_relative, (7, 3, 5, 12)),
+        (_landmarks, (48, 96, 32)),
+        (_padded_by_nothing, (64, 16, 48)),
+    ],
+)
+def test_lengths_in_blocks_and_cut_to_a_window_stay_open(f, lengths):
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return f(x)
+
+    auto = torch.export.Dim.AUTO
+    program = torch.export.export(
+        Module(), (torch.randn(2, lengths[0], 8),), dynamic_shapes=({0: auto, 1: auto},)
+    )
+    graph = tl.load_torch(program)
+    assert len(graph.dims) == 2
+    engine = graph.compile()
+    for n in lengths:
+        x = torch.randn(3, n, 8)
+        close([engine(x.numpy())], [f(x)])
