@@ -56,6 +56,7 @@ from ..te.products import (
     conv_of,
     phases_of,
     product_of,
+    row_among,
     sums_columns,
     windows_of,
 )
@@ -201,6 +202,7 @@ __all__ = [
     "reduces_columns",
     "reduces_rows",
     "repeated_along",
+    "row_among",
     "row_of",
     "rows_by_data",
     "samples_image",

@@ -10,6 +10,8 @@ Multiplication", section 2), less those in which the axes lie together. The chea
 
 Measured (Zen 5, one thread), of tiles along one axis of each side: 14 of 330 × 11 × 155, columns of two axes
 where they lie, 0.11 of the time, 113 vectors by 106 × 220 0.10, 3 × 44 × 17760, the result copied, 0.13.
+Drawn ones, letters in any order (150 of float32, 100 of float64), whose copies have each dimension by
+itself, and are weighed by how they lie, 0.83 and 0.89 of the time of copies in which axes are one.
 """
 
 from __future__ import annotations
@@ -27,31 +29,44 @@ from ..analysis import (
     cost_of,
     product_of,
     reads_of,
+    row_among,
     typical,
 )
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar, Operation, Tensor
-from .across import few_and_deep, lying_across
+from .across import AGAIN, few_and_deep, lying_across, moves_along
 from .as_one import where_they_are
-from .common import is_known, size
-from .lanes import NEAR_STEPS
+from .common import LINE, is_known, size
+from .copies import cycles_each
+from .lanes import NEAR_STEPS, time_turned
 from .pixels import counted
 from .register_tile import tile_for, time_of
 
 # cycles of an element that is laid elsewhere. Measured (Zen 4): 0.5 to 1.7 near, up to 3 in the third cache
 COPIED = 1.0
+# the same in copies of which tiles are transposed. Measured (Zen 5): 0.3 to 0.5, of short rows 0.6 to 1
+MOVED = 0.5
+MANY = 16  # elements of the last axis of a copy, of which whole tiles are transposed
+# cycles of an element that is read by itself, of lines of memory that are brought again for each. Measured
+# (Zen 5): right operands of 0.9 and 2.7 MB packed element by element 2.4, a left one of 3.5 MB read so 2.5
+SCATTERED = 2.4
 # cycles in which the lanes of a sum along memory are added up. Measured (Zen 5): 4.4 for sums of 16 floats
 ADDED_UP = 3.5
 # of the time of a product that has a recipe as it is, at most, that the transposed one is to take. Measured
 # (Zen 5, float32 and float64): 40 × 700 × 30 0.95 and 0.81 of the time, 16 × 1000 × 1000 0.74 and 0.64; of
 # those said to take more, 1000 × 100 × 40 0.91 and 1.15, 12 of 97 × 64 × 97 as before and 1.14
 SURE = 0.6
+# of a sum by itself, cycles of a vector, which waits for the one before, and to add its lanes up
+ALONE = 3.0, 10.0
+BOTH = 3.0  # cycles of a vector of results of both operands
+GATHERED = 0.5  # cycles of an iteration in vectors of which one operand is gathered
 OPEN = 16  # what an open size counts as
 # cycles of an iteration that is neither in vectors of columns nor in such of a sum
 SCALAR = 3.0
 # of the time of tiles along one axis of each side, at most, that those along several where they lie may take
 WORTH = 0.9
+SURELY = 0.95  # the same of a plan that is not the first
 
 
 def contraction_in(op: ComputeOp) -> Contraction | None:
@@ -111,13 +126,13 @@ def as_matrices(
             return None
     # of equals the one whose axis comes last has the columns
     order = sorted((n for n in (0, 1) if sides[n]), key=lambda n: -op.axis.index(sides[n][-1]))
-    plans = [_apart(op, c, n, lanes, target, constants) for n in order if whole and (all(sides) or not known)]
+    plans = _copying(op, c, order, lanes, target, constants) if whole and (all(sides) or not known) else []
     if c.sides[0][0] is not c.sides[1][0]:
         plans += [p for n in order if (p := _in_place(op, c, n, out, lanes, target, constants)) is not None]
     best = min(plans, key=lambda p: p.cycles, default=None)
     if best is None:
         return None
-    as_it_is = _along_axes(stage, known, lanes, target, constants)
+    as_it_is = _along_axes(stage, c, known, lanes, target, constants)
     if best.cycles > as_it_is * (1 if best.back else WORTH):
         return None
     return _laid_out(s, stage, c, best, out)
@@ -197,26 +212,120 @@ def _elements(axes: Sequence[IterVar]) -> int:
     return math.prod(typical(a.extent, OPEN) for a in axes)
 
 
-def _apart(
-    op: ComputeOp, c: Contraction, right: int, lanes: int, target: Target, constants: Sequence[Tensor]
-) -> _Plan:
-    """All axes of each side as one, and a copy of the result: a tensor in which they lie side by side is read
-    as it is, one of columns if they come last in it."""
-    groups, copied = list[tuple[IterVar, ...]](), list[int]()
-    for side, (t, places, own) in enumerate(c.sides):
-        last = max((places[a] for a in own), default=0) == len(t.shape) - 1
-        lies = _together(places, mine := tuple(sorted(own, key=lambda a: places[a])))
-        if is_known(t, constants):
-            lies, last = lies or len(own) == 1, True
-        groups.append(mine if lies else own)
-        if not lies or (side == right and not last):
-            copied.append(side)
-    m, n = (_elements(groups[side]) for side in (1 - right, right))
-    cycles = _elements(c.both) * _elements(op.reduce_axis) * _in_tiles(m, n, lanes, target)
-    moved = [c.sides[n] for n in copied]
-    cycles += COPIED * _elements(op.axis)
-    cycles += COPIED * sum(_elements(list(places)) for t, places, _ in moved if not is_known(t, constants))
-    return _Plan(right, (groups[0], groups[1]), tuple(copied), True, cycles)
+def _copying(
+    op: ComputeOp,
+    c: Contraction,
+    order: Sequence[int],
+    lanes: int,
+    target: Target,
+    constants: Sequence[Tensor],
+) -> list[_Plan]:
+    """Plans with copies, each cheaper than those before it: columns that are all axes of the right side, or a
+    run of them that is one stretch of memory; rows likewise."""
+    every = _elements(op.axis) * _elements(op.reduce_axis)
+    found, least = list[_Plan](), math.inf
+    for right in order:
+        rows, columns = (_groups(*c.sides[n][1:]) for n in (1 - right, right))
+        for (i, apart), (j, scattered) in itertools.product(rows, columns):
+            if not _are_rows(i, c.sides[1 - right][2]):
+                continue
+            t, places, _ = c.sides[right]
+            last = places[j[-1]] == len(t.shape) - 1
+            copied = [1 - right] * apart + [right] * (scattered or not (last or is_known(t, constants)))
+            back = not _lies(op.axis, i, j)
+            if not copied and not back:
+                continue  # as in place
+            plan = _Plan(right, (j, i) if right == 0 else (i, j), tuple(copied), back, 0.0)
+            cycles = _moving(op, c, plan, constants)
+            if not apart:
+                cycles += _scattered(op, *c.sides[1 - right][:2], i, target) * _tiles_of(_elements(j), lanes)
+            if cycles + every / lanes / cost_of(target).per_cycle >= least:
+                continue
+            m, n = _elements(i), _elements(j)
+            cycles += (
+                every
+                / (m * n)
+                * min(_in_tiles(m, n, lanes, target), _turning(op, c, plan, (m, n), lanes, target))
+            )
+            if cycles < SURELY * least:
+                least = cycles
+                found.append(plan._replace(cycles=cycles))
+    return found
+
+
+def _turning(
+    op: ComputeOp, c: Contraction, p: _Plan, shape: tuple[int, int], lanes: int, target: Target
+) -> float:
+    """Cycles of an iteration of the sum where few columns are turned, and summed along memory."""
+    (left, places, _), (m, n), depth = c.sides[1 - p.right], shape, _elements(op.reduce_axis)
+    if len(op.reduce_axis) > 1 or not n < lanes <= depth or 1 - p.right in p.copied:
+        return math.inf
+    if places[op.reduce_axis[0]] != len(left.shape) - 1:
+        return math.inf
+    return n * time_turned(m, n, depth, op.body[0].dtype.bytes, False, lanes, target)
+
+
+def _moving(op: ComputeOp, c: Contraction, p: _Plan, constants: Sequence[Tensor]) -> float:
+    """Cycles of the copies of a plan."""
+    cycles, bytes = 0.0, op.body[0].dtype.bytes
+    for side in p.copied:
+        t, places, _ = c.sides[side]
+        if not is_known(t, constants):
+            source = sorted(places, key=lambda a: places[a])
+            order = [source[d] for d in _order(op, c, p, side)]
+            cycles += _elements(source) * cycles_each(source, order, t.dtype.bytes)
+    return cycles + (_elements(op.axis) * cycles_each(_back(op, c, p), op.axis, bytes) if p.back else 0.0)
+
+
+def _are_rows(rows: Sequence[IterVar], own: Sequence[IterVar]) -> bool:
+    """Whether these are the rows of a product, where they are the last of the axes that its left operand
+    alone has."""
+    others = [_elements([a]) for a in own if a not in rows]
+    return row_among([*others, _elements(rows)]) == len(others)
+
+
+def _scattered(
+    op: ComputeOp, t: Tensor, places: Mapping[IterVar, int], rows: Sequence[IterVar], target: Target
+) -> float:
+    """Cycles to read the elements of a left operand for one tile of columns, where neither rows nor what is
+    summed are neighbours in it and no line stays in the first cache until its other elements are read."""
+    last, together = next(a for a, d in places.items() if d == len(t.shape) - 1), (*rows, *op.reduce_axis)
+    if last in together:
+        return 0.0
+    # read until the loop along the last dimension takes its next iteration
+    within = op.axis[op.axis.index(last) + 1 :]
+    lines = _elements([a for a in places if a in together or a in within])
+    elements = _elements(list(places))
+    near = min(lines * LINE, elements * t.dtype.bytes) <= target.l1_bytes
+    return 0.0 if near else SCATTERED * elements
+
+
+def _tiles_of(columns: int, lanes: int) -> int:
+    """Tiles of so many columns, about."""
+    return -(-columns // (4 * lanes))
+
+
+def _groups(
+    places: Mapping[IterVar, int], own: tuple[IterVar, ...]
+) -> list[tuple[tuple[IterVar, ...], bool]]:
+    """What axes of one tensor alone may be counted as one, and whether that takes a copy of it: all of them,
+    in the order in which they lie, and those that lie side by side."""
+    lying = tuple(sorted(own, key=lambda a: places[a]))
+    runs = _runs(lying, places)
+    if len(runs) < 2:
+        return [(lying, False)]
+    longest = max(runs, key=_elements)
+    last = runs[-1] if _elements(runs[-1]) >= MANY else longest
+    return [
+        (tuple(a for r in (*(r for r in runs if r is not last), last) for a in r), True),
+        *((r, False) for r in runs),
+    ]
+
+
+def _lies(axes: Sequence[IterVar], rows: Sequence[IterVar], columns: Sequence[IterVar]) -> bool:
+    """Whether a result with these axes has rows and columns side by side, and the columns last."""
+    at = {a: d for d, a in enumerate(axes)}
+    return columns[-1] is axes[-1] and _together(at, rows) and _together(at, columns)
 
 
 def _in_place(
@@ -293,16 +402,27 @@ def _gathers(reader: Operation, op: ComputeOp, columns: Sequence[IterVar]) -> bo
     return False
 
 
-def _along_axes(stage: Stage, known: bool, lanes: int, target: Target, constants: Sequence[Tensor]) -> float:
+def _along_axes(
+    stage: Stage, c: Contraction, known: bool, lanes: int, target: Target, constants: Sequence[Tensor]
+) -> float:
     """Cycles of register tiles along one axis of each side, or of what becomes of it otherwise."""
     op = stage.op
     assert isinstance(op, ComputeOp)
     p, every = product_of(op), float(_elements(op.axis) * _elements(op.reduce_axis))
     if p is None:
-        return every
+        return _of_both(stage, lanes, constants)
     if known and p.row is not None:
         m, n = _elements([p.row]), _elements([p.column])
-        return every / (m * n) * _in_tiles(m, n, lanes, target)
+        cycles = every / (m * n) * _in_tiles(m, n, lanes, target)
+        cycles += _scattered(op, p.left, p.left_axes, [p.row], target) * _tiles_of(n, lanes)
+        last = {d: a for a, d in p.right_axes.items()}.get(len(p.right.shape) - 1)
+        if p.in_lines or is_known(p.right, constants):
+            return cycles
+        # a transposed copy, or one element by element where what lies side by side is not summed
+        far = _elements_of(p.right) * p.right.dtype.bytes > target.l2_bytes // 2
+        each = MOVED if last in op.reduce_axis else SCATTERED if far else COPIED
+        along = _in_sums(op, c, lanes, 1.0, ADDED_UP)
+        return min(math.inf if along is None else along, cycles + each * _elements(list(p.right_axes)))
     in_vectors = every / min(lanes, size(p.column) or 1)
     if p.in_lines:
         return in_vectors
@@ -311,8 +431,42 @@ def _along_axes(stage: Stage, known: bool, lanes: int, target: Target, constants
         return every / lanes + ADDED_UP * _elements(op.axis)
     laid = [] if few_and_deep(stage, target) else lying_across(stage, constants)
     if not laid:
-        return every * SCALAR
+        along = _in_sums(op, c, lanes, *ALONE)
+        return every * SCALAR if along is None else along
     return in_vectors + COPIED * sum(math.prod(constant(n) or 1 for n in t.shape) for t, _ in laid)
+
+
+def _in_sums(op: ComputeOp, c: Contraction, lanes: int, each: float, added: float) -> float | None:
+    """Cycles of sums along memory, ``each`` of a vector, the lanes of a sum ``added`` up; None where a tensor
+    is read from line to line, and not copied."""
+    last, copied = op.reduce_axis[-1], 0.0
+    for t, places, _ in c.sides:
+        if math.prod(constant(n) or 1 for n in t.shape[places[last] + 1 :]) > max(NEAR_STEPS):
+            if _elements([a for a in op.axis if a not in places]) < AGAIN:
+                return None
+            copied += MOVED * _elements_of(t)
+    n = _elements([last])
+    turns = _elements(op.reduce_axis) / n * -(-n // lanes)
+    return copied + _elements(op.axis) * (turns * each + added)
+
+
+def _of_both(stage: Stage, lanes: int, constants: Sequence[Tensor]) -> float:
+    """The same of results of which neighbours are of both operands."""
+    op, last = stage.op, stage.op.axis[-1]
+    every, copied = float(_elements(op.axis) * _elements(op.reduce_axis)), list[Tensor]()
+    if not any(moves_along(at, last) for _, at in reads_of(op).plain):
+        return every
+    across = [t for t, at in reads_of(op).plain if not moves_along(at, last)]
+    if across:
+        copied = [t for t, _ in lying_across(stage, constants)]
+        if not copied:
+            return every * GATHERED
+    moved = sum(_elements_of(t) for t in copied if not is_known(t, constants))
+    return BOTH * every / min(lanes, size(last) or lanes) + MOVED * moved
+
+
+def _elements_of(t: Tensor) -> int:
+    return math.prod(typical(n, OPEN) for n in t.shape)
 
 
 def _in_tiles(m: int, n: int, lanes: int, target: Target) -> float:
@@ -323,34 +477,63 @@ def _in_tiles(m: int, n: int, lanes: int, target: Target) -> float:
 
 
 def _laid_out(s: Schedule, stage: Stage, c: Contraction, p: _Plan, out: Stage | None) -> AsMatrices:
+    """Copies and the result in the order of the plan, each dimension by itself: such a copy is tiles that are
+    transposed, and one that counts several as one would gather its elements. Then the axes of each group are
+    next to each other, and counted as one where they are."""
     op, copies, views = stage.op, list[Stage](), list[Stage]()
     assert isinstance(op, ComputeOp)
-    at = {a: d for d, a in enumerate(op.axis)}
     for side, (tensor, places, _) in enumerate(c.sides):
-        mine = [places[a] for a in p.groups[side]]
-        one = (mine, [size(a) or 1 for a in p.groups[side]])
+        mine, read = [places[a] for a in p.groups[side]], tensor
         if side in p.copied:
             copy = s[s.cache_read(tensor, "global", [stage.name])]
-            # what is summed in the order in which the other tensor has it, which is read where it lies
-            other = {} if 1 - side in p.copied else c.sides[1 - side][1]
-            sums = sorted(op.reduce_axis, key=lambda a: other.get(a, 0))
-            front, behind = [[places[a] for a in c.both]], [[places[a] for a in sums]]
-            copy.transform_layout(
-                _layout([*front, *behind], [one]) if side == p.right else _layout(front, [one], behind)
-            )
+            order = _order(op, c, p, side)
+            copy.transform_layout(lambda *at, order=order: [at[d] for d in order])
             copies.append(copy)
-        elif len(mine) > 1:
-            view = s[s.cache_read(tensor, "global", [stage.name])]
+            mine, read = [order.index(d) for d in mine], copy.op.outputs[0]
+        if len(mine) > 1:
+            view = s[s.cache_read(read, "global", [stage.name])]
+            one = (mine, [size(a) or 1 for a in p.groups[side]])
             view.transform_layout(where_they_are(len(tensor.shape), [one]))
             views.append(view)
+    at = {a: d for d, a in enumerate(op.axis)}
+    if p.back:
+        stage, back = _written_back(s, stage)
+        order = [at[a] for a in _back(op, c, p)]
+        stage.transform_layout(lambda *at: [at[d] for d in order])
+        copies += back
+        at, out = {a: order.index(d) for a, d in at.items()}, None
     groups = [([at[a] for a in g], [size(a) or 1 for a in g]) for g in p.groups]
-    if not p.back:
-        inside = stage if out is not None else s[s.cache_write(stage.name, "local")]
-        inside.transform_layout(where_they_are(len(op.axis), groups))
-        return AsMatrices(inside, out or stage, copies, views)
-    inside, back = _written_back(s, stage)
-    inside.transform_layout(_layout([[at[a] for a in c.both]], [groups[1 - p.right], groups[p.right]]))
-    return AsMatrices(inside, None, [*copies, *back], views)
+    inside = stage if out is not None else s[s.cache_write(stage.name, "local")]
+    inside.transform_layout(where_they_are(len(op.axis), groups))
+    return AsMatrices(inside, out or stage, copies, views)
+
+
+def _back(op: ComputeOp, c: Contraction, p: _Plan) -> list[IterVar]:
+    """The axes in the order in which the result is computed: the columns last, the rows where the last of
+    those is that the left operand has, others as in the result."""
+    rows, columns, left = p.groups[1 - p.right], p.groups[p.right], c.sides[1 - p.right][2]
+    found = [a for a in op.axis if a not in columns and a not in rows]
+    at = next((d for d in range(len(found), 0, -1) if found[d - 1] in left), None)
+    if at is None and rows:
+        # no other rows: where the first of them is
+        at = sum(a not in columns for a in op.axis[: min(op.axis.index(a) for a in rows)])
+    return [*found[:at], *rows, *found[at:], *columns] if rows else [*found, *columns]
+
+
+def _order(op: ComputeOp, c: Contraction, p: _Plan, side: int) -> list[int]:
+    """The dimensions of a tensor in the order of its copy: the columns behind the others, of which each is
+    where it was in the larger tensor; else what is summed in the order in which the other one has it, which
+    is read where it lies."""
+    _, places, own = c.sides[side]
+    group = p.groups[side]
+    other = {} if 1 - side in p.copied else c.sides[1 - side][1]
+    if side == p.right and (not other or _elements(list(places)) >= _elements(list(other))):
+        front = sorted((a for a in places if a not in group), key=lambda a: places[a])
+        return [places[a] for a in (*front, *group)]
+    sums = sorted(op.reduce_axis, key=lambda a: other.get(a, 0))
+    if side == p.right:
+        return [places[a] for a in (*c.both, *(a for a in own if a not in group), *sums, *group)]
+    return [places[a] for a in (*c.both, *(a for a in own if a not in group), *group, *sums)]
 
 
 def _written_back(s: Schedule, stage: Stage) -> tuple[Stage, list[Stage]]:
@@ -359,14 +542,12 @@ def _written_back(s: Schedule, stage: Stage) -> tuple[Stage, list[Stage]]:
 
 
 def _layout(
-    front: Sequence[Sequence[int]],
-    together: Sequence[tuple[Sequence[int], Sequence[int]]],
-    behind: Sequence[Sequence[int]] = (),
+    front: Sequence[Sequence[int]], together: Sequence[tuple[Sequence[int], Sequence[int]]]
 ) -> Callable[..., list[Any]]:
-    """Some dimensions as they are, then those of each group as one, then others as they are."""
+    """Some dimensions as they are, then those of each group as one."""
 
     def layout(*at: Any) -> list[Any]:
         one = [i for dims, sizes in together if dims for i in counted([at[d] for d in dims], sizes)]
-        return [*(at[d] for ds in front for d in ds), *one, *(at[d] for ds in behind for d in ds)]
+        return [*(at[d] for ds in front for d in ds), *one]
 
     return layout

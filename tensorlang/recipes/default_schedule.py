@@ -280,7 +280,10 @@ def _as_matrices(
         return {} if c is None else _as_product(s, stage, c, where, constants, out)
     inside, copied = found
     why = {copy.name: _elementwise(s, copy, where) for copy in copied}
-    return why | {inside.name: _reduction(s, inside, where, constants)}
+    # in the order of memory axes may lie together that did not
+    c = contraction.contraction_in(inside.op)
+    whole = {} if c is None else _as_product(s, inside, c, where, constants, None)
+    return why | (whole or {inside.name: _reduction(s, inside, where, constants)})
 
 
 def _as_product(

@@ -97,11 +97,14 @@ def _row(rows: Sequence[IterVar]) -> IterVar | None:
     """The axis of which a register tile has several: the innermost, but for short ones, as the batch is of
     (time, batch, features), one that is longer by far. The right operand is read for each index of the
     others: 50 × 1 rows took ten times as long as 1 × 50, 50 × 8 rows 1.6 times."""
-    if not rows:
-        return None
-    lengths = [typical(a.extent, OPEN_ROWS) for a in rows]
+    return rows[row_among([typical(a.extent, OPEN_ROWS) for a in rows])] if rows else None
+
+
+def row_among(lengths: Sequence[int]) -> int:
+    """Which of the axes of these lengths, of the left operand alone, has the rows of a register tile."""
     longest = max(lengths)
-    return rows[lengths.index(longest)] if lengths[-1] < FEW_ROWS and longest >= 2 * lengths[-1] else rows[-1]
+    short = lengths[-1] < FEW_ROWS and longest >= 2 * lengths[-1]
+    return lengths.index(longest) if short else len(lengths) - 1
 
 
 def sums_columns(op: ComputeOp, product: Product) -> bool:

@@ -32,6 +32,16 @@ ONES = ("abe,aecd->bacd", {"a": 1, "b": 3, "c": 40, "d": 1, "e": 9})
 # sums that the operands have in different orders
 CROSSED = ("acd,bdc->ab", {"a": 11, "b": 102, "c": 21, "d": 29})
 
+# axes of a side that are no neighbours, or of which the last in memory is short; the columns of a side alone,
+# that lie in another order than the result; sums that only the smaller tensor has in their order
+APART = ("bace,aed->cbda", {"a": 6, "b": 53, "c": 44, "d": 6, "e": 41})
+SHORT_LAST = ("feab,fceda->abcd", {"a": 3, "b": 2, "c": 53, "d": 9, "e": 2, "f": 31})
+TURNED_COLUMNS = ("cd,dcba->ab", {"a": 5, "b": 46, "c": 17, "d": 29})
+SMALLER_FIRST = ("acd,badc->ba", {"a": 33, "b": 40, "c": 13, "d": 60})
+STRIDED = ("eda,debc->acb", {"a": 4, "b": 168, "c": 108, "d": 6, "e": 3})
+BATCH_WITHIN = ("fceba,aefd->dbca", {"a": 39, "b": 3, "c": 7, "d": 2, "e": 5, "f": 11})
+FAR = ("ebac,aed->cdab", {"a": 4, "b": 86, "c": 22, "d": 13, "e": 89})
+
 
 def declared(spec, sizes, dtype="float32"):
     first, second = spec.partition("->")[0].split(",")
@@ -63,6 +73,13 @@ def values(spec, sizes, dtype="float32"):
         OF_A_VECTOR_THERE,
         ONES,
         CROSSED,
+        APART,
+        SHORT_LAST,
+        TURNED_COLUMNS,
+        SMALLER_FIRST,
+        STRIDED,
+        BATCH_WITHIN,
+        FAR,
     ],
 )
 def test_contractions_are_exact(spec, sizes, dtype):
@@ -132,6 +149,41 @@ def test_what_is_added_to_columns_that_are_one(places):
     c = RNG.integers(-3, 4, [sizes[axes[d]] for d in places]).astype("float32")
     shape = [sizes[x] if d in places else 1 for d, x in enumerate(axes)]
     assert (tl.compile([A, B, bias, added])(a, b, c) == want + c.reshape(shape)).all()
+
+
+@pytest.mark.parametrize(("spec", "sizes"), [APART, SHORT_LAST, STRIDED, FAR])
+def test_copies_have_each_dimension_by_itself(spec, sizes):
+    """Copies that counted several axes as one gathered their elements: 3 to 9 cycles of each, for one half."""
+    A, B, out = declared(spec, sizes)
+    s = default_schedule(out, tl.Target(f"{AVX512} -num-cores=1"))
+    built = tl.build(s, [A, B, out], target=tl.Target(f"{AVX512} -num-cores=1"))
+    written = [st for st in built.get_source("ir").splitlines() if re.search(r"global\[.* = [AB]\[", st)]
+    assert not any("//" in st.partition(" = ")[0] and "ramp" in st.partition(" = ")[0] for st in written)
+    assert "gather" not in built.get_source("asm")
+
+
+def test_results_of_both_operands_stay_where_neighbours_are_in_memory():
+    """A product of matrices for each of them would copy the larger tensor: twice the time."""
+    A, B, out = declared(*BATCH_WITHIN)
+    tree = str(default_schedule(out, tl.Target(f"{AVX512} -num-cores=1")).tree())
+    assert "A.global" not in tree and "B.global" in tree, tree
+
+
+def test_columns_that_lie_together_in_another_order_than_the_result():
+    """Vectors had the five elements of the last axis: three times the time."""
+    A, B, out = declared(*TURNED_COLUMNS)
+    one = tl.Target(f"{AVX512} -num-cores=1")
+    ir = tl.build(default_schedule(out, one), [A, B, out], target=one).get_source("ir")
+    widths = [int(n) for line in ir.splitlines() if ".local" in line for n in re.findall(r"x(\d+)\(", line)]
+    assert max(widths) >= one.vector_lanes("float32"), ir
+
+
+def test_sums_of_a_vector_are_in_the_order_of_the_larger_tensor():
+    """They were in that of the smaller one, along which the elements of the larger were gathered."""
+    A, B, out = declared(*SMALLER_FIRST)
+    s = default_schedule(out, tl.Target(f"{AVX512} -num-cores=1"))
+    tree = str(s.tree())
+    assert "A.global" in tree and "B.global" not in tree, tree
 
 
 def test_sums_that_operands_have_in_different_orders_are_in_that_of_the_larger():

@@ -38,6 +38,38 @@ def test_permutations(axes):
     assert np.array_equal(tl.compile([x, ops.transpose(x, axes)])(a), a.transpose(axes))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8"])
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((2, 31, 7, 5, 2), (2, 3, 4, 0, 1)),
+        ((11, 13, 9, 2, 3), (0, 2, 3, 4, 1)),
+        ((30, 40, 3, 3), (2, 3, 0, 1)),
+        ((3, 5, 3, 50), (3, 0, 1, 2)),
+        ((2, 2, 2, 2), (2, 3, 0, 1)),
+        ((33, 160, 2, 70, 3), (0, 3, 4, 1, 2)),
+        ((4, 1, 3, 1, 2), (3, 4, 0, 1, 2)),
+    ],
+)
+def test_short_axes_are_one_in_tiles(shape, axes, dtype, cores):
+    """A last axis of two or three elements, here or there, is taken with those before it where all of them
+    are one in both: elements were gathered."""
+    a = (counted(shape) % 120).astype(dtype)
+    x = te.placeholder(shape, dtype, name="x")
+    y = ops.transpose(x, axes)
+    s = default_schedule(y, tl.Target(f"llvm -mcpu=znver5 -num-cores={cores}"))
+    assert np.array_equal(
+        tl.build(default_schedule(y, f"llvm -num-cores={cores}"), [x, y])(a), a.transpose(axes)
+    )
+    if 1 not in shape and a.size > 16:
+        assert s[y].op.axis and "fused" in str(s.tree()), s.tree()
+    if a.size < 3000:
+        out = np.zeros([shape[d] for d in axes], dtype)
+        interpret(tl.lower(s, [x, y]), a, out)
+        assert np.array_equal(out, a.transpose(axes))
+
+
 def test_far_larger_than_the_caches():
     """Blocks are transposed in the first cache: a size that is not a multiple of them."""
     a = counted((1500, 4100))
