@@ -16,6 +16,7 @@ from ..expr.nodes import Expr, Var
 from ..schedule.legality.filtering import filter_of
 from ..schedule.state import Decision
 from ..te.convolutions import Margin, Window, margin_of, window_of
+from ..te.first_places import nowhere
 from ..te.nudged import nudged
 from ..te.patterns import (
     SIDE,
@@ -177,6 +178,7 @@ __all__ = [
     "most",
     "moves_pieces",
     "narrow_product",
+    "nowhere",
     "nudged",
     "open_times",
     "operations",

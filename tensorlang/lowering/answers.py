@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..expr import make
 from ..expr.nodes import Expr
 from ..loopir.stmt import Buffer, If, Stmt, load
-from ..schedule.primitives.pragma import asks, beside, known_by
+from ..schedule.primitives.pragma import asks, beside, in_order, not_known
 from ..schedule.state import StageState
 from ..te.axis import IterVar
+from ..te.first_places import nowhere
 from ..te.tensor import Tensor
 
 
@@ -29,5 +29,6 @@ def until_known(
         return body
     if not asks(stage) or beside(stage, position):
         return body
-    answer = load(buffers[stage.op.outputs[0]], place(stage))
-    return If(make.not_(answer) if known_by(stage) else answer, body)
+    if nowhere(stage.compute) is not None and not in_order(stage, loop.name):
+        return body
+    return If(not_known(stage, load(buffers[stage.op.outputs[0]], place(stage))), body)

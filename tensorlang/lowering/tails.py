@@ -52,10 +52,17 @@ def _check_mask(stage: StageState, rel: Split) -> None:
         )
 
 
+def _counts_once(stage: StageState) -> bool:
+    """Whether what a reduction takes twice counts as once, as in the least of all."""
+    first = stage.compute.body[0]
+    return isinstance(first, Reduce) and first.reducer.kind in ("min", "max", "and", "or")
+
+
 def _check_shift(stage: StageState, rel: Split) -> None:
     what = f"{stage.name}.{rel.parent.name} is split with tail='shift'"
     why = "the last tile begins earlier, so some elements are computed twice"
-    if rel.parent.kind == REDUCE:
+    once = type(stage.op) is ComputeOp and _counts_once(stage)
+    if rel.parent.kind == REDUCE and not once:
         raise LowerError(what, because=f"{why}; in a reduction they would count twice", try_="tail='guard'")
     if type(stage.op) is not ComputeOp or stage.tensorized is not None:
         raise LowerError(
@@ -66,13 +73,13 @@ def _check_shift(stage: StageState, rel: Split) -> None:
     outer = _made_of(stage, rel.outer)
     last = max(p for p, iv in enumerate(stage.leaves) if iv in outer)
     for iv in stage.leaves[:last]:
-        if iv.kind == REDUCE:
+        if iv.kind == REDUCE and not once:
             raise LowerError(
                 what,
                 because=f"{why}; inside the reduction loop {iv.name} their sums would grow twice",
                 try_=f"reorder {iv.name} inside {rel.outer.name}",
             )
-    if stage.first_init() <= last and stage.compute.reduce_axis:
+    if stage.first_init() <= last and stage.compute.reduce_axis and not once:
         raise LowerError(
             what,
             because=f"{why}; their sums would grow twice from initial values written once, outside "

@@ -332,6 +332,8 @@ def _where_extreme(
         if elements.dtype is INT64 or (n is None and len(axes) > 1) or (n is not None and n > 0x7FFFFFFF)
         else INT32
     )
+    if x.dtype.is_bool:
+        return _first_bool(op, x, axes, keepdims, of_bools is te.any, elements, index)
     reducer = of_bools if x.dtype.is_bool else reducer
 
     def is_best(value: Expr, found: Expr) -> Expr:
@@ -342,7 +344,7 @@ def _where_extreme(
         # others for what equals the extreme. Where lanes are rows, each asks both. Measured (Zen 4, one
         # thread): 3000 rows of 64 float64 0.84 of the time, 10000 of 33 0.85, 300 of 500 0.91, 5000 of 40
         # float32 0.91, 64 of 4096 1.00
-        if axes[-1] == x.ndim - 1 and n is not None and n >= ROW:
+        if axes[-1] == x.ndim - 1 and (n is None or n >= ROW):
             return te.if_then_else(te.isnan(found), te.isnan(value), same)
         return te.any(same, te.isnan(value))
 
@@ -374,6 +376,27 @@ def _where_extreme(
 
     first = _over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
     return scaled(op, first, lambda e: e, INT64)
+
+
+def _first_bool(
+    op: str, x: Tensor, axes: Sequence[int], keepdims: bool, wanted: bool, elements: Expr, index: DType
+) -> Tensor:
+    """The index of the first ``wanted`` one of bools, or of the first of all where there is none: they are
+    read once, and no further. Measured (Zen 5, one thread), every second one true: 500 rows of 300 4.7 → 1.2
+    µs, 1000 of 100 5.4 → 1.8, of open lengths 10.9 → 1.9 and 12.4 → 2.8, 300,000 2.2 → 0.45."""
+    none = te.max_value(index)
+
+    def element(*i: Any) -> Expr:
+        place = make.const(0, index)
+        for d in axes:
+            place = place * te.cast(index, x.shape[d]) + te.cast(index, i[d])
+        value = x(*i)
+        return te.select(value if wanted else make.not_(value), place, none)
+
+    first = _over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
+    # of no elements there is no first one
+    least = te.select(make.gt(elements, 0), make.const(0, index), none)
+    return scaled(op, first, lambda e: te.select(make.eq(e, none), least, e), INT64)
 
 
 def _long(n: int, x: Tensor) -> bool:

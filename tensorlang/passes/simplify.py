@@ -13,9 +13,24 @@ from ..arith.conditions import conjunction, conjuncts
 from ..arith.simplify import Simplifier, simplifier
 from ..core.recursion import Steps, run
 from ..expr import make
-from ..expr.nodes import RANGED, Const, Expr, Var, const_int
+from ..expr.nodes import RANGED, READS, Const, Expr, Var, const_int
 from ..expr.walk import substitute
-from ..loopir.stmt import NOTHING, SERIAL, Alloc, For, Func, If, Let, Seq, Stmt, map_exprs, rewrite, seq
+from ..loopir.stmt import (
+    NOTHING,
+    SERIAL,
+    Alloc,
+    For,
+    Func,
+    If,
+    Let,
+    Seq,
+    Stmt,
+    loads,
+    map_exprs,
+    preorder,
+    rewrite,
+    seq,
+)
 
 # a note on a loop of one iteration or none. It stays a loop for the passes that make versions of loops
 ONCE = ("at most", "1")
@@ -116,6 +131,16 @@ def _for(s: For, simp: Simplifier) -> Steps[Stmt]:
     return For(s.var, begin, extent, s.kind, body, attrs)
 
 
+def _within(simp: Simplifier, cond: Expr, branch: Stmt) -> Simplifier:
+    """What holds in all of a branch, with its condition: but for what this says of elements that the branch
+    writes, as where a loop asks whether what it looks for was found."""
+    if not cond.contains & READS:
+        return simp.under(cond)
+    written = {b for inner in preorder(branch) for b in inner.written()}
+    lasting = [c for c in conjuncts(cond) if not any(at.buffer in written for at in loads(c))]
+    return simp.under(conjunction(lasting)) if lasting else simp
+
+
 def _if(s: If, simp: Simplifier) -> Steps[Stmt]:
     left: list[Expr] = []
     held = simp  # what was tested before holds where the next is tested
@@ -130,8 +155,10 @@ def _if(s: If, simp: Simplifier) -> Steps[Stmt]:
     if not left:
         return (yield _stmt(s.then, simp))
     cond = conjunction(left)
-    then = yield _stmt(s.then, simp.under(cond))
-    orelse = None if s.orelse is None else (yield _stmt(s.orelse, simp.under(make.not_(cond))))
+    then = yield _stmt(s.then, _within(simp, cond, s.then))
+    orelse = None
+    if s.orelse is not None:
+        orelse = yield _stmt(s.orelse, _within(simp, make.not_(cond), s.orelse))
     if orelse is not None and _is_nothing(orelse):
         orelse = None
     if _is_nothing(then):

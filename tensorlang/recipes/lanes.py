@@ -27,7 +27,7 @@ from ..analysis import (
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
-from . import histograms, searches
+from . import first_places, histograms, searches
 from .across import laid_along, moves_along
 from .as_one import elements_of, one_stretch, summed_along
 from .choices import at_most, bound
@@ -80,6 +80,10 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
         if at_most(last.extent, least):
             _one_vector(stage, last, least, target)
             return True
+    if len(together) == len(op.reduce_axis) and first_places.applies(stage, n, target):
+        row = stage.fuse(*together) if len(together) > 1 else last
+        first_places.search(s, stage, row, n, target)
+        return True
     again = histograms.asked_again(stage, together, n, target)
     if again is not None:
         return histograms.apply(s, stage, together, n, *again, target)

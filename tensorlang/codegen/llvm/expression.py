@@ -553,7 +553,7 @@ def _reduction(em: Emitter, e: Reduction) -> str:
     t: DType = e.value.dtype
     vector, element = em.type(t), em.element(t)
     suffix = types.mangle(element, t.lanes)
-    if (flags := packing.counted(em, e)) is not None:
+    if (flags := packing.counted(em, e) or packing.first(em, e)) is not None:
         return flags
     operand = em.value(e.value)
     if t.is_float and e.op in ("add", "mul"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...core.recursion import Steps, run
 from ...core.visit import TypeTable
 from ...expr import make
-from ...expr.nodes import Call, Const, Expr, Var, const_int
+from ...expr.nodes import READS, Call, Const, Expr, Var, const_int
 from ...expr.walk import substitute, variables
 from ...interface.signature import OUT_OF_BOUNDS
 from ...loopir.stmt import (
@@ -353,9 +353,23 @@ def _repeated(
     em.do(f"{following} = add nsw i64 {counter}, 1")
     # compared with the end and not counted down: the counter is what addresses are made of
     more = em.ins(f"icmp slt i64 {following}, {end}")
+    asked = _asked_each_time(body)
+    if asked is not None and var not in variables(asked):
+        # once it does not hold nothing changes any more
+        more = em.ins(f"and i1 {more}, {em.value(asked)}")
     latch.end = f"  br i1 {more}, label %{start.label}, label %{done.label}{_times(em, begin, end)}"
     em.pop(ahead)
     em.pop(done)
+
+
+def _asked_each_time(body: Stmt) -> Expr | None:
+    """The condition without which an iteration does nothing, if there is one, as that none is found yet."""
+    if not isinstance(body, If):
+        return None
+    if body.orelse is None:
+        return body.cond if body.cond.contains & READS else None
+    then, other = _asked_each_time(body.then), _asked_each_time(body.orelse)
+    return then if then is other else None
 
 
 def _times(em: Emitter, begin: str, end: str) -> str:

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from ...expr import make
+from ...expr.nodes import Expr
 from ...te.axis import REDUCE, IterVar
+from ...te.first_places import nowhere
 from ...te.reducers import ALL, ANY, Reduce
 from ..legality.verdict import YES, Verdict, refuse
+from ..relations import Fuse, Split
 from ..state import ScheduleState, StageState, change
 from .base import Primitive, check_loop, leaf
 from .fields import LoopName, Meaning, StageName, whole
@@ -26,8 +30,8 @@ KNOWN = {
     "where the target has one and the loops are those of such tiles",
     "join_next": "the loop runs as one with the next one of as many iterations, where neither needs the "
     "other: what both read is loaded once",
-    "until_known": "a loop of te.any or te.all to one element asks before each iteration whether the answer "
-    "is known, and does nothing more if it is",
+    "until_known": "a loop of te.any or te.all to one element, or of the least place where something holds, "
+    "asks before each iteration whether the answer is known, and does nothing more if it is",
     "unroll_explicit": "accepted for TVM's sake: unrolled loops are always written out",
 }
 PragmaName = Annotated[str, Meaning("pragma", tuple(KNOWN))]
@@ -38,15 +42,20 @@ def _lanes(value: int | None) -> bool:
 
 
 def asks(stage: StageState) -> bool:
-    """Whether the stage is a ``te.any`` or ``te.all`` over axes."""
+    """Whether the stage is a ``te.any`` or ``te.all`` over axes, or looks for the first of something."""
     first = stage.compute.body[0] if stage.compute.reduce_axis else None
-    return isinstance(first, Reduce) and (first.reducer is ANY or first.reducer is ALL)
+    if not isinstance(first, Reduce):
+        return False
+    return first.reducer is ANY or first.reducer is ALL or nowhere(stage.compute) is not None
 
 
-def known_by(stage: StageState) -> bool:
-    """The value of one element by which the answer of such a stage is known."""
+def not_known(stage: StageState, answer: Expr) -> Expr:
+    """Whether more elements may change the ``answer`` of such a stage."""
+    none = nowhere(stage.compute)
+    if none is not None:
+        return make.eq(answer, none)
     first = stage.compute.body[0]
-    return isinstance(first, Reduce) and first.reducer is ANY
+    return make.not_(answer) if isinstance(first, Reduce) and first.reducer is ANY else answer
 
 
 def beside(stage: StageState, position: int) -> list[str]:
@@ -55,10 +64,37 @@ def beside(stage: StageState, position: int) -> list[str]:
     return [iv.name for iv in stage.leaves[position:] if iv.kind != REDUCE]
 
 
+def in_order(stage: StageState, loop: str) -> bool:
+    """Whether a loop is the outermost one over all that the stage reduces, in the order of that."""
+    first, *others = stage.compute.reduce_axis
+    outermost = next((iv for iv in stage.leaves if iv.kind == REDUCE), None)
+    at, relations = first, list(stage.relations)
+    while relations:
+        r = relations.pop(0)
+        if isinstance(r, Fuse) and r.outer is at:
+            if not others or r.inner is not others.pop(0):
+                return False
+            at = r.fused
+        elif isinstance(r, Split) and r.parent is at:
+            # no other axis is fused with what is outer now
+            if others:
+                return False
+            at = r.outer
+    return not others and at is outermost and at.name == loop
+
+
 def _asks_one(state: ScheduleState, name: str, loop: str) -> Verdict:
     st = state.stage(name)
     if not asks(st):
-        return refuse(f"until_known: {name} is no te.any or te.all, whose answer one element may tell")
+        return refuse(
+            f"until_known: {name} is no te.any or te.all, whose answer one element may tell, nor the least "
+            "place where something holds, counted from the first to the last"
+        )
+    if nowhere(st.compute) is not None and not in_order(st, loop):
+        return refuse(
+            f"until_known: places found in later iterations of {loop} may be less",
+            legal="the outermost loop over what is reduced, of its axes split and fused in their order",
+        )
     other = beside(st, next(p for p, iv in enumerate(st.leaves) if iv.name == loop))
     if other:
         return refuse(

@@ -1,0 +1,159 @@
+"""The first place where something holds: bits of comparisons, asked until one is set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tensorlang as tl
+from tensorlang import ops, te
+from tensorlang.errors import LowerError, ScheduleError
+from tensorlang.loopir.interpret import interpret
+from tensorlang.recipes import default_schedule
+
+TARGET = "llvm -mcpu=znver5 -num-cores=1"
+
+
+def text(shape: Sequence[Any], dtype: str, op: str = "argmax") -> str:
+    x = te.placeholder(shape, dtype, name="x")
+    out = getattr(ops, op)(x, axis=-1)
+    return str(tl.lower(default_schedule(out, TARGET), [x, out]))
+
+
+def assembly(shape: Sequence[Any], dtype: str) -> str:
+    x = te.placeholder(shape, dtype, name="x")
+    out = ops.argmax(x, axis=-1)
+    return tl.build(default_schedule(out, TARGET), [x, out], target=TARGET).get_source("asm")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int16", "int64", "bool"])
+def test_long_rows_end_where_it_is_found(dtype: str) -> None:
+    for shape in ((40, 300), (te.var("m"), te.var("n"))):
+        found = text(shape, dtype)
+        assert "until_known" in found and "argmax.first.rf" not in found
+        code = assembly(shape, dtype)
+        assert "tzcnt" in code and "vpminsd" not in code
+
+
+def test_short_rows_are_asked_at_once_and_overlap() -> None:
+    found = text((40, 100), "int32")
+    assert "until_known" not in found and "36 : 100" in found
+    assert "mask" not in found.partition("argmax.first:")[2]
+
+
+def test_few_elements_stay_in_lanes() -> None:
+    assert "argmax.first.rf" in text((40, 41), "int32")
+    assert "argmax.first.rf" not in text((40, 41), "bool")
+
+
+def test_bools_are_read_once() -> None:
+    for shape in ((40, 300), (te.var("m"), te.var("n")), (40_000,)):
+        found = text(shape, "bool")
+        assert "argmax.value" not in found and "argmax.blocks" not in found
+
+
+def test_a_processor_without_bits_of_comparisons_stays_as_it_was() -> None:
+    x = te.placeholder((40, 300), "int32", name="x")
+    out = ops.argmax(x, axis=-1)
+    s = default_schedule(out, "llvm -mcpu=znver3 -num-cores=1")
+    assert "until_known" not in str(tl.lower(s, [x, out]))
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+@pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 65, 100, 255, 257, 1999, 4096, 20_011])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int64", "bool"])
+def test_the_place_is_that_of_numpy(dtype: str, n: int, op: str) -> None:
+    rng = np.random.default_rng(n)
+    rows = te.var("m")
+    for shape in ((3, n), (rows, te.var("n"))):
+        x = te.placeholder(shape, dtype, name="x")
+        f = tl.compile([x, getattr(ops, op)(x, axis=-1)])
+        for kind in range(4):
+            a = rng.integers(0, 2 if kind else 100, (3, n)).astype(dtype)
+            if kind == 2:
+                a[:] = a[0, 0]
+            if kind == 3 and dtype.startswith("float"):
+                a[rng.random((3, n)) < 0.02] = np.nan
+                a[1] = -np.inf
+            np.testing.assert_array_equal(f(a), getattr(np, op)(a, axis=-1))
+
+
+def test_an_open_row_of_no_bools_has_no_first_one() -> None:
+    x = te.placeholder((te.var("m"), te.var("n")), "bool", name="x")
+    f = tl.compile([x, ops.argmax(x, axis=-1)])
+    np.testing.assert_array_equal(f(np.zeros((2, 0), bool)), np.full(2, np.iinfo(np.int32).max))
+
+
+def first_of(shape: tuple[int, ...] = (5, 300)) -> tuple[te.Tensor, te.Tensor]:
+    x = te.placeholder(shape, "int32", name="x")
+    k = te.reduce_axis((0, shape[-1]), "k")
+    none = te.max_value("int32")
+    found = te.compute(shape[:-1], lambda i: te.min(te.select(x[i, k] > 7, k.var, none), axis=k), name="y")
+    return x, found
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_a_loop_of_the_users_ends_at_the_first_place(vector: bool) -> None:
+    # in scalar code the elements of a block come one by one, and the first of them may change the answer: what
+    # was asked in front of the block held for all of it once
+    x, y = first_of()
+    s = te.create_schedule(y.op)
+    ko, ki = s[y].split(s[y].op.reduce_axis[0], 32)
+    s[y].pragma(ko, "until_known")
+    if vector:
+        s[y].vectorize(ki)
+    lowered = tl.lower(s, [x, y])
+    assert "if y[i] == 2147483647:" in str(lowered)
+    a = np.zeros((5, 300), np.int32)
+    a[0, 299], a[2, :], a[3, 31], a[4, 32:] = 8, 9, 10, 11
+    want = [299, np.iinfo(np.int32).max, 0, 31, 32]
+    np.testing.assert_array_equal(tl.build(s, [x, y])(a), want)
+    out = np.empty(5, np.int32)
+    interpret(lowered, a, out)
+    np.testing.assert_array_equal(out, want)
+
+
+def test_loops_in_another_order_may_not_ask() -> None:
+    _, y = first_of()
+    s = te.create_schedule(y.op)
+    ko, ki = s[y].split(s[y].op.reduce_axis[0], 32)
+    s[y].reorder(ki, ko)
+    with pytest.raises(ScheduleError, match="may be less"):
+        s[y].pragma(ki, "until_known")
+
+
+def test_places_that_fall_may_not_ask() -> None:
+    x = te.placeholder((300,), "int32", name="x")
+    k = te.reduce_axis((0, 300), "k")
+    none = te.max_value("int32")
+    y = te.compute((), lambda: te.min(te.select(x[k] > 7, 299 - k.var, none), axis=k), name="y")
+    s = te.create_schedule(y.op)
+    with pytest.raises(ScheduleError, match="least place"):
+        s[y].pragma("k", "until_known")
+
+
+def test_last_tiles_of_the_least_may_overlap_and_of_sums_not() -> None:
+    x = te.placeholder((100,), "int32", name="x")
+    k = te.reduce_axis((0, 100), "k")
+    for reducer, ok in ((te.min, True), (te.max, True), (te.sum, False)):
+        y = te.compute((), lambda reducer=reducer: reducer(x[k], axis=k), name="y")
+        s = te.create_schedule(y.op)
+        _, ki = s[y].split(s[y].op.reduce_axis[0], 64, tail="shift")
+        s[y].vectorize(ki)
+        if not ok:
+            with pytest.raises(LowerError, match="count twice"):
+                tl.lower(s, [x, y])
+            continue
+        assert "mask" not in str(tl.lower(s, [x, y]))
+        a = np.arange(100, dtype=np.int32)[::-1].copy()
+        assert tl.build(s, [x, y])(a) == (a.min() if reducer is te.min else a.max())
+
+
+def test_a_loop_is_left_where_nothing_more_can_be_found() -> None:
+    x = te.placeholder((te.var("n"),), "bool", name="x")
+    out = ops.argmax(x)
+    code = tl.build(default_schedule(out, TARGET), [x, out], target=TARGET).get_source("ll")
+    assert any("and i1" in line for line in code.splitlines())
