@@ -155,7 +155,8 @@ def test_argmax_of_all_elements_by_rows(t, shape):
     x = te.placeholder(shape, t, name="x")
     results = [ops.argmax(x), ops.argmin(x), ops.argmax(x, keepdims=True)]
     f = tl.compile([x, *results])
-    assert "argmax.rows" in f.get_source("ir")
+    # the first true one of bools is looked for at once
+    assert ("argmax.rows" in f.get_source("ir")) is (t != "bool")
     for a in (spread, same, first, last):
         cases = [a]
         if t.startswith("float"):
@@ -180,7 +181,7 @@ def test_argmax_of_all_elements_of_short_rows_is_that_of_one_row(t, shape):
     x = te.placeholder(shape, t, name="x")
     results = [ops.argmax(x), ops.argmin(x, keepdims=True), ops.logical_not(x)]
     f = tl.compile([x, *results])
-    assert "argmax.blocks" in f.get_source("ir") and "reshape" not in f.get_source("ir")
+    assert ("argmax.blocks" in f.get_source("ir")) is (t != "bool") and "reshape" not in f.get_source("ir")
     for case in (a, last):
         got = f(case)
         exact(got[0], np.asarray(case.argmax()), "int64")
