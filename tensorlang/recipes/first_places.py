@@ -39,7 +39,14 @@ def _of_bools(stage: Stage) -> bool:
 
 def search(s: Schedule, stage: Stage, row: IterVar, n: int | None, target: Target) -> None:
     """Look for it along ``row``, which is all that is reduced."""
-    iterations, root = work(stage), stage.state.attach is None
+    iterations, root, out = work(stage), stage.state.attach is None, stage
+    long = n is None or n > WRITTEN_OUT * LANES
+    alone = root and len(stage.op.reduce_axis) == 1 and bool(stage.op.axis)
+    if long and alone and s.can("cache_write", stage.name):
+        # each iteration asks for what was found, and would for a line that another thread writes. Measured
+        # (Zen 5, two threads), an open row of 300,000 float32 18.3 → 12.2 µs, float64 49 → 27
+        stage = s[s.cache_write(stage.name, "local")]
+        row = stage.op.reduce_axis[0]
     if n is None:
         # the last bits of an open row are masked, which takes as long as whole ones
         element = max(t.dtype.bytes for t, _ in reads_of(stage.op).plain)
@@ -54,6 +61,9 @@ def search(s: Schedule, stage: Stage, row: IterVar, n: int | None, target: Targe
         bits, inner = stage.split(row, lanes, tail="peel" if n is not None and n % lanes else "auto")
         stage.pragma(bits, "until_known")
     stage.vectorize(inner)
-    if root and stage.op.axis:
-        axes = list(stage.op.axis)
-        share_out(stage, [stage.fuse(*axes)] if len(axes) > 1 else axes, iterations, target)
+    if root and out.op.axis:
+        axes = list(out.op.axis)
+        axes = [out.fuse(*axes)] if len(axes) > 1 else axes
+        if out is not stage:
+            stage.compute_at(out, axes[0])
+        share_out(out, axes, iterations, target)

@@ -157,3 +157,10 @@ def test_a_loop_is_left_where_nothing_more_can_be_found() -> None:
     out = ops.argmax(x)
     code = tl.build(default_schedule(out, TARGET), [x, out], target=TARGET).get_source("ll")
     assert any("and i1" in line for line in code.splitlines())
+
+
+def test_threads_keep_what_they_found_to_themselves() -> None:
+    x = te.placeholder((te.var("n"),), "float64", name="x")
+    out = ops.argmax(x)
+    found = str(tl.lower(default_schedule(out, "llvm -mcpu=znver5 -num-cores=2"), [x, out]))
+    assert "if argmax.first.rf.local" in found
