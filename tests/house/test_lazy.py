@@ -19,8 +19,8 @@ LOADS = {
     "import tensorlang as tl; tl.te.placeholder": ({"llvmlite", "tensorlang.schedule"}, 60),
     "import tensorlang as tl; tl.load": ({"tensorlang.te", "tensorlang.codegen", "tensorlang.expr"}, 65),
     "import tensorlang as tl; tl.Engine": ({"tensorlang.te", "tensorlang.codegen", "tensorlang.graph"}, 85),
-    "import tensorlang as tl; tl.create_schedule": ({"tensorlang.passes", "tensorlang.lowering"}, 130),
-    "import tensorlang as tl; tl.build": ({"tensorlang.ops", "tensorlang.recipes", "tensorlang.graph"}, 298),
+    "import tensorlang as tl; tl.create_schedule": ({"tensorlang.passes", "tensorlang.lowering"}, 131),
+    "import tensorlang as tl; tl.build": ({"tensorlang.ops", "tensorlang.recipes", "tensorlang.graph"}, 299),
 }
 
 
