@@ -260,6 +260,8 @@ def _turning(
     (left, places, _), (m, n), depth = c.sides[1 - p.right], shape, _elements(op.reduce_axis)
     if len(op.reduce_axis) > 1 or not n < lanes <= depth or 1 - p.right in p.copied:
         return math.inf
+    if any(t.dtype != op.body[0].dtype for t, _, _ in c.sides):  # narrow integers are multiplied in pairs
+        return math.inf
     if places[op.reduce_axis[0]] != len(left.shape) - 1:
         return math.inf
     return n * time_turned(m, n, depth, op.body[0].dtype.bytes, False, lanes, target)

@@ -48,8 +48,9 @@ def numbers(tensors: Sequence[te.Tensor], m: int, n: int, k: int) -> list[np.nda
 @pytest.mark.parametrize(("rows", "copied"), [(2, False), (4, True), (12, True)])
 def test_a_few_rows_are_worth_a_copy(target: str, rows: int, copied: bool) -> None:
     for kind in ("uint8", "int8", "int16"):
-        tree = default_schedule(product(rows, 100, 256, kind)[-1], target).tree()
-        assert ("b.global" in tree) is copied
+        for columns in (100, 400):
+            tree = default_schedule(product(rows, columns, 256, kind)[-1], target).tree()
+            assert ("b.global" in tree) is copied
 
 
 @pytest.mark.each_value
