@@ -86,7 +86,9 @@ def _check_shift(stage: StageState, rel: Split) -> None:
             f"{rel.outer.name}",
             try_=f"decompose_reduction at a loop inside {rel.outer.name}, or tail='guard'",
         )
-    for iv in outer:
+    # of one tile the elements are apart; those of several tiles, where those are inside, are not
+    apart = [iv for iv in _made_of(stage, rel.inner) if stage.kind(iv) == "parallel"]
+    for iv in [*outer, *(iv for iv in apart if stage.leaves.index(iv) < last)]:
         if stage.kind(iv) in ("parallel", "vectorized"):
             raise LowerError(
                 what,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..expr.linear import poly
-from ..expr.nodes import Cast, Const, Expr, Select, Var
+from ..core.dtype import DType
+from ..expr.linear import poly, wraps
+from ..expr.nodes import Cast, Const, Expr, Select
 from ..expr.walk import variables
 from .axis import IterVar
 from .patterns import constant
@@ -33,25 +34,53 @@ def nowhere(op: ComputeOp) -> Const | None:
 
 def _rises(place: Expr, axes: Sequence[IterVar]) -> bool:
     """Whether a place is one more in the next iteration of ``axes``, counted in their order."""
-    one = 1
+    if wraps(place):
+        return False
+    one, begin, known = 1, poly(place).get((), 0), True
     for axis in reversed(axes):
-        if _step(place, axis.var) != one:
+        if _step(place, axis) != one:
             return False
-        n = constant(axis.extent)
+        n, first = constant(axis.extent), _begin(axis)
         if n is None and axis is not axes[0]:
             return False
+        known = known and n is not None and first is not None
+        begin += one * (first or 0)
         one *= n or 1
-    return True
+    if place.dtype.is_index:
+        return True  # never overflows, by contract
+    # behind the largest number of a narrow type comes the least
+    moved = {a.var for a in axes}
+    base = [m for m in poly(place) if m and all(moved.isdisjoint(variables(e)) for e in m)]
+    return known and not base and _holds(place.dtype, begin, one)
 
 
-def _step(place: Expr, v: Var) -> int | None:
-    """How far a place moves with a variable, which may be cast; None where that is not always the same."""
-    out = 0
+def _step(place: Expr, axis: IterVar) -> int | None:
+    """How far a place moves with an axis, which may be cast to a type that holds all of it; None where that
+    is not always the same."""
+    out, v = 0, axis.var
     for term, times in poly(place).items():
         if not any(v in variables(e) for e in term):
             continue
         (only, *others) = term
-        if others or (only is not v and not (type(only) is Cast and only.a is v and only.dtype.is_int)):
+        if others or (only is not v and not (type(only) is Cast and only.a is v and _kept(axis, only.dtype))):
             return None
         out += times
     return out
+
+
+def _begin(axis: IterVar) -> int | None:
+    return None if axis.dom is None else constant(axis.dom.min)
+
+
+def _kept(axis: IterVar, t: DType) -> bool:
+    """Whether a type tells all values of an axis apart, in their order."""
+    if t.is_index and t.bits >= axis.var.dtype.bits:
+        return True
+    begin, n = _begin(axis), constant(axis.extent)
+    return t.is_int and begin is not None and n is not None and _holds(t, begin, n)
+
+
+def _holds(t: DType, begin: int, n: int) -> bool:
+    """Whether ``n`` numbers from ``begin`` on are all of a type."""
+    least = 0 if t.code == "uint" else -(1 << (t.bits - 1))
+    return begin >= least and begin + n - 1 < least + (1 << t.bits)

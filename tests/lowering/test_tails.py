@@ -248,3 +248,16 @@ def test_a_guard_of_outer_loops_stays_beside_one_that_says_more():
     outer, _ = s[B].split(s[B].op.axis[0], 64)
     s[B].split(outer, 3)
     assert "range(0, min(5 - " in str(tl.lower(s, [A, B]))
+
+
+def test_places_of_a_tile_are_no_threads_where_its_tiles_are_inside():
+    # two threads would write what two tiles have in common
+    s, args, C = rows(30, "shift", False)
+    j, outer, inner = s[C].leaf_iter_vars
+    s[C].reorder(inner, j, outer)
+    s[C].parallel(inner)
+    with pytest.raises(tl.LowerError, match="written at the same time"):
+        tl.lower(s, args)
+    s, args, C = rows(30, "shift", False)
+    s[C].parallel(s[C].leaf_iter_vars[2])
+    tl.lower(s, args)

@@ -116,6 +116,42 @@ def test_a_loop_of_the_users_ends_at_the_first_place(vector: bool) -> None:
     np.testing.assert_array_equal(out, want)
 
 
+@pytest.mark.parametrize(("n", "begin", "ends"), [(128, 0, True), (129, 0, False), (100, 100, False)])
+def test_places_that_wrap_are_no_first_ones(n: int, begin: int, ends: bool) -> None:
+    # behind 127 comes -128, which is less than all places before it
+    x = te.placeholder((5, n), "int32", name="x")
+    k = te.reduce_axis((0, n), "k")
+    none = te.max_value("int8")
+    place = te.cast("int8", k.var) + te.const(begin, "int8")
+    y = te.compute((5,), lambda i: te.min(te.select(x[i, k] > 7, place, none), axis=k), name="y")
+    a = np.zeros((5, n), np.int32)
+    a[0], a[1, n // 2 :], a[2, [5, n - 1]], a[3, 0] = 8, 8, 8, 8
+    places = (np.arange(n) + begin).astype(np.int8)
+    want = np.where(a > 7, places, np.int8(127)).min(axis=1)
+    np.testing.assert_array_equal(tl.build(default_schedule(y), [x, y])(a), want)
+    s = te.create_schedule(y.op)
+    ko, _ = s[y].split(s[y].op.reduce_axis[0], 32)
+    if not ends:
+        with pytest.raises(ScheduleError, match="least place"):
+            s[y].pragma(ko, "until_known")
+        return
+    s[y].pragma(ko, "until_known")
+    np.testing.assert_array_equal(tl.build(s, [x, y])(a), want)
+
+
+def test_places_made_of_data_are_no_first_ones() -> None:
+    # sums of data wrap
+    x, first = te.placeholder((300,), "int32", name="x"), te.placeholder((1,), "int32", name="first")
+    k = te.reduce_axis((0, 300), "k")
+    none = te.max_value("int32")
+    y = te.compute((), lambda: te.min(te.select(x[k] > 7, first[0] + k.var, none), axis=k), name="y")
+    with pytest.raises(ScheduleError, match="least place"):
+        te.create_schedule(y.op)[y].pragma("k", "until_known")
+    a, begin = np.full(300, 8, np.int32), np.array([2**31 - 100], np.int32)
+    f = tl.build(default_schedule(y, TARGET), [x, first, y])
+    assert f(a, begin) == -(2**31)
+
+
 def test_loops_in_another_order_may_not_ask() -> None:
     _, y = first_of()
     s = te.create_schedule(y.op)
