@@ -154,8 +154,13 @@ def _for_each_thread(stage: Stage, loops: list[IterVar], target: Target) -> list
     """These loops, and further ones within them until each thread has an iteration: of a batch of one, for
     example. Measured (Zen 5, two threads): means of the 64 planes of 128 × 128 of one image 0.5 of the
     time."""
-    found, leaves = list(loops), stage.leaf_iter_vars
-    plain = lambda a: a.kind != "reduce" and a not in stage.state.kinds
+    found, leaves, overlap = list(loops), stage.leaf_iter_vars, set[IterVar]()
+    for r in stage.state.relations:  # of tiles the last of which two threads would write
+        if getattr(r, "tail", None) == "shift":
+            overlap.add(r.children[0])
+        if not overlap.isdisjoint(r.parents):
+            overlap.update(r.children)
+    plain = lambda a: a.kind != "reduce" and a not in stage.state.kinds and a not in overlap
     at = next(i for i, a in enumerate(leaves) if a is found[-1])
     inner = iter(takewhile(plain, leaves[at + 1 :]))
     known = lambda a: None if a.dom is None else size(a)  # of a loop that was split nobody knows here

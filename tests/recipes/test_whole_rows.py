@@ -312,3 +312,18 @@ def test_a_small_matrix_of_an_open_number_of_rows_is_one_vector(dtype):
             got = np.zeros_like(want)
             interpret(text, a, c, got)
             assert np.array_equal(got, want)
+
+
+@pytest.mark.parametrize("op", ["flip", "argmin"])
+def test_rows_that_overlap_are_no_threads_where_planes_are_few(op):
+    # three threads, two planes: further loops were fused with that of the planes, those of an open number of
+    # rows among them, whose last ones overlap
+    rows = te.dim("rows")
+    shape, axis = ((2, rows, 7), 1) if op == "flip" else ((40, 2, rows, 7), 0)
+    x = te.placeholder(shape, "float64", name="x")
+    y = getattr(ops, op)(x, axis=axis)
+    s = default_schedule(y, "llvm -mcpu=znver5 -num-cores=3")
+    f = tl.build(s, [x, y])
+    for n in (1, 8, 30, 333):
+        a = np.random.default_rng(n).integers(-9, 9, [n if k is rows else k for k in shape]).astype("float64")
+        np.testing.assert_array_equal(f(a), getattr(np, op)(a, axis=axis))
