@@ -54,8 +54,8 @@ def _check_mask(stage: StageState, rel: Split) -> None:
 
 def _counts_once(stage: StageState) -> bool:
     """Whether what a reduction takes twice counts as once, as in the least of all."""
-    first = stage.compute.body[0]
-    return isinstance(first, Reduce) and first.reducer.kind in ("min", "max", "and", "or")
+    once = ("min", "max", "and", "or")
+    return all(isinstance(e, Reduce) and e.reducer.kind in once for e in stage.compute.body)
 
 
 def _check_shift(stage: StageState, rel: Split) -> None:
