@@ -71,7 +71,7 @@ from .digits import digits_of
 from .innermost import Innermost, innermost
 from .input_values import positions
 from .minimal_filtering import FilterSizes, outputs_at_once
-from .moves import Turned, turned
+from .moves import Turned, turned_copy
 from .nest import Loop
 from .product_cost import bytes_of, least_for_a_thread, worth_a_thread
 from .quantity import (
@@ -219,7 +219,7 @@ __all__ = [
     "told_by_data",
     "told_by_ends",
     "transposed",
-    "turned",
+    "turned_copy",
     "typical",
     "uneven_along",
     "uneven_over",

@@ -45,7 +45,7 @@ class Turned:
         return math.prod(self.parts[k].places for k in places)
 
 
-def turned(op: ComputeOp) -> Turned | None:
+def turned_copy(op: ComputeOp) -> Turned | None:
     """How a copy of known sizes turns what it reads; None where it does not, or not all of it is known."""
     copies = len(op.body) == 1 or all(type(e) is TensorRead for e in op.body)
     if not op.axis or op.reduce_axis or not copies:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ..analysis import Transposition, Turned, constant, cost_of, reads_of, transposed, turned, typical
+from ..analysis import Transposition, Turned, constant, cost_of, reads_of, transposed, turned_copy, typical
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
@@ -65,7 +65,7 @@ class Sides:
 def turn_over(s: Schedule, stage: Stage, target: Target) -> bool:
     """Schedule a stage that turns what it reads, if it is one; whether it is. Axes that stay together are
     counted as one, and one that counts several dimensions is several."""
-    found, transposition = turned(stage.op), transposed(stage.op)
+    found, transposition = turned_copy(stage.op), transposed(stage.op)
     if found is not None:  # fewer elements are not turned in registers
         few = found.elements(found.along) * stage.op.body[0].dtype.bytes < PIECE
         found = None if few or (transposition is not None and _long(stage, transposition)) else found

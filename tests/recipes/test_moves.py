@@ -8,7 +8,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import te
-from tensorlang.analysis import turned
+from tensorlang.analysis import turned_copy
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
 
@@ -94,7 +94,7 @@ def test_as_the_interpreter_says():
 )
 def test_what_is_counted_as_one(declared, m, n):
     _, y = declared
-    found = turned(y.op)
+    found = turned_copy(y.op)
     assert (found.elements(found.along), found.elements(found.last)) == (m, n)
 
 
@@ -111,7 +111,7 @@ def test_what_is_not_turned():
         te.compute((), lambda: v[3]),
         te.compute((te.var("n"), 60), lambda i, j: x[j, i]),
     ):
-        assert turned(y.op) is None, y
+        assert turned_copy(y.op) is None, y
 
 
 @pytest.mark.parametrize("way", ["in", "out", "both"])
