@@ -297,7 +297,7 @@ def argmax(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor
     >>> ops.argmax(x, axis=1)
     Tensor(argmax: int64[2])
     """
-    return _where_extreme("argmax", x, axis, keepdims, te.max, te.any)
+    return _where_extreme("argmax", x, axis, keepdims, te.max)
 
 
 def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor:
@@ -308,17 +308,10 @@ def argmin(x: Tensor, axis: int | None = None, keepdims: bool = False) -> Tensor
     >>> ops.argmin(x, axis=1)
     Tensor(argmin: int64[2])
     """
-    return _where_extreme("argmin", x, axis, keepdims, te.min, te.all)
+    return _where_extreme("argmin", x, axis, keepdims, te.min)
 
 
-def _where_extreme(
-    op: str,
-    x: Any,
-    axis: int | None,
-    keepdims: bool,
-    reducer: Callable[..., Expr],
-    of_bools: Callable[..., Expr],
-) -> Tensor:
+def _where_extreme(op: str, x: Any, axis: int | None, keepdims: bool, reducer: Callable[..., Expr]) -> Tensor:
     x = inputs.tensor(op, x)
     axes = tuple(range(x.ndim)) if axis is None else (inputs.axis_of(op, axis, x.ndim),)
     elements = inputs.product([x.shape[d] for d in axes])
@@ -333,11 +326,10 @@ def _where_extreme(
         else INT32
     )
     if x.dtype.is_bool:
-        return _first_bool(op, x, axes, keepdims, of_bools is te.any, elements, index)
-    reducer = of_bools if x.dtype.is_bool else reducer
+        return _first_bool(op, x, axes, keepdims, reducer is te.max, elements, index)
 
     def is_best(value: Expr, found: Expr) -> Expr:
-        same = make.not_(make.ne(value, found)) if x.dtype.is_bool else make.eq(value, found)
+        same = make.eq(value, found)
         if not x.dtype.is_float:
             return same
         # a NaN is the extreme, as numpy has it, and equals nothing: a row that has one is asked for NaN, and
@@ -368,14 +360,20 @@ def _where_extreme(
     best = over(f"{op}.value", x, axes, reducer)
 
     def element(*i: Any) -> Expr:
-        # 32 bits where they suffice: twice as many lanes in a vector
-        place = make.const(0, index)
-        for d in axes:
-            place = place * te.cast(index, x.shape[d]) + te.cast(index, i[d])
-        return te.select(is_best(x(*i), best(*inputs.without(i, axes))), place, te.max_value(index))
+        best_here = is_best(x(*i), best(*inputs.without(i, axes)))
+        return te.select(best_here, _place(x, axes, i, index), te.max_value(index))
 
     first = _over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
     return scaled(op, first, lambda e: e, INT64)
+
+
+def _place(x: Tensor, axes: Sequence[int], at: Sequence[Any], index: DType) -> Expr:
+    """The number of an element among those along ``axes``: in 32 bits where they suffice, twice as many lanes
+    in a vector."""
+    place = make.const(0, index)
+    for d in axes:
+        place = place * te.cast(index, x.shape[d]) + te.cast(index, at[d])
+    return place
 
 
 def _first_bool(
@@ -387,11 +385,8 @@ def _first_bool(
     none = te.max_value(index)
 
     def element(*i: Any) -> Expr:
-        place = make.const(0, index)
-        for d in axes:
-            place = place * te.cast(index, x.shape[d]) + te.cast(index, i[d])
         value = x(*i)
-        return te.select(value if wanted else make.not_(value), place, none)
+        return te.select(value if wanted else make.not_(value), _place(x, axes, i, index), none)
 
     first = _over_elements(f"{op}.first", x.shape, axes, te.min, element, keepdims, tags.ARG_REDUCE)
     # of no elements there is no first one

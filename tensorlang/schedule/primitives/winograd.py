@@ -172,9 +172,8 @@ class _Stages:
 
     def _named(self) -> list[str]:
         """The names of the axes of tiles."""
-        deep = ["z"] * (self.conv.deep is not None)
-        images = [f"n{d}" for d in range(len(self.front) - len(deep))]
-        return [*images, *deep, *("yx" if self.apart else "p")]
+        ahead = self._places()[:-2] if self.front else []
+        return [*ahead, *("yx" if self.apart else "p")]
 
     def _compute(
         self,
