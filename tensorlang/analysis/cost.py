@@ -76,6 +76,7 @@ class Cost:
     in_place_cache: int = 2
     by_line_rows: int = 3
     ahead_lines: int = 1  # a tile asks for the line so many behind the one that it reads; 1: for none
+    ahead_terms: int = 1  # the same of its rows, which are far, in terms of the sum
     # rows up to which tiles of a product of bytes mix lines of the right operand in registers; 1: none
     mixed_rows: int = 1
     transposition: float = 0.35  # cycles of an element of an operand that is copied in transposed panels

@@ -232,6 +232,9 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         if ahead:
             inside.prefetch(product.right.name, made.place, ahead)
         return
+    terms = streams.terms_ahead(inside, product, target) if left is None and t.together == 1 else 0
+    if terms:
+        inside.prefetch(product.left.name, made.place, terms)
     if fixed and block is not None and m is not None and m > t.high:
         # in a model every layer meets its weights in memory. Measured (Emerald Rapids, float32, weights far
         # and near, one thread): 128 × 768 × 3072 0.76 and 0.96 of the time, 51 × 768 × 768 0.81 and 0.89,

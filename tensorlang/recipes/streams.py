@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..analysis import Product, cost_of, worth_a_thread
+from ..analysis import Product, bytes_of, constant, cost_of, worth_a_thread
 from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import IterVar
@@ -130,6 +130,20 @@ def lines_ahead(inside: Stage, product: Product, high: int, target: Target) -> i
     places = rows_that_stay(product.right, len(product.right.shape) - 2, target)
     ahead = min(table.ahead_lines, depth // (4 if high >= HIGH else 16), places // 2)
     return ahead if ahead >= LEAST_AHEAD else 0
+
+
+def terms_ahead(inside: Stage, product: Product, target: Target) -> int:
+    """How many terms behind the one that they read tiles ask for of a left operand whose rows lie whole pages
+    apart and come from behind the second cache for every panel; 0 for none. What the processor asks for by
+    itself ends with a page, and such rows meet in the same places; see ``analysis.cost_known``. Of others
+    requests take as long as they save: 3000 × 300 × 1000 1.03 of the time, 1000 × 2000 × 2304 1.0."""
+    ahead, left = cost_of(target).ahead_terms, product.left
+    lies = product.left_axes.get(inside.op.reduce_axis[-1]) == left.ndim - 1
+    row, total = constant(left.shape[-1]), bytes_of(left)
+    if ahead == 1 or not lies or row is None or total is None or total <= target.l2_bytes:
+        return 0
+    row *= left.dtype.bytes
+    return ahead if row >= 2 * PAGE and row % PAGE == 0 else 0
 
 
 def _streamed_tile(m: int) -> tuple[int, int]:

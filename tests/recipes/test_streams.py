@@ -90,6 +90,28 @@ def test_tiles_ask_ahead_for_lines_of_a_right_operand_as_it_lies(m: int, n: int,
 
 
 @pytest.mark.usefixtures("shipped")
+@pytest.mark.parametrize(
+    ("m", "k", "constant", "terms"),
+    [
+        (2048, 2048, False, 24),
+        (384, 4096, True, 24),
+        (1000, 3000, False, 0),  # no row meets another
+        (96, 2048, False, 0),  # the second cache holds all rows
+    ],
+)
+def test_tiles_ask_ahead_for_rows_that_are_far(m: int, k: int, constant: bool, terms: int) -> None:
+    a, b = te.placeholder((m, k), name="A"), te.placeholder((k, 1024), name="B")
+    constants = (b,) if constant else ()
+
+    def asked(target: tl.Target) -> list[int]:
+        s = default_schedule(ops.matmul(a, b), target, constants)
+        return [p.offset for st in s.state.stages for p in st.prefetches if p.tensor.op is a.op]
+
+    assert asked(ZEN5) == [terms] * bool(terms)
+    assert not asked(ZEN4)
+
+
+@pytest.mark.usefixtures("shipped")
 @pytest.mark.parametrize(("n", "in_a_tile"), [(300, True), (480, True), (481, False)])
 def test_one_row_whose_sums_stay_in_registers_reads_lines_in_a_tile(n: int, in_a_tile: bool) -> None:
     out = ops.matmul(te.placeholder((1, 500), name="A"), te.placeholder((500, n), name="B"))
