@@ -156,8 +156,8 @@ def reduces_columns(op: ComputeOp) -> bool:
 
 def read_order(op: ComputeOp) -> list[int] | None:
     """The axes of a reduction by number, in the order of the dimensions that they move through in every
-    tensor that has all of them; None where one tensor has another order than the next, where several axes
-    move through one dimension, or where neighbours in memory are what is reduced."""
+    tensor that has all of them; None where one tensor has another order than the next, or where several axes
+    move through one dimension."""
     if not op.axis or not op.reduce_axis:
         return None
     number = {a.var: d for d, a in enumerate(op.axis)}
@@ -167,7 +167,7 @@ def read_order(op: ComputeOp) -> list[int] | None:
         order = [d for m in moved for d in m]
         if len(set(order)) < len(number):
             continue
-        alone = len(order) == len(number) and all(len(m) < 2 for m in moved) and moved[-1]
+        alone = len(order) == len(number) and all(len(m) < 2 for m in moved)
         if not alone or found not in (None, order):
             return None
         found = order

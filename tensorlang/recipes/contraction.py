@@ -425,7 +425,8 @@ def _along_axes(
         each = MOVED if last in op.reduce_axis else SCATTERED if far else COPIED
         along = _in_sums(op, c, lanes, 1.0, ADDED_UP)
         return min(math.inf if along is None else along, cycles + each * _elements(list(p.right_axes)))
-    in_vectors = every / min(lanes, size(p.column) or 1)
+    n = _elements([p.column])  # the vectors of one row wait for those before
+    in_vectors = every / n * _in_tiles(1, n, lanes, target)
     if p.in_lines:
         return in_vectors
     last, both = op.reduce_axis[-1], ((p.left, p.left_axes), (p.right, p.right_axes))

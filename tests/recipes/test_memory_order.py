@@ -44,6 +44,12 @@ CASES = [
     ((4, 20, 3), 0, (1, 0)),
     ((0, 20, 8), 0, (1, 0)),
     ((4, 0, 8), 0, (1, 0)),
+    ((5, 40, 4), 2, (1, 0)),  # along memory
+    ((5, 40, 19), 2, (1, 0)),
+    ((40, 3, 17), 2, (1, 0)),
+    ((6, 7, 8, 70), 3, (2, 0, 1)),
+    ((6, 0, 8), 2, (1, 0)),
+    ((6, 5, 0), 2, (1, 0)),
 ]
 
 
@@ -106,12 +112,16 @@ def test_weights_and_windows():
     assert np.array_equal(tl.compile([A, pooled])(a), view.max((-1, -2)).transpose(0, 2, 3, 1))
 
 
-def test_tuples():
-    first = te.comm_reducer(
+def of_the_first_largest():
+    return te.comm_reducer(
         lambda x, y: (te.select(x[1] >= y[1], x[0], y[0]), te.select(x[1] >= y[1], x[1], y[1])),
         lambda t, u: (te.const(-1, t), te.min_value(u)),
         name="first",
     )
+
+
+def test_tuples():
+    first = of_the_first_largest()
     a = numbers(7, 20, 37)
     A, k = te.placeholder(a.shape, name="A"), te.reduce_axis((0, 7), name="k")
     I, V = te.compute((37, 20), lambda i, j: first((k.var, A[k, j, i]), axis=k), name="F")
@@ -119,12 +129,40 @@ def test_tuples():
     assert np.array_equal(at, a.argmax(0).T) and np.array_equal(most, a.max(0).T)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "int8"])
+def test_sums_along_memory(dtype):
+    a = numbers(6, 20, 9, dtype=dtype)
+    A = te.placeholder(a.shape, dtype, name="A")
+    R = reduced(A, 2, (1, 0))
+    assert [st.name for st in default_schedule(R).stages][-1] == "R"
+    assert np.array_equal(tl.compile([A, R])(a), a.sum(2, dtype=dtype).T)
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, 20, m), dtype, name="A")
+    f = tl.compile([A, reduced(A, 2, (1, 0))])
+    for high, long in ((0, 5), (5, 0), (1, 1), (7, 3), (9, 40)):
+        a = numbers(high, 20, long, dtype=dtype)
+        assert np.array_equal(f(a), a.sum(2, dtype=dtype).T)
+
+
+def test_places_and_products_along_memory():
+    a, v = numbers(6, 20, 9), numbers(6, 9)
+    A, V, k = te.placeholder(a.shape, name="A"), te.placeholder(v.shape, name="V"), te.reduce_axis((0, 9), "k")
+    first = of_the_first_largest()
+    I, W = te.compute((20, 6), lambda j, i: first((k.var, A[i, j, k]), axis=k), name="F")
+    at, most = tl.compile([A, I, W])(a)
+    assert np.array_equal(at, a.argmax(2).T) and np.array_equal(most, a.max(2).T)
+    out = te.compute((20, 6), lambda j, i: te.sum(A[i, j, k] * V[i, k], axis=k), name="P")
+    assert np.array_equal(tl.compile([A, V, out])(a, v), np.einsum("ijk,ik->ji", a, v))
+    names = [st.name for st in default_schedule(out).stages]
+    assert names[-1] == "P" and "P.global" in names  # row by row as it lies, then turned
+
+
 def test_what_is_left_as_it_is():
     A, B = te.placeholder((6, 20, 37), name="A"), te.placeholder((6, 37, 20), name="B")
     k = te.reduce_axis((0, 6), name="k")
     assert read_order(reduced(A, 0, (1, 0)).op) == [1, 0]
     assert read_order(reduced(A, 0, (0, 1)).op) == [0, 1]
-    assert read_order(reduced(A, 2, (1, 0)).op) is None  # along memory
+    assert read_order(reduced(A, 2, (1, 0)).op) == [1, 0]  # along memory
     both = te.compute((20, 37), lambda i, j: te.sum(A[k, i, j] * B[k, j, i], axis=k))
     assert read_order(both.op) is None
     few = reduced(te.placeholder((6, 20, 3), name="A"), 0, (1, 0))
