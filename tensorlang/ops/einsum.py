@@ -1,8 +1,9 @@
 """einsum: products and sums by labels of dimensions, as numpy's. Knows what products share; no other
 operator.
 
-Two operands are one reduction over the labels that are not wanted; more are taken from the left, two at a
-time, each time summing over the labels that nobody asks for any more. Dtypes as for ``ops.matmul``.
+Two operands are one reduction over the labels that are not wanted; more are taken two at a time, each time
+summing over the labels that nobody asks for any more, in the order of fewest multiplications that
+``numpy.einsum_path`` finds. Dtypes as for ``ops.matmul``.
 """
 
 from __future__ import annotations
@@ -12,17 +13,23 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import numpy as np
+
 from .. import te
 from ..boundary import shown
 from ..core.dtype import DType
 from ..errors import DeclareError
 from ..expr import make
-from ..expr.nodes import Expr
+from ..expr.nodes import Expr, const_int
 from ..te import Tensor
 from . import inputs, tags
 from .matmul import accumulator, rounded
 
 __all__ = ["einsum"]
+
+OPEN = 64  # what an open size counts as
+MOST = 52  # labels that numpy tells apart
+FEW = 6  # operands, up to which every order is looked at
 
 Labels = tuple[str, ...]  # a letter for a dimension, "...0", "...1" for those of an ellipsis
 
@@ -67,19 +74,42 @@ def einsum(
     # no product is taken: a float keeps its type, as numpy's einsum of one operand does
     if len(xs) == 1 and out_dtype is None:
         out = inside if common.is_int else common
-    total = terms[0]
-    for k, term in enumerate(terms[1:], 1):
-        # a label that nobody behind reads is summed now, so that each product is as small as this order
-        # allows
-        later = {c for t in terms[k + 1 :] for c in t.labels} | set(wanted)
-        last = k == len(terms) - 1
-        both = dict.fromkeys((*total.labels, *term.labels))
+    pairs = _pairs(terms, wanted)
+    for k, pair in enumerate(pairs, 1):
+        now = [terms[n] for n in pair]
+        terms = [t for n, t in enumerate(terms) if n not in pair]
+        # a label that nobody behind reads is summed now
+        later = {c for t in terms for c in t.labels} | set(wanted)
+        both = dict.fromkeys(c for t in now for c in t.labels)
+        last = k == len(pairs)
         labels = wanted if last else tuple(c for c in both if c in later)
         name = "einsum" if last else f"einsum.{k}"
-        total = Term(_contracted(name, [total, term], labels, sizes, inside), labels)
-    if len(terms) == 1:
-        total = Term(_contracted("einsum", terms, wanted, sizes, inside), wanted)
+        terms.append(Term(_contracted(name, now, labels, sizes, inside), labels))
+    (total,) = terms
     return rounded("einsum", total.tensor, out)
+
+
+def _pairs(terms: Sequence[Term], wanted: Labels) -> list[tuple[int, ...]]:
+    """Which operands are taken together, one after the other, of those left: the product is the last."""
+    letters = {c: n for n, c in enumerate(dict.fromkeys(c for t in terms for c in t.labels))}
+    if len(terms) < 3:
+        return [tuple(range(len(terms)))]
+    if len(letters) > MOST:
+        return [(0, 1), *((0, n) for n in range(len(terms) - 2, 0, -1))]
+    given = list[Any]()
+    for t in terms:
+        shape = [max(1, OPEN if (n := const_int(d)) is None else n) for d in t.tensor.shape]
+        given += [np.broadcast_to(np.float32(0), shape), [letters[c] for c in t.labels]]
+    how = "optimal" if len(terms) <= FEW else "greedy"
+    _, *path = np.einsum_path(*given, [letters[c] for c in wanted], optimize=how)[0]
+    found, left = list[tuple[int, ...]](), len(terms)
+    for step in path:
+        # some at once, as numpy would take them, are taken from the left
+        first, *more = sorted(int(n) for n in step)
+        for k, n in enumerate(more):
+            found.append((first, n) if not k else (n - k - 1, left - 1))
+            left -= 1
+    return found
 
 
 def _contracted(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import string
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,50 @@ def test_it_is_numpys(case):
     xs = [te.placeholder(a.shape, name=f"x{k}") for k, a in enumerate(arrays)]
     got = compiled(ops.einsum(subscripts, xs), dict(zip(xs, arrays, strict=True)))
     exact(got, np.einsum(subscripts, *arrays), "float32")
+
+
+def test_the_cheapest_product_is_taken_first():
+    """A chain of matrices that ends in a vector is products with a vector."""
+    x, y = te.placeholder((30, 40), name="x"), te.placeholder((40, 50), name="y")
+    z = te.placeholder((50, 2), name="z")
+    out = ops.einsum("ij,jk,kl->il", x, y, z)
+    first = next(t for t in out.op.input_tensors if t.op.name == "einsum.1")
+    assert [int(n) for n in first.shape] == [40, 2]
+    n = te.var("n")
+    x = te.placeholder((n, 40), name="x")
+    out = ops.einsum("ij,jk,kl->il", x, y, z)
+    first = next(t for t in out.op.input_tensors if t.op.name == "einsum.1")
+    assert [int(d) for d in first.shape] == [40, 2]
+
+
+def test_many_operands_in_any_order():
+    rng = np.random.default_rng(11)
+    for _ in range(12):
+        labels, size = "abcdef", dict(zip("abcdef", rng.integers(1, 4, 6).tolist(), strict=True))
+        terms = [
+            "".join(rng.permutation(list(labels))[: rng.integers(0, 4)]) for _ in range(rng.integers(3, 9))
+        ]
+        used = sorted(set("".join(terms)))
+        wanted = "".join(rng.permutation(used)[: rng.integers(0, len(used) + 1)])
+        arrays = [whole([size[c] for c in t], "float32", k) for k, t in enumerate(terms)]
+        xs = [te.placeholder(a.shape, name=f"x{k}") for k, a in enumerate(arrays)]
+        subscripts = f"{','.join(terms)}->{wanted}"
+        got = compiled(ops.einsum(subscripts, xs), dict(zip(xs, arrays, strict=True)))
+        exact(got, np.einsum(subscripts, *arrays), "float32")
+
+
+def test_more_labels_than_numpy_tells_apart():
+    """Three tensors of an ellipsis each and all letters: taken from the left."""
+    letters = string.ascii_letters
+    arrays = [whole((2, *(1,) * 18), "float32", k) for k in range(3)]
+    xs = [te.placeholder(a.shape, name=f"x{k}") for k, a in enumerate(arrays)]
+    parts = [f"...{letters[k * 17 : k * 17 + 18]}" for k in range(3)]
+    out = ops.einsum(f"{','.join(parts)}->...", xs)
+    exact(
+        compiled(out, dict(zip(xs, arrays, strict=True))),
+        np.prod([a.reshape(2) for a in arrays], 0),
+        "float32",
+    )
 
 
 def test_symbolic_sizes():
