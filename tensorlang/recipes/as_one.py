@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..analysis import product_of, reads_of, step
+from ..analysis import constant, product_of, reads_of, step
 from ..schedule import Stage
-from ..te import ComputeOp, IterVar
+from ..te import ComputeOp, IterVar, Tensor
 from .common import size
 from .pixels import counted
 
@@ -94,7 +94,8 @@ def one_stretch(op: ComputeOp, axes: Sequence[IterVar]) -> list[IterVar]:
     found = list[IterVar]()
     if not axes:
         return found
-    reads = reads_of(op).plain
+    # dimensions of one element behind the others are no part of it
+    reads = [(t.shape[:n], at[:n]) for t, at in reads_of(op).plain for n in [_last_of_several(t) + 1]]
     moving = [r for r in reads if any(step(i, axes[-1]) != 0 for i in r[1])]
     for at in range(1, len(axes) + 1):
         axis = axes[-at]
@@ -104,13 +105,18 @@ def one_stretch(op: ComputeOp, axes: Sequence[IterVar]) -> list[IterVar]:
             more
             or not moving
             or not all(
-                len(index) >= at and index[-at] is axis.var and tensor.shape[-at] is axis.extent
-                for tensor, index in moving
+                len(index) >= at and index[-at] is axis.var and shape[-at] is axis.extent
+                for shape, index in moving
             )
         ):
             break
         found.insert(0, axis)
     return found
+
+
+def _last_of_several(t: Tensor) -> int:
+    """The last dimension of more than one element."""
+    return next((d for d in range(t.ndim - 1, -1, -1) if constant(t.shape[d]) != 1), t.ndim - 1)
 
 
 def summed_along(op: ComputeOp) -> list[IterVar]:

@@ -272,7 +272,9 @@ def _as_matrices(
     family = _family(s, stage, where, constants) if stage.op.reduce_axis else None
     if c is not None and (all(own for _, _, own in c.sides) or family is gemm):
         return _as_product(s, stage, c, where, constants, out)
-    if not stage.op.reduce_axis or family is not None:
+    # of results across memory vectors would be picked together
+    picked = family is short_rows and memory_order.lie_across(stage.op)
+    if not stage.op.reduce_axis or (family is not None and not picked):
         return {}
     found = contraction.in_columns(s, stage, where, constants)
     found = found or memory_order.in_memory_order(s, stage, out is not None)

@@ -129,6 +129,25 @@ def test_tuples():
     assert np.array_equal(at, a.argmax(0).T) and np.array_equal(most, a.max(0).T)
 
 
+def test_few_terms_of_results_across_memory():
+    """Vectors would be picked together of elements far apart, as those of short rows are."""
+    A = te.placeholder((4, 40, 211, 8), name="A")
+    k = te.reduce_axis((0, 4), name="k")
+    R = te.compute((8, 40, 211), lambda c, i, j: te.max(A[k, i, j, c], axis=k), name="R")
+    a = numbers(4, 40, 211, 8)
+    assert "R.global" in [st.name for st in default_schedule(R).stages]
+    assert np.array_equal(tl.compile([A, R])(a), a.max(0).transpose(2, 0, 1))
+
+
+@pytest.mark.parametrize("shape", [(50, 27, 3, 1), (6, 70, 5, 1)])
+def test_a_last_dimension_of_one_element_does_not_part_what_is_summed(shape):
+    A, a = te.placeholder(shape, name="A"), numbers(*shape)
+    ks = [te.reduce_axis((0, n)) for n in shape[:3]]
+    R = te.compute((1,), lambda c: te.sum(A[(*ks, c)], axis=ks), name="R")
+    assert np.array_equal(tl.compile([A, R])(a), a.sum((0, 1, 2)))
+    assert "fused" in default_schedule(R).tree()
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "int8"])
 def test_sums_along_memory(dtype):
     a = numbers(6, 20, 9, dtype=dtype)
@@ -165,8 +184,10 @@ def test_what_is_left_as_it_is():
     assert read_order(reduced(A, 2, (1, 0)).op) == [1, 0]  # along memory
     both = te.compute((20, 37), lambda i, j: te.sum(A[k, i, j] * B[k, j, i], axis=k))
     assert read_order(both.op) is None
-    few = reduced(te.placeholder((6, 20, 3), name="A"), 0, (1, 0))
-    assert [st.name for st in default_schedule(few).stages] == ["A", "R.local", "R"]
+    one = reduced(te.placeholder((6, 20, 1), name="A"), 0, (1, 0))
+    assert "R.global" not in [st.name for st in default_schedule(one).stages]
+    few = reduced(te.placeholder((6, 20, 2), name="A"), 0, (1, 0))
+    assert "R.global" in [st.name for st in default_schedule(few).stages]
     assert [st.name for st in default_schedule(reduced(A, 0, (1, 0))).stages] == ["A", "R.global", "R"]
 
 
