@@ -1,8 +1,8 @@
 """Reductions whose results are declared in another order than the elements they read lie in, as sums over the
 first axis of a tensor whose other axes change places: neighbouring results read elements far apart, and each
-is a sum in scalar code, or rows along memory are read here and there. The results are computed in the order of memory, by whatever recipe knows such a
-reduction, and copied, transposed in tiles of registers. And reductions whose axes are named in another order
-than that of memory. Uses public primitives only.
+is a sum in scalar code, or rows along memory are read here and there. The results are computed in the order
+of memory, by whatever recipe knows such a reduction, and copied, transposed in tiles of registers. And
+reductions whose axes are named in another order than that of memory. Uses public primitives only.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ from ..te import ComputeOp, Expr, IterVar
 from .across import AGAIN
 from .common import same, size
 
+
 def lie_across(op: ComputeOp) -> bool:
     """Whether neighbours in memory are results that are not neighbours, not elements of one sum."""
-    order = read_order(op)
-    if order is None or order[-1] == len(op.axis) - 1 or size(op.axis[order[-1]]) == 1:
+    order = _of_another_order(op)
+    if order is None:
         return False
-    last = op.axis[order[-1]]
+    last = op.axis[[d for d in order if size(op.axis[d]) != 1][-1]]
     return all(step(at[-1], last) != 0 for _, at in reads_of(op).plain if len(at) >= len(op.axis))
 
 
@@ -34,18 +35,26 @@ def in_memory_order(s: Schedule, stage: Stage, fused: bool) -> tuple[Stage, list
 
     Measured (Zen 4, two threads): sums over the first axis of 64 × 512 × 512 take 0.04 of the time, over the
     second of 256 × 64 × 256 0.03, over the third of 16 × 32 × 56 × 56 0.08; where the largest of 64 stand and
-    what they are, of 256 × 256 with a reducer of the user's, 0.04. (Zen 5, one thread): over the first of 64 ×
-    3000 × 3 0.11, the largest of 30 × 1000 × 2 0.08, of bytes 0.02; along the last of 200 × 300 × 4 0.37, of
-    1000 × 1000 × 20 0.24.
+    what they are, of 256 × 256 with a reducer of the user's, 0.04. (Zen 5, one thread): over the first of
+    64 × 3000 × 3 0.11, the largest of 30 × 1000 × 2 0.08, of bytes 0.02; along the last of 200 × 300 × 4
+    0.37, of 1000 × 1000 × 20 0.24.
     """
-    axes, order = stage.op.axis, read_order(stage.op)
-    if order is None or order[-1] == len(axes) - 1 or size(axes[order[-1]]) == 1:
+    order = _of_another_order(stage.op)
+    if order is None:
         return None
     if not fused and not s.can("cache_write", stage.name, "global"):
         return None
     inside = stage if fused else s[s.cache_write(stage.name, "global")]
     inside.transform_layout(lambda *at: [at[d] for d in order])
     return inside, [] if fused else [stage]
+
+
+def _of_another_order(op: ComputeOp) -> list[int] | None:
+    """The order in which a reduction reads where its last axis is another than that of its result, those of
+    one element aside."""
+    order = read_order(op) or ()
+    several = [d for d in order if size(op.axis[d]) != 1]
+    return list(order) if several and several[-1] != max(several) else None
 
 
 def counts_several(stage: Stage) -> bool:

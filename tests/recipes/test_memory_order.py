@@ -49,6 +49,7 @@ CASES = [
     ((40, 3, 17), 2, (1, 0)),
     ((6, 7, 8, 70), 3, (2, 0, 1)),
     ((6, 0, 8), 2, (1, 0)),
+    ((12, 5, 22, 1), 0, (2, 1, 0)),
     ((6, 5, 0), 2, (1, 0)),
 ]
 
@@ -165,7 +166,11 @@ def test_sums_along_memory(dtype):
 
 def test_places_and_products_along_memory():
     a, v = numbers(6, 20, 9), numbers(6, 9)
-    A, V, k = te.placeholder(a.shape, name="A"), te.placeholder(v.shape, name="V"), te.reduce_axis((0, 9), "k")
+    A, V, k = (
+        te.placeholder(a.shape, name="A"),
+        te.placeholder(v.shape, name="V"),
+        te.reduce_axis((0, 9), "k"),
+    )
     first = of_the_first_largest()
     I, W = te.compute((20, 6), lambda j, i: first((k.var, A[i, j, k]), axis=k), name="F")
     at, most = tl.compile([A, I, W])(a)
