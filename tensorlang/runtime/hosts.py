@@ -168,7 +168,8 @@ def check(stored: Stored, inputs: Sequence[int | None]) -> None:
         wanted = {"axis": lambda x: x is None or _axis(x)}
         wanted |= {"in_order": _truth} if name == "unique" else {}
         # which files of older versions do not have
-        wanted |= {"apart": _truth} if name == "unique" and "apart" in attrs else {}
+        newer = {"apart": _truth, "asked": _truths} if name == "unique" else {}
+        wanted |= {k: fits for k, fits in newer.items() if k in attrs}
     elif name == "counts":
         wanted = {"least": lambda x: type(x) is int and x >= 0, "kind": lambda x: x in _COUNTS}
     wrong = set(attrs) != set(wanted) or not all(fits(attrs[k]) for k, fits in wanted.items())
@@ -184,6 +185,10 @@ def check(stored: Stored, inputs: Sequence[int | None]) -> None:
 
 def _truth(x: Any) -> bool:
     return type(x) is bool
+
+
+def _truths(x: Any) -> bool:
+    return isinstance(x, list) and len(x) == 3 and all(map(_truth, x))
 
 
 def _small(x: Any) -> bool:

@@ -136,9 +136,12 @@ def unique_dim(
 
 def _unique(g: Any, x: Any, inverse: bool, counts: bool, dim: int | None) -> Sequence[Any]:
     shape, count = _shapes(x, dim)
-    results = [(shape, x.dtype), ([None], "int64"), ([count], "int64"), ([None], "int64")]
+    numbers = [count if inverse else None]
+    results = [(shape, x.dtype), ([None], "int64"), (numbers, "int64"), ([None], "int64")]
     # for torch what is no number is like nothing else
-    found, _, which, often = g.host(choices.unique, [x], results, axis=dim, in_order=True, apart=True)
+    asked = (False, inverse, counts)
+    options = {"axis": dim, "in_order": True, "apart": True, "asked": asked}
+    found, _, which, often = g.host(choices.unique, [x], results, **options)
     return _told(g, x, dim, found, which if inverse else None, often if counts else None)
 
 

@@ -107,16 +107,20 @@ argmax = aten("argmax")(_place(ops.argmax))
 aten("argmin")(_place(ops.argmin))
 
 
-@aten("any", "any.dim", "any.dims")
-def any_(x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
-    x = as_type(x, BOOL)
-    return x if _no_axes(x) else ops.any(x, _axes(dims), keepdim)
+def _whether(f: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """``any`` or ``all``, of which torch gives bools, and bytes of bytes."""
+
+    def of(x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
+        told = as_type(x, BOOL)
+        result = told if _no_axes(x) else f(told, _axes(dims), keepdim)
+        return as_type(result, "uint8") if x.dtype.name == "uint8" else result
+
+    of.__name__ = f.__name__
+    return of
 
 
-@aten("all", "all.dim", "all.dims")
-def all_(x: Tensor, dims: Any = None, keepdim: bool = False) -> Tensor:
-    x = as_type(x, BOOL)
-    return x if _no_axes(x) else ops.all(x, _axes(dims), keepdim)
+aten("any", "any.dim", "any.dims")(_whether(ops.any))
+aten("all", "all.dim", "all.dims")(_whether(ops.all))
 
 
 def _spread(x: Tensor, args: Sequence[Any], f: Callable[..., Tensor]) -> Tensor:

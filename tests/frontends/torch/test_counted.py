@@ -7,6 +7,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang.errors import CallError, TensorLangError
+from tensorlang.runtime import choices
 
 torch = pytest.importorskip("torch")
 from .functions import Of, beside  # noqa: E402
@@ -78,6 +79,8 @@ DISTINCT = {
     "elements": lambda n: torch.unique(n),
     "all that is told": lambda n: torch.unique(n, return_inverse=True, return_counts=True),
     "counts": lambda n: torch.unique(n.flatten(), return_counts=True),
+    "wide numbers": lambda n: torch.unique((n - 2) * 4611686018427387904),
+    "numbers": lambda n: torch.unique(n * 1000, return_inverse=True),
     "rows": lambda n: torch.unique(n, dim=0, return_inverse=True, return_counts=True),
     "columns": lambda n: torch.unique(n, dim=1),
     "runs": lambda n: torch.unique_consecutive(n, return_inverse=True, return_counts=True),
@@ -249,3 +252,17 @@ def test_counts_that_a_program_takes_for_the_number_of_its_rows():
     at[0] = 8
     with pytest.raises(CallError, match="9 elements along dimension 0, 8 are needed"):
         engine(x.numpy(), at.numpy())
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16", "int64", "uint64"])
+@pytest.mark.parametrize("in_order", [True, False])
+def test_numbers_of_a_small_range_are_counted_as_numpy_sorts_them(kind, in_order):
+    ends = np.iinfo(kind)
+    for low in (ends.min, ends.max - 9, 0):
+        x = (np.random.default_rng(3).integers(0, 9, 40).astype(kind) + np.array(low, kind)).reshape(8, 5)
+        found, first, inverse, counts = choices.unique(x, axis=None, in_order=in_order)
+        want, at, which, often = np.unique(x, True, True, True)
+        order = np.arange(len(at)) if in_order else np.argsort(at, kind="stable")
+        assert found.dtype == x.dtype and np.array_equal(found, want[order])
+        assert np.array_equal(first, at[order]) and np.array_equal(counts, often[order])
+        assert np.array_equal(found[inverse], x.reshape(-1))

@@ -291,6 +291,19 @@ def test_arguments_and_results_that_are_no_tensors(dynamic):
         assert a.dtype == b.dtype and a.shape == b.shape and (a == b).all()
 
 
+@pytest.mark.parametrize("f", [torch.any, torch.all])
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int64, torch.float32, torch.bool])
+def test_bytes_tell_whether_any_is_true_in_a_byte(f, kind):
+    class Told(torch.nn.Module):
+        def forward(self, x):
+            return f(x), f(x, 1), f(x, 0, True)
+
+    x = torch.tensor([[0, 2, 0], [0, 0, 0]]).to(kind)
+    made = tl.load_torch(torch.export.export(Told(), (x,))).compile()(x.numpy())
+    for got, want in zip(made, Told()(x), strict=True):
+        assert got.dtype == want.numpy().dtype and np.array_equal(got, want.numpy())
+
+
 class _Circular(torch.nn.Module):
     def __init__(self):
         super().__init__()
