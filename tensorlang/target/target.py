@@ -267,6 +267,17 @@ class Target(metaclass=_Named):
         return self.has_masks and self.mcpu == "znver5"
 
     @property
+    def fixes_floats(self) -> bool:
+        """Whether an instruction that puts NaN in the place of other floats is better than a mask that tells
+        where: as quick, and it needs none of the registers of masks, whose number is what limits how much is
+        under way. Not asked of other processors than a Zen 5.
+
+        >>> [tl.Target.parse(f"llvm -mcpu={name}").fixes_floats for name in ("znver4", "znver5")]
+        [False, True]
+        """
+        return self.has_masks and self.mcpu == "znver5"
+
+    @property
     def has_tiles(self) -> bool:
         """Whether 8-bit integers are multiplied in the tiles of a matrix unit. The name of a processor does
         not promise that: the system must let a process use them.

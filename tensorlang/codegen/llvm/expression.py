@@ -55,10 +55,10 @@ from ...loopir.packed import Packed
 from ...loopir.stmt import Buffer, Load, Reduction, load, reduction
 from . import convert, halves, index, joined, packing, types
 from .emitter import Emitter, branches, buffers_read
+from .extremes import extreme_of, extreme_of_tile, of_many
 from .known_divisor import divided
 from .wide_registers import is_exact
 
-MANY = 8  # vectors of a tile
 rules = TypeTable("llvm value")
 Emitter.value_rules = rules
 
@@ -148,7 +148,10 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
         a, b = em.value(e.a), em.value(e.b)
         constant = any(type(side) is Const for side in (lane_of(e.a), lane_of(e.b)))
         if em.element(e.dtype) != "half" and not constant:
-            out = _extreme_of(em, word, e.dtype, *((b, a) if _of_many(e.a) else (a, b)))
+            if of_many(e.a):
+                out = extreme_of_tile(em, word, e.dtype, a, b, e.b)
+            else:
+                out = extreme_of(em, word, e.dtype, a, b)
         else:
             out = em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
         if halves.is_one_of(em, a, b, out, e.dtype) and em.target.has_masks and e.dtype.lanes > 1:
@@ -181,30 +184,6 @@ def _note_chosen(em: Emitter, word: str, e: Min | Max, a: str, b: str, out: str)
         beyond, nan = em.ins(f"fcmp o{order} {vector} {a}, {b}"), em.ins(f"fcmp uno {vector} {a}, {a}")
         flags = em.ins(f"or {conds} {beyond}, {nan}")
     halves.chosen(em, (conds, flags), a, b, out, e.dtype, free=False)
-
-
-def _of_many(e: Expr) -> bool:
-    """Whether ``e`` is one of the vectors of a tile that is reduced: there are others to work on while it is
-    asked about, and it stays in its register."""
-    if type(e) is not Load or e.buffer.scope != "local":
-        return False
-    sizes = [const_int(n) for n in e.buffer.shape]
-    return None not in sizes and math.prod(sizes) >= MANY * e.dtype.lanes  # type: ignore[arg-type]
-
-
-def _extreme_of(em: Emitter, word: str, t: DType, a: str, b: str) -> str:
-    """The minimum or maximum of floats, NaN if one of them is. x86's own instruction gives the second operand
-    then, which is made to be ``a``; where ``b`` is NaN the result of a masked one stays ``b``: two
-    instructions, and three where LLVM may choose."""
-    vector = em.type(t)
-    if t.lanes == 1 or not em.target.has_masks:
-        name = f"llvm.{word}imum.{types.mangle(em.element(t), t.lanes)}"
-        return em.call(vector, name, (vector, b), (vector, a), flags="nsz")
-    conds = f"<{t.lanes} x i1>"
-    beyond = em.ins(f"fcmp {'ogt' if word == 'max' else 'olt'} {vector} {b}, {a}")
-    found = em.ins(f"select nsz {conds} {beyond}, {vector} {b}, {vector} {a}")
-    number = em.ins(f"fcmp ord {vector} {b}, {b}")
-    return em.ins(f"select {conds} {number}, {vector} {found}, {vector} {b}")
 
 
 _ORDER = {
@@ -575,7 +554,7 @@ def _reduction(em: Emitter, e: Reduction) -> str:
                 for at in (0, n)
             ]
             t = t.with_lanes(n)
-            operand = _extreme_of(em, e.op, t, *sides)
+            operand = extreme_of(em, e.op, t, *sides)
         vector, suffix = em.type(t), types.mangle(element, t.lanes)
         return em.call(element, f"llvm.vector.reduce.f{e.op}imum.{suffix}", (vector, operand), flags="nsz")
     if e.op in ("min", "max"):
