@@ -427,8 +427,8 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
     if again is None and beside is None and len(together) < 2:
         short = open_rows.width_of(stage, axes[:-1], axes[-1], target)
     if short is not None:
-        share_out(stage, open_rows.row_by_row(stage, axes[:-1], axes[-1], short), iterations, target)
-        return f"elements, a row in one vector of {short} along `{axes[-1].name}`: {_known_as(open_rows)}"
+        share_out(stage, open_rows.row_by_row(stage, axes[:-1], axes[-1], *short), iterations, target)
+        return f"elements, a row in vectors of {short[1]} along `{axes[-1].name}`: {_known_as(open_rows)}"
     if n is None or n >= 2:
         width = vector_width(stage, n, target, long=len(together) == len(stage.op.axis))
         if len(together) < 2 and again is None:

@@ -28,8 +28,10 @@ from ..schedule import Schedule, Stage
 from ..target import Target
 from ..te import ComputeOp, IterVar
 from .as_one import one_stretch
+from .choices import bound
 from .common import in_registers, plain_work, size, stream_stores, with_attached, work
 from .lanes import reduce_in_lanes, vector_width
+from .open_rows import FEW_REDUCED, in_few_vectors
 from .register_tile import even
 
 LONG_ROW = 2 << 10  # bytes, which take about as long as a line of the third cache takes to come
@@ -254,9 +256,10 @@ def _at_once(out: Stage, rows: Rows, target: Target) -> tuple[int, int]:
     counts = [typical(a.extent, BLOCK * target.num_cores) for a in out.op.axis[: rows.depth]]
     axis = max((d for d, n in enumerate(counts) if n > 1), default=0)
     lengths = [
-        [size(a) for a in (*st.op.axis[rows.depth :], *st.op.reduce_axis)] for st in (out, *rows.members)
+        [bound(a.extent) for a in (*st.op.axis[rows.depth :], *st.op.reduce_axis)]
+        for st in (out, *rows.members)
     ]
-    # of an open row nothing is known
+    # of an open row nothing is known, but what a call tells
     run = max(math.prod(n or 0 for n in length) if None not in length else LONG_ROW for length in lengths)
     count, each = math.prod(counts), run * out.op.body[0].dtype.bytes
     far = 2 * count * each >= target.l3_bytes
@@ -286,8 +289,15 @@ def _elements(stage: Stage, loops: Sequence[IterVar], n: int | None, target: Tar
     if n is not None and n < 2:
         return None
     together = one_stretch(stage.op, loops) if n is None else []
+    lanes = target.vector_lanes(stage.op.body[0].dtype)
+    if n is None and len(together) < 2 and target.has_masks:
+        most = bound(loops[-1].extent)
+        vectors = next((v for v in FEW_REDUCED if most is not None and most <= v * lanes), None)
+        if vectors is not None:
+            in_few_vectors(stage, loops[-1], vectors * lanes, lanes)
+            return None
     last = stage.fuse(*together) if len(together) > 1 else loops[-1]
-    width, lanes = vector_width(stage, n, target), target.vector_lanes(stage.op.body[0].dtype)
+    width = vector_width(stage, n, target)
     # a rest of a short row is a masked vector, the same as that of the reductions beside it: what they read
     # is a register then, and not a load that no store can be forwarded to
     if target.has_masks and n is not None and lanes < n == width and n % lanes:

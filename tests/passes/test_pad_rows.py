@@ -13,7 +13,7 @@ from tensorlang.errors import TensorLangError
 from tensorlang.expr import make
 from tensorlang.expr.nodes import Expr
 from tensorlang.loopir.interpret import interpret
-from tensorlang.loopir.stmt import Alloc, Buffer, For, Func, Store, load, reduction, seq
+from tensorlang.loopir.stmt import Alloc, Buffer, For, Func, If, Store, load, reduction, seq
 from tensorlang.passes.pad_rows import pad_rows, row_mask
 from tensorlang.passes.vectorize import whole_vectors
 from tensorlang.recipes.nests import nest, sums
@@ -110,6 +110,37 @@ def test_rows_whose_lanes_are_summed_keep_their_masks():
         ),
     )
     func = Func("main", (x, y), body, outputs=(y,))
+    assert pad_rows(func) is func
+
+
+def _short_row(most: int, chosen: bool = True) -> Func:
+    """A row of an open length of at most so many elements, of which lanes are summed."""
+    n = te.dim("n")
+    size = make.as_expr(n)
+    b, x, y = (
+        Buffer(name, FLOAT32, shape, scope)
+        for name, shape, scope in (("b", (size,), "local"), ("x", (size,), "arg"), ("y", (), "arg"))
+    )
+    lanes = make.ramp(make.const(0, size.dtype), 1, 16)
+    mask = row_mask(lanes, size)
+    read = load(b, (lanes,), mask)
+    value = make.select(mask, read, make.broadcast(make.const(0, "float32"), 16)) if chosen else read
+    body = Alloc(
+        b, seq(Store(b, load(x, (lanes,), mask), (lanes,), mask), Store(y, reduction("add", value), ()))
+    )
+    return Func("main", (x, y), If(make.le(size, most), body), outputs=(y,))
+
+
+def test_a_short_row_of_an_open_length_has_room_for_its_vectors() -> None:
+    """And the sum of its lanes says itself which of them count."""
+    text = str(pad_rows(_short_row(16)))
+    assert "b: float32[16] local" in text and "select(" in text
+    assert "b[0 : 16] if" not in text
+
+
+@pytest.mark.parametrize(("most", "chosen"), [(16, False), (17, True), (600, True)])
+def test_an_open_row_that_may_be_longer_or_whose_lanes_all_count_stays(most: int, chosen: bool) -> None:
+    func = _short_row(most, chosen)
     assert pad_rows(func) is func
 
 
