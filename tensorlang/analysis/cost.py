@@ -104,6 +104,9 @@ class Cost:
     # bytes of what a reduction reads in plain rows from which on, behind the third cache, their lines come
     # sooner where they are asked for ahead; 1 << 39 where a processor sees such rows coming and it costs time
     asked_bytes: int = 1
+    # bytes before its use that rows which are reduced along memory, each by itself, are asked for though a
+    # processor sees plain rows coming: it is busy adding up lanes meanwhile. 1: as ``asked_bytes`` says
+    rows_ahead: int = 1
     # rows of a block of attention from which on it has no more than have their scores in the first cache
     few_rows: int = 16
     equal: float = 1.0  # times the least time of a register tile that counts as the same

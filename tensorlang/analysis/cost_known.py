@@ -73,6 +73,9 @@ _ZEN4 = replace(
 # copies in panels from 16 rows on, on one thread and two: 0.93 and 0.92 of the time, with the caches emptied
 # 0.87 and 0.89; 20 rows 0.7, 32 0.8, 64 0.9, 128 0.95, 160 0.96, 256 0.98 and 1.02. ``by_line_rows``: tiles
 # of 2 to 4 rows take 1.0 to 1.3 times as long as lines, 5 to 14 0.65 to 1.0 (caches emptied 0.7 to 1.3).
+# ``rows_ahead``, on one thread and two, rows of 35 to 40 MB: sums of 17 floats take 0.73 and 0.79 of the
+# time, of 34 0.69 and 0.73, of 150 0.84 and 0.87, of 300 0.89 and 0.84, of 500 1.13 and 1.02 (the largest
+# 0.71 and 0.74, of 34 0.72 and 0.8, of 1000 0.86); 4 KiB take longer, 16 as long.
 # ``ahead_lines``: 8, 16 and 32 with the caches emptied 0.94, 0.91 and 0.90 of the time of none.
 # ``ahead_terms``: 2048³ on one thread 0.93 to 0.98 of the time, on two 0.93, 512 × 512 × 4096 1.0 and 0.95,
 # of ten others none more than 1.01; 16, 24 and 32 alike
@@ -97,6 +100,7 @@ _ZEN5 = replace(
     thread=54000,
     product=10.0,
     asked_bytes=1 << 39,
+    rows_ahead=8 << 10,
     in_place_rows=160,
     in_place_cache=3,
     by_line_rows=4,

@@ -31,7 +31,7 @@ from . import first_places, histograms, searches
 from .across import laid_along, moves_along
 from .as_one import elements_of, one_stretch, summed_along
 from .choices import at_most, bound
-from .common import AHEAD, FEW_REGISTERS, PACKED_ROWS, far_inputs, in_registers, share_out, size, work
+from .common import FEW_REGISTERS, PACKED_ROWS, ask_for_rows, in_registers, share_out, size, work
 from .copies import transpose_in_tiles
 from .nests import Axes, nest, sums
 from .open_rows import FEW_REDUCED, elements_at_most
@@ -48,10 +48,6 @@ MOST_WRITTEN_OUT = 8
 # elements of a row from which on a masked vector of them is added up. Measured (Emerald Rapids), rows of 9
 # and 12 floats: sums take a third of the time, softmax 0.7 and 0.6
 FEWEST = 8
-# dimensions that a count goes through, up to which the place of a line ahead takes no longer than to read it.
-# Measured (Zen 4, one thread), sums of all of 64 MB: of four dimensions 0.5 to 0.84 of the time without, of
-# three 0.97 to 1.04
-MOST_PLACES = 3
 FEWER = 2  # times fewer vectors, where short rows that are one stretch are taken as one
 # rows of a tile of sums along memory where a call tells how many there are: it has code for each number of
 # them. Measured (Zen 4), open × 256 × 4, 1000 rows: tiles of one row 27.9 µs, of two 21.9, of four 19.9
@@ -130,11 +126,7 @@ def _add_up(s: Schedule, stage: Stage, inner: IterVar, n: int | None, lanes: int
     axes = list(stage.op.axis)
     root = stage.state.attach is None
     if root:
-        row = partial.op.reduce_axis[-1]
-        places = {t: sum(step(i, row) != 0 for i in at) for t, at in reads_of(partial.op).plain}
-        for tensor in [t for t in far_inputs(partial, target) if places[t] <= MOST_PLACES]:
-            step_bytes = (size(partial.op.axis[0]) or 1) * tensor.dtype.bytes
-            partial.prefetch(tensor, row, max(1, AHEAD // step_bytes), level=2)
+        ask_for_rows(partial, n if axes else None, target)
     if root and len(axes) > 1:
         axes = [stage.fuse(*axes)]
     partial.reorder(*partial.op.axis[1:], *partial.op.reduce_axis, partial.op.axis[0])

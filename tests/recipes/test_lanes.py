@@ -10,8 +10,9 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.analysis.cost_known import KNOWN
 from tensorlang.loopir.interpret import interpret
-from tensorlang.recipes import default_schedule
+from tensorlang.recipes import common, default_schedule
 from tests.codegen.test_assembly import AVX2, AVX512
 from tests.recipes.few_columns import gives_the_product, product
 
@@ -131,6 +132,31 @@ def test_rows_from_memory_are_asked_for_a_kilobyte_before_their_use():
         ops.sum(te.placeholder((256, 64, 31, 66), name="x")), "llvm -mcpu=znver4 -num-cores=1"
     )
     assert not any(st.state.prefetches for st in apart.stages)  # the place takes longer than the line
+
+
+@pytest.mark.parametrize(
+    ("n", "reduce", "asked"),
+    [
+        (34, ops.sum, True),
+        (300, ops.sum, True),
+        (500, ops.sum, False),
+        (500, ops.max, True),
+        (5000, ops.max, True),
+    ],
+)
+def test_short_rows_from_memory_are_asked_for_sooner_on_a_zen_5(n, reduce, asked, monkeypatch):
+    """Its processor is busy adding up lanes: sums of 34 columns took 0.94 of the speed of the best peer. Long
+    rows of plain sums it sees coming."""
+    monkeypatch.setattr(common, "cost_of", lambda target: KNOWN["znver5"])
+    x = te.placeholder((10_000_000 // n, n), name="x")
+    s = default_schedule(reduce(x, -1), "llvm -mcpu=znver5 -num-cores=1")
+    found = [p for st in s.stages for p in st.state.prefetches]
+    assert len(found) == asked
+    for p in found:
+        assert p.level == 2 and p.offset * 64 * (4 if n > 100 else 1) == 8 << 10
+    for shape in ((200, n), (10_000_000,)):  # near, and one row
+        s = default_schedule(reduce(te.placeholder(shape, name="x"), -1), "llvm -mcpu=znver5 -num-cores=1")
+        assert not [p for st in s.stages for p in st.state.prefetches]
 
 
 @pytest.mark.parametrize("shape", [(3001, 3001), (7, 1135, 1135)], ids=str)
