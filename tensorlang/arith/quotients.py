@@ -83,21 +83,25 @@ def quotient(a: Expr, c: Expr) -> Expr:
     return make.floordiv(a, c)
 
 
-def parted(cond: Expr, positive: Callable[[Expr], bool]) -> tuple[Expr, Expr, bool] | None:
+def parted(
+    cond: Expr, positive: Callable[[Expr], bool], fits: Callable[[Expr], bool] = lambda e: False
+) -> tuple[Expr, Expr, bool] | None:
     """``(x, n * d, True)`` of ``x // d < n``, which is ``x < n * d`` where d is ``positive``; with False of
-    ``n <= x // d``, which is ``n * d <= x``; None for any other condition. Of numbers of 32 bits alone, whose
-    products have 64, and of none that are data, whose sums wrap."""
+    ``n <= x // d``, which is ``n * d <= x``; None for any other condition. Of numbers of 32 bits, whose
+    products have 64, or where the product ``fits``; and of none that are data, whose sums wrap."""
     p = None if wraps(cond) else never_negative(cond)
     for mono, k in () if p is None else p.items():
-        q = _unconverted(mono[0]) if len(mono) == 1 and abs(k) == 1 and mono[0].dtype.bits <= 32 else None
+        q = _unconverted(mono[0]) if len(mono) == 1 and abs(k) == 1 else None
+        narrow = mono[0].dtype.bits <= 32 if mono else False
         if type(q) is not FloorDiv or (type(q.b) is Const and q is mono[0]):  # that is found undivided
             continue
         small = q.b.value <= _MOST if type(q.b) is Const else _unconverted(q.b).dtype.bits <= 32  # type: ignore[operator]
-        if not small or not positive(q.b):
+        if (narrow and not small) or not positive(q.b):
             continue
         rest = from_poly({m: c for m, c in p.items() if m is not mono}, mono[0].dtype)  # type: ignore[union-attr]
         x, d, n = (make.cast(INT64, e) for e in (q.a, q.b, make.add(rest, 1) if k < 0 else make.neg(rest)))
-        return x, make.mul(n, d), k < 0
+        if narrow or fits(make.mul(n, d)):
+            return x, make.mul(n, d), k < 0
     return None
 
 

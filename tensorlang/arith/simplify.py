@@ -176,13 +176,34 @@ class Simplifier:
         """``x // d < n`` as ``x < n * d``, of a place along an open axis that was fused: whoever looks for
         the x for which it holds finds a line. Not where n moves: of the first row of a tile and a lane's more
         is known than of elements; nor of a quotient of few values."""
-        found = parted(e, self.facts.positive) if e.contains & RANGED else None
+        found = parted(e, self.facts.positive, self._within_known) if e.contains & RANGED else None
         if found is None or any(v.kind == "loop" for v in variables(found[1])):
             return e
         x, end, below = found
         if self.facts.interval(x)[1] is not None:
             return e
-        return make.lt(x, end) if below else make.le(end, x)
+        # of several axes that were fused each has a quotient
+        return self._multiplied(make.lt(x, end) if below else make.le(end, x))
+
+    def _within_known(self, product: Expr) -> bool:
+        """Whether a sum of products of sizes is no more than one that is known to be more than a place, as
+        all elements of a tensor are: it does not overflow where that does not."""
+        p = poly(product)
+        if () in p or any(self.facts.interval(a)[0] != 0 for m in p for a in m):
+            return False
+        first, *_ = p
+        for known in self.facts.known:
+            if any(k < 0 and m and not _moves(m) for m, k in known.items()):
+                continue
+            for m in known:
+                more = _without(m, first)  # sizes of further axes
+                if more is None or not all(map(self.facts.positive, more)):
+                    continue
+                times = {tuple(sorted((*m, *more), key=id)): k for m, k in p.items()}
+                whole = {tuple(sorted(m, key=id)): k for m, k in known.items()}
+                if all(0 <= k <= whole.get(m, 0) for m, k in times.items()):
+                    return True
+        return False
 
     def _divided_by_size(self, e: Binary) -> Expr:
         """``(k * n + x) % n`` as ``x``, and ``//`` as ``k``, where ``x`` is less than n."""
@@ -193,6 +214,21 @@ class Simplifier:
         if not (self.facts.prove(make.lt(x, e.b)) and self.facts.prove(make.le(0, x))):
             return e
         return x if type(e) is FloorMod else from_poly(multiple, e.dtype)
+
+
+def _moves(mono: tuple[Expr, ...]) -> bool:
+    return any(v.kind == "loop" for a in mono for v in variables(a))
+
+
+def _without(some: tuple[Expr, ...], others: tuple[Expr, ...]) -> list[Expr] | None:
+    """``some`` without ``others``; None where one of these is not there."""
+    rest = list(some)
+    for e in others:
+        at = next((n for n, x in enumerate(rest) if x is e), None)
+        if at is None:
+            return None
+        rest.pop(at)
+    return rest
 
 
 def divide(e: FloorDiv | FloorMod, c: int, facts: Facts) -> Expr:

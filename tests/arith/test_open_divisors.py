@@ -74,6 +74,25 @@ def test_what_may_be_nothing_or_too_large_is_left_as_it_is() -> None:
     assert parted(make.eq(ROW, N), always) is None
 
 
+@pytest.mark.parametrize("rows", [N, make.add(N, K)], ids=str)
+def test_a_row_of_several_axes_is_told_by_elements(rows: Expr) -> None:
+    """Of rows of d × c elements: of a sum that all elements are more than, so that no product is too large;
+    what may be more stays a quotient."""
+    c = Var("c", INT32, "dim")
+    deep = make.cast(INT64, c)
+    number = make.mul(make.mul(make.cast(INT64, rows), WIDE), deep)
+    facts = Facts(sizes=SIZES | {c}).assume(make.lt(F, number)).bind(F, make.const(0, INT64), number)
+    row = make.cast(INT32, make.floordiv(make.floordiv(F, deep), WIDE))
+    for cond in (make.lt(row, N), make.le(N, row)):
+        found = simplify_expr(cond, facts)
+        assert not _divides(found), found
+        for n, d, k, m in itertools.product(range(3), range(1, 4), range(3), range(1, 3)):
+            for f in range(evaluate(rows, {N: n, K: k}) * d * m):
+                env = {N: n, D: d, K: k, c: m, F: f}
+                assert evaluate(found, env) == evaluate(cond, env), env
+    assert _divides(simplify_expr(make.lt(row, make.mul(N, 2)), facts))
+
+
 @pytest.mark.parametrize("by", [1, 16])
 @pytest.mark.parametrize("rows", [N, make.add(N, K), make.add(N, 2)], ids=str)
 def test_rows_in_a_loop_over_their_elements(rows: Expr, by: int) -> None:
