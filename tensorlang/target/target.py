@@ -255,6 +255,17 @@ class Target(metaclass=_Named):
         return self.mcpu == "znver4"
 
     @property
+    def moves_runs(self) -> bool:
+        """Whether the instruction that copies a run of bytes is quicker than vectors are where lines come
+        from behind the first cache, as it brings none that it writes. Not asked of other processors than a
+        Zen 5.
+
+        >>> [tl.Target.parse(f"llvm -mcpu={name}").moves_runs for name in ("znver4", "znver5")]
+        [False, True]
+        """
+        return self.mcpu == "znver5"
+
+    @property
     def scales_floats(self) -> bool:
         """Whether an instruction multiplies floats by powers of two whose exponents are floats, in the time
         of two additions: less than to shift an integer and to add it where it waits for units that additions

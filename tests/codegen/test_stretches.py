@@ -7,7 +7,8 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
-from tensorlang.codegen.llvm.stretches import stretches
+from tensorlang.codegen.llvm import parallel
+from tensorlang.codegen.llvm.stretches import of_a_piece, stretches
 from tensorlang.expr.nodes import const_int
 
 from .helper import PARALLEL, Func, If, Kernel, Store, buffer, make, var
@@ -50,8 +51,51 @@ def test_a_condition_of_something_else_stays():
     other = var("n")
     assert ends(of(0, 20, lambda v: v < other)[1]) is None
     assert ends(of(0, 20, lambda v: make.and_(v < 9, v < other))[1]) is None
-    assert ends(of(0, 20, lambda v: v <= 16, kind=PARALLEL)[1]) is None
-    assert ends(of(0, 20, *[lambda v, k=k: v <= k for k in range(2, 10)])[1]) is None
+    assert ends(of(0, 40, *[lambda v, k=k: v <= k for k in range(2, 22)])[1]) is None
+
+
+def test_a_loop_that_threads_do_not_share_is_cut_as_others():
+    assert ends(of(0, 20, lambda v: v <= 16, kind=PARALLEL)[1]) == [(0, 17), (17, 3)]
+
+
+def test_a_value_that_is_one_or_the_other_is_two_stores():
+    v, out = var("i"), buffer("C", "int32", 20)
+    value = make.if_then_else(v < 5, make.const(1, "int32"), make.const(2, "int32"))
+    loop = Loop(v, make.const(0, v.dtype), make.const(20, v.dtype), "serial", Store(out, value, (v,)))
+    assert ends(loop) == [(0, 5), (5, 15)]
+
+
+def parts(loop, lo=None, hi=None):
+    found = of_a_piece(loop.var, lo, hi, loop.body)
+    return found and [p.past if p.past is None else const_int(p.past) for p in found]
+
+
+def test_stretches_of_a_piece():
+    first, second = var("n"), var("m")
+    _, loop = of(0, 20, lambda v: v < first, lambda v: make.le(second, v))
+    found = of_a_piece(loop.var, None, None, loop.body)
+    assert [p.past for p in found[:-1]] == [first, second] and found[-1].past is None
+    assert parts(of(0, 20, lambda v: v < 4, lambda v: make.le(9, v))[1], 0, 19) == [4, 9, 20]
+    assert parts(of(0, 20, lambda v: v < 40)[1], 0, 19) == [20]
+    # where there is nothing to do in front, or between, a piece would begin too early
+    v, out = var("i"), buffer("C", "int32", 20)
+    store = Store(out, make.const(1, "int32"), (v,))
+    assert of_a_piece(v, 0, 19, If(make.le(4, v), store)) is None
+    assert of_a_piece(v, None, None, If(make.le(first, v), store)) is None
+    assert [const_int(p.past) for p in of_a_piece(v, 0, 19, If(v < 4, store))] == [4]
+    inner = Loop(var("j"), make.const(0, "int32"), make.const(3, "int32"), "serial", store)
+    assert of_a_piece(v, 0, 19, If(v < 4, inner, store)) is None
+
+
+@pytest.mark.parametrize("first, second", [(4, 9), (0, 5), (19, 20), (1, 2), (5, 5)])
+def test_values_of_pieces(first, second, monkeypatch):
+    """The pool of the tests runs two halves."""
+    monkeypatch.setattr(parallel, "PIECE", 1)
+    out, loop = of(0, 20, lambda v: v < first, lambda v: make.le(second, v), kind=PARALLEL)
+    data = np.full(20, -1, "int32")
+    assert Kernel(Func("k", (out,), loop, (), (out,)))(data) == 0
+    at = np.arange(20)
+    np.testing.assert_array_equal(data, np.where(at < first, 0, np.where(at >= second, 1, 2)))
 
 
 @pytest.mark.parametrize("first, second", [(4, 9), (0, 5), (19, 20), (1, 2), (5, 5)])

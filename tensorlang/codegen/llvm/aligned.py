@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from ...arith.conditions import limits
 from ...core.recursion import Steps
 from ...expr import make
 from ...expr.linear import poly, split_by_atom
@@ -34,7 +33,7 @@ from ...expr.nodes import (
     is_const,
 )
 from ...expr.walk import preorder, rewrite, substitute, variables
-from ...loopir.stmt import Buffer, If, Load, Stmt, Store, map_exprs
+from ...loopir.stmt import Buffer, Load, Stmt, Store, map_exprs
 from . import memory, types
 from .emitter import Emitter
 from .expression import uniform_apart
@@ -70,12 +69,7 @@ def elements(em: Emitter, var: Var, count: int | None, body: Stmt) -> Elements |
     if em.depth if count is None else count < (2 * LONG if em.depth else LONG):
         return None
     past, rest = None, None
-    if type(body) is If:
-        ends = limits(body.cond, var)
-        if ends is None or ends[0] is not None or ends[1] is None:
-            return None
-        past, rest, body = ends[1], body.orelse, body.then
-    elif type(body) is Store:
+    if type(body) is Store:
         ahead = _before_shift(var, body)
         if ahead is not None:
             rest, (body, past) = body, ahead
@@ -116,7 +110,7 @@ def _moving(em: Emitter, var: Var, s: Store) -> tuple[Buffer, ...] | None:
     if s.mask is not None or s.buffer in em.streamed or not LEAST <= width <= LINE or LINE % width:
         return None
     place = memory.flat_offset(em, s.buffer, s.indices)
-    if not _follows(place, var, lanes):
+    if not follows(place, var, lanes):
         return None
     moving, standing, operations = {s.buffer: None}, set[Buffer](), 0
     for e in preorder(s.value, lambda e: () if type(e) is Load else e.children()):
@@ -131,7 +125,7 @@ def _moving(em: Emitter, var: Var, s: Store) -> tuple[Buffer, ...] | None:
         else:
             at = memory.flat_offset(em, e.buffer, e.indices)
             same = e.buffer is not s.buffer or at is place
-            if e.mask is not None or not same or not _follows(at, var, lanes):
+            if e.mask is not None or not same or not follows(at, var, lanes):
                 return None
             moving[e.buffer] = None
     return tuple(moving) if operations <= FEW and standing.isdisjoint(moving) else None
@@ -144,7 +138,7 @@ def _each_lane_alike(e: Expr) -> bool:
     return e.dtype.lanes == 1 or isinstance(e, Binary | Not | Choice | Cast | Broadcast)
 
 
-def _follows(at: Expr, var: Var, lanes: int) -> bool:
+def follows(at: Expr, var: Var, lanes: int) -> bool:
     """Whether a vector lies in a row, behind that of the iteration before."""
     if type(at) is not Ramp or at.dtype.lanes != lanes or not is_const(at.stride, 1):
         return False
@@ -172,7 +166,7 @@ def emit(
     em.push(some, conditional=True, written=frozenset((it.store.buffer,)))
     last = em.ins(f"sub nsw i64 {end}, 1")
     ends = [_vector(em, it.store, var, at, bounds) for at in (begin, last)]
-    first = ends[0][0] if it.lined is it.store else _place(em, it.lined, var, begin, bounds)
+    first = ends[0][0] if it.lined is it.store else place(em, it.lined, var, begin, bounds)
     further = _to_boundary(em, it.lined, first, em.ins(f"sub nsw i64 {end}, {begin}"))
     before = {b: em.storage[b] for b in it.moving}
     for b, there in before.items():
@@ -203,7 +197,7 @@ def _vector(
     return place, memory.to_memory(em, em.value(value), value.dtype)
 
 
-def _place(em: Emitter, s: Store | Load, var: Var, at: str, bounds: tuple[int | None, int | None]) -> Expr:
+def place(em: Emitter, s: Store | Load, var: Var, at: str, bounds: tuple[int | None, int | None]) -> Expr:
     """Where the vector of iteration ``at`` begins."""
     own = Var(var.name, var.dtype, var.kind)
     em.bind(own, at, em.depth, *bounds)

@@ -149,6 +149,7 @@ def _start(arch: str) -> None:
     if arch == host.triple().split("-")[0]:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
+        llvm.initialize_native_asmparser()  # of the instructions that are named
     else:
         llvm.initialize_all_targets()
         llvm.initialize_all_asmprinters()

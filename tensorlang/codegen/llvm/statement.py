@@ -39,6 +39,7 @@ from . import (
     extern,
     folded,
     memory,
+    moved,
     pairs,
     parallel,
     rows,
@@ -310,13 +311,21 @@ def loop(
     em: Emitter, var: Var, begin: str, end: str, bounds: tuple[int | None, int | None], runs: bool, body: Stmt
 ) -> Steps[None]:
     """``for var in begin .. end - 1``; ``runs`` when there is at least one iteration for sure."""
+    known = begin.isdigit() and end.isdigit()
+    parts = None if known else stretches.of_a_piece(var, *bounds, body)
+    if parts is not None:
+        yield stretches.emit(em, parts, begin, end, loop)
+        return
     every, rest = run(_of_every_iteration(em, body, {var}))
-    count = int(end) - int(begin) if begin.isdigit() and end.isdigit() else None
-    in_a_row = aligned.elements(em, var, count, rest)
+    count = int(end) - int(begin) if known else None
+    copied = moved.run_of(em, var, count, rest)
+    in_a_row = aligned.elements(em, var, count, rest) if copied is None or count is None else None
     if in_a_row is None:
         inside = _repeated(em, var, begin, end, bounds, runs, rest)
     else:
         inside = aligned.emit(em, in_a_row, var, begin, end, bounds, _repeated)
+    if copied is not None:
+        inside = moved.emit(em, copied, var, begin, end, bounds, None if count is not None else inside)
     for buffer in every:
         inside = _allocated(em, buffer, inside)
     yield inside
