@@ -71,7 +71,7 @@ from . import (
     windows,
     winograd,
 )
-from .as_one import elements_of
+from .as_one import elements_of, is_run, stretch_of
 from .attention import PARTS as ATTENTIONS
 from .attention import attention
 from .common import plain_work, read_again, share_out, size, stream_stores, work
@@ -83,7 +83,6 @@ from .lanes import (
     parts_inside,
     reduce_in_lanes,
     share_reduction,
-    stretch_of,
     vector_width,
 )
 from .minimal_filtering import all_by_block, filtered_in_place
@@ -447,7 +446,8 @@ def _elementwise(s: Schedule, stage: Stage, target: Target) -> str:
             stage.split(axes[-1], width, tail="shift") if overlaps else stage.split(axes[-1], width)
         )
         stage.vectorize(inner)
-        outer = write_out(stage, outer, width)
+        if not is_run(stage, together, target):
+            outer = write_out(stage, outer, width)
         how = f"elements, in vectors of {width} along `{stage.op.axis[-1].name}`"
         axes[-1] = outer
         if beside is not None:

@@ -19,7 +19,6 @@ from ..analysis import (
     reads_of,
     reducer_kind,
     step,
-    told_by_ends,
     transposed,
     typical,
     worth_a_thread,
@@ -186,50 +185,6 @@ def _all_lanes(s: Schedule, stage: Stage, row: Sequence[IterVar], n: int, lanes:
         axes = list(op.axis)
         share_out(stage, [stage.fuse(*axes)] if len(axes) > 1 else axes, work(stage), target)
     return True
-
-
-def stretch_of(stage: Stage, target: Target) -> list[IterVar]:
-    """The last axes of an elementwise stage that are one stretch of memory in all it reads and writes, where
-    the last one is of an open size, or leaves a rest: it may be short, and all together fill more vectors.
-    None that a value is made of, as of the channel in images that are joined, unless those behind it are not
-    even a vector. Measured (Granite Rapids): relu of rows of 301 and of 1013 takes 0.65 of the time; (Zen 4,
-    18 drawn joins) of rows of 2 to 4 0.43, of 6 to 13 0.83."""
-    op = stage.op
-    n = size(op.axis[-1]) if op.axis else 1
-    if n is not None and n % target.vector_lanes(op.body[0].dtype) == 0:
-        return []
-    placed = made_of_place(op)
-    last = next((d for d in range(len(op.axis), 0, -1) if op.axis[d - 1].var in placed), 0)
-    found = one_stretch(op, op.axis[last:])
-    if last and len(found) == len(op.axis) - last and _joined(op, op.axis[last - 1], len(found)):
-        each = elements_of(found)
-        joined = op.axis[last - 1]
-        alone = len(found) == 1 and _cut_at_ends(op, joined, found)  # behind several each guard would divide
-        if alone if each is None else each < target.vector_lanes(op.body[0].dtype):
-            return [op.axis[last - 1], *found]
-    return found
-
-
-def _joined(op: ComputeOp, axis: IterVar, behind: int) -> bool:
-    """Whether every read that moves with ``axis``, which has so many axes ``behind`` it, does so in the same
-    dimension, one element at a time from wherever its tensor begins."""
-    return all(
-        len(index) > behind
-        and step(index[-1 - behind], axis) == 1
-        and all(step(i, axis) == 0 for d, i in enumerate(index) if d != len(index) - 1 - behind)
-        for _, index in reads_of(op).plain
-        if any(step(i, axis) != 0 for i in index)
-    )
-
-
-def _cut_at_ends(op: ComputeOp, axis: IterVar, behind: Sequence[IterVar]) -> bool:
-    """Whether all that moves with the axes ``behind`` moves with ``axis`` too, of which a value is made by
-    what ends of parts tell."""
-    return told_by_ends(op, axis) and all(
-        any(step(i, axis) != 0 for i in index)
-        for _, index in reads_of(op).plain
-        if any(step(i, a) != 0 for i in index for a in behind)
-    )
 
 
 def apart_from_parts(stage: Stage, axes: list[IterVar], target: Target) -> list[IterVar]:

@@ -10,10 +10,10 @@ from ..analysis import cost_of, reads_lines, reads_of, transposed
 from ..analysis import step as step_of
 from ..schedule import Schedule, Stage
 from ..target import Target
-from .as_one import elements_of
+from .as_one import elements_of, stretch_of
 from .common import plain_work, share_out, size, together_of, work
 from .copies import transpose_in_tiles
-from .lanes import reduce_in_lanes, stretch_of, vector_width
+from .lanes import reduce_in_lanes, vector_width
 from .register_tile import tile_for
 
 MOST_ROWS = 4  # rows of a step's product that are in registers at once

@@ -252,3 +252,26 @@ def test_a_column_is_reduced_along_memory(shape: tuple[int, ...], open_size: boo
     assert (tl.compile([x, total])(a) == a.sum(axes)).all()
     first = ops.argmax(x, 0)
     assert (tl.compile([x, first])(a) == a.argmax(0)).all()
+
+
+@pytest.mark.parametrize("behind", [(7650,), (16, 55), (32, 64)], ids=str)
+def test_what_is_joined_of_long_runs_is_one_stretch(behind: tuple[int, ...]) -> None:
+    """Each line asked which tensor it is of; a loop of vectors alone is a run for each tensor."""
+    xs = [te.placeholder((n, *behind), name=f"x{n}") for n in (12, 4, 6)]
+    trees = [
+        default_schedule(ops.concatenate(xs), f"llvm -mcpu={cpu}").tree() for cpu in ("znver5", "znver4")
+    ]
+    loop = re.compile(rf"fused\.outer +0\.\.{22 * np.prod(behind) // 16 + (22 * np.prod(behind) % 16 > 0)} ")
+    assert loop.search(trees[0]) and "unrolled" not in trees[0], trees[0]
+    assert not loop.search(trees[1]), trees[1]
+
+
+def test_some_lines_that_are_copied_are_one_stretch() -> None:
+    x = te.placeholder((1000, 512), name="x")
+    some = ops.split(x, [384])[1]
+    tree = default_schedule(some, "llvm -mcpu=znver5").tree()
+    assert re.search(rf"fused\.outer +0\.\.{616 * 512 // 16} ", tree), tree
+    # a row that is added to each line is none of the stretch
+    row = te.placeholder((512,), name="row")
+    moved = te.compute((616, 512), lambda i, j: x[i + 384, j] + row[j], "moved")
+    assert "fused" not in default_schedule(moved, "llvm -mcpu=znver5 -num-cores=1").tree()
