@@ -23,7 +23,20 @@ from ..te import Tensor
 from . import inputs, tags
 from .conv import divided
 from .matmul import accumulator, biased, rounded
-from .window import SPATIAL, Padding, Sizes, Window, axis_names, image, layout_of, padded, sizes, taps, window
+from .window import (
+    SPATIAL,
+    Layout,
+    Padding,
+    Sizes,
+    Window,
+    axis_names,
+    image,
+    layout_of,
+    padded,
+    sizes,
+    taps,
+    window,
+)
 
 __all__ = ["conv_transpose1d", "conv_transpose2d", "conv_transpose3d"]
 
@@ -122,65 +135,84 @@ def conv_transpose3d(
 class _Phases:
     """One spatial dimension: the taps that an output of each phase gathers, and from where.
 
-    Output ``y`` gathers tap ``k`` of input ``x`` where ``y + cut = x stride + k dilation``. With stride 1
-    every tap counts. Otherwise, with the kernel as if its dilation were 1 (zeros between the taps), those
-    with ``k = (y + cut) mod stride + t stride``.
+    Output ``y`` gathers tap ``k`` of input ``x`` where ``y + cut = x stride + k dilation``. With ``cycle =
+    stride / gcd(stride, dilation)``, the taps ``k = phase + t cycle`` meet the same outputs, ``y + cut = u
+    stride + phase dilation``, each ``apart`` inputs before the last. So the sums are counted by ``u`` and
+    the phase: those of a kernel without dilation, and of the phases that have a tap only. Where the dilation
+    is 1 and all phases have one, they are the outputs as they lie; ``place`` says where others lie.
     """
 
     def __init__(self, kernel: int, w: Window, d: int, extent: Expr, extra: int) -> None:
-        self.stride, self.dilation, self.cut = w.stride[d], w.dilation[d], int(w.before[d])  # type: ignore[arg-type]
-        span = self.dilation * (kernel - 1) + 1
-        self.kernel = kernel if self.stride == 1 else span
-        # each phase of the stride meets every stride-th tap of the dilated kernel, zeros between its taps
-        # counted
-        self.taps = kernel if self.stride == 1 else -(-span // self.stride)
+        self.step, self.dilation, self.cut = w.stride[d], w.dilation[d], int(w.before[d])  # type: ignore[arg-type]
+        self.kernel, common = kernel, math.gcd(self.step, self.dilation)
+        self.cycle, self.apart = self.step // common, self.dilation // common
+        self.phases, self.taps = min(self.cycle, kernel), -(-kernel // self.cycle)
+        self.in_place = self.step == 1 or (self.dilation == 1 and self.phases == self.step)
         # torch's formula: (extent - 1) stride + span + extra - before - after
+        span = self.dilation * (kernel - 1) + 1
         self.output = make.sub(
-            make.add(make.mul(make.sub(extent, 1), self.stride), span + extra - self.cut), w.after[d]
+            make.add(make.mul(make.sub(extent, 1), self.step), span + extra - self.cut), w.after[d]
         )
-        # what the padding cuts off in front need not be there to be read
-        self.before = max(0, (self.taps - 1) * self.apart - self.cut // self.stride)
+        # the least and the last u of an output; what the padding cuts off in front need not be there to be
+        # read
+        last_phase = 0 if self.in_place else (self.phases - 1) * self.dilation
+        self.first = self.cut // self.step if self.in_place else -((last_phase - self.cut) // self.step)
+        self.before = max(0, (self.taps - 1) * self.apart - self.first)
         # a margin there is reaches as far as whole phases read, so that as many outputs of each are computed
-        whole = make.mul(make.ceildiv(self.output, self.stride), self.stride)
-        end = whole if self.before > 0 and const_int(self.output) is not None else self.output
-        last = make.floordiv(make.add(end, self.cut - 1), self.stride)
+        whole = make.mul(make.ceildiv(self.output, self.step), self.step)
+        end = (
+            whole if self.in_place and self.before > 0 and const_int(self.output) is not None else self.output
+        )
+        last = make.floordiv(make.add(end, self.cut - 1), self.step)
         self.after = make.max_(make.sub(last, make.sub(extent, 1)), 0)
-
-    @property
-    def apart(self) -> int:
-        """How far apart in the input the taps of a phase lie."""
-        return self.dilation if self.stride == 1 else 1
+        self.sums = self.output if self.in_place else make.mul(make.sub(last, self.first - 1), self.phases)
 
     @property
     def as_is(self) -> bool:
-        """Whether the kernel needs no zeros: none between its taps, none behind."""
-        return self.stride == 1 or (self.dilation == 1 and self.kernel % self.stride == 0)
+        """Whether the kernel needs no zeros behind it."""
+        return self.kernel % self.phases == 0
 
     def held(self, tap: Any) -> list[Expr]:
         """Under what conditions the kernel has that tap, zeros counted."""
-        if self.as_is:
-            return []
-        # a phase of the last stride begins behind the kernel's end
-        inside = make.lt(make.as_expr(tap), make.const(self.kernel, INT32))
-        apart = make.eq(make.floormod(make.as_expr(tap), self.dilation), 0)
-        return [inside, apart] if self.dilation > 1 else [inside]
+        # a phase of the last taps begins behind the kernel's end
+        return [] if self.as_is else [make.lt(make.as_expr(tap), make.const(self.kernel, INT32))]
 
     def read(self, y: Any, t: Any) -> Expr:
-        """Where in the padded input."""
-        return make.add(
-            make.sub(
-                make.floordiv(make.add(make.as_expr(y), self.cut), self.stride),
-                make.mul(make.as_expr(t), self.apart),
-            ),
-            self.before,
+        """Where in the padded input the sum ``y`` has its tap ``t``."""
+        y, ahead = make.as_expr(y), self.before
+        u = (
+            make.floordiv(make.add(y, self.cut), self.phases)
+            if self.in_place
+            else make.floordiv(y, self.phases)
         )
+        ahead += 0 if self.in_place else self.first
+        return make.add(make.sub(u, make.mul(make.as_expr(t), self.apart)), ahead)
 
     def tap(self, y: Any, t: Any) -> Expr:
         """Which tap of the kernel, zeros counted."""
-        return make.add(
-            make.floormod(make.add(make.as_expr(y), self.cut), self.stride),
-            make.mul(make.as_expr(t), self.stride),
-        )
+        if self.phases == 1:
+            return make.as_expr(t)
+        y = make.add(make.as_expr(y), self.cut) if self.in_place else make.as_expr(y)
+        return make.add(make.floormod(y, self.phases), make.mul(make.as_expr(t), self.cycle))
+
+    def place(self, y: Any) -> tuple[Expr, list[Expr]]:
+        """Which sum the output ``y`` is, and under what conditions it is one: no tap reaches others."""
+        y = make.as_expr(y)
+        if self.in_place:
+            return y, []
+        at, zero = make.add(y, self.cut), make.const(0, INT32)
+        if self.phases == 1:
+            met = [make.eq(make.floormod(at, self.step), zero)]
+            return make.sub(make.floordiv(at, self.step), self.first), met
+        common = self.step // self.cycle
+        met = [make.eq(make.floormod(at, common), zero)] if common > 1 else []
+        # the phase is what times the dilation leaves the same as the output
+        turn = pow(self.apart, -1, self.cycle)
+        phase = make.floormod(make.mul(make.floordiv(at, common), turn), self.cycle)
+        if self.phases < self.cycle:
+            met.append(make.lt(phase, make.const(self.phases, INT32)))
+        u = make.floordiv(make.sub(at, make.mul(phase, self.dilation)), self.step)
+        return make.add(make.mul(make.sub(u, self.first), self.phases), phase), met
 
 
 def _transposed(
@@ -212,24 +244,41 @@ def _transposed(
         channel = rc if groups == 1 else rc + make.mul(make.floordiv(make.as_expr(o), outputs), each)
         own = o if groups == 1 else make.floormod(make.as_expr(o), outputs)
         x = source(b, channel, *[p.read(y, t) for p, y, t in zip(dims, place, ry, strict=True)])
-        tap = [p.tap(y, t) if p.stride > 1 else t for p, y, t in zip(dims, place, ry, strict=True)]
+        tap = [p.tap(y, t) for p, y, t in zip(dims, place, ry, strict=True)]
         # as the condition of the sum: the taps are unrolled, and those that are not held fold away
         held = [c for p, t in zip(dims, tap, strict=True) for c in p.held(t)] if few else []
-        if few:
-            # taps with zeros counted, back to those of the weight
-            tap = [make.floordiv(t, p.dilation) if not p.as_is else t for p, t in zip(dims, tap, strict=True)]
-        f = spread(channel, own, *tap)
         where = te.all(*held) if held else None
+        f = spread(channel, own, *tap)
         return te.sum(te.cast(inside, x) * te.cast(inside, f), axis=[rc, *ry], where=where)
 
     total = te.compute(
-        (data.shape[0], make.mul(outputs, groups), *[p.output for p in dims]),
+        (data.shape[0], make.mul(outputs, groups), *[p.sums for p in dims]),
         lambda *i: element(*i),
         name=op,
         tag=tags.conv_tag(tags.CONV_TRANSPOSE, n, lay.text),
         varargs_names=axis_names(lay, "o"),
     )
+    total = _placed(f"{op}.places", total, dims, lay)
     return rounded(op, biased(op, total, bias, lambda i: i[1], total.shape[1]), out)
+
+
+def _placed(name: str, total: Tensor, dims: Sequence[_Phases], lay: Layout) -> Tensor:
+    """The sums where the outputs lie, zeros where no tap reaches."""
+    if all(p.in_place for p in dims):
+        return total
+
+    def element(b: Any, o: Any, *at: Any) -> Expr:
+        places = [p.place(y) for p, y in zip(dims, at, strict=True)]
+        value = total(b, o, *[v for v, _ in places])
+        met = [c for _, conditions in places for c in conditions]
+        return te.if_then_else(te.all(*met), value, te.const(0, total.dtype)) if met else value
+
+    return te.compute(  # type: ignore[no-any-return]
+        (*total.shape[:2], *[p.output for p in dims]),
+        lambda *i: element(*i),
+        name=name,
+        varargs_names=axis_names(lay, "o"),
+    )
 
 
 def _kernel(op: str, n: int, data: Tensor, weight: Tensor, groups: int, padding: Padding) -> list[int]:
@@ -299,17 +348,16 @@ def _phases(
 
 
 def _spread(name: str, weight: Tensor, dims: Sequence[_Phases]) -> Tensor:
-    """The weight with zeros between its taps and behind them, where phases ask for them."""
+    """The weight with zeros behind its taps, where phases ask for them."""
     if all(p.as_is for p in dims):
         return weight
     shape = (
         *weight.shape[:2],
-        *[p.taps * p.stride if not p.as_is else k for p, k in zip(dims, weight.shape[2:], strict=True)],
+        *[k if p.as_is else p.taps * p.cycle for p, k in zip(dims, weight.shape[2:], strict=True)],
     )
 
     def element(i: Any, o: Any, *taps: Any) -> Expr:
         held = [c for p, t in zip(dims, taps, strict=True) for c in p.held(t)]
-        place = [t if p.as_is else make.floordiv(t, p.dilation) for p, t in zip(dims, taps, strict=True)]
-        return te.if_then_else(te.all(*held), weight(i, o, *place), te.const(0, weight.dtype))
+        return te.if_then_else(te.all(*held), weight(i, o, *taps), te.const(0, weight.dtype))
 
     return te.compute(shape, lambda *i: element(*i), name=name, tag=tags.PAD)  # type: ignore[no-any-return]

@@ -65,7 +65,14 @@ def test_dtypes(types, out):
 
 @pytest.mark.parametrize(
     "options",
-    [{"stride": 2, "padding": 1, "output_padding": 1}, {"stride": 3}, {"dilation": 2, "padding": 1}],
+    [
+        {"stride": 2, "padding": 1, "output_padding": 1},
+        {"stride": 3},
+        {"stride": 4},
+        {"dilation": 2, "padding": 1},
+        {"stride": 2, "dilation": 3, "padding": 1},
+        {"stride": 2, "dilation": 2},
+    ],
     ids=str,
 )
 def test_one_kernel_for_any_image(options):
@@ -92,3 +99,42 @@ def test_no_multiplication_by_an_inserted_zero():
     )
     assert total.op.tag == "conv2d_transpose_nchw"
     assert [int(a.extent) for a in total.op.reduce_axis] == [3, 2, 2]
+
+
+def sums(kernel, **options):
+    """The sums of a row of 8 by such a kernel: how many, and of how many taps each."""
+    y = ops.conv_transpose1d(te.placeholder((1, 3, 8)), te.placeholder((3, 4, kernel)), **options)
+    while not y.op.reduce_axis:
+        (y,) = y.op.input_tensors
+    return int(str(y.shape[-1])), int(y.op.reduce_axis[-1].extent)
+
+
+def test_a_dilated_kernel_is_not_multiplied_by_the_zeros_between_its_taps():
+    """Every second tap of five meets the same outputs with stride 2, whatever odd number they are apart; with
+    taps as far apart as the stride, or a multiple, all outputs but every second are zeros."""
+    assert [sums(5, stride=2, dilation=d)[1] for d in (1, 3, 5)] == [3, 3, 3]
+    assert [sums(5, stride=2, dilation=d) for d in (2, 4)] == [(12, 5), (16, 5)]
+    assert sums(5, stride=4, dilation=6)[1] == 3  # both halved
+
+
+def test_outputs_that_no_tap_reaches_are_no_sums():
+    assert sums(1, stride=4) == (8, 1)
+    assert sums(2, stride=5) == (16, 1)
+    assert sums(3, stride=6, dilation=2) == (24, 1)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("stride", [2, 3, 4, 6])
+@pytest.mark.parametrize("dilation", [1, 2, 3, 4])
+@pytest.mark.parametrize("padding", [0, 1, 4])
+def test_every_stride_dilation_and_kernel_meet(stride, dilation, padding):
+    for kernel in (1, 2, 3, 5):
+        for width in (1, 6):
+            options = {"stride": stride, "dilation": dilation, "padding": padding, "output_padding": 1}
+            x, w = small(RNG, (1, 2, width)), small(RNG, (2, 3, kernel))
+            if (width - 1) * stride + dilation * (kernel - 1) + 2 > 2 * padding:
+                exact(
+                    run(ops.conv_transpose1d, x, w, **options),
+                    images.conv_transpose(x, w, **options),
+                    "float32",
+                )
