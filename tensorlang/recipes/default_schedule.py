@@ -43,6 +43,7 @@ from . import (
     flat,
     fourier,
     gemm,
+    groups_last,
     integers,
     interleaved,
     lines,
@@ -110,6 +111,7 @@ FAMILIES = (
     separable,
     depthwise,
     channels_last,
+    groups_last,
     subpixel,
     phases,
 )
