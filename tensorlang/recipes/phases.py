@@ -73,8 +73,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     strides = [phases.get(a) for a in inside.op.axis]
     lanes, iterations = target.vector_lanes(inside.op.body[0].dtype), work(inside)
     cuts, high = _tile(strides, target.vector_registers - SPARE)
-    whole = all(n in (None, cut) for n, cut in zip(strides, cuts, strict=True))
-    image = short_rows(s, inside, strides, lanes) if whole else None
+    image = rows_as_one(s, inside, target)
     if image is not None:
         _rows_together(s, out, inside, image, strides, high, target)
         return
@@ -132,6 +131,17 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
             inside.unroll(own[at])
         at += 1 if stride in (None, 1) else 2
     share_out(out, around[:-1] or around, iterations, target)
+
+
+def rows_as_one(s: Schedule, inside: Stage, target: Target) -> Tensor | None:
+    """The image whose rows are counted as one axis: short ones, of which a tile has all phases, the outputs
+    of a group among them."""
+    phases = _strides(inside)
+    strides = [phases.get(a) for a in inside.op.axis]
+    cuts, _ = _tile(strides, target.vector_registers - SPARE)
+    if any(n not in (None, cut) for n, cut in zip(strides, cuts, strict=True)):
+        return None
+    return short_rows(s, inside, strides, target.vector_lanes(inside.op.body[0].dtype))
 
 
 def _channels_together(s: Schedule, out: Stage, inside: Stage, high: int, lanes: int, target: Target) -> None:

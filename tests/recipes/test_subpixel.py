@@ -43,6 +43,8 @@ CASES = {
     "one dimension": ((2, 24, 70), (24, 16, 16), {"stride": 8, "padding": 4}),
     "three": ((1, 16, 2, 3, 5), (16, 16, 3, 3, 3), {"stride": 2, "padding": 1}),
     "strides that differ": ((1, 16, 4, 6), (16, 16, 4, 6), {"stride": (2, 3), "output_padding": (1, 2)}),
+    "rows that have a stride and pixels that have none": ((1, 16, 4, 6), (16, 16, 3, 5), {"stride": (2, 1)}),
+    "groups and no stride": ((2, 32, 6, 7), (32, 16, 3, 5), {"padding": 1, "groups": 2}),
     # the last phases end with the image: the padding would read beyond it
     "windows as wide as the stride": ((1, 32, 5), (32, 16, 3), {"stride": 3, "padding": 1}),
     "doubles": ((1, 16, 5, 6), (16, 12, 4, 4), {"stride": 2, "padding": 1}, "float64"),
@@ -173,3 +175,27 @@ def test_each_panel_of_a_weight_is_packed_by_the_thread_that_uses_it(image, outp
     s = scheduled(y, as_target(HOST_LIKE))[0]
     (packed,) = [stage for stage in s.stages if stage.name.startswith(f"{w.name}.")]
     assert (packed.state.attach is not None) is within
+
+
+GROUPS = {
+    "a vector and a half": ((2, 48, 7, 7), (48, 24, 3, 3), {"stride": 4, "padding": 1, "groups": 2}),
+    "most of a vector": ((2, 48, 5, 7), (48, 12, 4, 4), {"stride": 2, "padding": 1, "groups": 3}),
+    "in three dimensions": ((1, 32, 3, 4, 7), (32, 24, 4, 4, 4), {"stride": 2, "padding": 1, "groups": 2}),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_groups_that_are_no_whole_vectors_are_panels_of_their_own(case):
+    """With many registers, in a vector that is nearly full; rows of 7 pixels would be vectors of 4, 2 and 1:
+    they are counted as one axis only in tiles of all outputs of a group."""
+    x, w, y = transposed(*GROUPS[case])
+    assert outputs_are_lanes(y, AVX512, [w])
+    a, b = (small(tuple(int(str(n)) for n in t.shape)) for t in (x, w))
+    (expected,) = te.reference.evaluate(y, {x: a, w: b})
+    assert np.array_equal(tl.compile([x, w, y], constants={w: b})(a), expected)
+    assert np.array_equal(tl.compile([x, w, y])(a, b), expected)
+
+
+def test_groups_that_leave_vectors_rather_empty_keep_vectors_of_pixels():
+    _, w, y = transposed((2, 64, 7, 13), (64, 9, 2, 2), {"stride": 2, "groups": 2})
+    assert not outputs_are_lanes(y, AVX512, [w])
