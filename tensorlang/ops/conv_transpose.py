@@ -4,8 +4,9 @@ what products share.
 Written as what each output gathers, not as what each input scatters: the outputs whose places are equal
 modulo the stride form a phase, and each phase is a plain convolution with every stride-th tap of the kernel
 (the sub-pixel convolution of Shi et al. 2016), so no multiplication by an inserted zero is made. Stages:
-``.pad``, ``.weight`` (zeros up to a multiple of the stride; reads the weight only), the reduction with the
-tag, ``.bias``, ``.cast``.
+``.pad``, ``.weight`` (turned round where there is one phase, with zeros up to a multiple of the stride where
+there are several of many taps; reads the weight only), the reduction with the tag, ``.places`` (where outputs
+are not the sums as they lie), ``.bias``, ``.cast``.
 """
 
 from __future__ import annotations
@@ -234,32 +235,81 @@ def _transposed(
     dims = _phases(op, data, kernel, weight, stride, padding, output_padding, dilation)
     inside, out = accumulator(op, data.dtype, weight.dtype, out_dtype)
     source = padded(f"{op}.pad", data, lay.spatial, [p.before for p in dims], [p.after for p in dims], 0)
-    # few taps are written out, and those that a phase lacks are left out; more read zeros
-    few = math.prod(p.taps for p in dims) <= FEW_TAPS
-    spread = weight if few else _spread(f"{op}.weight", weight, dims)
-    outputs, each = weight.shape[1], make.floordiv(data.shape[1], groups)
-    rc, ry = te.reduce_axis((0, each), "rc"), taps([make.as_expr(p.taps) for p in dims])
+    element, axes = (_plain if all(p.phases == 1 for p in dims) else _by_phase)(
+        op, source, weight, dims, groups
+    )
 
-    def element(b: Any, o: Any, *place: Any) -> Expr:
-        channel = rc if groups == 1 else rc + make.mul(make.floordiv(make.as_expr(o), outputs), each)
-        own = o if groups == 1 else make.floormod(make.as_expr(o), outputs)
-        x = source(b, channel, *[p.read(y, t) for p, y, t in zip(dims, place, ry, strict=True)])
-        tap = [p.tap(y, t) for p, y, t in zip(dims, place, ry, strict=True)]
-        # as the condition of the sum: the taps are unrolled, and those that are not held fold away
-        held = [c for p, t in zip(dims, tap, strict=True) for c in p.held(t)] if few else []
-        where = te.all(*held) if held else None
-        f = spread(channel, own, *tap)
-        return te.sum(te.cast(inside, x) * te.cast(inside, f), axis=[rc, *ry], where=where)
+    def total_of(*i: Any) -> Expr:
+        x, f, where = element(*i)
+        return te.sum(te.cast(inside, x) * te.cast(inside, f), axis=axes, where=where)
 
     total = te.compute(
-        (data.shape[0], make.mul(outputs, groups), *[p.sums for p in dims]),
-        lambda *i: element(*i),
+        (data.shape[0], make.mul(weight.shape[1], groups), *[p.sums for p in dims]),
+        total_of,
         name=op,
         tag=tags.conv_tag(tags.CONV_TRANSPOSE, n, lay.text),
         varargs_names=axis_names(lay, "o"),
     )
     total = _placed(f"{op}.places", total, dims, lay)
     return rounded(op, biased(op, total, bias, lambda i: i[1], total.shape[1]), out)
+
+
+def _plain(
+    op: str, source: Tensor, weight: Tensor, dims: Sequence[_Phases], groups: int
+) -> tuple[Any, list[te.IterVar]]:
+    """What is multiplied where there is one phase, as without a stride: a convolution by the weight turned
+    round, of whose taps the last one meets the first element, for which recipes know more. The axes it is
+    summed over."""
+    outputs, each = weight.shape[1], make.floordiv(source.shape[1], groups)
+
+    def turned(o: Any, c: Any, *taps: Any) -> Expr:
+        o, c = make.as_expr(o), make.as_expr(c)
+        first = 0 if groups == 1 else make.mul(make.floordiv(o, outputs), each)
+        own = o if groups == 1 else make.floormod(o, outputs)
+        back = [make.sub(p.taps - 1, make.as_expr(t)) for p, t in zip(dims, taps, strict=True)]
+        return weight(c + first, own, *back)  # type: ignore[no-any-return]
+
+    kernel = te.compute(
+        (make.mul(outputs, groups), each, *[p.taps for p in dims]),
+        turned,
+        name=f"{op}.weight",
+        tag=tags.LINES,
+    )
+    depthwise = groups > 1 and const_int(each) == 1
+    rc, ry = te.reduce_axis((0, each), "rc"), taps([make.as_expr(p.taps) for p in dims])
+
+    def element(b: Any, o: Any, *place: Any) -> tuple[Expr, Expr, None]:
+        first = 0 if groups == 1 else make.mul(make.floordiv(make.as_expr(o), outputs), each)
+        channel = first if depthwise else rc + first
+        back = [make.sub(p.taps - 1, t) for p, t in zip(dims, ry, strict=True)]
+        at = [p.read(y, t) for p, y, t in zip(dims, place, back, strict=True)]
+        return source(b, channel, *at), kernel(o, 0 if depthwise else rc, *ry), None
+
+    # without the sum over one channel, as in a convolution
+    return element, ry if depthwise else [rc, *ry]
+
+
+def _by_phase(
+    op: str, source: Tensor, weight: Tensor, dims: Sequence[_Phases], groups: int
+) -> tuple[Any, list[te.IterVar]]:
+    """What is multiplied of several phases, the condition that there is such a tap, or None; the axes it is
+    summed over."""
+    # few taps are written out, and those that a phase lacks are left out; more read zeros
+    few = math.prod(p.taps for p in dims) <= FEW_TAPS
+    spread = weight if few else _spread(f"{op}.weight", weight, dims)
+    outputs, each = weight.shape[1], make.floordiv(source.shape[1], groups)
+    rc, ry = te.reduce_axis((0, each), "rc"), taps([make.as_expr(p.taps) for p in dims])
+
+    def element(b: Any, o: Any, *place: Any) -> tuple[Expr, Expr, Expr | None]:
+        channel = rc if groups == 1 else rc + make.mul(make.floordiv(make.as_expr(o), outputs), each)
+        own = o if groups == 1 else make.floormod(make.as_expr(o), outputs)
+        x = source(b, channel, *[p.read(y, t) for p, y, t in zip(dims, place, ry, strict=True)])
+        tap = [p.tap(y, t) for p, y, t in zip(dims, place, ry, strict=True)]
+        # as the condition of the sum: the taps are unrolled, and those that are not held fold away
+        held = [c for p, t in zip(dims, tap, strict=True) for c in p.held(t)] if few else []
+        return x, spread(channel, own, *tap), te.all(*held) if held else None
+
+    return element, [rc, *ry]
 
 
 def _placed(name: str, total: Tensor, dims: Sequence[_Phases], lay: Layout) -> Tensor:

@@ -6,7 +6,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.analysis import conv_of
+from tests.codegen.test_assembly import AVX512
 from tests.ops import images
 from tests.ops.arrays import exact
 from tests.ops.images import run, small, symbolic
@@ -138,3 +141,26 @@ def test_every_stride_dilation_and_kernel_meet(stride, dilation, padding):
                     images.conv_transpose(x, w, **options),
                     "float32",
                 )
+
+
+@pytest.mark.parametrize("options", [{"padding": 1}, {"padding": 4}, {"stride": 2, "dilation": 2}], ids=str)
+@pytest.mark.parametrize("groups", [1, 2, 8])
+def test_one_phase_is_a_convolution_by_the_weight_turned_round(options, groups):
+    """Which recipes know by its plain reads: the minimal filtering of 3×3 among them."""
+    x, w = te.placeholder((1, 8, 20, 20), name="x"), te.placeholder((8, 16 // groups, 3, 3), name="w")
+    y = ops.conv_transpose2d(x, w, groups=groups, **options)
+    while not y.op.reduce_axis:
+        (y,) = y.op.input_tensors
+    c = conv_of(y.op)
+    assert groups == 8 or (c is not None and (c.groups, c.each) == (groups, 16 // groups))
+    assert [int(a.extent) for a in y.op.reduce_axis] == ([3, 3] if groups == 8 else [8 // groups, 3, 3])
+    a, b = small(RNG, (1, 8, 20, 20)), small(RNG, (8, 16 // groups, 3, 3))
+    want = images.conv_transpose(a, b, groups=groups, **options)
+    exact(run(ops.conv_transpose2d, a, b, groups=groups, **options), want, "float32")
+
+
+def test_minimal_filtering_without_a_stride():
+    x, w = te.placeholder((1, 64, 56, 56), name="x"), te.placeholder((64, 64, 3, 3), name="w")
+    y = ops.conv_transpose2d(x, w, padding=1)
+    f = tl.compile([x, w, y], AVX512, constants={w: np.zeros((64, 64, 3, 3), "float32")})
+    assert "conv2d_winograd" in f.get_source("ir")
