@@ -19,6 +19,7 @@ from ..schedule import create_schedule
 from ..target import Target
 from ..te import ComputeOp, Tensor
 from . import subpixel
+from .common import is_known
 from .conv import time_by_pixel
 from .flat import plan
 from .pointwise import least_time
@@ -44,7 +45,7 @@ def by_tap(op: ComputeOp, target: Target, constants: Sequence[Tensor]) -> Tensor
     if not op.reduce_axis or cost_of(target).by_tap <= NOWHERE:
         return None
     t = tap_products_of(op)
-    if t is None or not any(t.weight is c for c in constants) or not 1 < math.prod(t.taps) <= MOST_TAPS:
+    if t is None or not is_known(t.weight, constants) or not 1 < math.prod(t.taps) <= MOST_TAPS:
         return None
     kind = op.outputs[0].dtype
     if kind != "float32" or t.image.dtype != kind or t.weight.dtype != kind:
