@@ -72,12 +72,17 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
     lanes = least if not together and size(last) is None else least * VECTORS  # a window is short
     if len(together) < 2 or _in_rows(n, size(last), least, len(together) == len(op.reduce_axis)):
         together, n = [last], size(last)
+    places = len(together) == len(op.reduce_axis) and first_places.applies(stage, n, target)
+    extreme = n is None and first_places.extreme_of(s, stage, target)
     if size(last) is None and len(together) == len(op.reduce_axis) == 1 and target.has_masks:
-        most = elements_at_most(last, least, FEW_REDUCED)
+        looks = places or extreme
+        short = first_places.one_vector(stage, target) if looks else least
+        most = elements_at_most(last, short, (1,) if looks else FEW_REDUCED)
         if most is not None:
-            _few_vectors(s, stage, last, most, least, target)
+            _few_vectors(s, stage, last, most, short, target)
             return True
-    if len(together) == len(op.reduce_axis) and first_places.applies(stage, n, target):
+    few = extreme and at_most(last.extent, first_places.FEW * least)
+    if places:
         row = stage.fuse(*together) if len(together) > 1 else last
         first_places.search(s, stage, row, n, target)
         return True
@@ -91,6 +96,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
             lanes //= 2
         if n is not None and n < lanes:
             return _all_lanes(s, stage, together, n, lanes, target)
+        lanes = min(lanes, least * first_places.SIDE) if few else lanes
         vectors, inner = stage.split(stage.fuse(*together) if len(together) > 1 else last, lanes)
         if stage.state.attach is None and len(together) == len(op.reduce_axis) and searches.applies(op, n):
             stage, inner = searches.by_block(s, stage, vectors, lanes, target)

