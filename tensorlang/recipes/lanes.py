@@ -81,7 +81,8 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
         if most is not None:
             _few_vectors(s, stage, last, most, short, target)
             return True
-    few = extreme and at_most(last.extent, first_places.FEW * least)
+    alone = extreme and len(op.reduce_axis) == 1
+    few = alone and at_most(last.extent, first_places.FEW * least)
     if places:
         row = stage.fuse(*together) if len(together) > 1 else last
         first_places.search(s, stage, row, n, target)
@@ -526,7 +527,10 @@ def share_reduction(s: Schedule, stage: Stage, target: Target) -> bool:
     together = one_stretch(op, op.reduce_axis)
     n = elements_of(together)
     lanes = VECTORS * target.vector_lanes(op.body[0].dtype)
-    if 1 < len(together) == len(op.reduce_axis) and n is not None and n >= lanes * cores:
+    stretch = 1 < len(together) == len(op.reduce_axis)
+    if stretch and n is None and first_places.applies(stage, n, target):
+        return False
+    if stretch and (n is None or n >= lanes * cores):
         # as many stretches of memory as there are threads: one of the axes may be short, or leave each of
         # them pieces of rows. Measured (Zen 4, two threads): sums of 2000 × 3000 take 0.27 of the time, of
         # 1777 × 1999 0.5, of 20,000 × 7 0.33, of 300 × 500 0.8

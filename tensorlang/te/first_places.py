@@ -6,9 +6,10 @@ found is the answer. Knows te; not where it pays.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.dtype import DType
-from ..expr.linear import poly, wraps
+from ..expr.linear import Poly, add_to, mul_poly, poly, wraps
 from ..expr.nodes import Cast, Const, Expr, Select
 from ..expr.walk import variables
 from .axis import IterVar
@@ -36,36 +37,48 @@ def _rises(place: Expr, axes: Sequence[IterVar]) -> bool:
     """Whether a place is one more in the next iteration of ``axes``, counted in their order."""
     if wraps(place):
         return False
-    one, begin, known = 1, poly(place).get((), 0), True
+    one: Poly = {(): 1}
+    begin, known = poly(place).get((), 0), True
     for axis in reversed(axes):
-        if _step(place, axis) != one:
+        extent = mul_poly(one, poly(axis.extent))
+        if extent is None or _step(place, axis) != one:
             return False
         n, first = constant(axis.extent), _begin(axis)
-        if n is None and axis is not axes[0]:
-            return False
         known = known and n is not None and first is not None
-        begin += one * (first or 0)
-        one *= n or 1
+        begin += one.get((), 0) * (first or 0)
+        one = extent
     if place.dtype.is_index:
         return True  # never overflows, by contract
     # behind the largest number of a narrow type comes the least
     moved = {a.var for a in axes}
     base = [m for m in poly(place) if m and all(moved.isdisjoint(variables(e)) for e in m)]
-    return known and not base and _holds(place.dtype, begin, one)
+    return known and not base and _holds(place.dtype, begin, one.get((), 0))
 
 
-def _step(place: Expr, axis: IterVar) -> int | None:
-    """How far a place moves with an axis, which may be cast to a type that holds all of it; None where that
-    is not always the same."""
-    out, v = 0, axis.var
+def _step(place: Expr, axis: IterVar) -> Poly | None:
+    """How far a place moves with an axis, which may be cast to a type that holds all of it, as symbolic sizes
+    may; None where that is not always the same."""
+    out, v = dict[Any, int](), axis.var
     for term, times in poly(place).items():
         if not any(v in variables(e) for e in term):
             continue
-        (only, *others) = term
-        if others or (only is not v and not (type(only) is Cast and only.a is v and _kept(axis, only.dtype))):
+        only = [e for e in term if e is v or (type(e) is Cast and e.a is v and _kept(axis, e.dtype))]
+        others = [e for e in term if all(e is not o for o in only)]
+        if len(only) != 1 or any(v in variables(e) for e in others):
             return None
-        out += times
+        step: Poly | None = {(): times}
+        for e in others:
+            step = None if step is None else mul_poly(step, poly(_size(e)))
+        if step is None:
+            return None
+        add_to(out, step, 1)
     return out
+
+
+def _size(e: Expr) -> Expr:
+    """A size without its cast to a type that holds it."""
+    wider = type(e) is Cast and e.a.dtype.is_index and e.dtype.is_index and e.dtype.bits >= e.a.dtype.bits
+    return e.a if wider else e  # type: ignore[attr-defined]
 
 
 def _begin(axis: IterVar) -> int | None:

@@ -11,6 +11,7 @@ import pytest
 
 import tensorlang as tl
 from tensorlang import ops, te
+from tensorlang.analysis import nowhere
 from tensorlang.errors import LowerError, ScheduleError
 from tensorlang.loopir.interpret import interpret
 from tensorlang.recipes import default_schedule
@@ -108,6 +109,62 @@ def test_open_rows_of_a_few_vectors_are_several_together() -> None:
     assert "for k1" not in one and "range(0, (n" not in one
     assert "rf: float64[16" in several and "argmax.value_2: float64[4]" in several
     assert "rf_1: float64[32" in long and "argmax.value_3: float64[1]" in long
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int8", "int64", "bool"])
+@pytest.mark.parametrize("op", ["argmax", "argmin"])
+def test_the_place_in_a_tensor_of_open_sizes_is_that_of_numpy(op: str, dtype: str) -> None:
+    rng = np.random.default_rng(3)
+    for rank, shapes in (
+        (2, [(1, 1), (5, 7), (40, 1), (1, 300), (70, 33), (300, 500), (3, 0), (0, 3)]),
+        (3, [(2, 3, 5), (40, 30, 50), (300, 1, 3), (2, 0, 5)]),
+        (4, [(2, 3, 4, 5), (10, 20, 30, 40)]),
+    ):
+        x = te.placeholder([te.var(f"n{d}") for d in range(rank)], dtype, name="x")
+        f = tl.compile([x, getattr(ops, op)(x)])
+        for shape in shapes:
+            for kind in range(3):
+                a = rng.integers(0, 2 if kind else 100, shape).astype(dtype)
+                if kind == 2 and "float" in dtype and a.size:
+                    a[a == 0] = -0.0
+                    a.flat[rng.integers(a.size) :] = np.nan
+                # of nothing there is no first one
+                want = getattr(np, op)(a) if a.size else np.iinfo(np.int64).max
+                assert f(a) == want, (shape, kind)
+
+
+def test_places_in_a_tensor_of_open_sizes_are_first_ones() -> None:
+    # counted along the dimensions, the last one innermost: bits of all of it, as one stretch of memory
+    x = te.placeholder([te.var("a"), te.var("b"), te.var("c")], "float32", name="x")
+    for cores in (1, 2):
+        f = tl.compile([x, ops.argmax(x)], target=f"llvm -mcpu=znver5 -num-cores={cores}")
+        assert "until_known" in f.get_source("ir") and "argmax.first.rf" not in f.get_source("ir")
+        assert "vpgather" not in f.get_source("asm") and "vgather" not in f.get_source("asm")
+
+
+def test_places_counted_in_another_order_are_no_first_ones() -> None:
+    a, b = te.var("a"), te.var("b")
+    x = te.placeholder((a, b), "int32", name="x")
+    i, j = te.reduce_axis((0, a), "i"), te.reduce_axis((0, b), "j")
+    none = te.max_value("int64")
+
+    def least(place: te.Expr) -> te.Tensor:
+        return te.compute((), lambda: te.min(te.select(x[i, j] > 7, place, none), axis=[i, j]), name="y")
+
+    row, column, wide = te.cast("int64", i.var), te.cast("int64", j.var), te.cast("int64", b)
+    assert nowhere(least(row * wide + column).op) is not None
+    assert nowhere(least(wide * row + column + 3).op) is not None
+    for place in (
+        row + column * te.cast("int64", a),
+        row * te.cast("int64", a) + column,
+        row * wide * wide + column,
+        row * wide + 2 * column,
+        row * wide,
+        row * wide + te.cast("int64", te.cast("int8", j.var)),
+        row * te.cast("int64", te.cast("int8", b)) + column,
+        row * row * wide + column,
+    ):
+        assert nowhere(least(place).op) is None, place
 
 
 def test_of_numbers_only_equality_is_asked() -> None:
