@@ -31,6 +31,8 @@ __all__ = ["cumprod", "cumsum"]
 Places = Callable[[Expr, Expr], tuple[Expr, ...]]  # (step, column) → index
 Columns = Callable[[int, Places], None]  # (how many columns, the index of an element)
 ROWS = 4  # at once: the sum of one waits for the sum before, those of others do not
+CONVERTED = 64  # elements of a row that are converted together
+FEW = 16  # of a rest
 COLUMNS = 256  # bytes of columns, whose sums registers hold
 # bytes of columns of longer lines, which are taken one after the other: each reads the sums of the one before
 # again. Narrow columns of what no cache holds are lines far apart, and none is there when it is wanted
@@ -96,7 +98,10 @@ def _running(
     # a recurrence has a first row
     if const_int(rows) == 0:
         return inputs.stage(op, tags.ELEMENTWISE, x.shape, lambda *i: te.cast(out, x(*i)))
-    if d == x.ndim - 1 and out.bits != 16:  # whose conversions pay in vectors
+    # of short rows of 16-bit floats conversions of several at once are fuller vectors. Measured (Zen 5, one
+    # thread), 1000 rows of 33: 0.85 of the time, of 100 1.2
+    short = out.bits == 16 and x.ndim > 1 and (const_int(rows) or CONVERTED) < CONVERTED
+    if d == x.ndim - 1 and not short:
         return _of_rows(op, x, out, exclusive, reverse)
     if out.bits != 16 and _columns_known(x.shape, d):
         return te.loops(
@@ -341,6 +346,9 @@ def _running_rows(
     n = x.shape[-1]
     inside = inputs.wide(as_dtype(dtype))
     combine = make.mul if product else make.add
+    if inside is not sums.dtype:
+        _rounded_rows(b, x, sums, combine, int(product), exclusive, reverse)
+        return
     with blocks_of_rows(b, x.shape) as here:
         totals = [b.cell(f"total{q}", inside, int(product)) for q in range(len(here))]
         with b.loop("step", n) as step:
@@ -349,3 +357,59 @@ def _running_rows(
                 before = b.let("before", total.value)
                 total.set(combine(before, te.cast(inside, x[(*row, at)])))
                 sums[(*row, at)] = te.cast(sums.dtype, before if exclusive else total.value)
+
+
+def _rounded_rows(
+    b: LoopBuilder,
+    x: Memory,
+    sums: Memory,
+    combine: Callable[[Expr, Expr], Expr],
+    identity: int,
+    exclusive: bool,
+    reverse: bool,
+) -> None:
+    """Rows of 16-bit floats, whose conversions are vectors of a piece: one by one they take longer than the
+    sums. Measured (Zen 5, one thread), 300,000 float16: 862 → 200 µs."""
+    n, inside = x.shape[-1], inputs.wide(sums.dtype)
+    with blocks_of_rows(b, x.shape) as here:
+        totals = [b.cell(f"total{q}", inside, identity) for q in range(len(here))]
+        terms = [b.memory(f"terms{q}", (CONVERTED,), inside) for q in range(len(here))]
+
+        def piece(begin: Expr, count: Expr, most: int) -> None:
+            whole = const_int(count)
+
+            @contextlib.contextmanager
+            def lanes() -> Iterator[Expr]:
+                with b.loop("lane", most if whole is None else whole, vector=True) as lane:
+                    if whole is not None:
+                        yield lane
+                        return
+                    with b.when(lane < count):
+                        yield lane
+
+            def place(step: Expr) -> Expr:
+                return n - 1 - (begin + step) if reverse else begin + step
+
+            for row, term in zip(here, terms, strict=True):
+                with lanes() as lane:
+                    term[lane] = te.cast(inside, x[(*row, place(lane))])
+            with b.loop("step", count) as step:
+                for term, total in zip(terms, totals, strict=True):
+                    before = b.let("before", total.value)
+                    total.set(combine(before, term[step]))
+                    term[step] = before if exclusive else total.value
+            for row, term in zip(here, terms, strict=True):
+                with lanes() as lane:
+                    sums[(*row, place(lane))] = te.cast(sums.dtype, term[lane])
+
+        with b.loop("piece", n // CONVERTED) as number:
+            piece(b.let("begin", number * CONVERTED), make.const(CONVERTED, n.dtype), CONVERTED)
+        rest = n % CONVERTED
+        if const_int(rest) is None:
+            # masked: of a few elements one vector is
+            with b.when(rest <= FEW):
+                piece(n - rest, rest, FEW)
+            with b.otherwise():
+                piece(n - rest, rest, CONVERTED)
+        elif const_int(rest) != 0:
+            piece(n - rest, rest, CONVERTED)
