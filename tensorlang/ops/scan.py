@@ -29,7 +29,7 @@ from .shape import flatten, reshape
 __all__ = ["cumprod", "cumsum"]
 
 Places = Callable[[Expr, Expr], tuple[Expr, ...]]  # (step, column) → index
-Columns = Callable[[int, Places], None]  # (how many columns, the index of an element)
+Columns = Callable[[Expr | int, Places], None]  # (how many columns, the index of an element)
 ROWS = 4  # at once: the sum of one waits for the sum before, those of others do not
 CONVERTED = 64  # elements of a row that are converted together
 FEW = 16  # of a rest
@@ -100,10 +100,11 @@ def _running(
         return inputs.stage(op, tags.ELEMENTWISE, x.shape, lambda *i: te.cast(out, x(*i)))
     # of short rows of 16-bit floats conversions of several at once are fuller vectors. Measured (Zen 5, one
     # thread), 1000 rows of 33: 0.85 of the time, of 100 1.2
-    short = out.bits == 16 and x.ndim > 1 and (const_int(rows) or CONVERTED) < CONVERTED
+    halves = inside is not out
+    short = halves and x.ndim > 1 and (const_int(rows) or CONVERTED) < CONVERTED
     if d == x.ndim - 1 and not short:
         return _of_rows(op, x, out, exclusive, reverse)
-    if out.bits != 16 and _columns_known(x.shape, d):
+    if not halves and (d > 0 or _columns_known(x.shape, d)):
         return te.loops(
             _running_columns,
             [x],
@@ -241,17 +242,57 @@ def _wide_block(shape: Sequence[Expr], d: int, bytes_each: int) -> int:
     return min(line, LINE, max(PIECE, -(-line * lines // PARTS))) // bytes_each
 
 
-def _in_vectors(b: LoopBuilder, count: int, bytes_each: int, body: Callable[[Expr], None]) -> None:
+@contextlib.contextmanager
+def some_lanes(b: LoopBuilder, name: str, count: Expr | int, most: int) -> Iterator[Expr]:
+    """A vector loop of ``count`` iterations, of which there are no more than ``most``: an open number of them
+    is a mask."""
+    known = const_int(count)
+    with b.loop(name, most if known is None else known, vector=True) as lane:
+        if known is not None:
+            yield lane
+            return
+        with b.when(lane < count):
+            yield lane
+
+
+def _by_open_columns(
+    b: LoopBuilder, shape: Sequence[Expr], d: int, bytes_each: int, narrow: Callable[..., None], wide: Columns
+) -> None:
+    """``narrow`` or ``wide`` of the last dimension, as a call tells how long it is, for each place in those
+    around."""
+    around = [*shape[:d], *shape[d + 1 : -1]]
+    with b.loop("part", make.as_expr(inputs.product(around)), parallel=True) as part:
+        row, rest = part, list[Expr]()
+        for n in reversed(around[1:]):
+            rest, row = [row % n, *rest], row // n
+        before = [b.let(f"at{q}", i) for q, i in enumerate([row, *rest])]
+
+        def at(step: Expr, column: Expr) -> tuple[Expr, ...]:
+            return (*before[:d], step, *before[d:], column)
+
+        few, some = (most // bytes_each for most in (b.vector_bits // 8, COLUMNS))
+        with b.when(shape[-1] <= few):
+            narrow(shape[-1], at, few)
+        with b.otherwise(), b.when(shape[-1] <= some):
+            narrow(shape[-1], at, some)
+        with b.when(shape[-1] > some):
+            wide(shape[-1], at)
+
+
+def _in_vectors(b: LoopBuilder, count: Expr | int, bytes_each: int, body: Callable[[Expr], None]) -> None:
     """``body(column)`` for all columns of a block, some in the lanes of vectors."""
-    lanes = COLUMNS // bytes_each
-    if count >= 2 * lanes:
+    lanes, known = COLUMNS // bytes_each, const_int(count)
+    done: Expr | int = 0
+    if known is None or known >= 2 * lanes:
         with b.loop("piece", count // lanes) as piece, b.loop("lane", lanes, vector=True) as lane:
             body(piece * lanes + lane)
         done = count // lanes * lanes
-    else:
-        done = 0
-    if done < count:
-        with b.loop("lane", count - done, done, vector=True) as lane:
+    if known is None:
+        first = b.let("rest", done)
+        with some_lanes(b, "lane", count - first, lanes) as lane:
+            body(first + lane)
+    elif known > done:
+        with b.loop("lane", known - done, done, vector=True) as lane:
             body(lane)
 
 
@@ -277,24 +318,32 @@ def _running_columns(
     (x,), (sums,) = given, made
     n, kind = x.shape[axis], as_dtype(dtype)
     combine = make.mul if product else make.add
+    known = _columns_known(x.shape, axis)
     line = math.prod(const_int(m) or 1 for m in x.shape[axis + 1 :]) * kind.bytes
 
     def place(step: Expr) -> Expr:
         return n - 1 - step if reverse else step
 
-    def in_registers(count: int, at: Places) -> None:
-        total = b.memory("total", (count,), kind)
-        with b.loop("column", count, vector=True) as column:
+    def in_registers(count: Expr | int, at: Places, width: int = 0) -> None:
+        open_width, width = width, width or const_int(count) or 0
+        total = b.memory("total", (width,), kind)
+        with b.loop("column", width, vector=True) as column:
             total[column] = make.const(int(product), kind)
         with b.loop("step", n) as step:
             here = b.let("here", place(step))
-            with b.loop("column", count, vector=True) as column:
+            with b.loop("column", width, vector=True) as column:
+                # of an open number of columns all sums are there, and some are read and written
+                there = column < count
+                term = te.cast(kind, x[at(here, column)])
+                if open_width:
+                    term = te.if_then_else(there, term, make.const(int(product), kind))
                 before = b.let("before", total[column])
-                now = b.let("now", combine(before, te.cast(kind, x[at(here, column)])))
+                now = b.let("now", combine(before, term))
                 total[column] = now
-                sums[at(here, column)] = before if exclusive else now
+                with b.when(there) if open_width else contextlib.nullcontext():
+                    sums[at(here, column)] = before if exclusive else now
 
-    def line_by_line(count: int, at: Places) -> None:
+    def line_by_line(count: Expr | int, at: Places) -> None:
         first = b.let("first", place(make.const(0, n.dtype)))
 
         def begin(column: Expr) -> None:
@@ -312,7 +361,9 @@ def _running_columns(
 
             _in_vectors(b, count, kind.bytes, following)
 
-    if line <= COLUMNS:
+    if not known:
+        _by_open_columns(b, x.shape, axis, kind.bytes, in_registers, line_by_line)
+    elif line <= COLUMNS:
         _by_columns(b, x.shape, axis, COLUMNS, in_registers)
     else:
         _by_columns(b, x.shape, axis, _wide_block(x.shape, axis, kind.bytes), line_by_line)
@@ -376,22 +427,11 @@ def _rounded_rows(
         terms = [b.memory(f"terms{q}", (CONVERTED,), inside) for q in range(len(here))]
 
         def piece(begin: Expr, count: Expr, most: int) -> None:
-            whole = const_int(count)
-
-            @contextlib.contextmanager
-            def lanes() -> Iterator[Expr]:
-                with b.loop("lane", most if whole is None else whole, vector=True) as lane:
-                    if whole is not None:
-                        yield lane
-                        return
-                    with b.when(lane < count):
-                        yield lane
-
             def place(step: Expr) -> Expr:
                 return n - 1 - (begin + step) if reverse else begin + step
 
             for row, term in zip(here, terms, strict=True):
-                with lanes() as lane:
+                with some_lanes(b, "lane", count, most) as lane:
                     term[lane] = te.cast(inside, x[(*row, place(lane))])
             with b.loop("step", count) as step:
                 for term, total in zip(terms, totals, strict=True):
@@ -399,7 +439,7 @@ def _rounded_rows(
                     total.set(combine(before, term[step]))
                     term[step] = before if exclusive else total.value
             for row, term in zip(here, terms, strict=True):
-                with lanes() as lane:
+                with some_lanes(b, "lane", count, most) as lane:
                     sums[(*row, place(lane))] = te.cast(sums.dtype, term[lane])
 
         with b.loop("piece", n // CONVERTED) as number:

@@ -256,3 +256,75 @@ def test_no_rows_of_an_open_number_are_read(columns, reverse):
     x = np.arange(3.0 * columns).reshape(3, columns)
     want = x[::-1].cumsum(0)[::-1] if reverse else x.cumsum(0)
     assert (f(x) == want).all()
+
+
+def scanned(a, axis, product=False, exclusive=False, reverse=False):
+    """numpy's, of the element type of ``a``, in float32 for halves."""
+    inside = "float32" if a.dtype == np.float16 else a.dtype
+    given = np.flip(a, axis) if reverse else a
+    total = (np.cumprod if product else np.cumsum)(given, axis, dtype=inside)
+    if exclusive:
+        first = np.full_like(total.take([0], axis), int(product)) if a.shape[axis] else total
+        total = np.concatenate([first, total.take(range(a.shape[axis] - 1), axis)], axis)
+    return (np.flip(total, axis) if reverse else total).astype(a.dtype)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("t", ["float32", "int16", "int64"])
+def test_open_columns_of_every_number_lie_where_they_are(t):
+    """They were laid in front of all and back again: 41 × 53 × 151 × 3 took five times as long."""
+    x = te.placeholder([te.dim(n) for n in "abcd"], t, name="x")
+    ways = [(p, e, r) for p in (False, True) for e in (False, True) for r in (False, True)]
+    for axis in (1, 2):
+        ys = [(ops.cumprod if p else ops.cumsum)(x, axis, t, exclusive=e, reverse=r) for p, e, r in ways]
+        assert all(y.op.kind.startswith("loops") for y in ys)
+        for m in (1, 3, 4, 8, 9, 16, 17, 32, 33, 64, 65, 70, 128, 129, 300):
+            a = np.sign(whole((2, 3, 4, m), t, m))
+            for got, way in zip(compiled(ys, {x: a}) if m in (3, 33, 70) else (), ways, strict=False):
+                exact(got, scanned(a, axis, *way), t)
+            if m not in (3, 33, 70):
+                exact(tl.compile([x, ys[5]])(a), scanned(a, axis, *ways[5]), t)
+        for shape in ((2, 3, 0, 5), (2, 0, 4, 5), (0, 3, 4, 5), (2, 3, 4, 0)):
+            a = np.zeros(shape, t)
+            exact(tl.compile([x, ys[1]])(a), scanned(a, axis, *ways[1]), t)
+
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("t", ["float16", "bfloat16"])
+@pytest.mark.parametrize("open_size", [False, True])
+def test_rows_of_halves_are_converted_in_pieces(t, open_size):
+    """Each element went through memory, and was converted for itself: six times as long."""
+    for shape in (
+        (1,),
+        (15,),
+        (16,),
+        (17,),
+        (63,),
+        (64,),
+        (65,),
+        (80,),
+        (81,),
+        (300,),
+        (1, 130),
+        (5, 100),
+        (3, 64),
+        (0,),
+        (3, 0),
+    ):
+        a = stored(np.sign(whole(shape, "float32", 3)), t)
+        sizes = [te.dim(f"n{d}") for d in range(len(shape))] if open_size else shape
+        if not open_size and 0 in shape:
+            continue
+        x = te.placeholder(sizes, t, name="x")
+        for exclusive, reverse in ((False, False), (True, True)):
+            y = ops.cumsum(x, -1, exclusive=exclusive, reverse=reverse)
+            assert y.op.kind.startswith("loops")
+            want = scanned(real(a, t).astype("float32"), len(shape) - 1, False, exclusive, reverse)
+            exact(compiled(y, {x: a}), stored(want, t), t)
+
+
+def test_pieces_of_halves_are_vectors():
+    x = te.placeholder((te.dim("n"),), "float16", name="x")
+    code = tl.compile([x, ops.cumsum(x)], target="llvm -mcpu=znver5 -num-cores=1").get_source("asm")
+    assert code.count("vcvtph2ps") >= 4 and "vcvtps2ph" in code
+    assert not any("xmm" in line for line in code.splitlines() if "vcvtph2ps" in line)
