@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -328,3 +330,30 @@ def test_pieces_of_halves_are_vectors():
     code = tl.compile([x, ops.cumsum(x)], target="llvm -mcpu=znver5 -num-cores=1").get_source("asm")
     assert code.count("vcvtph2ps") >= 4 and "vcvtps2ph" in code
     assert not any("xmm" in line for line in code.splitlines() if "vcvtph2ps" in line)
+
+
+@pytest.mark.parametrize("t", ["float32", "float64", "float16", "int16"])
+def test_extremes_of_open_rows_of_every_length(t):
+    """Short rows are side by side; the rest of a long one is a vector with a mask, as all of it is."""
+    x = te.placeholder((te.dim("m"), te.dim("n")), t, name="x")
+    for f, g in ((ops.cummax, np.maximum), (ops.cummin, np.minimum)):
+        kernel, rng = tl.compile([x, *f(x, 1)]), np.random.default_rng(8)
+        for n in (0, 1, 2, 15, 16, 17, 31, 33, 63, 64, 65, 80, 127, 128, 130, 200):
+            a = rng.integers(-3, 3, (7, n)).astype(t)
+            if t[0] == "f":
+                a[a == 0] = rng.choice([0.0, -0.0], (a == 0).sum())
+                a[rng.random(a.shape) < 0.03] = np.nan
+                a[1], a[2] = -np.inf, np.inf
+            values, places = kernel(a)
+            want = g.accumulate(a, 1)
+            own = np.where((a == want) | (a != a), np.arange(n), 0)
+            assert np.array_equal(values, want, equal_nan=t[0] == "f")
+            assert np.array_equal(places, np.maximum.accumulate(own, 1))
+
+
+def test_integers_of_short_rows_of_floats_are_made_in_vectors():
+    for n in (33, te.dim("n")):
+        x = te.placeholder((te.dim("m"), n), "float32", name="x")
+        y = ops.cummax(x, 1)
+        code = str(tl.lower(tl.recipes.default_schedule(list(y)), [x, *y]))
+        assert re.search(r"ranks3\[.* : .*\] = select", code) and "now_3 = ranks3[step]" in code
