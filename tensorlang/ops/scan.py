@@ -33,6 +33,7 @@ Columns = Callable[[Expr | int, Places], None]  # (how many columns, the index o
 ROWS = 4  # at once: the sum of one waits for the sum before, those of others do not
 CONVERTED = 64  # elements of a row that are converted together
 FEW = 16  # of a rest
+SINGLE = 4  # of an open row, up to which they are converted one by one
 COLUMNS = 256  # bytes of columns, whose sums registers hold
 # bytes of columns of longer lines, which are taken one after the other: each reads the sums of the one before
 # again. Narrow columns of what no cache holds are lines far apart, and none is there when it is wanted
@@ -397,17 +398,28 @@ def _running_rows(
     n = x.shape[-1]
     inside = inputs.wide(as_dtype(dtype))
     combine = make.mul if product else make.add
-    if inside is not sums.dtype:
+
+    def one_by_one() -> None:
+        with blocks_of_rows(b, x.shape) as here:
+            totals = [b.cell(f"total{q}", inside, int(product)) for q in range(len(here))]
+            with b.loop("step", n) as step:
+                at = b.let("at", n - 1 - step) if reverse else step
+                for row, total in zip(here, totals, strict=True):
+                    before = b.let("before", total.value)
+                    total.set(combine(before, te.cast(inside, x[(*row, at)])))
+                    sums[(*row, at)] = te.cast(sums.dtype, before if exclusive else total.value)
+
+    if inside is sums.dtype:
+        one_by_one()
+    elif const_int(n) is None and len(x.shape) > 1:
+        # a vector with a mask is mostly empty. Measured (Zen 5, one thread): 4000 rows of 2 10.4 → 3.3 µs,
+        # of 4 11.6 → 7.4
+        with b.when(n <= SINGLE):
+            one_by_one()
+        with b.otherwise():
+            _rounded_rows(b, x, sums, combine, int(product), exclusive, reverse)
+    else:
         _rounded_rows(b, x, sums, combine, int(product), exclusive, reverse)
-        return
-    with blocks_of_rows(b, x.shape) as here:
-        totals = [b.cell(f"total{q}", inside, int(product)) for q in range(len(here))]
-        with b.loop("step", n) as step:
-            at = b.let("at", n - 1 - step) if reverse else step
-            for row, total in zip(here, totals, strict=True):
-                before = b.let("before", total.value)
-                total.set(combine(before, te.cast(inside, x[(*row, at)])))
-                sums[(*row, at)] = te.cast(sums.dtype, before if exclusive else total.value)
 
 
 def _rounded_rows(

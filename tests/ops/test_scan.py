@@ -10,6 +10,7 @@ import pytest
 import tensorlang as tl
 from tensorlang import te
 from tensorlang.loopir.interpret import interpret
+from tensorlang.te.loops import LoopsOp
 from tests.ops.arrays import compiled, exact, near, real, sample, stored, whole
 
 ops = tl.ops
@@ -308,6 +309,9 @@ def test_rows_of_halves_are_converted_in_pieces(t, open_size):
         (81,),
         (300,),
         (1, 130),
+        (5, 2),
+        (9, 4),
+        (3, 5),
         (5, 100),
         (3, 64),
         (0,),
@@ -320,7 +324,8 @@ def test_rows_of_halves_are_converted_in_pieces(t, open_size):
         x = te.placeholder(sizes, t, name="x")
         for exclusive, reverse in ((False, False), (True, True)):
             y = ops.cumsum(x, -1, exclusive=exclusive, reverse=reverse)
-            assert y.op.kind.startswith("loops")
+            # short rows of known sizes are several at once
+            assert isinstance(y.op, LoopsOp) or (not open_size and len(shape) > 1 and shape[-1] < 64)
             want = scanned(real(a, t).astype("float32"), len(shape) - 1, False, exclusive, reverse)
             exact(compiled(y, {x: a}), stored(want, t), t)
 
