@@ -20,7 +20,7 @@ LOADS = {
     "import tensorlang as tl; tl.load": ({"tensorlang.te", "tensorlang.codegen", "tensorlang.expr"}, 65),
     "import tensorlang as tl; tl.Engine": ({"tensorlang.te", "tensorlang.codegen", "tensorlang.graph"}, 85),
     "import tensorlang as tl; tl.create_schedule": ({"tensorlang.passes", "tensorlang.lowering"}, 131),
-    "import tensorlang as tl; tl.build": ({"tensorlang.ops", "tensorlang.recipes", "tensorlang.graph"}, 300),
+    "import tensorlang as tl; tl.build": ({"tensorlang.ops", "tensorlang.recipes", "tensorlang.graph"}, 301),
 }
 
 
