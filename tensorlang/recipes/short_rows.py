@@ -32,7 +32,8 @@ BYTES = 8
 # time, of 5 0.4, of 8 0.63, of 15 1.2
 OPEN_ROW = 8
 # the same where a row may be one vector under a mask. Measured (Zen 5, one thread, 1000 rows): of 5 gathered
-# softmax takes 0.85 of the time of those, sums 0.8, layer norm 0.8; of 7 1.07, 1.08 and 1.04, of 8 1.2
+# softmax takes 0.85 of the time of those, sums 0.8, layer norm 0.8; of 7 1.07, 1.08 and 1.04, of 8 1.2; no
+# more than half a vector: of 4 float64 sums take 0.7, of 5 1.2, argmax 0.5 and 1.6
 OPEN_ROW_MASKED = 6
 
 
@@ -177,7 +178,7 @@ def _short(axes: Sequence[IterVar], target: Target, stages: Sequence[Stage]) -> 
 
 
 def _most_open(lanes: int, target: Target) -> int:
-    return min(OPEN_ROW_MASKED if target.has_masks else OPEN_ROW, lanes - 1)
+    return min(OPEN_ROW_MASKED, lanes // 2) if target.has_masks else min(OPEN_ROW, lanes - 1)
 
 
 def _near(tensor: Tensor, at: Sequence[Expr], row: IterVar, axes: Sequence[IterVar]) -> bool:

@@ -30,7 +30,7 @@ def test_no_division_in_the_loop():
     """Each function divides ahead of its loop only: behind the first label of the loop there is none."""
     llvm = permuted((0, 2, 1, 3)).get_source("ll")
     bodies = re.findall(r"define [^\n]*parallel[.\d]*\.body.*?\n}", llvm, re.DOTALL)
-    assert len(bodies) == 2  # of rows that a vector holds, and of longer ones
+    assert len(bodies) == 4  # of rows that one, two and four vectors hold, and of longer ones
     for body in bodies:
         loop = body[body.index("= phi i64") :]
         assert len(re.findall("= phi i64", loop)) >= 4  # the counter, a quotient, two remainders

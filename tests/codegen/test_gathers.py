@@ -253,3 +253,23 @@ def test_lanes_that_are_not_far_apart_are_not_gathered():
     xs, out = across(te.dim("c"), "float32")
     text = tl.compile([*xs, out], target=AVX512).get_source("ll")
     assert "vpermi2var.d.512" in text and "masked.gather" not in text
+
+
+def test_what_both_sides_of_a_condition_read_is_read_without_it():
+    """Unless one of them asks something else first."""
+    x, y = te.placeholder((64,), name="x"), te.placeholder((64,), name="y")
+
+    def of(element):
+        out = te.compute((64,), element, name="out")
+        return out, tl.compile([x, y, out], target=AVX512).get_source("ll")
+
+    alike, plain = of(lambda i: te.if_then_else(y[i] > 0, x[63 - i] + 1, x[63 - i] * 2))
+    assert "masked" not in plain
+    first, guarded = of(lambda i: te.if_then_else(y[i] > 0, te.if_then_else(i > 3, x[i - 4], 0.0), x[i - 4]))
+    assert "masked" in guarded
+    a, b = RNG.standard_normal((2, 64)).astype("float32")
+    b[:4] = 1
+    want = np.where(b > 0, a[::-1] + 1, a[::-1] * 2)
+    assert np.array_equal(tl.compile([x, y, alike])(a, b), want)
+    want = np.where(np.arange(64) > 3, np.roll(a, 4), 0)
+    assert np.array_equal(tl.compile([x, y, first])(a, b), want)

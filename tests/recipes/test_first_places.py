@@ -105,7 +105,7 @@ def test_open_rows_of_a_few_vectors_are_several_together() -> None:
     x = te.placeholder((te.var("m"), te.var("n")), "float64", name="x")
     code = tl.compile([x, ops.argmax(x, axis=-1)], target=TARGET).get_source("ir")
     one, several, long = re.split(r"\n    el(?:if n <= \d+|se):", code)[1:4]
-    assert "if n <= 6" in code and "elif n <= 16" in code and "elif n <= 192" in code
+    assert "if n <= 4" in code and "elif n <= 16" in code and "elif n <= 192" in code
     assert "for k1" not in one and "range(0, (n" not in one
     assert "rf: float64[16" in several and "argmax.value_2: float64[4]" in several
     assert "rf_1: float64[32" in long and "argmax.value_3: float64[1]" in long

@@ -51,8 +51,9 @@ from ...expr.nodes import (
     const_int,
     lane_of,
 )
+from ...expr.walk import preorder
 from ...loopir.packed import Packed
-from ...loopir.stmt import Buffer, Load, Reduction, load, reduction
+from ...loopir.stmt import Buffer, Load, Reduction, load, loads, reduction
 from . import convert, extremes, halves, index, joined, packing, types
 from .emitter import Emitter, branches, buffers_read
 from .known_divisor import divided
@@ -325,12 +326,22 @@ def _if_then_else(em: Emitter, e: IfThenElse) -> str:
     if not linear.reads_data(e):
         return _select(em, e)  # type: ignore[arg-type]
     if e.cond.dtype.lanes > 1:
+        if _reads_alike(em, e):
+            return _select(em, e)  # type: ignore[arg-type]
         cond = _settled(em, e.cond)
         a = guarded(em, e.a, cond)
         if is_zero(e.b) and _zero_outside(a, _conjuncts(cond)):
             return em.value(a)
         return em.value(make.select(cond, a, guarded(em, e.b, _settled(em, make.not_(cond)))))
     return _branch(em, e)
+
+
+def _reads_alike(em: Emitter, e: IfThenElse) -> bool:
+    """Whether no lane is kept from reading anything, for both sides read the same, at once. Measured (Zen 5):
+    argmax of 1000 open rows of 2 to 6 floats 0.6 to 0.7 of the time of gathers under masks."""
+    if any(branches(x) for side in (e.a, e.b) for x in preorder(side)):
+        return False
+    return all(_harmless(em, x) for x in set(loads(e.a)) ^ set(loads(e.b)))
 
 
 def uniform_apart(e: Expr) -> Expr:
