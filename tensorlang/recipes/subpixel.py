@@ -213,7 +213,8 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
     parts = c.groups * -(-c.each // width)
     here = not fixed and not by_strip and size(n) == 1 and evenly(parts, target.num_cores)
     if not fixed:
-        *panels, ci, lane = packed.op.axis
+        *panels, lane = packed.op.axis
+        ci = [] if _one_channel(c) else [panels.pop()]
         window = panels[-len(c.strides) :]
         del panels[-len(c.strides) :]
         few = math.prod(size(t) or 1 for t in window) <= WINDOW_TAPS
@@ -222,7 +223,7 @@ def apply(s: Schedule, out: Stage, inside: Stage, target: Target, constants: Seq
         if here:
             packed.compute_at(out, block)
         else:  # channels too: panels may be fewer than threads
-            share_out(packed, [*panels, ci], iterations // 16, target)
+            share_out(packed, [*panels, *ci], iterations // 16, target)
     image.compute_at(out, strips[-1] if by_strip else n)
     rows_in_vectors(image, lanes)
     if by_strip:
@@ -276,12 +277,20 @@ def _packed(s: Schedule, inside: Stage, c: Spread, width: int) -> Stage:
     """The weight in panels of ``width`` outputs of a group, the channels of each tap one behind the other."""
 
     def panels(channel: Any, o: Any, *taps: Any) -> list[Any]:
-        front, own = ([], channel) if c.groups == 1 else ([channel // c.channels], channel % c.channels)
-        return [*front, o // width, *taps, own, o % width]
+        if c.groups == 1:
+            front, own = [], [channel]
+        else:
+            front, own = [channel // c.channels], [] if _one_channel(c) else [channel % c.channels]
+        return [*front, o // width, *taps, *own, o % width]
 
     packed = s[s.cache_read(c.weight, "global", [inside.name])]
     packed.transform_layout(panels)
     return packed
+
+
+def _one_channel(c: Spread) -> bool:
+    """Whether groups have one channel each, which is the group: the weight has no axis within it."""
+    return c.groups > 1 and c.channels == 1
 
 
 def _by_phase(out: Stage, x: IterVar, n: int, stride: int, lanes: int) -> tuple[IterVar, IterVar, IterVar]:

@@ -150,3 +150,13 @@ def test_what_is_repeated_is_read_where_it_lies() -> None:
             assert evaluate(simplify_expr(make.floormod(beyond, N), facts), here) == evaluate(
                 make.floormod(beyond, N), here
             )
+
+
+def test_a_quotient_of_64_bits_that_is_less_than_none() -> None:
+    """As where a margin is cut off: the product of no rows and anything is no sum of sizes, and fits."""
+    facts, zero = elements(N), make.const(0, INT64)
+    wide = make.floordiv(F, WIDE)
+    for cond in (make.lt(wide, zero), make.le(zero, wide)):
+        made = simplify_expr(cond, facts)
+        for env in points(N):
+            assert evaluate(made, env) == evaluate(cond, env)

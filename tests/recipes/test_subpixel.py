@@ -181,6 +181,9 @@ GROUPS = {
     "a vector and a half": ((2, 48, 7, 7), (48, 24, 3, 3), {"stride": 4, "padding": 1, "groups": 2}),
     "most of a vector": ((2, 48, 5, 7), (48, 12, 4, 4), {"stride": 2, "padding": 1, "groups": 3}),
     "in three dimensions": ((1, 32, 3, 4, 7), (32, 24, 4, 4, 4), {"stride": 2, "padding": 1, "groups": 2}),
+    # a group's weight has no axis of channels: their remainder was 0, which is no axis
+    "of one channel": ((1, 8, 33, 1), (8, 12, 3, 7), {"stride": (1, 2), "dilation": (1, 3), "groups": 8}),
+    "of one channel and whole vectors": ((1, 8, 9, 13), (8, 16, 3, 3), {"stride": 2, "groups": 8}),
 }
 
 
