@@ -326,7 +326,7 @@ def _running_columns(
         return n - 1 - step if reverse else step
 
     def in_registers(count: Expr | int, at: Places, width: int = 0) -> None:
-        open_width, width = width, width or const_int(count) or 0
+        some, width = width > 0, width or const_int(count) or 0
         total = b.memory("total", (width,), kind)
         with b.loop("column", width, vector=True) as column:
             total[column] = make.const(int(product), kind)
@@ -336,12 +336,12 @@ def _running_columns(
                 # of an open number of columns all sums are there, and some are read and written
                 there = column < count
                 term = te.cast(kind, x[at(here, column)])
-                if open_width:
+                if some:
                     term = te.if_then_else(there, term, make.const(int(product), kind))
                 before = b.let("before", total[column])
                 now = b.let("now", combine(before, term))
                 total[column] = now
-                with b.when(there) if open_width else contextlib.nullcontext():
+                with b.when(there) if some else contextlib.nullcontext():
                     sums[at(here, column)] = before if exclusive else now
 
     def line_by_line(count: Expr | int, at: Places) -> None:

@@ -81,8 +81,7 @@ def reduce_in_lanes(s: Schedule, stage: Stage, target: Target) -> bool:
         if most is not None:
             _few_vectors(s, stage, last, most, short, target)
             return True
-    alone = extreme and len(op.reduce_axis) == 1
-    few = alone and at_most(last.extent, first_places.FEW * least)
+    few = extreme and len(op.reduce_axis) == 1 and at_most(last.extent, first_places.FEW * least)
     if places:
         row = stage.fuse(*together) if len(together) > 1 else last
         first_places.search(s, stage, row, n, target)

@@ -24,7 +24,7 @@ def lie_across(op: ComputeOp) -> bool:
     order = _of_another_order(op)
     if order is None:
         return False
-    last = op.axis[[d for d in order if size(op.axis[d]) != 1][-1]]
+    last = next(op.axis[d] for d in reversed(order) if size(op.axis[d]) != 1)
     return all(step(at[-1], last) != 0 for _, at in reads_of(op).plain if len(at) >= len(op.axis))
 
 

@@ -105,20 +105,13 @@ def of_lanes(em: Emitter, word: str, t: DType, operand: str) -> str:
 
 def _halves(em: Emitter, t: DType, operand: str) -> list[str]:
     """The two vectors of type ``t`` that one of twice its lanes is made of."""
-    whole = em.type(t.with_lanes(2 * t.lanes))
-    lanes = ((0, t.lanes), (t.lanes, 2 * t.lanes))
-    return [
-        em.ins(
-            f"shufflevector {whole} {operand}, {whole} poison, <{t.lanes} x i32> "
-            f"{types.vector_literal('i32', list(range(*ends)))}"
-        )
-        for ends in lanes
-    ]
+    n = t.lanes
+    return [shuffles.part(em, operand, 2 * n, at, n, em.element(t)) for at in (0, n)]
 
 
 def _is_register(em: Emitter, t: DType) -> bool:
     """Whether comparisons of so many lanes are one register of bits, which is asked as a whole."""
-    bits = t.lanes * (64 if em.element(t) == "double" else 32)
+    bits = t.lanes * _BITS[em.element(t)]
     return em.target.has_masks and t.lanes >= 4 and bits <= em.target.vector_bits
 
 
